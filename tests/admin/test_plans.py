@@ -85,7 +85,7 @@ def plans(client: Client, chat: Chat, ask: Ask) -> dict[str, str]:
 def plan_of(sql: str) -> str:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute("SET LOCAL enable_seqscan = off")  # the test's tables are too small for an index to pay
+            cursor.execute("SET LOCAL enable_seqscan = off")  # the tables are too small here
         cursor.execute(f"{'EXPLAIN QUERY PLAN' if connection.vendor == 'sqlite' else 'EXPLAIN'} {sql}")
         return "\n".join(str(row[-1]) for row in cursor.fetchall())
 

@@ -1,4 +1,5 @@
-"""Fixtures of the tests under faults: the bench, the product as processes, or a server in this process, found tidy."""
+"""Fixtures of the fault tests: the bench, the product as processes, or a server in this process, with checks at the
+end."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ __all__ = ["fake", "house", "offline_product", "product", "two", "two_servers"]
 
 @pytest.fixture
 def house(live: LiveServer, settings: Any) -> Iterator[None]:
-    """Checkpoints come quickly; afterwards every reply ends, and every chat is found in order."""
+    """Frequent checkpoints; at the end every reply is over, and every chat is consistent."""
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     yield
     wait_for(lambda: not generation._running)
@@ -56,7 +57,7 @@ def redis() -> Iterator[PrivateRedis]:
 def running_bench(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bench]:
-    """The bench, on a database of the kind that this run is for."""
+    """The bench, on the kind of database that this run tests."""
     folder = tmp_path_factory.mktemp("bench")
     if settings.IS_SQLITE:
         url = f"sqlite:///{folder / 'bench.sqlite3'}"
@@ -72,7 +73,7 @@ def running_bench(
 
 @pytest.fixture
 def bench(running_bench: Bench, tally: Tally) -> Bench:
-    """The bench with all its processes up, as the case before left it: users and chats are a case's own."""
+    """The bench with all processes running, as the case before left it. Each case uses its own users and chats."""
     tally.database = "SQLite" if settings.IS_SQLITE else "PostgreSQL"
     running_bench.fake.clear()
     running_bench.wait_until_up()

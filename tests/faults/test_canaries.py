@@ -1,4 +1,4 @@
-"""The canaries of the soak are seen wherever they do not belong, however an answer is cut."""
+"""The soak test's canaries are noticed wherever they do not belong, however an answer is split."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def asked(*texts: str) -> Request:
 
 
 class Parts(httpx.SyncByteStream):
-    """An answer that comes in these parts."""
+    """An answer that arrives in these parts."""
 
     def __init__(self, *parts: str) -> None:
         self._parts = parts

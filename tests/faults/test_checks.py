@@ -20,7 +20,7 @@ TEXT = f"Note {code(1)} please"
 
 @pytest.fixture
 def turn() -> dict[str, Any]:
-    """A turn of alice's that is stored as she was told."""
+    """A turn of alice's, stored as she was told."""
     chat = make_chat(make_user("alice"))
     reply = add_turn(chat, TEXT, "Noted.")
     assert reply.reply_to is not None

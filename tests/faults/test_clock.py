@@ -1,8 +1,8 @@
-"""A clock that is a day wrong: order stays, leases neither last for ever nor all run out, keys and tokens keep.
+"""A clock that is off by a day: order stays, leases neither last forever nor all expire, keys and tokens stay valid.
 
-With PostgreSQL one of two servers is wrong, and the database's clock is the one that counts. With SQLite the database
-has no clock but its process's, and all processes run on one machine: there the machine's clock is set, and the
-processes that come after see another day than those before.
+With PostgreSQL, the clock of one of two servers is wrong, and the database's clock counts. With SQLite, the
+database's clock is that of its process, and all processes run on one machine: there the machine's clock is set, and
+processes started later see another day than those before.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 LEASE = 6.0
 DAYS = ["+1d", "-1d"]
 WORSE = {True: "+1d", False: "-1d"}
-"""What the short form tries, by whether it is SQLite: a lease that lasts too long there, one that ends at once here."""
+"""The case of the short run, by whether the database is SQLite: there a lease lasts too long, else one ends at once."""
 TURNS = 4
 
 
 @pytest.fixture
 def wrong_by() -> Callable[[str], dict[str, str]]:
-    """The environment of a process whose clock is wrong by so much. Its timers go on as they should."""
+    """Return the environment of a process whose clock is off by an offset. Its timers are not affected."""
     found = [path for path in Path("/usr/lib").glob("**/faketime/libfaketimeMT.so.1") if path.is_file()]
     if not found:
         pytest.skip("libfaketime is not on this machine")
@@ -41,7 +41,7 @@ def wrong_by() -> Callable[[str], dict[str, str]]:
 
 @pytest.fixture(params=DAYS)
 def offset(request: pytest.FixtureRequest, effort: Callable[[str, str], str]) -> str:
-    """How far the clock is wrong."""
+    """How far the clock is off."""
     if effort(WORSE[settings.IS_SQLITE], request.param) != request.param:
         pytest.skip("in the full form")
     return str(request.param)
@@ -77,7 +77,7 @@ def test_servers_that_disagree_about_the_day_agree_about_the_order(
         assert there.post("message/first", **key).json() == keyed
     if not (
         settings.IS_SQLITE and offset == "-1d"
-    ):  # a day has passed there, and that is how long a key lasts
+    ):  # a day has passed there, which is how long a key lasts
         assert here.post("message/first", **key).json() == keyed
     here.ask("The last", chat)
     rows = list(
@@ -118,7 +118,7 @@ def test_a_lease_of_another_day_neither_lasts_for_ever_nor_ends_at_once(
 
 
 def _outlives_its_lease(client: Client, turn: Turn) -> None:
-    """While its server lives, the reply is that server's: for longer than a lease nobody else finishes it."""
+    """While its server lives, no other process finishes the reply, even for longer than one lease."""
     first = ActiveReply.objects.get(message_id=turn.reply).lease_expires_at
 
     def renewed_twice() -> bool:

@@ -1,4 +1,4 @@
-"""A database behind a bad network: slow, silent, or reset. Nobody waits for ever, and all goes on when it is back."""
+"""A database behind a bad network: slow, silent, or reset. No call waits forever, and all recovers with the network."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.support.waiting import wait_for
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 ASKERS = 12
-"""More than the server has connections and threads for the database."""
+"""More than the server has database connections and threads."""
 POOL_SECONDS = 10.0
-"""How long a request waits for a connection of the pool before it is refused."""
+"""Seconds that a request waits for a connection of the pool before it is refused."""
 SLACK = 5.0
 EXPECTED = {
     "database unavailable",
@@ -39,7 +39,7 @@ EXPECTED = {
 
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
-    """Between the server and PostgreSQL."""
+    """A proxy between the server and PostgreSQL."""
     if settings.IS_SQLITE:
         pytest.skip("SQLite is no network away")
     at = urlsplit(here())
@@ -49,7 +49,7 @@ def proxy() -> Iterator[Proxy]:
 
 @pytest.fixture
 def far(product: Product, proxy: Proxy) -> Product:
-    """One server, its database behind the proxy."""
+    """One server, whose database is behind the proxy."""
     url = urlsplit(here())
     user = url.netloc.rpartition("@")[0]
     product.env["DATABASE_URL"] = url._replace(netloc=f"{user}@127.0.0.1:{proxy.port}").geturl()
@@ -60,7 +60,7 @@ def far(product: Product, proxy: Proxy) -> Product:
 
 
 def _sent(client: Client, number: int) -> tuple[int, float]:
-    """The status of one message, and the seconds it took."""
+    """Return the status of one message, and the seconds it took."""
     started = time.monotonic()
     body = {"message": f"I am number {number}", "stream": False}
     answer = client.post("message/first", json=body, timeout=120)
@@ -106,7 +106,7 @@ def test_a_database_that_is_silent_for_a_while(
         said += joined(list(events))
     assert longest <= hole + POOL_SECONDS + SLACK
     status, seconds = _sent(client, ASKERS)
-    # After a long silence the pool may still be waiting for a connection that this swallowed.
+    # After a long silence the pool may still be waiting for a connection that the proxy swallowed.
     assert (status, seconds < effort(0, 1) * POOL_SECONDS + SLACK) == (200, True)
     assert client.get(turn.path).json()["content"] == said
     tally(ASKERS)
@@ -144,7 +144,7 @@ def _longest(sent: list[Future[tuple[int, float]]]) -> float:
 
 @pytest.mark.django_db
 def test_a_connection_whose_other_end_is_gone_does_not_last() -> None:
-    """What the kernel was told: no network can be cut here, and a proxy answers for it."""
+    """Checks the socket options only: no network can be cut here, and a proxy's kernel would answer for it."""
     if settings.IS_SQLITE:
         pytest.skip("SQLite is no network away")
     connection.ensure_connection()

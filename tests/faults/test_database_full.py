@@ -1,4 +1,4 @@
-"""A full disk under the database: to write is refused with 503, to read is not, and with room again all goes on."""
+"""A full disk under the database: writing gets a 503, reading works, and with free space all recovers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.processes import Product
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 LARGE = Random(18).randbytes(75_000).hex()
-"""A message that needs room: small ones find some in pages that are there. It cannot be compressed to nothing."""
+"""A message that needs new space: small ones fit into existing pages. Random, so it does not compress well."""
 MANY = 300
 ISSUE_TOKEN = """
 from django.contrib.auth.models import User
@@ -53,7 +53,7 @@ def disk() -> Iterator[Disk]:
 
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest, disk: Disk, tally: Tally) -> Iterator[str]:
-    """A database of this run's kind, all of whose tables are on that disk."""
+    """The URL of a database of this run's kind, with all its tables on that disk."""
     tally.database = "SQLite" if settings.IS_SQLITE else "PostgreSQL"
     if settings.IS_SQLITE:
         yield f"sqlite:///{disk.folder / 'db.sqlite3'}"
@@ -97,7 +97,7 @@ def test_a_full_disk_refuses_to_write_and_nothing_else(
             refused = _refused(client)
             _reads_go_on(client, turn)
             fake.release()
-            said += heard(events, 1)  # what is being written is heard all the same
+            said += heard(events, 1)  # a reply being written is still streamed
             disk.free()
             rest = list(events)
         assert rest[-1].data["message"]["content"] == said + joined(rest)
@@ -111,7 +111,7 @@ def test_a_full_disk_refuses_to_write_and_nothing_else(
 
 
 def _refused(client: Client) -> int:
-    """Send until there is no room left; each answer says so honestly. How many were refused."""
+    """Send until the disk is full; each refusal is a correct error. Returns the number of refusals."""
 
     def send() -> bool:
         with client.http.stream("POST", "/v1/message/first", json={"message": LARGE}) as answer:
@@ -135,7 +135,7 @@ def _reads_go_on(client: Client, turn: Turn) -> None:
 
 
 def _is_sound(url: str) -> None:
-    """No repair was needed: the database's own check finds nothing."""
+    """Check that no repair was needed: the database's own check finds nothing."""
     if url.startswith("sqlite"):
         with sqlite3.connect(url.removeprefix("sqlite:///")) as found:
             assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -1,4 +1,4 @@
-"""SQLite with many writers: they wait for each other, and none is told that the database is locked."""
+"""SQLite with many writers: they wait for each other, and no client sees "database is locked"."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_sixteen_writers_and_two_servers_never_meet_a_lock(
     with _writers(two.product, str(chat.pk), transactions) as writing, ThreadPoolExecutor(CLIENTS) as pool:
 
         def talk(number: int) -> int:
-            """Ask until the writers are through. Each answer must be a good one."""
+            """Send messages until the writers are done. Each must be answered well."""
             asked, mine = 0, None
             while writing.poll() is None:
                 mine = clients[number].ask("And now?", mine)["chat_id"]

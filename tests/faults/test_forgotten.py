@@ -1,7 +1,8 @@
-"""What was deleted is gone: from prompts at once, and within five minutes from all that is stored (P25).
+"""What was deleted is gone: from prompts at once, and within five minutes from everything stored (P25).
 
-Every text to be forgotten has a canary, an unguessable word, which the fake's summarizer carries on. Afterwards it must
-be in no byte of a dump: of PostgreSQL by `pg_dump`, of SQLite the files themselves, of Redis every value; nor in a log.
+Every text to be forgotten has a canary, an unguessable word, which the fake's summarizer repeats. Afterwards it must
+be in no byte of a dump (of PostgreSQL by `pg_dump`, of SQLite the files themselves, of Redis every value) and in no
+log.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from tests.support.processes import Product, wait_for
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 TOKENS = 100
-"""At most, of a turn that is sent meanwhile."""
+"""Upper bound for a turn sent in the meantime."""
 LONG = 2000
 """Turns of the long chats."""
 BITES = {"MEMORY_FOLD_BITE_TOKENS": "1000", "MEMORY_MIN_RETAINED": "0"}
-"""Of which their folds make some eighty revisions, each with one call."""
+"""Makes their folds produce about eighty revisions, each with one call."""
 
 
 def canary() -> str:
@@ -54,7 +55,7 @@ def forget(client: Client, chat_id: UUID, *seqs: int) -> None:
 
 @pytest.fixture(params=["orm", pytest.param("redis", marks=pytest.mark.services)])
 def talking(request: pytest.FixtureRequest, product: Product, fake: FakeUpstream) -> Iterator[Product]:
-    """The product with all its processes, on each broker; its summarizer keeps canaries."""
+    """The product with all its processes, on each broker, with a summarizer that keeps canaries."""
     if request.param == "redis":
         if not REDIS:
             pytest.skip("REDIS_URL_FOR_TESTS names no Redis server")
@@ -104,7 +105,7 @@ def test_what_was_deleted_is_nowhere(talking: Product, fake: FakeUpstream, tally
 def test_forgetting_in_long_chats_costs_what_came_after(
     product: Product, fake: FakeUpstream, tally: Tally
 ) -> None:
-    """Sends to both chats go on meanwhile, and lose nothing."""
+    """While a chat forgets a message, others are sent to it, and none is lost."""
     product.env |= LOW | BITES
     fake.behave("normal", lane="complete", pattern=PATTERN)
     words = {3: canary(), 1990: canary()}
@@ -137,7 +138,7 @@ def test_forgetting_in_long_chats_costs_what_came_after(
 
 
 def long_chat(seq: int, word: str) -> Chat:
-    """A chat of `LONG` turns that nobody has folded; message `seq` says the word."""
+    """Make an unfolded chat of `LONG` turns, in which message `seq` says the word."""
     chat = make_chat(make_user("alice"))
     said = [(f"Turn {number}: {lorem(12)}", f"Noted, {lorem(12)}") for number in range(LONG)]
     asked, answered = said[(seq - 1) // 2]
@@ -148,7 +149,7 @@ def long_chat(seq: int, word: str) -> Chat:
 
 @contextmanager
 def sending(product: Product, chat_id: UUID) -> Iterator[list[str]]:
-    """Somebody who goes on talking in a chat meanwhile; what they said, each stored and answered."""
+    """A user who keeps sending messages to a chat. Yields what was sent; each message must be stored and answered."""
     over, sent, client = threading.Event(), list[str](), product.client()
 
     def talk() -> None:
@@ -170,13 +171,13 @@ def sending(product: Product, chat_id: UUID) -> Iterator[list[str]]:
 
 
 def traces_in_prompts(fake: FakeUpstream, since: float, *words: str) -> list[str]:
-    """Words that the upstream was sent after that moment."""
+    """Return the words that the upstream was sent after that moment."""
     prompts = [request.text for request in fake.requests if request.at > since]
     return [word for word in words for prompt in prompts if word in prompt]
 
 
 def remembered(client: Client, *words: str) -> UUID:
-    """A chat in whose first turns these words were said, and in whose summary they are; the first one has metadata."""
+    """Make a chat whose first turns and summary contain these words; the first turn has metadata."""
     chat_id: UUID | None = None
     for word in words:
         body: dict[str, Any] = {"message": f"Note {word}, please: {lorem(120)}"}

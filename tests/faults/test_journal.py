@@ -1,4 +1,4 @@
-"""The journal notices what a server must not tell its clients."""
+"""The journal notices everything that a server must not tell its clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IDS = ("chat", "question", "reply")
 
 
 class Clock:
-    """A clock that stands still unless it is moved."""
+    """A clock that only moves when told to."""
 
     now = 100.0
 
@@ -69,8 +69,8 @@ def test_two_texts(kept: Journal) -> None:
 @pytest.mark.parametrize(
     ("content", "status", "delivered"),
     [
-        ("Hello", "complete", None),  # it was longer
-        ("Hello!!", "complete", "Hello!"),  # it was shorter
+        ("Hello", "complete", None),  # longer text was delivered
+        ("Hello!!", "complete", "Hello!"),  # shorter text was delivered
         ("Hullo!", "incomplete", None),
     ],
 )

@@ -1,4 +1,5 @@
-"""A real process that is killed in the middle of a summarizer's call: counted, found again, nothing lost or doubled."""
+"""A real process killed during a summarizer's call: the attempt is counted, the chat found again, nothing lost or
+doubled."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes, py
 
 @contextmanager
 def folding_process(chat: Chat, upstream: FakeUpstream, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of its own that folds `chat` in the test database."""
+    """Run a process that folds `chat` in the test database."""
     command = [sys.executable, "manage.py", "resummarize", str(chat.pk), "--sync", *options]
     with subprocess.Popen(command, cwd=django_settings.BASE_DIR, env=_environment(upstream)) as process:
         try:

@@ -1,8 +1,8 @@
 """`kill -9` of servers and workers, and crashes of PostgreSQL, at any moment while many users talk.
 
-The blows fall after a drawn number of acknowledged turns, so that no two runs hit the same lines of code. The users
-keep a journal of all they were told, and repeat under the same key whatever broke. Between rounds all comes to rest,
-and the database is held against the journals.
+Faults strike after a random number of acknowledged turns, so that no two runs hit the same lines of code. The users
+keep a journal of everything they were told, and retry broken requests under the same key. Between rounds all work is
+finished, and the database is compared with the journals.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ USERS = 8
 ROUND = 25
 """Kills between two checks."""
 LOST_SECONDS = 1.0
-"""Of text, at most (P6)."""
+"""Maximum loss of text in seconds (P6)."""
 RESUMED_SECONDS = 30.0
-"""In which a worker folds again after PostgreSQL is back (P15)."""
+"""Seconds in which a worker folds again after PostgreSQL is back (P15)."""
 OUTAGE_FELT = 10.0
 """Seconds after PostgreSQL is back in which servers may still be without a connection."""
 LONG_CHAT = 40
@@ -48,7 +48,7 @@ _rounds = count(1)
 
 
 def chatter(person: Person) -> None:
-    """Say one thing, one way or another; now and then in a new chat, or have the last answer made anew."""
+    """Send one message in a random way; now and then in a new chat, or regenerate the last answer."""
     if len(person.said) >= LONG_CHAT:
         person.new_chat()
     weights, habits = zip(*HABITS, strict=True)
@@ -60,7 +60,7 @@ def chatter(person: Person) -> None:
 
 
 class Round:
-    """A stretch of load on the bench, with a journal of its own, which is checked when it is over."""
+    """A period of load on the bench with its own journal, which is checked at the end."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench, self.journal = bench, Journal()
@@ -76,17 +76,17 @@ class Round:
         return Load(self.people, chatter)
 
     def more_is_said(self, turns: int) -> None:
-        """Wait until so many more turns have been acknowledged."""
+        """Wait until that many more turns have been acknowledged."""
         enough = self.journal.acknowledged + turns
         wait_for(lambda: self.journal.acknowledged >= enough, "more turns", timeout=60)
 
     def more_is_folded(self) -> None:
-        """Wait until a worker has published something."""
+        """Wait until a worker has published a fold."""
         folds = self.bench.ask("revisions")
         wait_for(lambda: self.bench.ask("revisions") > folds, "a fold", timeout=RESUMED_SECONDS)
 
     def crash(self, database: PrivatePostgres) -> float:
-        """Have PostgreSQL crash and come back. Returns when it did."""
+        """Crash PostgreSQL and restart it. Return the time at which it was back."""
         down = time.monotonic()
         database.restart("immediate")
         back = time.monotonic()
@@ -94,7 +94,7 @@ class Round:
         return back
 
     def check(self) -> None:
-        """All comes to rest and is as the users were told, also when they ask once more under the same key."""
+        """Wait until all work is done, and compare with the journal, also for turns sent again under the same key."""
         self.bench.wait_until_up(SERVERS)
         people = {person.name: person for person in self.people}
         for turn in self.journal.turns:
@@ -108,7 +108,7 @@ class Round:
 
     @property
     def lost(self) -> float:
-        """Seconds of text that any turn lost, at most; but for what was said while the database was away."""
+        """The most seconds of text that any turn lost, except text written while the database was down."""
         return max(turn.lost_seconds() for turn in self.journal.turns if not self._was_away(turn))
 
     def _was_away(self, turn: Turn) -> bool:
@@ -117,7 +117,7 @@ class Round:
 
     @property
     def waited(self) -> float:
-        """Seconds that any user waited for the end of a turn after the last time that it broke, at most."""
+        """The most seconds that any user waited for the end of a turn after its last broken connection."""
         return max(turn.waited for turn in self.journal.turns)
 
 

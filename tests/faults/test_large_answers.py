@@ -1,4 +1,4 @@
-"""No call of one user makes a server hold more than 64 MB: everything of theirs as large as it can be, call by call."""
+"""No call of a user makes a server hold more than 64 MB, even with every object of theirs at its maximum size."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ WORD_LETTERS = "".join(map(chr, range(0x10330, 0x10340)))
 
 
 def long_text(chars: int) -> str:
-    """Different words of four-byte letters: as many terms, and bytes, as so many characters can hold."""
+    """Return distinct words of four-byte letters: as many terms and bytes as fit into `chars` characters."""
     dice = random.Random(1)
     words = (f"{''.join(dice.choices(WORD_LETTERS, k=7))} " for _ in range(chars // 8))
     return "heron " + "".join(words)[: chars - 6]
 
 
 def tiny_objects(size: int) -> dict[str, Any]:
-    """JSON of about `size` bytes that takes many times as much memory when it is read."""
+    """Return JSON of about `size` bytes that needs many times as much memory once parsed."""
     return {"list": [{"": 0}] * (size // 8)}
 
 
@@ -62,7 +62,7 @@ def message_rows(chat: Chat, text: str, terms: str, tokens: int, metadata: dict[
 
 
 def make_messages(owner: User) -> Chat:
-    """A chat of the longest messages there can be."""
+    """Make a chat of messages of maximum length."""
     chat = Chat.objects.create(owner=owner, policy="chunked", last_seq=ROWS, title="long")
     text = long_text(200_000)
     rows = message_rows(chat, text, stored_terms(text, owner.pk), count_tokens(text), tiny_objects(16_000))
@@ -75,7 +75,7 @@ def make_messages(owner: User) -> Chat:
 
 
 def make_revisions(chat: Chat) -> None:
-    """As many versions of a large memory as a page shows."""
+    """Make as many versions of a large memory as a page shows."""
     summary, state = long_text(25_000), tiny_objects(200_000)
     rows = [
         SummaryRevision(
@@ -112,7 +112,7 @@ def hoard(transactional_db: None) -> Chat:
 
 
 def calls(chat: Chat) -> Iterator[tuple[str, str, int, dict[str, Any]]]:
-    """Method, path, status and what else is sent."""
+    """Yield method, path, status and other options of each call."""
     at = f"chats/{chat.pk}"
     reply = Message.objects.get(chat=chat, seq=ROWS).pk
     yield "GET", "chats?limit=200&search=now", 200, {}
@@ -165,9 +165,9 @@ def test_no_call_holds_more_than_64_mb(hoard: Chat, tmp_path: Path, tally: Tally
 
 
 def growth(pid: int, client: Client, method: str, path: str, status: int, options: dict[str, Any]) -> int:
-    """By how many bytes a call lets the server grow while it lasts."""
+    """Return by how many bytes the server's memory peaks above its level before a call."""
     before = resident(pid)
-    Path(f"/proc/{pid}/clear_refs").write_text("5")  # sets what was the most so far to what it is
+    Path(f"/proc/{pid}/clear_refs").write_text("5")  # resets the peak to the current value
     with client.http.stream(method, f"/v1/{path}", **options) as answer:
         for _ in answer.iter_raw():
             pass

@@ -1,4 +1,4 @@
-"""Connections without a login that do their worst: somebody else's calls to the same process are as quick as before."""
+"""Unauthenticated connections that cost a process all they can do not slow down other users' calls to it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_others_are_served_as_quickly(offline_product: Product, what: str, tally
 
 
 def by_turns(client: Client, url: str, what: str) -> tuple[float, float]:
-    """The 95th percentile of what a call took, in seconds, without it and beside it."""
+    """Return the 95th percentile of a call's seconds, without the nuisance and during it."""
     alone, beside = list[float](), list[float]()
     for _ in range(SLICES // 2):
         alone += measure(client)
@@ -52,7 +52,7 @@ def by_turns(client: Client, url: str, what: str) -> tuple[float, float]:
 
 @contextmanager
 def nuisance(url: str, what: str) -> Iterator[None]:
-    """It is at work."""
+    """Run the nuisance."""
     where = urlsplit(url)
     command = [
         sys.executable,

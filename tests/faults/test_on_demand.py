@@ -1,4 +1,4 @@
-"""What a user orders of memory beyond their limits costs the operator nothing, and nobody else waits for it."""
+"""Memory requests beyond a user's limits cost the operator nothing, and delay no other user."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ ON = {
     "SWEEP_SECONDS": "60",
 }
 ROUNDS = 25
-"""Of all kinds of orders, with nothing left of the day."""
+"""Rounds of all kinds of requests, with the daily limit used up."""
 MEASURED = 7
 FLOOD_SECONDS_BETWEEN = 0.02
 CALL_SECONDS = 0.5
-"""What a call of the summarizer takes."""
+"""Duration of a summarizer call."""
 SLACK_SECONDS = 0.6
-"""A worker looks for tasks twice a second; and the machine may have other work to do."""
+"""A worker polls for tasks twice a second, and the machine may be busy."""
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_who_has_spent_the_day_costs_nothing_more(running: Product, fake: FakeUp
         edited = client.patch(f"chats/{chat.pk}/messages/{questions[number].pk}", json=content)
         deleted = client.delete(f"chats/{chat.pk}/messages/{replies[number].pk}")
         assert (edited.status_code, deleted.status_code) == (200, 204), "taking a text back is never refused"
-        # 200: now that nothing is folded, a wider window asks for nothing. 409: revision 1 had seen what was deleted.
+        # 200: with nothing folded, a wider window needs no work. 409: revision 1 had seen what was deleted.
         assert _orders(client, chat.pk, number) == [429, 429, 200, 409]
         tally(6)
     running.manage("sweep")
@@ -99,7 +99,7 @@ def test_who_has_spent_the_day_costs_nothing_more(running: Product, fake: FakeUp
 
 
 def _orders(client: Client, chat_id: UUID, number: int) -> list[int]:
-    """Everything that has memory made anew; the statuses of the answers."""
+    """Make every request that makes memory anew. Return the statuses."""
     chat = f"chats/{chat_id}"
     mode = "rebuild" if number % 2 else "update"
     return [
@@ -128,11 +128,11 @@ def test_nobody_elses_fold_takes_twice_its_time(running: Product, fake: FakeUpst
     mine = ConversationBrief.objects.filter(chat__owner=User.objects.get(username="mallory"))
     assert Allowance.objects.get(user__username="mallory").hour_rebuilds == 20
     assert sum(UUID(chat) in chats for chat in queued.folds()) <= 2
-    mine.update(requested="", on_demand_at=None)  # the rest of her rebuilds is nobody's business
+    mine.update(requested="", on_demand_at=None)  # the rest of her rebuilds does not matter here
 
 
 def _fold_seconds() -> float:
-    """How long it takes until a chat of somebody else that has come due is folded."""
+    """Return the seconds until another user's chat that has come due is folded."""
     began = time.monotonic()
     chat = chat_of("victim", 12)
     assert ConversationBrief.objects.get(pk=chat.pk).due
@@ -142,7 +142,7 @@ def _fold_seconds() -> float:
 
 @contextmanager
 def _flood(client: Client, chats: list[UUID]) -> Iterator[Callable[[], int]]:
-    """Orders without an end, of which most are refused; within, a function tells how many there were."""
+    """Flood the server with such requests, most of which are refused. Yields a function that returns their number."""
     ended, answers = threading.Event(), list[Any]()
     firsts = dict(Message.objects.filter(chat__in=chats, seq=1).values_list("chat", "pk"))
 

@@ -1,7 +1,7 @@
-"""What the product can do without: every promise with each optional part absent, refusing and hanging.
+"""Every promise with each optional part absent, refusing connections, and hanging.
 
-Everything must be answered as with the part there, in about the same time, and memory must catch up in the end; then
-the invariants are checked. What the parts are for is other tests' business.
+Everything must be answered as with the part, in about the same time, and memory must catch up at the end; then the
+invariants are checked. What the parts do is tested elsewhere.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("P15", scene.the_database_drops_everybody),
     ("P1 P6 P14", scene.killed),
 )
-"""What is tried while the part is away, in this order."""
+"""The checks made while the part is missing, in this order."""
 AFTERWARDS = {"P10", "P11", "P13", "P25", "P27", "P30"}
-"""What is looked at besides, before and after."""
+"""Promises that are checked before and after, too."""
 UNTOUCHED = {
     "P8": "a reply's stream is read before any part hears of it; an embeddings endpoint's answer has a cap of its own",
     "P9": "the same; what an embeddings endpoint answers is checked in tests/services/memory/recall/test_embeddings.py",
@@ -60,16 +60,16 @@ UNTOUCHED = {
     "P19": "no part is asked for the time: order is seq, leases and limits go by the database's clock",
     "P23": "parts bring ids of messages, never text: what is found is quoted as if it had been found without them",
 }
-"""The promises that no optional part can touch, and why. pgvector can neither refuse nor hang: it is the database."""
+"""Promises that no optional part can affect, and why. pgvector can neither refuse nor hang: it is in the database."""
 
 HANGS_SECONDS = 60.0
-"""That an embeddings endpoint says nothing."""
+"""How long a hanging embeddings endpoint stays silent."""
 EMBEDDINGS = {"MEMORY_EMBEDDINGS_MODEL": "text-embedding-3-small", "MEMORY_EMBEDDINGS_DIMENSIONS": "16"}
 ENV = {
     **LOW,
     "MEMORY_MIN_RETAINED": "0",
     "MEMORY_FOLD_BACKOFF_SECONDS": "0.1",
-    "REPLY_LEASE_SECONDS": "12",  # a server that gets no core for seconds keeps its replies
+    "REPLY_LEASE_SECONDS": "12",  # a server without CPU time for seconds keeps its replies
     "RATE_LIMITS": "on",
     "LIMIT_REQUESTS_PER_MINUTE": "0",
     "LIMIT_TOKENS_PER_DAY": "0",
@@ -80,7 +80,7 @@ Break = Callable[[], None]
 
 
 class Part:
-    """An optional part in use: what the processes are told of it, how it fails, and whether /readyz names it."""
+    """An optional part in use: the environment of the processes, how it fails, and whether /readyz names it."""
 
     def __init__(self, env: dict[str, str], fail: Break, heal: Break, named: str = "") -> None:
         self.env, self.fail, self.heal, self.named = env, fail, heal, named
@@ -88,7 +88,7 @@ class Part:
 
 @pytest.fixture
 def part(request: pytest.FixtureRequest, fake: FakeUpstream) -> Part:
-    """The part and the way it fails that the parameter names: `<part> <how>`."""
+    """The part and the failure that the parameter names: `<part> <how>`."""
     name, _, how = request.param.rpartition(" ")
     if name in ("embeddings", "pgvector"):
         ways = {"absent": "normal", "refusing": "status", "hanging": "slow"}
@@ -187,7 +187,7 @@ def test_every_promise_is_tried_or_cannot_be_touched() -> None:
 
 
 def _everything_there(product: Product, fake: FakeUpstream) -> Scene:
-    """All processes, and a chat whose first turns are folded."""
+    """Start all processes, and make a chat whose first turns are folded."""
     servers = product.server(), product.server()
     worker = Watched(product, **WATCHED)
     client = product.client()
@@ -197,7 +197,7 @@ def _everything_there(product: Product, fake: FakeUpstream) -> Scene:
 
 
 def _others_wait_no_longer(product: Product) -> None:
-    """While somebody's turns come upon the part that fails (P30)."""
+    """Other users' calls are not slowed down while somebody's turns run into the failing part (P30)."""
     bob, carol = product.client("bob"), product.client("carol")
     chat_id = UUID(carol.ask("Hello")["chat_id"])
     for _ in range(TRIES):
@@ -213,7 +213,7 @@ def _others_wait_no_longer(product: Product) -> None:
 
 @contextmanager
 def _talking(client: Client, chat_id: UUID) -> Iterator[None]:
-    """Somebody talks meanwhile, turn after turn."""
+    """Send turn after turn in a thread."""
     over = threading.Event()
 
     def talk_on() -> None:
@@ -230,7 +230,7 @@ def _talking(client: Client, chat_id: UUID) -> Iterator[None]:
 
 
 def _catches_up(there: Scene) -> None:
-    """Nothing is lost: all is folded, what was deleted is nowhere, and no log has a key or what anybody said."""
+    """Nothing is lost: all is folded, what was deleted is nowhere, and no log has a key or people's words."""
     product = there.product
     wait_for(lambda: _is_ready(product), "a product that is ready again", timeout=60)
     product.manage("sweep")
@@ -244,8 +244,8 @@ def _catches_up(there: Scene) -> None:
     expect_deaths(product)
     product.expected |= {
         "Could not create task from schedule"
-    }  # django-q2's scheduler, while the queue is away
-    # Whose connection to the database was cut.
+    }  # django-q2's scheduler, while the queue is down
+    # Tasks whose database connection was cut fail.
     failed = {line["event"] for line in product.errors() if line["event"].startswith("Failed 'memory.")}
     product.expected |= {"Failed to pull task from broker"} if connection.vendor == "postgresql" else set()
     product.expected |= {event for event in failed if "OperationalError" in event}

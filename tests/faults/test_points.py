@@ -1,7 +1,8 @@
-"""Every named point of the code fails once, by kill, by exception and by stall; then simply the n-th point, any one.
+"""Every named fault point fails once, by kill, by exception and by stall; then the n-th point reached, whichever it
+is.
 
-One user does one of everything. However it is cut, the work comes to its end, what was acknowledged is there, nothing
-is there twice, and the invariants hold. Both a server and the worker fail in the same case.
+One user does one of everything. Wherever it is interrupted, the work is finished, what was acknowledged is stored,
+nothing is there twice, and the invariants hold. A server and the worker fail in the same case.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ AT_WORKER = (
     "fold.leased",
     "publish.stored",
 )
-"""Two of them again, beside what is left of the server's."""
+"""The worker's points, some of them repeated to match the number of the server's."""
 BRIEF = How(variant="brief")
 IMPORTED = [
     [f"An old turn that notes {code(number)}, {'and goes on ' * 8}", "Noted."] for number in range(20)
 ]
 
 PASSES = 4
-"""A reply may be over before a checkpoint of it was due."""
+"""Tries of a case. A reply may be over before its first checkpoint is due."""
 
 _names = count(1)
 
 
 def everything(bench: Bench, person: Person) -> list[str]:
-    """One of everything; returns the chats that were imported."""
+    """Do one of everything. Return the chats that were imported."""
     imported = [bench.ask("import", person.name, IMPORTED)]
     person.say(BRIEF)
     bench.ask("enqueue_sweep")
@@ -80,9 +81,10 @@ def everything(bench: Bench, person: Person) -> list[str]:
 def suffer(
     bench: Bench, at_server: tuple[str, int], at_worker: tuple[str, int], what: str, passes: int = 1
 ) -> list[Path]:
-    """One case: do everything while both fail, and find all in order. Returns the files that tell what struck.
+    """Run one case: do everything while both fail, and check the result. Return the files that appear when a fault
+    struck.
 
-    Everything is done `passes` times at most, until both have failed.
+    Everything is repeated up to `passes` times, until both have failed.
     """
     bench.fake.clear()
     bench.wait_until_up(SERVERS)

@@ -1,6 +1,6 @@
-"""A chat whose fold takes its worker down, every time: after its attempts the built-in summarizer folds it (P12).
+"""A chat whose fold always kills its worker: after the allowed attempts the built-in summarizer folds it (P12).
 
-Meanwhile it can be talked in, and the memory of other chats is folded as ever.
+Until then it accepts messages, and other chats are folded as usual.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ QUICK = {
     "MEMORY_FOLD_BACKOFF_SECONDS": "0.1",
 }
 REINCARNATED = re.compile(r"reincarnated worker \S+ after death")
-"""What django-q2 logs of each."""
+"""What django-q2 logs for each worker process it replaces."""
 POISON = "It begins with poison."
 
 
 def due_chat(first: str) -> Chat:
-    """A chat of alice's that is due, as an import leaves it."""
+    """Make a chat of alice's that is due, as an import leaves it."""
     chat = make_chat(make_user("alice"))
     add_turns(chat, [(first, "Noted."), *((question(number), "Noted.") for number in range(40))])
     return chat
@@ -70,7 +70,7 @@ def test_a_chat_that_kills_its_worker(product: Product, fake: FakeUpstream, tall
 
 
 def _kill_who_asks(chat: Chat, fake: FakeUpstream, dead: set[str]) -> None:
-    """Kill the worker process that is asking for a summary of `chat`, if any is and was not killed yet."""
+    """Kill the worker process that is asking for a summary of `chat`, unless it is among the `dead`."""
     asked = sum(POISON in request.text for request in fake.calls("complete"))
     owner = ConversationBrief.objects.values_list("lease_owner", flat=True).get(pk=chat.pk)
     if asked > len(dead) and owner and owner not in dead:

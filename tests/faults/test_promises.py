@@ -1,4 +1,4 @@
-"""docs/reliability.md is complete: a promise has what keeps it, a test that holds it, and a row of what came of it."""
+"""docs/reliability.md is complete: each promise has a mechanism, a test that covers it, and a row of results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROMISES = [f"P{number}" for number in range(1, 33)]
 
 
 def marked(path: Path) -> Iterator[tuple[str, str]]:
-    """Promise and name of each test of a file that says which promises it holds."""
+    """Yield promise and test name for each marked test of a file."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for promise in promises_of(node):
@@ -41,13 +41,13 @@ def held() -> dict[str, set[str]]:
 
 
 def rows(table: str) -> list[list[str]]:
-    """The cells of a Markdown table's rows that begin with a promise."""
+    """Return the cells of a Markdown table's rows that begin with a promise."""
     lines = [line for line in table.splitlines() if re.match(r"\| P\d", line)]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
 def page() -> tuple[str, str]:
-    """What keeps the promises, and what the last run of `make faults` found."""
+    """Return the table of mechanisms, and that of the last run of `make faults`."""
     before, _, rest = PAGE.read_text().partition(OPEN)
     return before, rest.partition(CLOSE)[0]
 

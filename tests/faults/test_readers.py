@@ -1,4 +1,4 @@
-"""A reply that a thousand read at once: other people's calls are as quick as before, in either process."""
+"""A reply that a thousand clients read at once: other users' calls stay as quick, at either process."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 READERS = 1000
 SECONDS = 8.0
-"""That is measured, without readers and with them."""
+"""Seconds of each measurement, without readers and with them."""
 SLOWER = 0.050
-"""Seconds by which others may wait longer at the 95th percentile (P30); as long again, where all wait longer anyway."""
+"""Seconds that others may wait longer at the 95th percentile (P30). Where calls take longer anyway, twice as long is
+allowed."""
 
 
 @pytest.mark.promise(
@@ -45,7 +46,7 @@ def test_others_are_served_as_quickly(product: Product, fake: FakeUpstream, wher
         assert alice.post(f"{turn.path}/cancel").status_code == 200
         assert readers.stdout is not None
         assert int(readers.stdout.readline()) == READERS, "each of them read to the end"
-    alone = max(before, p95(bob))  # the machine may have got other work to do meanwhile
+    alone = max(before, p95(bob))  # the machine may be busier by now
     tally(READERS)
     tally.note(f"{where}: others' p95 {alone * 1000:.0f} ms without, {beside * 1000:.0f} ms beside")
     assert beside <= alone + max(SLOWER, alone)
@@ -53,7 +54,7 @@ def test_others_are_served_as_quickly(product: Product, fake: FakeUpstream, wher
 
 @contextmanager
 def crowd(url: str, token: str) -> Iterator[subprocess.Popen[str]]:
-    """Readers of that stream, once all of them read."""
+    """Start readers of that stream, and yield once all of them are reading."""
     command = [sys.executable, "-m", "tests.faults.bench.crowd", url, token, str(READERS)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as readers:
         assert readers.stdout is not None
@@ -65,7 +66,7 @@ def crowd(url: str, token: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def p95(client: Client) -> float:
-    """Of the seconds that one call took after the other."""
+    """Return the 95th percentile of the seconds of successive calls."""
     taken: list[float] = []
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:

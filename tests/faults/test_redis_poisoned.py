@@ -1,4 +1,4 @@
-"""Whoever can write to Redis runs no code of theirs in the worker: what is read from there is signed, or not read."""
+"""Someone who can write to Redis cannot run code in the worker: what is read from there is signed, or not read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.support.processes import Product, wait_for
 pytestmark = [pytest.mark.processes, pytest.mark.services, pytest.mark.slow]
 
 ROUNDS = 12
-"""Canaries that go round meanwhile. With each, the cluster has looked at its queue and stored its statistics."""
+"""Canaries to wait for. With each, the cluster has polled its queue and stored its statistics."""
 
 
 class Poison:
-    """An object whose unpickling leaves a file behind."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker
@@ -65,7 +65,7 @@ def _canaries() -> int:
 
 
 def _poison_all(redis: PrivateRedis, poison: bytes) -> None:
-    """Overwrite every value, and put down those that a cache and a queue of django-q2 are known to read."""
+    """Overwrite every value, and create those that a cache and a queue of django-q2 are known to read."""
     with redis.client() as client:
         keys = {key for key in client.scan_iter() if client.type(key) == b"string"}
         for key in {*keys, f":1:{Conf.Q_STAT}".encode(), Conf.Q_STAT.encode()}:

@@ -1,4 +1,4 @@
-"""P32: what lets somebody in is taken back on every process at once, whichever way it is taken back."""
+"""P32: access that is revoked, in any way, ends on every process at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CALLS = (
 Take = Callable[[Two, Client], Any]
 
 
-# The ways
+# Ways to revoke
 
 
 def by_command(two: Two, _: Client) -> None:
@@ -76,7 +76,7 @@ def by_erasing(two: Two, client: Client) -> None:
 
 
 def in_the_admin(url: str, page: str, **form: str) -> None:
-    """Fill in a form on a page of alice's, as a superuser who is signed in at that server."""
+    """Submit a form on a page of alice's, as a superuser signed in at that server."""
     boss, _ = User.objects.get_or_create(username="boss", is_staff=True, is_superuser=True)
     alice = User.objects.get(username="alice")
     with httpx.Client(base_url=url, cookies=session_of(boss), timeout=30) as browser:
@@ -96,10 +96,10 @@ BOTH: list[Take] = [
     by_deactivating,
     by_erasing,
 ]
-"""What ends sessions, too."""
+"""Ways that end sessions, too."""
 
 
-# What they get
+# Answers afterwards
 
 
 def session_of(user: User) -> dict[str, str]:
@@ -110,7 +110,7 @@ def session_of(user: User) -> dict[str, str]:
 
 @pytest.fixture
 def alice(two: Two) -> User:
-    """With a password as the servers hash it, unlike this process."""
+    """A user with a password hashed as the servers do, unlike in this process."""
     return User.objects.create(
         username="alice", password=make_password(PASSWORD, hasher=PBKDF2PasswordHasher())
     )

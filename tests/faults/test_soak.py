@@ -1,7 +1,7 @@
-"""Users who leave, cancel, come back and ask anew for a while, on servers and a worker that are stopped at random.
+"""Users who leave, cancel, return and ask again for a while, on servers and a worker that are stopped at random.
 
-No canary crosses from one chat to another, all that was acknowledged is there once, and the invariants hold. In its
-full form also: the memory of the server that is never stopped stays what it was.
+No canary crosses from one chat to another, everything acknowledged is stored once, and the invariants hold. The full
+run also checks that the memory of the server that is never stopped does not grow.
 """
 
 from __future__ import annotations

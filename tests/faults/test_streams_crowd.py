@@ -1,4 +1,4 @@
-"""A hundred people send into one chat at once: one after the other gets in, and nobody else's chat suffers."""
+"""A hundred users send into one chat at once: they are accepted one after another, and other chats do not slow down."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 SENDERS, OTHERS, ALONE = 100, 4, 20
 SHORT = 2
-"""Tries of each sender in the short form."""
+"""Tries of each sender in the short run."""
 WORST = 3.0
-"""How many times as long others may take at the 95th percentile. The promise is 2, for a machine that does nothing
-else: held in the full form alone, because a time says something of the machine."""
+"""How many times as long others may take at the 95th percentile. The promise is 2, on an idle machine. Checked only
+in the full run, because a time depends on the machine."""
 A_BREATH = 0.030
-"""Seconds that two measurements of so little may differ by for no reason."""
+"""Seconds by which two measurements of such short times may differ by chance."""
 
 
 @pytest.mark.promise(
@@ -59,7 +59,7 @@ def test_a_hundred_into_one_chat(two: Two, effort: Callable[[int, int], int], ta
 
 
 def _get_in(client: Client, chat: str, number: int, tries: int) -> int:
-    """Send one message, as the contract says: busy means to come back later. How often it was."""
+    """Send one message as the contract says: retry later if the chat is busy. Return the number of refusals."""
     body = {"message": f"I am number {number}.", "chat_id": chat, "stream": False}
     chance, refused = Random(number), 0
     while refused < tries and (answer := client.post("message", json=body)).status_code != 200:
@@ -70,7 +70,7 @@ def _get_in(client: Client, chat: str, number: int, tries: int) -> int:
 
 
 def _ask_on(client: Client, chat: str, over: threading.Event | None) -> list[float]:
-    """Ask and ask, a number of times or until it is over; the seconds of each answer."""
+    """Make request after request, a fixed number or until `over` is set. Return the seconds of each answer."""
     taken: list[float] = []
     while len(taken) < ALONE or (over is not None and not over.is_set()):
         started = time.perf_counter()
@@ -80,7 +80,7 @@ def _ask_on(client: Client, chat: str, over: threading.Event | None) -> list[flo
 
 
 def _in_total_order(chat_id: str, got_in: int) -> None:
-    """Questions and answers in turn, each answer to the question before it, and every question once."""
+    """Check that questions and answers alternate, each answer follows its question, and every question occurs once."""
     chat = Chat.objects.get(pk=chat_id)
     rows = list(Message.objects.filter(chat=chat).order_by("seq"))
     assert [row.seq for row in rows] == list(range(1, 2 * got_in + 3))

@@ -1,4 +1,4 @@
-"""One key is one message, one upstream call and one answer: at two servers at once, and after one was killed."""
+"""One key means one message, one upstream call and one answer: at two servers at once, and after one was killed."""
 
 from __future__ import annotations
 

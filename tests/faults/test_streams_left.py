@@ -1,4 +1,4 @@
-"""Clients that leave, come back and read with others: the reply goes on, and everybody reads the stored text once."""
+"""Clients that leave, return and read with others: the reply goes on, and everyone reads the stored text once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Pair:
     chats: list[str]
 
     def leave(self, deltas: int, *, reset: bool) -> Turn:
-        """Begin a turn whose reply waits after so many deltas, hear them, and close the connection."""
+        """Begin a turn whose reply pauses after that many deltas, read them, and close the connection."""
         self.fake.behave(SAID.held(deltas), lane="stream")
         self.fake.hold()
         body = {"message": "My question", **({"chat_id": self.chats[-1]} if self.chats else {})}
@@ -59,7 +59,7 @@ class Pair:
         return turn
 
     def resume(self, turn: Turn, splits: tuple[int, int]) -> None:
-        """Two readers at once, one at each server, each from its own position, while the rest is written."""
+        """Read with two clients at once, one at each server, each from its own position, while the rest is written."""
         with ThreadPoolExecutor(2) as pool:
             readers = [
                 pool.submit(client.events, "GET", f"{turn.path}/stream", params={"after": after})
@@ -121,7 +121,7 @@ def test_any_position_gives_the_rest_without_gap_or_repetition(
 
 @pytest.mark.promise("P5", injected="a client that reads nothing of its own stream, while others do")
 def test_a_reader_that_is_stuck_keeps_nobody_waiting(pair: Pair) -> None:
-    """Its socket is never read: the server's writes to it stop, the reply and its other readers do not."""
+    """Its socket is never read: the server's writes to it block, the reply and its other readers go on."""
     pair.fake.behave("normal", lane="stream", deltas=WORDS)
     host, port = pair.here.base.removeprefix("http://").split(":")
     with socket.socket() as stuck:

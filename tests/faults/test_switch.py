@@ -1,4 +1,4 @@
-"""Fault points: each name stands in the code, and a fault strikes when, where and as often as it was told."""
+"""Fault points: each name occurs in the code, and a fault strikes when, where and as often as ordered."""
 
 from __future__ import annotations
 

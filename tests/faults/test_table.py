@@ -1,4 +1,4 @@
-"""The table of promises says what ran, and keeps what did not run this time."""
+"""The table of promises shows what ran, and keeps the rows of what did not run this time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An upstream that is cut off after any byte: "complete" only with its terminal marker, and no word lost or made up."""
+"""An upstream cut off after any byte: "complete" only with its terminal marker, and no word lost or invented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An upstream that never ends: cut at its deadline or its cap, and the server's memory stays where it was."""
+"""An upstream that never ends: cut at its deadline or its cap, and the server's memory does not grow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOTAL, CAP = 0.4, 64 * 1024
 SLACK = 1.0
 AT_ONCE = 3
 FLOOD = {"too_long", "upstream_timeout"}
-"""As fast as it can: whether cap or deadline comes first is the machine's choice."""
+"""The upstream sends as fast as it can: whether the cap or the deadline comes first depends on the machine."""
 ENDLESS = {
     "drip?every=0.001&deltas=500": {"upstream_timeout"},
     "pings": {"upstream_timeout"},
@@ -33,9 +33,9 @@ ENDLESS = {
     "huge_line": FLOOD,
     "endless_error": {"upstream_error"},
 }
-"""What the upstream does, and how its reply may end."""
+"""What the upstream does, and the possible error codes of its reply."""
 GROWTH = 40
-"""MB that the process may have more than after its first such streams, at any moment later."""
+"""MB by which the process may grow beyond its memory after the first such streams, at any later moment."""
 
 
 @pytest.mark.promise(
@@ -52,9 +52,9 @@ def test_a_stream_without_end_is_cut_and_memory_stays(
         LOG_LEVEL="INFO",
     )
     client = product.client()
-    _a_round(client, fake)  # what is loaded once, and the pools
+    _a_round(client, fake)  # fills pools, and loads what is loaded once
     before = _megabytes(server.process.pid, "VmRSS")
-    Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")  # the peak is measured anew
+    Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")  # resets the peak
     rounds = effort(1, 10)
     for _ in range(rounds):
         _a_round(client, fake)
@@ -77,7 +77,7 @@ def _a_round(client: Client, fake: FakeUpstream) -> None:
 
 
 def _cut_off(client: Client) -> tuple[str, int]:
-    """How one reply ended and how many bytes it has."""
+    """Return how one reply ended and how many bytes it has."""
     started = time.monotonic()
     events = say(client, "Go on.")
     assert time.monotonic() - started <= TOTAL + SLACK
@@ -86,7 +86,7 @@ def _cut_off(client: Client) -> tuple[str, int]:
 
 
 def _megabytes(pid: int, what: str) -> float:
-    """A figure of a process's memory by its name in `/proc`."""
+    """Return a figure of a process's memory by its name in `/proc`."""
     found = re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) / 1024

@@ -1,4 +1,4 @@
-"""An upstream that refuses, fails, hangs or is not there: few attempts, little time, an honest code, nothing lost."""
+"""An upstream that refuses, fails, hangs or is down: few attempts, little time, an accurate code, nothing lost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FAILURES = {
     "normal?delay=5": "upstream_timeout",
     "drip?every=0.01": "upstream_timeout",
 }
-"""What the upstream does, and the code a client is told. None of it says a word before."""
+"""What the upstream does before any text, and the code that a client gets."""
 
 
 @pytest.mark.promise(
@@ -88,7 +88,7 @@ def test_an_upstream_that_cannot_be_connected_to(
     assert events[-1].name == "message.failed"
     assert events[-1].data["error"]["code"] == ("upstream_timeout" if how == "full" else "upstream_error")
     assert seconds <= QUICK.total + SLACK
-    live.run(registry.aclose())  # only tests change an upstream under way
+    live.run(registry.aclose())  # only tests change the upstream of a running server
     settings.OPENAI_BASE_URL = upstream.base_url
     chat = events[0].data["chat_id"]
     assert alice.ask("And now?", chat)["message"]["status"] == "complete"
@@ -125,7 +125,7 @@ def test_a_summarizer_that_fails_is_asked_a_counted_number_of_times(
     hangs = how in ("silent", "drip?every=0.01")
     settings.SUMMARIZER_TOTAL_SECONDS = (
         0.6 if hangs else 5.0
-    )  # who answers gets the time a busy machine may need
+    )  # an upstream that answers gets the time a busy machine may need
     chat = make_chat()
     add_turns(chat, [turn(number) for number in range(1, 9)])
     request_resummarize(chat, "update")
@@ -142,14 +142,14 @@ def test_a_summarizer_that_fails_is_asked_a_counted_number_of_times(
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """What it returns, and the seconds it took."""
+    """Return the call's result, and the seconds it took."""
     started = time.monotonic()
     return call(), time.monotonic() - started
 
 
 @contextmanager
 def nobody(full: bool) -> Iterator[int]:
-    """A port that refuses connections; or, `full`, one whose queue is full, so that they hang."""
+    """A port that refuses connections; or, if `full`, one whose queue is full, so that connections hang."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
         port: int = server.getsockname()[1]
         waiting = [socket.socket() for _ in range(4)]

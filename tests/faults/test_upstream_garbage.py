@@ -1,4 +1,4 @@
-"""An upstream that writes nonsense: never a 500, nothing stored that is not clean text, and the chat goes on."""
+"""An upstream that sends garbage: never a 500, only clean text is stored, and the chat goes on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENDINGS = {"message.completed": "complete", "message.incomplete": "incomplete", 
 
 
 def sent(body: bytes) -> Behaviour:
-    """An upstream that writes just that."""
+    """Make an upstream that sends exactly this."""
     return Behaviour("raw", text=body.decode("latin-1"), after=-1)
 
 
@@ -51,7 +51,7 @@ def test_whatever_is_streamed_is_answered_and_stored_clean(
     tally: Tally,
 ) -> None:
     settings.OPENAI_API_STYLE = style
-    settings.RATE_LIMITS = False  # thousands of examples are more than anybody may ask for
+    settings.RATE_LIMITS = False  # thousands of examples exceed any limit
     chat: list[str] = []
 
     @often(effort(70, 3000))
@@ -73,7 +73,7 @@ def test_whatever_is_streamed_is_answered_and_stored_clean(
 
 
 def _asked(client: Client, chat: str | None, streamed: bool) -> dict[str, Any]:
-    """The final message of a turn, by either way of asking."""
+    """Return the final message of a turn, streamed or not."""
     found: dict[str, Any]
     if streamed:
         events = say(client, "My question", chat)
@@ -126,6 +126,6 @@ def _remembered(brief: ConversationBrief) -> str:
 
 
 def _assert_clean(text: str) -> None:
-    """Fit for any database and any client."""
+    """Check that the text can be stored in any database and sent to any client."""
     assert "\0" not in text
     assert text.encode().decode() == text

@@ -1,7 +1,7 @@
-"""Odd values in every place of an upstream's answer: an honest answer within seconds, and nothing stored that is odd.
+"""Odd values in every field of an upstream's answer: an accurate answer within seconds, and nothing odd stored.
 
-`tests/api/test_odd_answers.py` has what an upstream only tells of its answer; here are all places, of streams, of
-whole answers, and of the objects that a summarizer is asked for.
+`tests/api/test_odd_answers.py` has the fields that describe an answer. Here are all fields of streams, of whole
+answers, and of the objects requested from a summarizer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Effort = Callable[[int, int], int]
 TURNS_A_CHAT = 15
 TURN = (lorem(200), lorem(200))
 STRIDE = 37
-"""Of the short run: a prime, so that every place and every value has its turn."""
+"""The short run takes one in so many: a prime, so that every field and every value has its turn."""
 CODES = ["AB-1234", "CD-5678"]
 POLICY_OBJECTS = {
     "progressive": "important_data",
@@ -46,7 +46,7 @@ POLICY_OBJECTS = {
 
 
 def some(items: Iterator[Any], effort: Effort) -> Iterator[Any]:
-    """All of them, or in the short run one in many."""
+    """Return all items, or one in `STRIDE` in the short run."""
     return islice(items, 0, None, effort(STRIDE, 1))
 
 
@@ -105,14 +105,14 @@ def test_an_object_with_something_odd_is_published_or_refused(
 
 
 def waiting_chat(policy: str) -> Chat:
-    """A chat with more turns than any policy's window."""
+    """Make a chat with more turns than any policy's window."""
     chat = make_chat(policy=policy)
     add_turns(chat, [TURN] * 12)
     return chat
 
 
 def right_object(policy: str) -> dict[str, Any]:
-    """What a good summarizer would answer."""
+    """Return what a good summarizer would answer."""
     if policy == "card":
         return objects.card(CODES)
     if policy == "hierarchical":
@@ -123,7 +123,7 @@ def right_object(policy: str) -> dict[str, Any]:
 
 
 def folded_soundly(chat: Chat, what: object) -> None:
-    """Two turns more are folded, or that failed and says so; either way what is remembered is fit to store."""
+    """Two more turns are folded, or the failure is recorded; in either case the stored memory is clean."""
     add_turns(chat, [TURN] * 2)
     request_resummarize(chat, "update")
     wait_over(chat)

@@ -1,7 +1,8 @@
-"""The fault bench: two servers, a worker and the fake upstream on one database, whose processes may die at any moment.
+"""The fault bench: two servers, a worker and the fake upstream on one database, whose processes may die at any
+moment.
 
-Whoever dies is started again at once, a server on the port that it had, as a supervisor of services would. `Bench`
-deals the blows and looks after the processes; what users do is `people`'s business, what must hold `checks`'.
+A process that dies is restarted at once, a server on the same port, as a service supervisor would. `Bench` injects
+the faults and supervises the processes; what users do is in `people`, and what must hold in `checks`.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ VARIANTS = {
     "endless": {"model": "normal?deltas=2000&rate=20"},
     "brief": {"model": "normal?text=Noted, thank you."},
 }
-"""How the upstream answers: at once, in two seconds, for longer than anybody waits, and with three words."""
+"""How the upstream answers: at once, in two seconds, for longer than any client waits, and with three words."""
 ENV = {
     "LOG_LEVEL": "INFO",
     "MODEL_VARIANTS": json.dumps(VARIANTS),
     "DEFAULT_MODEL_VARIANT": "quick",
-    # A fold is due every few turns, and what a dead process held is soon free again.
+    # A fold is due every few turns, and the leases of a dead process expire soon.
     "MEMORY_PROMPT_TOKEN_BUDGET": "900",
     "MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "600",
     "MEMORY_SUMMARY_TOKEN_CAP": "300",
-    "MEMORY_MIN_RETAINED": "0",  # the fake's summaries are codes alone: each would be asked for twice
+    "MEMORY_MIN_RETAINED": "0",  # the fake's summaries are only codes: each would be asked for twice
     "MEMORY_FOLD_LEASE_SECONDS": "2",
     "MEMORY_FOLD_BACKOFF_SECONDS": "0.1",
     "REPLY_LEASE_SECONDS": "3",
@@ -57,7 +58,7 @@ ENV = {
 
 @dataclass
 class Slot:
-    """A process that is to run."""
+    """A process that must run, and how to start it."""
 
     name: str
     command: list[str]
@@ -66,7 +67,7 @@ class Slot:
 
 
 class Bench(Product):
-    """The product in processes that are looked after. Make its tables first (`manage("migrate")`), then `begin`."""
+    """The product in supervised processes. Create its tables first (`manage("migrate")`), then call `begin`."""
 
     def __init__(self, folder: Path, database_url: str, fake: FakeUpstream, **env: str) -> None:
         super().__init__(folder, database_url, **{**ENV, **env})
@@ -101,11 +102,11 @@ class Bench(Product):
         super().stop()
 
     def order_file(self, name: str) -> Path:
-        """Where that process looks for the fault that it is to suffer."""
+        """The file in which that process looks for the next fault to suffer."""
         return self.folder / f"{name}.order"
 
     def order(self, name: str, point: str, n: int, what: str) -> Path:
-        """Have a process suffer a fault the next time it comes there. Returns the file that tells that it struck."""
+        """Order a fault for the n-th time the process reaches `point`. Return the file that appears once it struck."""
         struck = self.folder / f"struck-{time.monotonic_ns()}"
         whole = self.folder / f"{name}.next"
         whole.write_text(f"{point}:{n}:{what}:{struck}")
@@ -113,19 +114,19 @@ class Bench(Product):
         return struck
 
     def strike(self, name: str) -> None:
-        """SIGKILL for that process and all that it started. It is started again."""
+        """Kill that process and all its descendants by SIGKILL. The supervisor restarts it."""
         with self._lock:
             slot = self.slots[name]
             _kill(slot.child)
             self._restart(slot)
 
     def retire(self, name: str) -> None:
-        """SIGTERM for that process, as at a release. It is started again when it has ended."""
+        """Stop that process by SIGTERM, as a deployment does. The supervisor restarts it once it has ended."""
         with self._lock:
             self.slots[name].child.process.terminate()
 
     def is_up(self, name: str) -> bool:
-        """Whether that process does its work: a server answers, the worker has shown that it does tasks."""
+        """Whether that process works: a server answers, or the worker has shown that it runs tasks."""
         try:
             answer = httpx.get(f"{self.base(SERVERS[0] if name == WORKER else name)}/readyz", timeout=5)
         except httpx.TransportError:
@@ -135,26 +136,26 @@ class Bench(Product):
         return name != WORKER and set(answer.json()["error"]["details"]) == {"worker"}
 
     def wait_until_up(self, names: Iterable[str] = (*SERVERS, WORKER)) -> None:
-        """Wait until these do their work."""
+        """Wait until these processes work."""
         for name in names:
             wait_for(partial(self._looks_up, name), f"{name} is up", timeout=2 * START_SECONDS)
 
     def _looks_up(self, name: str) -> bool:
-        """The same, asked no more often than helps."""
+        """`is_up` after a short pause, so that polling does not add load."""
         time.sleep(5 * TICK)
         return self.is_up(name)
 
     def base(self, server: str) -> str:
-        """Where that server answers."""
+        """The address of that server."""
         return f"http://127.0.0.1:{self.ports[server]}"
 
     def person(self, name: str, journal: Journal, *, roams: bool = False) -> Person:
-        """A new user with a token."""
+        """Create a user with a token."""
         urls = [self.base(one) for one in SERVERS]
         return Person(name, self.ask("token", name), urls, journal, roams=roams)
 
     def ask(self, question: str, *arguments: Any) -> Any:
-        """Ask the process inside, until the database answers."""
+        """Query the process inside, repeatedly until the database answers."""
 
         def answer() -> list[Any] | None:
             try:
@@ -165,7 +166,8 @@ class Bench(Product):
         return wait_for(answer, f"an answer to {question!r}", timeout=60)[0]
 
     def settle(self, users: list[str], *, timeout: float = 60.0) -> float:
-        """Wait until nothing is under way in these users' chats, sweeping as the schedule does. Returns how long."""
+        """Wait until no work is left in these users' chats, sweeping as the schedule does. Return the seconds it
+        took."""
         begun = time.monotonic()
         left: list[str] = []
 
@@ -188,9 +190,9 @@ class Bench(Product):
         imported: Iterable[str] = (),
         prompts: Iterable[tuple[str, str]] | None = None,
     ) -> list[str]:
-        """Everything that is wrong with what these users' turns left behind. They must have settled.
+        """Return everything that is wrong with what these users' turns left behind. The chats must have settled.
 
-        `prompts` are those of replies, as (question, text), where the fake has not kept them.
+        `prompts` are the prompts of replies, as (question, text), if the fake has not kept them.
         """
         users = sorted({turn.user for turn in journal.turns})
         if prompts is None:
@@ -226,7 +228,7 @@ class Bench(Product):
 
 
 class Load:
-    """Many users who talk at the same time, until they are told to stop."""
+    """Many users who talk at the same time until they are told to stop."""
 
     def __init__(self, people: list[Person], act: Callable[[Person], None]) -> None:
         self._stopped = threading.Event()
@@ -254,7 +256,8 @@ class Load:
 
 
 def _kill(child: Child) -> None:
-    """End a child and all below it, and wait for that. One that has ended already has taken its family along."""
+    """Kill a child with all its descendants, and wait for their end. A child that has ended already left none
+    behind."""
     if child.exit_code is not None:
         return
     below = descendants_of(child.process.pid)

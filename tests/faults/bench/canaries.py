@@ -1,7 +1,7 @@
-"""Canaries: an unguessable word in all that is said in a chat, which nobody else may ever be shown.
+"""Canaries: an unguessable word in everything said in a chat, which no other user may ever be shown.
 
-`Canaries` looks for them in what users are answered (`Watching` lets it see every byte), in what the upstream is asked,
-and in what is stored. One in the wrong place is a problem.
+`Canaries` looks for them in the answers to users (`Watching` shows it every byte), in requests to the upstream, and
+in the database. One in the wrong place is a problem.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from tests.support.fakes.connection import Request
 
 CANARY = re.compile(rb"CN-\d{18}")
 PATTERN = r"[A-Z]{2}-\d{4,}"
-"""Has the fake's summarizer keep them, beside the codes of the turns."""
+"""Makes the fake's summarizer keep canaries, besides the codes of the turns."""
 LENGTH = 21
 
 
 class Canaries:
-    """All canaries and whose they are. Its methods may be called from any thread."""
+    """All canaries and their owners. Its methods are thread-safe."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.prompts = 0
         self.summaries = 0
-        """Prompts that were looked into, of replies and of summaries."""
+        """Number of prompts searched, of replies and of summaries."""
         self.bytes = 0
-        """Of answers that were looked into."""
+        """Bytes of answers searched."""
         self._owners: dict[bytes, str] = {}
 
     def new(self, user: str) -> str:
-        """A canary for a chat of that user."""
+        """Return a canary for a chat of that user."""
         canary = f"CN-{secrets.randbelow(10**18):018}"
         self._owners[canary.encode()] = user
         return canary
 
     def answered(self, user: str, data: bytes) -> None:
-        """A user was sent this."""
+        """Check an answer to this user."""
         for canary in set(CANARY.findall(data)):
             if self._owners.get(canary) != user:
                 self.problems.append(f"{user} was sent a canary of {self._owners.get(canary)}")
 
     def asked(self, request: Request) -> None:
-        """The upstream was asked this, which belongs to one chat."""
+        """Check a request to the upstream, which belongs to one chat."""
         found = set(CANARY.findall(request.raw))
         if len(found) != 1 or not found <= self._owners.keys():
             self.problems.append(f"a prompt ({request.lane}) holds {len(found)} canaries")
@@ -59,7 +59,7 @@ class Canaries:
             self.summaries += 1
 
     def stored(self, chats: Iterable[tuple[str, str, list[str]]]) -> None:
-        """All that is stored of these chats (owner, id, canaries found in its rows)."""
+        """Check everything stored for these chats (owner, id, canaries found in their rows)."""
         seen: dict[str, str] = {}
         for user, chat, canaries in chats:
             if len(canaries) != 1 or self._owners.get(canaries[0].encode()) != user:
@@ -70,7 +70,7 @@ class Canaries:
 
 
 class Watching(httpx.BaseTransport):
-    """Ordinary HTTP for one user, whose canaries are looked after."""
+    """An HTTP transport for one user that checks every answer for foreign canaries."""
 
     def __init__(self, user: str, canaries: Canaries) -> None:
         self._inner = httpx.HTTPTransport()
@@ -90,7 +90,7 @@ class Watching(httpx.BaseTransport):
 
 
 class Watched(httpx.SyncByteStream):
-    """The bytes of an answer as they come, wherever they are cut."""
+    """The bytes of an answer as they arrive, wherever they are split."""
 
     def __init__(self, stream: httpx.SyncByteStream, user: str, canaries: Canaries) -> None:
         self._stream, self._user, self._canaries = stream, user, canaries
@@ -108,7 +108,7 @@ class Watched(httpx.SyncByteStream):
 
 
 def found_in_tables(users: list[str]) -> list[tuple[str, str, list[str]]]:
-    """For `Canaries.stored`: what is in the texts of every chat of these users."""
+    """Return what `Canaries.stored` checks: the canaries in the texts of every chat of these users."""
     return [
         (chat.owner.username, str(chat.pk), _found([*_rows_of(chat)]))
         for chat in Chat.objects.filter(owner__username__in=users).select_related("owner")

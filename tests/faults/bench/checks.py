@@ -1,6 +1,6 @@
-"""What the database must say of a case: the invariants of its users' chats, and all that the clients were told.
+"""Checks of the database after a case: the invariants of its users' chats, and everything that clients were told.
 
-Runs in a process that has the product's settings, and reads the tables alone. `problems` tells in sentences.
+Runs in a process with the product's settings, and only reads the tables. `problems` returns sentences.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Turns = list[dict[str, Any]]
 
 
 def unsettled(users: list[str]) -> list[str]:
-    """What is still under way in the chats of these users."""
+    """Return the work still pending in the chats of these users."""
     active = ActiveReply.objects.filter(chat__owner__username__in=users)
     found = [f"a reply in chat {chat}" for chat in active.values_list("chat_id", flat=True)]
-    # A lease that a dead worker left on a chat without work is nobody's any more, once it has run out.
+    # An expired lease that a dead worker left on a chat without work does not count.
     wanted = lease.FLAGGED | ~lease.free()
     briefs = ConversationBrief.objects.filter(wanted, chat__owner__username__in=users)
     return found + [
@@ -35,7 +35,8 @@ def unsettled(users: list[str]) -> list[str]:
 
 
 def problems(case: dict[str, Any]) -> list[str]:
-    """Everything that is wrong. `case`: the users, the turns of their journal, and what the upstream was asked."""
+    """Return everything that is wrong. `case` has the users, the turns of their journal, and the prompts sent
+    upstream."""
     users = list(User.objects.filter(username__in=case["users"]))
     turns: Turns = case["turns"]
     return [
@@ -53,7 +54,8 @@ def problems(case: dict[str, Any]) -> list[str]:
 
 
 def acknowledged(turns: Turns) -> Iterator[str]:
-    """Each message and each final event is stored as the client was told (P1), each key leads to its turn (P2)."""
+    """Yield problems: each message and final event is stored as the client was told (P1), each key leads to its turn
+    (P2)."""
     ids = [one for turn in turns if turn["ids"][2] for one in turn["ids"][1:]]
     stored = {str(row.pk): row for row in Message.objects.filter(pk__in=ids)}
     keys = {(row.user.username, row.key): row for row in IdempotencyKey.objects.select_related("user")}
@@ -79,7 +81,8 @@ def _told(final: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def nothing_twice(turns: Turns, imported: list[str]) -> Iterator[str]:
-    """Each question is stored once, each answer belongs to a turn, and there is no chat besides (P2)."""
+    """Yield problems: each question is stored once, each answer belongs to a turn, and there are no other chats
+    (P2)."""
     users = {turn["user"] for turn in turns}
     theirs = Message.objects.filter(chat__owner__username__in=users).exclude(chat_id__in=imported)
     questions = Counter(theirs.filter(role=Role.USER).values_list("content", flat=True))
@@ -94,7 +97,7 @@ def nothing_twice(turns: Turns, imported: list[str]) -> Iterator[str]:
 
 
 def asked_once(turns: Turns, prompts: list[list[str]]) -> Iterator[str]:
-    """The upstream was asked at most once a key (P2)."""
+    """Yield problems: the upstream was called at most once per key (P2)."""
     allowed = Counter(turn["text"] for turn in turns)
     for question, count in Counter(question for question, _ in prompts).items():
         if count > allowed[question]:
@@ -102,7 +105,7 @@ def asked_once(turns: Turns, prompts: list[list[str]]) -> Iterator[str]:
 
 
 def nothing_left_out(prompts: list[list[str]], users: list[User]) -> Iterator[str]:
-    """A turn that was not in the prompt was in the summary of that time, or counted as left out (P11)."""
+    """Yield problems: a turn missing from a prompt was in the summary of that time, or counted as left out (P11)."""
     records: dict[str, list[tuple[ContextRecord, Message]]] = {}
     chosen = ContextRecord.objects.filter(reply__chat__owner__in=users)
     for record in chosen.select_related("reply__reply_to"):

@@ -1,6 +1,6 @@
-"""`python -m tests.faults.bench.crowd URL TOKEN COUNT`: so many readers of one reply, in a process of their own.
+"""`python -m tests.faults.bench.crowd URL TOKEN COUNT`: COUNT readers of one reply, in a process of their own.
 
-Prints `open` when each has read its first event, and in the end how many read that it was cancelled.
+Prints `open` when each has read its first event, and at the end how many have read that it was cancelled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ async def main(url: str, token: str, count: int) -> None:
 
 
 async def _opened(url: str, token: str, place: asyncio.Semaphore) -> asyncio.StreamReader:
-    """A connection that has read `message.created`."""
+    """Open a connection and read until `message.created`."""
     parts = urlsplit(url)
     request = f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {token}\r\n\r\n"
     async with place:

@@ -1,6 +1,6 @@
-"""A good answer of 40 events, and what may be made of its first bytes. Pure.
+"""A good answer of 40 events, and behaviours that send only its first bytes. Pure.
 
-Its text holds what is awkward to cut: a surrogate pair over two events, a NUL, and more than one byte a character.
+Its text has what is difficult to split: a surrogate pair over two events, a NUL, and characters of several bytes.
 """
 
 from __future__ import annotations
@@ -20,48 +20,49 @@ EVENTS = 40
 HOWS = ("eof", "close", "reset")
 AWKWARD = ("\ud83d", "\ude00 ", "nul\0 ", "zwölf ", "語")
 AROUND = {"responses": 6, "chat": 4}
-"""Events besides the deltas: what opens and closes an answer."""
+"""Events other than deltas: those that open and close an answer."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole answer as bytes, and where in it which text and its terminal marker are whole."""
+    """A whole answer as bytes, and the offsets at which its texts and its terminal marker are complete."""
 
     body: bytes
     texts: tuple[str, ...]
-    """The text after so many deltas, as far as it was said, cleaned."""
+    """The cleaned text after each number of deltas."""
     ends: tuple[int, ...]
-    """The offset behind each delta's event."""
+    """The offset after each delta's event."""
     borders: tuple[int, ...]
-    """The offset behind every event."""
+    """The offset after every event."""
     marker: int
-    """The offset behind the event with the terminal marker."""
+    """The offset after the event with the terminal marker."""
 
     def text_by(self, offset: int) -> str:
-        """The text of the events that are whole in the first `offset` bytes."""
+        """Return the text of the events that are complete in the first `offset` bytes."""
         return self.texts[bisect_right(self.ends, offset)]
 
     def ending_by(self, offset: int) -> str:
-        """The status of a reply of which so many bytes arrived."""
+        """Return the status of a reply of which the first `offset` bytes arrived."""
         if offset >= self.marker:
             return "complete"
         return "incomplete" if self.text_by(offset) else "failed"
 
     def cut(self, offset: int, how: str) -> Behaviour:
-        """Send so many bytes of it, and end in that way."""
+        """Send the first `offset` bytes, and end the connection as `how` says."""
         return Behaviour("raw", text=self.body.decode("latin-1"), after=offset, how=how)
 
     def held(self, deltas: int) -> Behaviour:
-        """Send it as far as so many deltas, then wait at the gate, then the rest."""
+        """Send the events up to that number of deltas, wait at the gate, then send the rest."""
         offset = (*self.borders[:1], *self.ends)[deltas]
         return Behaviour("raw", text=self.body.decode("latin-1"), after=-1, hold_after=offset)
 
     def certain(self, deltas: int) -> str:
-        """What a reader can have of so many deltas: half a pair waits for its other half."""
+        """Return the text that readers have for sure after that many deltas: half a surrogate pair waits for its
+        other half."""
         return self.texts[deltas].removesuffix("\ufffd")
 
     def offsets(self, stride: int, extra: int = 0) -> list[int]:
-        """Every `stride`-th byte, each border between events with its neighbours, and so many at random."""
+        """Return every `stride`-th offset, each border between events with its neighbours, and `extra` random ones."""
         around = (border + near for border in self.borders for near in (-1, 0, 1))
         chance = Random(4).sample(range(len(self.body)), extra)
         every = range(0, len(self.body) + 1, stride)
@@ -69,7 +70,7 @@ class Answer:
 
 
 def answer(style: Style) -> Answer:
-    """An answer of `EVENTS` events, the last `[DONE]` of chat style among them."""
+    """Make an answer of `EVENTS` events, including the last `[DONE]` of chat style."""
     words = [f"word{number} " for number in range(EVENTS - AROUND[style] - len(AWKWARD))]
     pieces = [*words[:20], *AWKWARD, *words[20:]]
     speech = Speech(style, "gpt-fake", "resp_1", {"input": 11, "cached": 4, "output": 7})
@@ -79,7 +80,7 @@ def answer(style: Style) -> Answer:
     assert len(events) == EVENTS
     borders = tuple(accumulate(map(len, events)))
     first, last = len(opening), len(opening) + len(deltas)
-    # The marker: `finish_reason` is the first event after the deltas, `response.completed` the last of all.
+    # `finish_reason` is the first event after the deltas, `response.completed` the last of all.
     marker = borders[last if style == "chat" else -1]
     return Answer(b"".join(events), _texts(pieces), borders[first:last], borders, marker)
 

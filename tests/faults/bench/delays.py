@@ -1,4 +1,4 @@
-"""How long calls take, and how much longer they may take beside somebody else's (P30)."""
+"""How long calls take, and how much longer they may take during another user's load (P30)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from tests.support.live_server import Client
 
 SLICES = 8
 SLICE_SECONDS = 0.8
-"""With it and without it by turns, so that what the machine does besides meets both alike."""
+"""Seconds of each measurement. Those with and without the load alternate, so that other load affects both alike."""
 SLOWER = 0.050
-"""Seconds by which others may wait longer at the 95th percentile (P30); as long again, where all wait longer anyway."""
+"""Seconds that others may wait longer at the 95th percentile (P30). Where calls take longer anyway, twice as long is
+allowed."""
 TRIES = 3
-"""The quickest counts: what a machine with other work to do adds is not the connection's."""
+"""The quickest try counts: delays from other load on the machine are not caused by the connections."""
 
 
 def most(alone: float) -> float:
-    """Seconds that a call may take beside it, if it takes so many without."""
+    """Return the seconds that a call may take under load, if it takes `alone` without it."""
     return alone + max(SLOWER, alone)
 
 
 def measure(client: Client) -> list[float]:
-    """What calls took, in seconds, one after the other."""
+    """Make calls one after another and return how long each took, in seconds."""
     taken: list[float] = []
     until = time.monotonic() + SLICE_SECONDS
     while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""A small disk that can be filled: a tmpfs of its own, for which one must be allowed to mount."""
+"""A small disk that can be filled: a tmpfs of its own, which requires the right to mount."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class NoDisk(Exception):
-    """Nothing may be mounted here."""
+    """This process may not mount anything."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Disk:
         return self.folder / "ballast"
 
     def fill(self) -> None:
-        """Take all the room there is."""
+        """Fill all free space."""
         with self._ballast.open("ab", buffering=0) as file:
             try:
                 while file.write(b"\0" * 4096):
@@ -37,13 +37,13 @@ class Disk:
                 return
 
     def free(self) -> None:
-        """Give it back."""
+        """Free the space again."""
         self._ballast.unlink()
 
 
 @contextmanager
 def small_disk(megabytes: int) -> Iterator[Disk]:
-    """One that anybody may write to, gone in the end. Raises `NoDisk`."""
+    """Mount a small disk that anyone may write to, and remove it at the end. Raises `NoDisk`."""
     if os.geteuid() or not shutil.which("mount"):
         raise NoDisk("Nothing may be mounted here.")
     folder = Path(tempfile.mkdtemp(prefix="small-disk-"))

@@ -1,4 +1,4 @@
-"""Look for text that was to be deleted: in a dump of the database, in every value of Redis, in the logs."""
+"""Search for text that had to be deleted: in a dump of the database, in every value of Redis, in the logs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS = 300.0
 
 
 def dump(redis_url: str = REDIS) -> bytes:
-    """All that the database and Redis hold, as somebody who takes their files would have it."""
+    """Return everything that the database and Redis store, as someone who obtains their files would see it."""
     redis = redis_values(redis_url) if redis_url else b""
     if connection.vendor == "sqlite":
         found = Path(str(connection.settings_dict["NAME"]))
@@ -30,7 +30,7 @@ def dump(redis_url: str = REDIS) -> bytes:
 
 
 def redis_values(url: str) -> bytes:
-    """All values in Redis as they are: its own dump would compress them."""
+    """Return all values in Redis as stored. Its own dump would compress them."""
     with Redis.from_url(url) as server:
         read: dict[bytes, Callable[[bytes], object]] = {
             b"string": server.get,
@@ -43,7 +43,7 @@ def redis_values(url: str) -> bytes:
 
 
 def traces(product: Product, *words: str) -> list[str]:
-    """Where any of the words still is, however it is written."""
+    """Return the places where any of the words still is, in any encoding."""
     places = {
         "the dump": dump(product.env.get("REDIS_URL", REDIS)).lower(),
         "the logs": product.log_text().lower().encode(),
@@ -57,7 +57,7 @@ def traces(product: Product, *words: str) -> list[str]:
 
 
 def gone(product: Product, *words: str) -> float:
-    """Wait until they are nowhere, sweeping as the schedule does. Returns how many seconds that took."""
+    """Wait until the words are nowhere, sweeping as the schedule does. Return the seconds it took."""
     begun = time.monotonic()
     left = traces(product, *words)
     while left:

@@ -1,4 +1,4 @@
-"""What a broken upstream might write, as Hypothesis strategies: noise, good answers damaged, events of any shape."""
+"""What a broken upstream might send, as Hypothesis strategies: noise, damaged answers, events of any shape."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ pages = st.sampled_from(
 
 
 def good(style: str, pieces: tuple[str, ...] = SAID) -> list[bytes]:
-    """The events of a good answer."""
+    """Return the events of a good answer."""
     speech = Speech(style, "gpt-fake", "resp_1", {"input": 11, "cached": 4, "output": 7})
     deltas = [speech.delta(piece) for piece in pieces]
     return [*speech.opening(), *deltas, *speech.closing("".join(pieces), End())]
 
 
 def event(value: Any) -> bytes:
-    """One event of any data."""
+    """Return an event with any data."""
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
 def delta(style: str, text: Any) -> bytes:
-    """An event with any value where text belongs."""
+    """Return an event with any value in place of its text."""
     if style == "chat":
         return event({"choices": [{"index": 0, "delta": {"content": text}}]})
     return event({"type": "response.output_text.delta", "delta": text})
@@ -96,7 +96,7 @@ def delta(style: str, text: Any) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn, style: str) -> bytes:
-    """A good answer, in which something is wrong."""
+    """Generate a good answer with a defect."""
     events = good(style)
     where = draw(st.integers(0, len(events)))
     how = draw(st.sampled_from(["insert", "drop", "repeat", "swap", "bytes", "speak"]))
@@ -118,7 +118,7 @@ def damaged(draw: st.DrawFn, style: str) -> bytes:
 
 
 def streams(style: str) -> st.SearchStrategy[bytes]:
-    """What comes in place of a stream."""
+    """Return a strategy for the body of a streamed answer."""
     return (
         damaged(style)
         | st.binary(max_size=300)
@@ -128,7 +128,7 @@ def streams(style: str) -> st.SearchStrategy[bytes]:
 
 
 def answers(style: str) -> st.SearchStrategy[bytes]:
-    """What comes in place of an answer that is not streamed: also a whole one with any text."""
+    """Return a strategy for an answer that is not streamed, including whole ones with any text."""
     speech = Speech(style, "gpt-fake", "resp_1", {"input": 11, "cached": 4, "output": 7})
     whole = texts.map(lambda text: json.dumps(speech.whole(f"Ada {text} is in Berlin.", End())).encode())
     other = values.map(lambda value: json.dumps(value).encode())
@@ -138,6 +138,6 @@ def answers(style: str) -> st.SearchStrategy[bytes]:
 
 
 def often(times: int) -> hypothesis:
-    """So many examples, with fixtures that all of them share."""
+    """Run `times` examples, with fixtures shared by all of them."""
     shared = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
     return hypothesis(max_examples=times, deadline=None, suppress_health_check=shared, database=None)

@@ -1,7 +1,7 @@
-"""A process beside the product, with its settings and its database: it is asked things, a line of JSON each.
+"""A process beside the product, with its settings and its database, that answers queries, one line of JSON each.
 
-Tests of the bench have a database of their own, which pytest's Django knows nothing of. As a script, this module
-answers on its standard output what it is asked on its standard input; `Inside` is how a test asks it.
+Tests of the bench have their own database, which pytest's Django does not know. Run as a script, this module reads
+queries from standard input and writes answers to standard output. `Inside` is the test's end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Away(Exception):
 
 
 class Inside:
-    """Asks such a process, which is started with the environment `env` and logs into the file `log`."""
+    """Start such a process with the environment `env` and the log file `log`, and send it queries."""
 
     def __init__(self, env: Mapping[str, str], log: Path) -> None:
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class Inside:
             )
 
     def ask(self, question: str, *arguments: Any) -> Any:
-        """The answer. Raises `Away`; other errors end the process, and its log tells."""
+        """Return the answer. Raises `Away`. Other errors end the process and are in its log."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._lock:
@@ -59,7 +59,7 @@ class Inside:
 
 
 def main() -> None:
-    """Answer until nothing more is asked."""
+    """Answer queries until the input ends."""
     import django
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def _verbs() -> dict[str, Callable[..., Any]]:
-    """What can be asked. Django is set up by now."""
+    """Return the queries by name. Requires that Django is set up."""
     from dataclasses import asdict
 
     from django.contrib.auth.models import User

@@ -1,7 +1,7 @@
-"""What clients were told by the server, word for word and when: what the database is held against afterwards.
+"""What clients were told by the server, word for word and when. The database is compared with it afterwards.
 
-Knows neither the server nor the database. A turn may be read several times, over several connections: what one of them
-said must be the beginning of what another one said.
+Knows neither the server nor the database. A turn may be read several times, over several connections: the text from
+one of them must be a prefix of the text from another.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 LASTING = ("id", "chat_id", "seq", "content", "status", "error", "token_count", "usage", "completed_at")
-"""What of a final message stays as it is. (It may be superseded.)"""
+"""Fields of a final message that never change. (It may be superseded.)"""
 
 
 @dataclass
 class Turn:
-    """One thing that a user asked, under one key, and all that came of it. Times are of `time.monotonic`."""
+    """A question under one idempotency key, and everything that clients were told about it. Times are of
+    `time.monotonic`."""
 
     user: str
     key: str
     text: str
-    """The question; the same again where its answer is asked for anew."""
+    """The question, repeated if its answer is regenerated."""
     again: bool = False
     ids: tuple[str, str, str] = ("", "", "")
-    """Chat, question and reply, from the moment that they were acknowledged."""
+    """Ids of chat, question and reply, once they are acknowledged."""
     is_interrupted: bool = False
-    """The user has left it or cancelled it."""
+    """Whether the user left or cancelled it."""
     seen: str = ""
     """The longest text that any connection delivered."""
     final: dict[str, Any] | None = None
@@ -45,16 +46,16 @@ class Turn:
         return self.ids[2]
 
     def broke(self) -> None:
-        """A connection of this turn ended before its time."""
+        """Record that a connection of this turn ended early."""
         self._broken_at = time.monotonic()
 
     @property
     def last_grown_at(self) -> float:
-        """When it was last delivered more of."""
+        """When text of it last arrived."""
         return self._grown[-1][1] if self._grown else 0.0
 
     def lost_seconds(self) -> float:
-        """How long the text took to come that was delivered and is in the final message no more."""
+        """Seconds during which delivered text arrived that the final message lacks."""
         kept = len(self.final["content"]) if self.final else len(self.seen)
         if kept >= len(self.seen):
             return 0.0
@@ -62,13 +63,13 @@ class Turn:
         return self._grown[-1][1] - self._grown[first_lost][1]
 
     def to_json(self) -> dict[str, Any]:
-        """What the checks need."""
+        """Return what the checks need."""
         told = asdict(self)
         return {name: told[name] for name in ("user", "key", "text", "again", "ids", "final")}
 
 
 class Journal:
-    """All turns of all users, and what was wrong at first sight. For one case, or for one stretch of load."""
+    """All turns of all users, and the problems noticed immediately, for one case or one period of load."""
 
     def __init__(self) -> None:
         self.turns: list[Turn] = []
@@ -82,18 +83,18 @@ class Journal:
 
     @property
     def acknowledged(self) -> int:
-        """Turns that the server has acknowledged."""
+        """Number of turns that the server has acknowledged."""
         return sum(bool(turn.reply_id) for turn in self.turns)
 
     def created(self, turn: Turn, chat_id: str, question_id: str, reply_id: str) -> None:
-        """The server said what it stored this turn as."""
+        """Record the ids under which the server stored this turn."""
         ids = (chat_id, question_id, reply_id)
         if turn.reply_id and turn.ids != ids:
             self.problem(turn, f"its ids were {turn.ids} and are {ids}")
         turn.ids = ids
 
     def heard(self, turn: Turn, text: str) -> None:
-        """A connection has delivered `text` so far, from the reply's first character on."""
+        """Record that a connection has delivered `text` so far, from the reply's first character on."""
         longer, shorter = (text, turn.seen) if len(text) > len(turn.seen) else (turn.seen, text)
         if not longer.startswith(shorter):
             self.problem(turn, "two connections tell different texts")
@@ -102,7 +103,7 @@ class Journal:
             turn._grown.append((len(text), time.monotonic()))
 
     def ended(self, turn: Turn, message: dict[str, Any], text: str | None = None) -> None:
-        """A final event, or the whole answer; `text` is what this connection delivered before it, if it streams."""
+        """Record a final event or a whole answer. `text` is what this connection streamed before it, if it did."""
         content, seen = message["content"], turn.seen
         if turn.final is not None and any(turn.final[name] != message[name] for name in LASTING):
             self.problem(turn, "two final messages differ")

@@ -1,7 +1,8 @@
-"""`python -m tests.faults.bench.nuisance HOST PORT WHAT`: connections without a login that cost a server what they can.
+"""`python -m tests.faults.bench.nuisance HOST PORT WHAT`: unauthenticated connections that cost a server all they
+can.
 
-Prints `begun` once it is at work, and goes on until it is killed. What a server has to say to it is not looked at, but
-for the end of a connection: then the next one begins.
+Prints `begun` once it is at work, and continues until it is killed. It ignores what the server sends, but opens a new
+connection when one is closed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SEND: dict[str, tuple[bytes, bytes]] = {
     "a body without an end": (CHUNKED, b"4000\r\n" + b"x" * PIECE + b"\r\n"),
     "requests in a heap": (b"", (b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n") * 400),
 }
-"""What a connection opens with, and what it goes on with for as long as it is taken."""
+"""What a connection sends first, and what it repeats until it is closed."""
 HALF_OPEN = "half-open requests"
 OPEN = 500
 KINDS = (*SEND, HALF_OPEN)
@@ -54,7 +55,7 @@ def _hold(connections: list[socket.socket]) -> None:
 
 
 def _floods(host: str, port: int, opening: bytes, again: bytes) -> Iterator[None]:
-    """One connection after the other, each filled until the server ends it."""
+    """Open one connection after another, and fill each until the server closes it."""
     heap = again * (262_144 // len(again))
     while True:
         with suppress(OSError), _connected(host, port) as connection:

@@ -1,8 +1,8 @@
-"""Users of servers that may die at any moment: they ask again under the same key, and come back for the rest.
+"""Users of servers that may die at any moment: they retry under the same key, and reconnect for the rest of a reply.
 
-A turn is over when its final event was seen. What they were told goes into a journal. Who roams draws the server anew
-for every request, as behind a load balancer that does not know that one is down; the others turn to the first one, and
-to the next where that breaks.
+A turn is over when its final event arrived. Whatever clients are told goes into a journal. A user who roams picks a
+random server for every request, as behind a load balancer that does not know that one is down. Others use the first
+server, and switch to the next when it fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.processes.prompts import code
 from tests.support.live_server import Event, parse_events
 
 PATIENCE = 60.0
-"""Seconds in which every turn must come to its end, whatever happens to the servers (P6)."""
+"""Seconds in which every turn must end, whatever happens to the servers (P6)."""
 RETRY_SECONDS = 0.05
 WORDS = "we went over the plan for the garden once more and agreed on the next small step"
 
@@ -32,7 +32,7 @@ class Broken(Exception):
 
 @dataclass(frozen=True)
 class How:
-    """How a turn is begun. With `leave` or `cancel` that is done at its first words, once."""
+    """How a turn is asked. With `leave` or `cancel`, the user does so once, when the first words arrive."""
 
     stream: bool = True
     leave: bool = False
@@ -44,7 +44,7 @@ PLAIN = How()
 
 
 class Person:
-    """One user with a token, in one chat at a time."""
+    """A user with a token, in one chat at a time."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Person:
         )
         self.chat_id = ""
         self.said: list[Turn] = []
-        """The turns of the chat at hand."""
+        """The turns of the current chat."""
         self._count = 0
         self._asked: dict[str, tuple[str, dict[str, Any]]] = {}
 
@@ -72,7 +72,7 @@ class Person:
         self._http.close()
 
     def say(self, how: How = PLAIN) -> Turn:
-        """Say the next thing, in a new chat if there is none, and hear it out."""
+        """Send the next message, in a new chat if there is none, and read the reply to its end."""
         self._count += 1
         text = self._question()
         turn = self.journal.add(Turn(self.name, f"{self.name}-{self._count}", text))
@@ -83,7 +83,7 @@ class Person:
         return turn
 
     def again(self, last: Turn, how: How = PLAIN) -> Turn:
-        """Have the last turn of the chat answered anew."""
+        """Regenerate the answer of the chat's last turn."""
         self._count += 1
         turn = self.journal.add(Turn(self.name, f"{self.name}-{self._count}", last.text, again=True))
         path = f"chats/{last.chat_id}/messages/{last.reply_id}/regenerate"
@@ -92,23 +92,23 @@ class Person:
         return turn
 
     def _new(self) -> dict[str, Any]:
-        """What a new chat is begun with, beside its first message."""
+        """Return the options of a new chat, sent with its first message."""
         return {}
 
     def _question(self) -> str:
         return f"{self.name} asks to note {code(self._count)}: {WORDS}"
 
     def new_chat(self) -> None:
-        """Say the next thing in a new chat."""
+        """Send the next message in a new chat."""
         self.chat_id, self.said = "", []
 
     def repeat(self, turn: Turn) -> None:
-        """Send a turn that is over once more, under its key. The journal sees to it that the same is told."""
+        """Send a finished turn again under its key. The journal checks that the server says the same."""
         path, asked = self._asked[turn.key]
         self._read(turn, "POST", path, 0, PLAIN, **{**asked, "json": {**asked["json"], "stream": True}})
 
     def call(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """A request, repeated until it is answered by anything but a 5xx."""
+        """Send a request, retried until it is answered by anything but a 5xx."""
         deadline = time.monotonic() + PATIENCE
         while True:
             with suppress(Broken):
@@ -144,7 +144,7 @@ class Person:
         self._read(turn, "GET", path, len(turn.seen), PLAIN, headers={"Last-Event-ID": str(len(turn.seen))})
 
     def _once(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """An answer that is none of a broken server. A failed reply, told whole, is one. Raises `Broken`."""
+        """Send a request once. A failed reply, reported completely, is a valid answer. Raises `Broken`."""
         begun = time.monotonic()
         try:
             answer = self._http.request(method, self._url(path), **options)
@@ -190,7 +190,7 @@ class Person:
         raise Broken
 
     def _cancel(self, turn: Turn) -> None:
-        """Cancel, if it is not over: a 409 says that it is."""
+        """Cancel the reply; a 409 means that it is already over."""
         with suppress(Broken):
             answer = self._once("POST", f"chats/{turn.chat_id}/messages/{turn.reply_id}/cancel")
             if answer.status_code == 200:
@@ -207,7 +207,7 @@ class Person:
         self.journal.ended(turn, told["message"])
 
     def _refused(self, turn: Turn, answer: httpx.Response) -> None:
-        """Only one refusal is right: a reply is still being written in this chat."""
+        """Handle a refusal. Only one is right: a reply is still being written in this chat."""
         error = answer.json()["error"]
         if (answer.status_code, error["code"]) != (409, "chat_busy"):
             self.journal.problem(turn, f"{answer.status_code} {error}")
@@ -224,7 +224,7 @@ class Person:
 
 
 def _failed_reply(answer: httpx.Response) -> dict[str, Any] | None:
-    """The turn in the answer of a request for a whole reply that failed."""
+    """Return the turn from the answer about a whole reply that failed; None for other answers."""
     with suppress(ValueError, KeyError, TypeError):
         details: dict[str, Any] = answer.json()["error"]["details"]
         return details if isinstance(details["message"], dict) else None

@@ -1,7 +1,7 @@
-"""A PostgreSQL of one's own, to be killed and restarted: made in a temporary folder, gone with it.
+"""A private PostgreSQL that tests may kill and restart, in a temporary folder that is removed with it.
 
-It is a child of this process and runs as an unprivileged user, because it refuses to run as root. Port and socket stand
-in its configuration file, so that they outlast a restart. It is as durable as any: fsync is on.
+It is a child of this process and runs as an unprivileged user, because it refuses to run as root. Port and socket are
+in its configuration file, so they survive a restart. It is durable as usual: fsync is on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.ports import free_port
 
 How = Literal["immediate", "fast"]
 SIGNALS = {"immediate": signal.SIGQUIT, "fast": signal.SIGINT}
-"""As `pg_ctl stop -m` sends them: immediate is a crash, recovered from at the next start."""
+"""The signals of `pg_ctl stop -m`. `immediate` is a crash; the next start recovers from it."""
 START_SECONDS = 60.0
 USERS = ("postgres", "nobody")
 
@@ -39,11 +39,11 @@ max_wal_size = 256MB
 
 
 class NoPostgres(Exception):
-    """There are no programs to make one with."""
+    """The programs of PostgreSQL are not installed."""
 
 
 def bindir() -> Path:
-    """Where `initdb` and `postgres` are. Raises `NoPostgres`."""
+    """Return the folder of `initdb` and `postgres`. Raises `NoPostgres`."""
     found = [Path(which).resolve().parent] if (which := shutil.which("initdb")) else []
     if config := shutil.which("pg_config"):
         told = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=True)
@@ -56,7 +56,7 @@ def bindir() -> Path:
 
 
 class PrivatePostgres:
-    """A server in `folder`, which must be empty. `url` is its database `postgres`; no password is needed."""
+    """A server in `folder`, which must be empty. `url` names its database `postgres`; no password is needed."""
 
     def __init__(self, folder: Path) -> None:
         self._bin, self._folder, self._user = bindir(), folder, unprivileged_user()
@@ -66,7 +66,7 @@ class PrivatePostgres:
         self._process: subprocess.Popen[bytes] | None = None
 
     def make(self) -> None:
-        """Make its files."""
+        """Initialize its data folder."""
         if self._user is not None:
             shutil.chown(self._folder, self._user)
         how = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions"]
@@ -77,7 +77,7 @@ class PrivatePostgres:
             file.write(CONFIGURATION.format(port=self.port, folder=self._folder))
 
     def start(self) -> None:
-        """Start it and wait until it takes connections."""
+        """Start it and wait until it accepts connections."""
         with (self._folder / "log").open("ab") as log:
             command = [str(self._bin / "postgres"), "-D", str(self._data)]
             self._process = subprocess.Popen(command, user=self._user, cwd="/", stdout=log, stderr=log)
@@ -89,14 +89,14 @@ class PrivatePostgres:
             time.sleep(0.02)
 
     def stop(self, how: How = "fast") -> None:
-        """End it, and wait for its end. Nothing happens if it does not run."""
+        """Stop it and wait for its end. Does nothing if it is not running."""
         if self._process is not None:
             self._process.send_signal(SIGNALS[how])
             self._process.wait(timeout=START_SECONDS)
             self._process = None
 
     def restart(self, how: How) -> None:
-        """End it and start it again."""
+        """Stop it and start it again."""
         self.stop(how)
         self.start()
 
@@ -110,8 +110,8 @@ class PrivatePostgres:
 
 @contextmanager
 def private_postgres() -> Iterator[PrivatePostgres]:
-    """A running one, which is stopped and removed in the end. Raises `NoPostgres`."""
-    # Not in pytest's folders, which the unprivileged user may not enter; and short, as a socket's path must be.
+    """Run a server, which is stopped and removed at the end. Raises `NoPostgres`."""
+    # Not in pytest's folders, which the unprivileged user may not enter, and short, as a socket's path must be.
     folder = Path(tempfile.mkdtemp(prefix="private-pg-"))
     server = PrivatePostgres(folder)
     try:
@@ -124,7 +124,7 @@ def private_postgres() -> Iterator[PrivatePostgres]:
 
 
 def unprivileged_user() -> str | None:
-    """As whom it runs. None: as this process, which is not root."""
+    """Return the user it runs as; None to use that of this process, which is not root."""
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}

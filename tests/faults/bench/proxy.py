@@ -1,7 +1,7 @@
-"""A TCP proxy that makes a network bad: slow, a black hole, or one that resets. In front of any server, in a thread.
+"""A TCP proxy in a thread that simulates a bad network in front of any server: slow, silent, or resetting.
 
-While it is a `hole`, connections stay and take what is sent, and nothing comes through, new ones included; `mend` lets
-all of it go on. `reset` ends every connection by RST and takes no new one until `mend`.
+While it is a `hole`, connections stay open and accept data, also new ones, but nothing is forwarded; `mend` forwards
+it all. `reset` ends every connection by RST and accepts no new one until `mend`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ START_SECONDS = 10.0
 
 
 class Proxy:
-    """Passes `port` of 127.0.0.1 on to `target`."""
+    """Forwards `port` of 127.0.0.1 to `target`."""
 
     def __init__(self, host: str, port: int) -> None:
         self.target = (host, port)
@@ -45,24 +45,24 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected."""
+        """Number of connected clients."""
         return len(self._writers) // 2
 
     def slow(self, seconds: float) -> None:
-        """From now on every piece takes so long, in each direction."""
+        """Delay every piece by `seconds` from now on, in each direction."""
         self._delay = seconds
 
     def hole(self) -> None:
-        """Nothing comes through."""
+        """Forward nothing."""
         self._in_loop(self._open.clear)
 
     def mend(self) -> None:
-        """All is well, and what was held comes through."""
+        """Forward normally again, including what was held back."""
         self._refuses, self._delay = False, 0.0
         self._in_loop(self._open.set)
 
     def reset(self) -> None:
-        """End every connection at once; new ones, too, until `mend`."""
+        """Reset every connection at once, and new ones until `mend`."""
         self._refuses = True
         self._in_loop(self._abort)
 

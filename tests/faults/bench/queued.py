@@ -1,4 +1,4 @@
-"""What waits on the queue, on whichever broker the tests run."""
+"""The tasks waiting in the queue, on either broker."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ AT_MOST = 10_000
 
 
 def size() -> int:
-    """How many tasks wait."""
+    """Return the number of waiting tasks."""
     return int(get_broker().queue_size())
 
 
 def empty() -> None:
-    """Take all of them away."""
+    """Remove all waiting tasks."""
     get_broker().purge_queue()
 
 
 def payloads() -> set[str]:
-    """The tasks that wait, as they were signed."""
+    """Return the waiting tasks, as they were signed."""
     broker = get_broker()
     if isinstance(broker, GuardedRedis):
         return set(broker.payloads(AT_MOST))
@@ -33,6 +33,6 @@ def payloads() -> set[str]:
 
 
 def folds() -> list[str]:
-    """The chats whose folds wait."""
+    """Return the chats whose folds are waiting."""
     tasks: list[dict[str, Any]] = [SignedPackage.loads(payload) for payload in payloads()]
     return [task["args"][0] for task in tasks if task["func"] == FOLD]

@@ -1,4 +1,4 @@
-"""A Redis of one's own, to be killed, frozen and started again: a child of this process that stores nothing on disk."""
+"""A private Redis that tests may kill, freeze and restart: a child of this process that writes nothing to disk."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ START_SECONDS = 20.0
 
 
 class NoRedis(Exception):
-    """There is no program to make one with."""
+    """The program is not installed."""
 
 
 class PrivateRedis:
-    """A server in `folder`; `url` is its database 0, which is lost whenever it is killed."""
+    """A server in `folder`. `url` names its database 0, whose content is lost whenever the server is killed."""
 
     def __init__(self, folder: Path) -> None:
         program = shutil.which("redis-server")
@@ -47,7 +47,7 @@ class PrivateRedis:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """From now on, connections are refused."""
+        """Refuse connections from now on."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             self._process.kill()
@@ -55,19 +55,19 @@ class PrivateRedis:
             self._process = None
 
     def freeze(self) -> None:
-        """From now on, connections are taken and nothing is answered."""
+        """Accept connections from now on, but answer nothing."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def revive(self) -> None:
-        """Let it answer again, whatever was done to it."""
+        """Make it answer again, after `kill` or `freeze`."""
         if self._process is None:
             self.start()
         else:
             self._process.send_signal(signal.SIGCONT)
 
     def client(self) -> Redis:
-        """A client for tests to look in."""
+        """Return a client with which tests inspect it."""
         return Redis.from_url(self.url)
 
     def _answers(self) -> bool:
@@ -80,7 +80,7 @@ class PrivateRedis:
 
 @contextmanager
 def private_redis() -> Iterator[PrivateRedis]:
-    """A running one, which is gone in the end. Raises `NoRedis`."""
+    """Run a server, which is removed at the end. Raises `NoRedis`."""
     with tempfile.TemporaryDirectory(prefix="private-redis-") as folder:
         server = PrivateRedis(Path(folder))
         server.start()

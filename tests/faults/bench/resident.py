@@ -1,4 +1,4 @@
-"""Memory of a process, and how much one call may make it hold (P29)."""
+"""A process's memory, and how much of it one call may use (P29)."""
 
 from __future__ import annotations
 

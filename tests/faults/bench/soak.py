@@ -1,8 +1,8 @@
-"""The soak: many users for a long time, who leave, cancel, come back and ask anew, while processes are stopped.
+"""The soak test: many users for a long time, who leave, cancel, return and ask again, while processes are stopped.
 
-`python -m tests.faults.bench.soak --minutes 20 --users 50` runs it on a PostgreSQL of its own. Server `one` and the
-worker get SIGKILL and SIGTERM, drawn at random; server `two` is never stopped, and its memory must stay what it was
-after the warm-up. Every chat has its canary; users also look around, and try to read what is not theirs.
+`python -m tests.faults.bench.soak --minutes 20 --users 50` runs it on a private PostgreSQL. Server `one` and the
+worker get SIGKILL and SIGTERM at random; server `two` is never stopped, and its memory must stay at the level after
+the warm-up. Every chat has its canary; users also browse, and try to read other users' objects.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ LOOK_SECONDS = 0.5
 WARM_UP_SECONDS = 180
 WINDOW_SECONDS = 60
 FLAT = 0.1
-"""By so much a window's memory may differ from that of the first one after the warm-up."""
+"""The share by which memory may differ from that of the first window after the warm-up."""
 REPEATED = 200
-"""Turns that are asked for once more in the end."""
+"""Number of turns that are requested again at the end."""
 SETTLE_SECONDS = 600
 HABITS = (
     (25, How(variant="slow")),
@@ -57,7 +57,7 @@ OWN = ("", "/messages", "/brief", "/revisions", "/context?message=And+then")
 
 
 class Soaker(Person):
-    """One user. Each chat has a policy drawn at random, and a canary of its own in all that is said there."""
+    """One user. Each chat has a random policy, and its own canary in everything said there."""
 
     def __init__(
         self, name: str, token: str, urls: Sequence[str], journal: Journal, canaries: Canaries
@@ -78,7 +78,7 @@ class Soaker(Person):
 
 
 class Soak:
-    """So many users on a bench, who think for up to `thinking` seconds before they act."""
+    """Users on a bench, who pause for up to `thinking` seconds before each action."""
 
     def __init__(self, bench: Bench, users: int, *, thinking: float, name: str = "soaker") -> None:
         self.bench, self.journal, self.canaries = bench, Journal(), Canaries()
@@ -91,14 +91,14 @@ class Soak:
         ]
         self.blows: Counter[str] = Counter()
         self.memory: list[tuple[float, float]] = []
-        """Of the server that is never stopped: seconds from the start, MiB."""
+        """Memory of the server that is never stopped: seconds from the start, MiB."""
         self._prompts: list[tuple[str, str]] = []
         self._random = random.Random(name)
         self._thinking = thinking
         self._steady = bench.slots[STEADY].child.process.pid
 
     def run(self, seconds: float, *, blow_every: float) -> None:
-        """Let them live, and strike on average every `blow_every` seconds."""
+        """Run the users, and stop a process every `blow_every` seconds on average."""
         begun = time.monotonic()
         blow_at = begun + blow_every
         with Load([*self.people], self._live):
@@ -110,7 +110,7 @@ class Soak:
                     blow_at = now + self._random.uniform(0, 2 * blow_every)
 
     def problems(self) -> list[str]:
-        """All comes to rest; then everything that is wrong."""
+        """Wait until all work is done, then return everything that is wrong."""
         self.bench.wait_until_up(SERVERS)
         people = {person.name: person for person in self.people}
         broken = [turn for turn in self.journal.turns if turn.waited]
@@ -126,7 +126,7 @@ class Soak:
 
     @property
     def notes(self) -> list[str]:
-        """What was done, for the table."""
+        """Return what was done, for the table."""
         blows = ", ".join(f"{count} {blow}" for blow, count in sorted(self.blows.items()))
         seen = self.canaries
         return [
@@ -137,7 +137,7 @@ class Soak:
         ]
 
     def _live(self, person: Person) -> None:
-        """One act of a user."""
+        """Do one action of a user."""
         time.sleep(person.random.uniform(0, self._thinking))
         if len(person.said) >= LONG_CHAT:
             person.new_chat()
@@ -155,7 +155,7 @@ class Soak:
             self._expect(person, other.chat_id, 404)
 
     def _expect(self, person: Person, chat_id: str, status: int) -> None:
-        """Have someone read all of a chat."""
+        """Request a chat and all its messages, and check the status."""
         for path in OWN if chat_id else ():
             answer = person.call("GET", f"chats/{chat_id}{path}")
             if answer.status_code != status:
@@ -175,7 +175,7 @@ class Soak:
         self.memory.append((at, int(status.partition("VmRSS:")[2].split()[0]) / 1024))
 
     def _look_into_prompts(self) -> None:
-        """Look for canaries in what the upstream was asked since the last time, and keep what the checks need."""
+        """Search new requests to the upstream for canaries, and keep what the checks need."""
         for request in self.bench.fake.take_requests():
             self.canaries.asked(request)
             if request.lane == "stream":
@@ -205,7 +205,7 @@ class Soak:
 
 
 def main() -> int:
-    """Soak, and print what was wrong."""
+    """Run the soak test, and print what was wrong."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--users", type=int, default=50)

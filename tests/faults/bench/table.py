@@ -1,9 +1,9 @@
-"""A pytest plugin: which promise a test holds, what it injected and how often; the table of all that, at the end.
+"""A pytest plugin: which promise a test covers, which faults it injects and how often, as a table at the end.
 
-A test says `@pytest.mark.promise("P4", injected="the upstream cut off at every byte")`. It counts by the fixture
-`tally` (`tally(16_000)`), or else once a case. `effort(short, full)` is how often: the first by default, the second
-with `--faults full`. `--table FILE` writes the rows of this run into that page, between its two comments; the rows of
-tests that did not run, and what they did on the other database, stay as they were.
+A test is marked `@pytest.mark.promise("P4", injected="the upstream cut off at every byte")`. It counts by the fixture
+`tally` (`tally(16_000)`), or else once per case. `effort(short, full)` chooses how often: the first by default, the
+second with `--faults full`. `--table FILE` writes the rows of this run into that page, between its two comments. Rows
+of tests that did not run, and their counts on the other database, are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEY = "promise"
 
 @dataclass(slots=True)
 class Row:
-    """One test: all its cases. `times` is by database, under "" for a test that needs none."""
+    """One test with all its cases. `times` is by database, under "" for a test that needs none."""
 
     promise: str
     test: str
@@ -41,20 +41,20 @@ class Row:
 
 
 class Tally:
-    """Counts what a test injected, and keeps figures worth a place in the table."""
+    """Counts what a test injected, and keeps figures for the table."""
 
     def __init__(self, database: str) -> None:
         self.database = database
-        """`SQLite`, `PostgreSQL` or "". Pytest's own by default; a test that brings another says so."""
+        """`SQLite`, `PostgreSQL` or "". By default pytest's own; a test with its own database sets it."""
         self.times = 0
         self.notes: list[str] = []
 
     def __call__(self, times: int = 1) -> None:
-        """So many more."""
+        """Count `times` more."""
         self.times += times
 
     def note(self, text: str) -> None:
-        """A figure that was measured, for people: `95th percentile 41 ms`."""
+        """Add a measured figure for readers: `95th percentile 41 ms`."""
         self.notes.append(text)
 
 
@@ -72,14 +72,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def effort(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
-    """The first number, or the second with `--faults full`."""
+    """Choose the first number, or the second with `--faults full`."""
     full = request.config.getoption("faults") == "full"
     return lambda short, many: many if full else short
 
 
 @pytest.fixture
 def tally(request: pytest.FixtureRequest) -> Tally:
-    """Counts for this test's row."""
+    """The count for this test's row."""
     made = Tally(_database_of(request.node))
     request.node.stash[_TALLY] = made
     return made
@@ -92,7 +92,7 @@ _TALLY = pytest.StashKey[Tally]()
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     report = yield
     if (marker := item.get_closest_marker("promise")) is not None:
-        # Reports cross from xdist's processes with their properties, and with nothing else of ours.
+        # Of our data, only the properties of reports are sent from xdist's processes.
         made = item.stash.get(_TALLY, None)
         where = made.database if made else _database_of(item)
         test = re.sub(r"\[.*", "", item.nodeid, flags=re.DOTALL)
@@ -103,7 +103,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def rows_of(reports: Iterable[Any]) -> list[Row]:
-    """A row a test, from the reports of setups, calls and teardowns."""
+    """Return one row per test, from the reports of setups, calls and teardowns."""
     rows: dict[str, Row] = {}
     for report in reports:
         for key, value in getattr(report, "user_properties", ()):
@@ -114,12 +114,13 @@ def rows_of(reports: Iterable[Any]) -> list[Row]:
                 if report.when == "call":
                     row.times[where] = row.times.get(where, 0) + times
                     row.notes += notes
-    # A test that skips itself has a teardown all the same.
+    # A test that skips itself has a teardown, too.
     return sorted((row for row in rows.values() if row.times or row.broken), key=_order)
 
 
 def merged(page: str, rows: Iterable[Row]) -> str:
-    """`page` with these rows in its table. Rows of other tests stay. Raises `ValueError` for a page without one."""
+    """Return `page` with these rows in its table. Rows of other tests are kept. Raises `ValueError` if it has no
+    table."""
     before, opened, rest = page.partition(OPEN)
     old, closed, after = rest.partition(CLOSE)
     if not (opened and closed):

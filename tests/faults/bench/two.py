@@ -24,7 +24,7 @@ class Two:
     fake: FakeUpstream
 
     def clients(self, user: str = "alice") -> tuple[Client, Client]:
-        """A client of each server, with one token of that user."""
+        """Return a client for each server, with the same token of that user."""
         there = self.product.client(user)
         here = Client(self.product.urls["server-1"], there.token)
         self.product.clients.append(here)
@@ -35,7 +35,7 @@ class Two:
 def two_servers(
     django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Product, FakeUpstream]]:
-    """Two server processes on the test database, and one upstream, for the whole run."""
+    """Run two server processes on the test database, and one upstream, for the whole run."""
     folder = tmp_path_factory.mktemp("two")
     with FakeUpstream() as fake, django_db_blocker.unblock(), Product(folder, here()) as product:
         product.use(fake)
@@ -47,10 +47,10 @@ def two_servers(
 
 @pytest.fixture
 def two(two_servers: tuple[Product, FakeUpstream], transactional_db: None) -> Iterator[Two]:
-    """The two servers for one test; in the end nothing is being written, and every chat is in order.
+    """The two servers for one test. At its end no reply is being written, and every chat is consistent.
 
-    Between the tests that use them they are still there, on a database that other tests fill and empty below them: only
-    what they log during this test is judged.
+    The servers keep running between the tests that use them, while other tests fill and empty the database. Only what
+    they log during this test is checked.
     """
     product, fake = two_servers
     before = product.errors()

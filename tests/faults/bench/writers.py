@@ -1,7 +1,7 @@
-"""Many processes that write into one chat at once: each transaction reads first, then writes what it read plus one.
+"""Many processes that write into one chat at once: each transaction reads a number, then writes it plus one.
 
 `python -m tests.faults.bench.writers CHAT PROCESSES TRANSACTIONS` prints the error of each transaction that failed,
-a line each, and nothing where all went well. Processes are forked once Django is set up, and begin together.
+one per line. Processes are forked once Django is set up, and start together.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from multiprocessing.synchronize import Barrier
 
 
 def main() -> None:
-    """Write until all is written."""
+    """Write until all transactions are done."""
     chat, processes, transactions = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
     import django

@@ -1,5 +1,4 @@
-"""Every operation of the schema, filled with valid values, so that only the caller's identity can be a reason to
-refuse it.
+"""Every operation of the schema, filled with valid values: only the caller's identity can be a reason for a refusal.
 
 A new route with a parameter or field that has no valid value here raises an error. Add the value, and the matrix
 covers the route.

@@ -66,7 +66,7 @@ class House:
 
 @pytest.fixture
 def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
-    settings.REPLY_LEASE_SECONDS = 600  # no server writes the busy chat's reply: it must not count as abandoned
+    settings.REPLY_LEASE_SECONDS = 600  # nobody renews the busy chat's lease, and it must not expire
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     user = User.objects.get(username="alice")
     idle = make_chat(user, title=CANARY, said=CANARY)

@@ -1,5 +1,4 @@
-"""`make audit`: look up known vulnerabilities of every locked version, and report packages that could not be looked
-up.
+"""`make audit`: look up known vulnerabilities of every locked version, and report packages that were not found.
 
 pip-audit passes when its index knows none of the packages. Here, a package without an answer is a failure, unless
 `OFFLINE=1` says that this is expected.
