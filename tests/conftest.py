@@ -1,4 +1,4 @@
-"""Fixtures that many tests share. Nothing here talks to anything but 127.0.0.1."""
+"""Fixtures shared by many tests. Nothing here connects to anything but 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.support import database as emptying
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
-# How long an example takes says something of the machine, not of the code. `make test` tries the same few examples each
-# time, so that a change is judged by what it changed; `make test-all` tries many new ones.
+# Deadlines are off: the duration of an example depends on the machine. `make test` runs the same few examples each
+# time, so that a result depends only on the change; `make test-all` tries many new ones.
 hypothesis_settings.register_profile(
     "quick",
     deadline=None,
@@ -52,7 +52,7 @@ def pytest_collection() -> Iterator[None]:
 
 @connection_created.connect
 def without_fsync(sender: object, connection: BaseDatabaseWrapper, **_: object) -> None:
-    """No test pulls the plug of this machine: its own database need not wait for the disk."""
+    """Turn off fsync: no test cuts this machine's power, so its own database need not wait for the disk."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA synchronous=OFF")
@@ -60,14 +60,14 @@ def without_fsync(sender: object, connection: BaseDatabaseWrapper, **_: object) 
 
 @pytest.fixture(autouse=True, scope="session")
 def cheap_passwords() -> Iterator[None]:
-    """Passwords cost as much as they should everywhere but here."""
+    """Use a cheap password hash. Everywhere else, passwords cost as much as they should."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
         yield
 
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """pytest-django's test database, which it can drop at the end whoever was left connected to it."""
+    """pytest-django's test database, which can be dropped at the end whatever is still connected to it."""
     yield
     with django_db_blocker.unblock():
         emptying.end_other_sessions()
@@ -75,7 +75,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
 
 @pytest.fixture(autouse=True)
 def own_queue() -> None:
-    """A queue on Redis is no table of the test database: what an earlier test left on it goes."""
+    """Empty the queue on Redis, which is no table of the test database: an earlier test may have left tasks."""
     if django_settings.Q_BROKER == "redis":
         get_broker().purge_queue()
 
@@ -84,7 +84,7 @@ def own_queue() -> None:
 def live_server_process(django_db_setup: None, django_db_blocker: Any) -> Iterator[LiveServer]:
     """One server for the whole run, on the test database. It keeps answering between tests."""
     with django_db_blocker.unblock(), LiveServer() as server:
-        # Tests leave replies behind on purpose, and say themselves who finishes them.
+        # Tests leave unfinished replies on purpose, and choose themselves who finishes them.
         server.run(lease.stop_watching())
         yield server
 
@@ -107,7 +107,7 @@ def upstream(settings: Any) -> Iterator[FakeUpstream]:
 
 @pytest.fixture
 def user_client(live: LiveServer) -> Iterator[Callable[[str], Client]]:
-    """Makes a user with a token, and a client that speaks as that user."""
+    """Return a function that makes a user with a token, and a client for that user."""
     made: list[Client] = []
 
     def make(name: str = "alice") -> Client:

@@ -1,4 +1,5 @@
-"""Which package may import which, what is pure, and what the queue may call: read from the source of every module."""
+"""Which package may import which, which are pure, and what the queue may call, checked in the source of every
+module."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ memory.admin
 chatmemory.config
 chatmemory.settings chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.checks chatmemory.health
 """
-"""A package imports what stands on the lines above it, and itself. The last line wires all together, with the rest of
-the modules that stand in a package's own folder."""
+"""A package imports those on the lines above it, and itself. The last line has the modules that connect everything,
+with the modules directly in each app's folder."""
 RANK = {name: rank for rank, line in enumerate(LEVELS.split("\n")) for name in line.split()}
 TOP = max(RANK.values())
 
@@ -67,14 +68,14 @@ memory.admin.overview.sentences memory.admin.comparison.chart memory.admin.compa
 memory.lab.billing memory.lab.conversation memory.lab.growth memory.lab.measures memory.lab.outcome memory.lab.plots
 memory.lab.quality memory.lab.retention memory.lab.tables
 """.split()
-"""Modules, and packages with all that is in them, that only compute: they know no Django, no services, no rows."""
+"""Modules, and packages with all their modules, that only compute: they import no Django, no services, no models."""
 NOT_PURE = {"chatmemory.llm.registry"}
-"""The one module of a pure package that reads settings."""
+"""The only module of a pure package that reads settings."""
 FRAMEWORKS = {"django", "rest_framework", "django_q", "knox", "structlog"}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Every module of the product, by its dotted name."""
+    """Yield every module of the product, by its dotted name."""
     for app in APPS:
         for path in sorted((ROOT / app).rglob("*.py")):
             if "migrations" not in path.parts:
@@ -85,12 +86,12 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 @functools.cache
 def sources() -> dict[str, ast.Module]:
-    """Read at the first test that asks: every process of tests collects this file, and one runs it."""
+    """Parsed when the first test needs it: every test process collects this file, but only one runs it."""
     return dict(modules())
 
 
 def imported(name: str) -> set[str]:
-    """The modules that this one imports, by their dotted names; inside of functions, too."""
+    """Return the dotted names of the modules that this one imports, including imports within functions."""
     found: set[str] = set()
     for node in ast.walk(sources()[name]):
         if isinstance(node, ast.Import):
@@ -107,7 +108,7 @@ def ours(name: str) -> set[str]:
 
 
 def package(name: str) -> str:
-    """`memory.recall` of `memory.recall.analysis.terms`: what the levels speak of."""
+    """Return the package for which the levels are defined: `memory.recall` for `memory.recall.analysis.terms`."""
     return ".".join(name.split(".")[:2])
 
 
@@ -183,7 +184,7 @@ def test_what_the_queue_is_told_to_call_exists() -> None:
 
 
 def test_folders_stay_small_enough_to_read() -> None:
-    """Fourteen modules at most (house rule), tests and migrations aside."""
+    """At most fourteen modules per folder (house rule), except tests and migrations."""
     sizes: dict[str, int] = {}
     for app in APPS:
         for path in (ROOT / app).rglob("*.py"):
@@ -195,7 +196,7 @@ def test_folders_stay_small_enough_to_read() -> None:
 
 
 def test_a_class_name_means_one_thing() -> None:
-    """Django's own inner classes aside, and what commands must be called."""
+    """Except Django's own inner classes, and names that commands must have."""
     named: dict[str, list[str]] = {}
     for module, tree in sources().items():
         for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""What Dockerfile, compose.yaml, nginx.conf and the systemd units say agrees with the product and with each other."""
+"""Dockerfile, compose.yaml, nginx.conf and the systemd units agree with the product and with each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PYTHON = ["python", "-m"]
 
 
 def declared() -> set[str]:
-    """The names of all settings that are declared one by one."""
+    """Return the names of all settings that are declared individually."""
     areas = [value for value in vars(service).values() if isinstance(value, type)]
     return {setting.name for area in areas for setting in settings_in(area)}
 

@@ -1,4 +1,4 @@
-"""No document names what does not exist, and the pages that are made from the code are as the code is."""
+"""Documents name only what exists, and generated pages match the code."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def text_of(document: str) -> str:
 
 
 def code_in(document: str) -> str:
-    """What stands in backticks."""
+    """Return the parts of a document in backticks."""
     return "\n".join(CODE.findall(text_of(document)))
 
 
 @cache
 def anchors(path: Path) -> set[str]:
-    """The headings of a page, as GitHub makes anchors of them."""
+    """Return the headings of a page as GitHub's anchors."""
     titles = (re.sub(r"[^\w\s-]", "", title.lower()) for title in HEADING.findall(path.read_text()))
     return {title.strip().replace(" ", "-") for title in titles}
 
 
 @cache
 def operations() -> set[tuple[str, str]]:
-    """Method and path of everything that the API has, whatever the parameters are called."""
+    """Return method and path of every operation of the API, with parameter names removed."""
     written = io.StringIO()
     call_command("spectacular", "--format", "openapi-json", stdout=written)
     paths: dict[str, dict[str, Any]] = json.loads(written.getvalue())["paths"]
@@ -205,7 +205,7 @@ def test_readme_is_short() -> None:
 
 
 def promises() -> list[str]:
-    """The items under the heading, each in one line."""
+    """Return the items under the heading, each in one line."""
     _, _, rest = README.partition("## What it promises\n")
     return [" ".join(item.split()) for item in rest.partition("\n## ")[0].split("\n- ")[1:]]
 

@@ -1,4 +1,4 @@
-"""Words that people no longer see: each was replaced by what an engineer would write (docs and pages alike)."""
+"""Replaced wording that must not come back: each phrase was replaced by plain English (in docs and pages alike)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ IN_DOCS = (
     "to the letter",
     "fold landed",
 )
-"""Of the documentation and the pages alone: comments in code may say so."""
+"""Banned only in the documentation and the pages; comments in code may use these."""
 SEEN = (
     "chatmemory/static/chatmemory/playground",
     "templates",

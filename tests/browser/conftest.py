@@ -1,4 +1,4 @@
-"""The browser, and who looks through it."""
+"""The browser, and the users who look through it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def boss() -> User:
 
 @pytest.fixture
 def staff(chromium: Chromium, live: LiveServer, boss: User) -> Chromium:
-    """The browser of a superuser: who sees most."""
+    """The browser of a superuser, who may see everything."""
     client = Client()
     client.force_login(boss)
     chromium.log_in(client.cookies["sessionid"].value)
     return chromium
 
 
-# Walks on the server of `quickstart`: a module shares one, each test is a person of its own.
+# Walks on the server of `quickstart`: one server per module, a new person for each test.
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def first_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
 
 @pytest.fixture(scope="module")
 def walking() -> Iterator[Any]:
-    """Chromium, for `person`."""
+    """Run Chromium, for `person`."""
     if find_spec("playwright") is None:
         pytest.skip("playwright is not installed: `make test-browser` brings it")
     if not PATH:

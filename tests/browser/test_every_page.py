@@ -1,4 +1,4 @@
-"""Every kind of page that staff come to by links: no serious finding of axe, none wider than the window."""
+"""Every kind of page that links lead staff to: no serious finding of axe, and none wider than the window."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memory.models import Comparison
 chat = Chat.objects.get(pk="{}")
 Comparison.objects.create(chat=chat, policies=["chunked"], state="failed", error="It took too long.")
 """
-"""A comparison, which would take a minute to be made."""
+"""Stores a finished comparison; running one would take a minute."""
 
 
 @pytest.fixture(params=[False, True], ids=["desktop", "phone in the dark"])
@@ -34,7 +34,7 @@ def keeper(request: pytest.FixtureRequest, walking: Any, first_look: FirstLook) 
 
 
 def kind_of(url: str) -> str:
-    """The same for pages of the same kind, whatever they show and however that is narrowed."""
+    """Return a key that is the same for pages of one kind, whatever their object or filters."""
     return ID.sub("*", urlsplit(url).path)
 
 

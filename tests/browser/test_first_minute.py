@@ -1,4 +1,4 @@
-"""The first minute of somebody who has typed `make run` and opens the page that is printed first."""
+"""The first minute after `make run`, on the page that is printed first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:
     page = enter(visitor, first_look.chat_id)
 
-    # How long the chat is, and how little of it is sent.
+    # The page says how long the chat is, and how little of it is sent.
     page.locator("#context-said-told", has_text="tokens said →").wait_for()
     said, sent = (
         int(number.replace(",", ""))
@@ -25,12 +25,12 @@ def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:
     assert sent < said / 3
     assert "−" in page.inner_text("#context-said-told")
 
-    # The summary reads as somebody would write it, and says who did.
+    # The summary reads well, and says which summarizer wrote it.
     assert "Marta de Wilde conducts Kaleido Strings" in page.inner_text("#summary")
     page.get_by_text("Earlier versions").click()
     assert page.get_by_text("written by hand for the sample").count() == 2
 
-    # An answer from what was said three months earlier, and the message that it comes from.
+    # The answer uses what was said three months earlier, and links to that message.
     page.get_by_role("button", name="When and where is our concert?").click()
     page.wait_for_selector(COMPLETE)
     assert "Friday 10 July, 19:00" in newest(page)
@@ -40,7 +40,7 @@ def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:
     assert re.search(r"\[\d+\] (User|Assistant): ", recalled.inner_text())
     page.get_by_text("are kept free for earlier messages").wait_for()
 
-    # A fold that visibly changes the summary.
+    # The fold visibly changes the summary.
     page.get_by_role("button", name="Update memory").click()
     landed = page.locator(".cm-landed")
     landed.wait_for()

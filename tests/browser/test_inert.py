@@ -1,4 +1,4 @@
-"""What people say does nothing in a browser: no page runs it, loads anything for it, or breaks its own policy."""
+"""What people say does nothing in a browser: no page executes it, loads anything for it, or violates its own policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALL = "\n".join(CORPUS)
 
 
 def pieces(length: int) -> list[str]:
-    """The corpus in texts that fit a column: as many of it in one as there is room for."""
+    """Return the corpus joined into as few texts as fit a column of `length` characters."""
     found = [""]
     for one in CORPUS:
         joined = f"{found[-1]}\n{one}".strip()
@@ -42,8 +42,8 @@ def pieces(length: int) -> list[str]:
 
 @pytest.fixture
 def said(live: LiveServer, boss: User, monkeypatch: pytest.MonkeyPatch) -> Chat:
-    """A chat that says the whole corpus everywhere; its short columns say it all over many rows."""
-    monkeypatch.setattr(comparisons, "REFRESH_SECONDS", 3600)  # a page is not to go while it is looked at
+    """A chat that contains the whole corpus in every field; short columns are spread over many rows."""
+    monkeypatch.setattr(comparisons, "REFRESH_SECONDS", 3600)  # the page must not reload during the check
     owner = User.objects.create(username=CORPUS[0], first_name=MARKUP[3][:150], last_name=MARKUP[5])
     for text in pieces(100):
         User.objects.create(username=text, email=text)
@@ -73,7 +73,7 @@ def _with_title(owner: User, title: str) -> Chat:
     return chat
 
 
-# That this test could fail
+# Control: this test can fail
 
 
 def rendered(**headers: str) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def policy_of(live: LiveServer) -> dict[str, str]:
 
 
 def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
-    """Every page of the admin that is opened by reading; of each model's rows, the newest."""
+    """Yield every page of the admin that a GET shows; of each model's rows, the newest."""
     for name in ("index", "password_change"):
         yield reverse(f"admin:{name}")
     yield reverse("admin-overview")
@@ -156,13 +156,13 @@ def test_no_page_of_the_admin_does_anything_with_it(
     shown = {page: visit.text for page, visit in zip(pages, visits, strict=True)}
     whole = shown[reverse("admin:memory_conversationbrief_change", args=[said.pk])]
     for text in MARKUP:
-        assert text in whole  # as it was said
+        assert text in whole  # unchanged
     tally(len(pages))
     tally.note(f"{len(pages)} pages, {len(CORPUS)} texts")
 
 
 def pressed(name: str) -> Callable[[Any], None]:
-    """Press the button of that name, and wait for the page behind it."""
+    """Return an action that presses the button of that name, and waits for the page behind it."""
 
     def act(page: Any) -> None:
         with page.expect_navigation():
@@ -211,7 +211,7 @@ def test_the_docs_work_under_the_policy(chromium: Chromium, live: LiveServer) ->
 
     visit = chromium.visit("/v1/docs", act)
     assert "The model variants you may choose" in visit.text
-    # The answer is a 401, which Chromium writes to its console.
+    # The answer is a 401, which Chromium logs to its console.
     assert "\n".join(one for one in visit.troubles if "401" not in one) == ""
 
 

@@ -1,4 +1,4 @@
-"""The playground's modules that only compute, in the browser that runs them."""
+"""The playground's modules that only compute, tested in the browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Staff's pages of accounts, searching and reading, on a desktop and on a phone in the dark."""
+"""The staff's pages of accounts, search and reading, on a desktop and on a phone in dark mode."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_from_words_to_the_chat_as_its_owner_sees_it(keeper: Person) -> None:
     page.locator(".cm-found-head a").first.click()
     page.wait_for_load_state()
     page.get_by_role("link", name="Open in playground").click()
-    page.locator(".cm-body strong").first.wait_for(state="attached")  # replies are shown as Markdown
+    page.locator(".cm-body strong").first.wait_for(state="attached")  # replies are rendered as Markdown
     last = page.locator(".cm-message").last.bounding_box()
     assert last is not None
     assert last["y"] < keeper.page.viewport_size["height"], "it opens at the newest message"

@@ -1,4 +1,4 @@
-"""Staff look at a chat: what of it is remembered, what the model saw, what it would see now, and why it forgot."""
+"""Staff inspect a chat: its memory, what the model saw, what it would see now, and why it forgot something."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ CHATS = "/admin/conversations/chat/"
 
 
 def ask(look: FirstLook, text: str) -> None:
-    """A turn of the sample chat, through the API, until its reply is final."""
+    """Send a message to the sample chat through the API, and wait for the final reply."""
     answer = look.api.post("/v1/message", json={"message": text, "stream": False, "chat_id": look.chat_id})
     assert answer.status_code in (200, 201), answer.text
 
 
 def fine(person: Person) -> None:
-    """The page as it is: nothing went wrong on it, and axe has no serious finding."""
+    """Check that nothing went wrong on the current page, and that axe has no serious finding."""
     assert person.axe() == []
     assert person.troubles() == []
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -28,7 +28,7 @@ def fine(person: Person) -> None:
 
 
 def opened(person: Person) -> None:
-    """From the list of chats to the sample chat."""
+    """Go from the list of chats to the sample chat."""
     person.go(CHATS)
     fine(person)
     person.page.get_by_role("link", name="A journey to Ljubljana").click()
@@ -129,10 +129,10 @@ def test_the_chat_can_be_read_on_a_phone_and_in_the_dark(keeper: Person) -> None
     fine(keeper)
 
 
-# Why did it forget?
+# Why was it forgotten?
 
 FACT = "+31 30 555 0142"
-"""What the sample chat's summary has, until somebody takes it out."""
+"""A fact in the sample chat's summary, until it is removed by hand."""
 
 
 def test_staff_find_the_version_that_lost_a_fact_and_restore_the_one_before(
@@ -142,7 +142,7 @@ def test_staff_find_the_version_that_lost_a_fact_and_restore_the_one_before(
     take_out(keeper)
     assert FACT not in summary(first_look)
 
-    # Somebody complains of this reply. What did the model see? Not the number, though it was said, and folded.
+    # Suppose a user complains about this reply. What did the model see? Not the number, though it was said and folded.
     ask(first_look, "What shall we have for lunch?")
     page = keeper.page
     keeper.go(f"{CHATS}{first_look.chat_id}/change/?q=emergency+telephone")
@@ -153,12 +153,12 @@ def test_staff_find_the_version_that_lost_a_fact_and_restore_the_one_before(
     assert FACT not in page.locator("details.cm-section", has_text="Summary").first.inner_text()
     fine(keeper)
 
-    # The version that it was made with has lost it, and says where it was said.
+    # The version used for that reply has lost it, and the page says where it was said.
     page.get_by_role("link", name=re.compile(r"^version \d+$")).click()
     page.wait_for_load_state()
     assert page.locator(".cm-lost li", has_text=FACT.split()[-1]).count() == 1
 
-    # The one before has it.
+    # The version before has it.
     page.get_by_role("link", name=re.compile(r"^← version \d+$")).click()
     page.wait_for_load_state()
     page.get_by_role("button", name="Restore…").click()
@@ -193,7 +193,7 @@ def test_from_a_reply_to_the_fold_that_lost_a_fact_in_two_clicks_and_one_word(
 
 
 def lost_by_a_fold(look: FirstLook) -> tuple[str, int]:
-    """A word that the summary had, and the version that lost it when it folded newer messages."""
+    """Return a word that the summary had, and the version that lost it when newer messages were folded."""
     versions = look.api.get(f"/v1/chats/{look.chat_id}/revisions").json()["results"]
     for one in versions:
         if one["kind"] != "fold" or one["parent"] is None:
@@ -206,7 +206,7 @@ def lost_by_a_fold(look: FirstLook) -> tuple[str, int]:
 
 
 def take_out(person: Person) -> None:
-    """Take the line with the fact out of the summary by hand."""
+    """Remove the line with the fact from the summary by hand."""
     page = person.page
     person.go(f"/admin/memory/conversationbrief/{person.look.chat_id}/edit/")
     text = page.locator("textarea.cm-area").first
@@ -218,5 +218,5 @@ def take_out(person: Person) -> None:
 
 
 def summary(look: FirstLook) -> str:
-    """What is remembered of the sample chat."""
+    """Return the summary of the sample chat."""
     return str(look.api.get(f"/v1/chats/{look.chat_id}/brief").json()["brief"]["global_summary"])

@@ -1,4 +1,4 @@
-"""A comparison of policies of which one fails: what the other brought is kept, and *Continue* plays what is missing."""
+"""A comparison in which one policy fails: the other's result is kept, and *Continue* runs only what is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = 120_000
 
 
 def kill_player_of(policy: str, keeper: Person) -> None:
-    """Kill the process that plays the chat under `policy`, as soon as there is one."""
+    """Kill the process that replays the chat under `policy`, as soon as there is one."""
     deadline = time.monotonic() + SECONDS / 1000
     while time.monotonic() < deadline:
         for pid in descendants_of(keeper.look.process.pid):

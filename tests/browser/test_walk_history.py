@@ -1,4 +1,4 @@
-"""Somebody of the staff looks into the history of a summary, and changes what is remembered."""
+"""Staff look at the history of a summary, and change the memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def brief_of(keeper: Person) -> str:
 
 
 def all_is_well(keeper: Person) -> None:
-    """The page as it is now has no serious finding of axe, and nothing went wrong on any page so far."""
+    """Check that the current page has no serious finding of axe, and that nothing went wrong on any page so far."""
     assert keeper.axe() == []
     assert keeper.troubles() == []
 
@@ -34,7 +34,7 @@ def press(keeper: Person, name: str) -> None:
 
 
 def rebuild(keeper: Person) -> int:
-    """Rebuild the memory and wait for it; the revision that came of it."""
+    """Rebuild the memory and wait for it. Return the new revision."""
     before = in_use(keeper)
     press(keeper, "Rebuild…")
     press(keeper, "Yes, rebuild this memory")
@@ -45,7 +45,7 @@ def rebuild(keeper: Person) -> int:
 
 
 def edit(keeper: Person, text: str) -> int:
-    """Put `text` in the place of the summary's last lines; the revision that came of it."""
+    """Replace the summary's last lines by `text`. Return the new revision."""
     keeper.go(brief_of(keeper))
     keeper.page.get_by_role("link", name="Edit by hand").click()
     field = keeper.page.get_by_label("Summary")
@@ -124,7 +124,7 @@ def test_memory_is_edited_by_hand_and_an_older_one_restored(keeper: Person) -> N
     assert f"restored from {before}" in page.locator(".cm-in-use").inner_text()
     assert HERON not in page.locator("#cm-remembered .cm-text").inner_text()
 
-    # It holds until somebody resumes.
+    # The pause lasts until updates are resumed.
     assert "Updates are paused" in page.inner_text(".cm-under-way")
     assert "paused" in page.locator(".cm-in-use").inner_text()
     all_is_well(keeper)
@@ -154,7 +154,7 @@ def test_two_who_edit_at_once_are_told(keeper: Person) -> None:
     page = keeper.page
     page.get_by_role("link", name="Edit by hand").click()
     page.get_by_label("Summary").fill("A heron of mine.")
-    keeper.page = page.context.new_page()  # somebody else, elsewhere
+    keeper.page = page.context.new_page()  # a second user, in another tab
     rebuild(keeper)
     keeper.page = page
     press(keeper, "Review changes…")

@@ -1,4 +1,4 @@
-"""The overview, as staff look at it: charts that are drawn, the same numbers in tables, no colour needed."""
+"""The overview as staff see it: charts are drawn, tables have the same numbers, and no information needs colour."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAINTED = """canvas => {
     const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
     return new Set(new Uint32Array(pixels.buffer)).size;
 }"""
-"""How many colours there are on a canvas: one, where nothing was drawn."""
+"""Counts the colours on a canvas: one if nothing was drawn."""
 
 
 FAILING = """
@@ -39,7 +39,7 @@ ConversationBrief.objects.filter(chat="{}").update(
 
 @pytest.fixture(scope="module", autouse=True)
 def said(first_look: FirstLook) -> None:
-    """A reply, which the next sweep counts; the folds of the samples are counted already."""
+    """Store a reply, which the next sweep counts. The folds of the samples are already counted."""
     answer = first_look.api.post(
         "/v1/message", json={"chat_id": first_look.chat_id, "message": "When is our concert?"}
     )
@@ -55,7 +55,7 @@ def looking(walking: Any, first_look: FirstLook, request: pytest.FixtureRequest)
 
 
 def opened(somebody: Person) -> Any:
-    """The overview, found from the first page of the admin."""
+    """Open the overview by links, from the admin's first page."""
     page = somebody.page
     page.get_by_role("link", name="Overview", exact=True).click()
     page.wait_for_selector(".cm-chart canvas")
@@ -131,7 +131,7 @@ def test_a_chart_is_read_day_by_day_by_keyboard(keeper: Person) -> None:
     keys, plot = chart.locator(".cm-keys"), chart.locator(".uplot")
 
     def told(row: Any) -> bool:
-        """Whether the keys tell the figures of that row of the table, and they would be read out."""
+        """Whether the legend shows the figures of that table row, in a live region for screen readers."""
         figures = row.locator("td").all_inner_texts()
         return bool(
             keys.locator("b").all_inner_texts() == figures and keys.get_attribute("aria-live") == "polite"

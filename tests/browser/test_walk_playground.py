@@ -1,4 +1,4 @@
-"""The playground as `quickstart` opens it, walked by somebody who has never seen it. The built-in model answers."""
+"""The playground as `quickstart` opens it, used by someone new to it. The built-in model answers."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_the_next_fold_goes_by_the_options_of_the_chat(visitor: Person) -> None:
     unfolded = api.get(f"/v1/chats/{chat_id}/brief").json()["unfolded"]["tokens"]
     visitor.wait_for(lambda: int(page.get_attribute("#pending", "value") or 0) > unfolded)
 
-    # Somebody else changes them meanwhile.
+    # Another client changes them in the meantime.
     api.patch(f"/v1/chats/{chat_id}", json={"options": {"threshold": 900}}).raise_for_status()
     ask(page, "My bike is green.")
     told.get_by_text("of 900 tokens").wait_for()
@@ -298,7 +298,7 @@ def test_a_very_long_message_waits_to_be_asked_for(visitor: Person) -> None:
 
 
 def test_a_summary_that_was_rolled_back_is_no_success(visitor: Person, first_look: FirstLook) -> None:
-    """Every version of the sample chat knows its first message."""
+    """Every version of the sample chat's memory includes its first message."""
     page = enter(visitor, first_look.chat_id)
     page.locator("#summary-about", has_text="Version").wait_for()
     path = f"/v1/chats/{first_look.chat_id}/messages"

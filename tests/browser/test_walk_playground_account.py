@@ -1,4 +1,4 @@
-"""Whose account the playground is open to: it always says so, no link decides it alone, and signing out ends it."""
+"""Whose account the playground uses: it always shows it, a link alone never changes it, and signing out ends it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def link(look: FirstLook, *, chat: bool = True, token: str = "") -> str:
 
 
 def sign_in(visitor: Person, password: str = "") -> None:
-    """By name and password, at the page's own door."""
+    """Sign in by name and password, through the page's own form."""
     visitor.page.fill("#username", "admin")
     visitor.page.fill("#password", password or visitor.look.admin_password)
     visitor.page.locator("#by-name button").click()
@@ -151,7 +151,7 @@ def test_a_link_while_the_server_is_away_says_so(visitor: Person, first_look: Fi
     assert page.evaluate("sessionStorage.length") == 0
 
 
-# Whose it is
+# Whose account
 
 
 def test_somebody_else_who_signs_in_to_the_admin_is_noticed(keeper: Person, first_look: FirstLook) -> None:
@@ -184,7 +184,7 @@ def test_the_name_has_its_place_on_a_phone(walking: Any, first_look: FirstLook, 
         assert somebody.axe() == []
 
 
-# Out
+# Signing out
 
 
 def test_signing_out_revokes_the_token_that_the_page_got(admin: Person, first_look: FirstLook) -> None:

@@ -1,4 +1,4 @@
-"""Code in replies: its colours, which a worker finds, and what becomes of code that would take for ever to read."""
+"""Code in replies: its colours, which a worker computes, and code that would take forever to parse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
 MOST_BLOCKED_MS = 50
-"""By one block. What is read on the page itself blocks it for seconds, or for ever."""
+"""For one block. Parsing on the page itself would block it for seconds, or forever."""
 PYTHON = """import re
 
 @cache
@@ -58,7 +58,7 @@ async ([base, language, code, last]) => {
   return found;
 }
 """
-"""How long the page did not answer at most, while one block was read and drawn; each `last` is to be another one."""
+"""Returns how long the page was blocked at most while one block was parsed and drawn; `last` must differ each time."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def blocks(page: Any) -> Any:
 
 
 def reply(page: Any, fake: FakeUpstream, text: str) -> Any:
-    """Have the model say this. Gives the code in it."""
+    """Let the model reply with this text. Returns the code in the reply."""
     fake.script("stream", Behaviour(text=text))
     ask(page, "Show me.")
     return blocks(page)
@@ -178,7 +178,7 @@ def test_code_that_is_written_gets_its_colours_when_it_is_complete(
 
 
 def highlighted(page: Any, language: str, code: str) -> dict[str, Any]:
-    """What became of one block, the best of five times. What was read before is known: each time it is another one."""
+    """Return the best of five results for one block. Parsed code is cached, so each try has another text."""
     best: dict[str, Any] = {}
     for attempt in range(5):
         again = [f"{code}{' ' * attempt}", f"x = {attempt}  # {language} {hash(code)}"]

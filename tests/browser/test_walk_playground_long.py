@@ -1,4 +1,4 @@
-"""The playground with much in it: hundreds of chats, long titles, thousands of turns; and with nothing at all."""
+"""The playground with much data: hundreds of chats, long titles, thousands of turns; and with none at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDLESS_TITLE = "x" * 200
 
 @pytest.fixture
 def token(first_look: FirstLook) -> str:
-    """Of somebody who has no chat yet."""
+    """The token of a user without chats."""
     name = f"user-{uuid4().hex[:8]}"
     manage(
         first_look,
@@ -81,7 +81,7 @@ def test_hundreds_of_chats_come_by_pages(
         page.locator("#title", has_text="Chat 0").wait_for()
         ask(page, "Hello.")
         rows.last.locator(".cm-chat-about", has_text="2 messages").wait_for(state="attached")
-        assert rows.count() == CHATS  # what was paged to stays
+        assert rows.count() == CHATS  # pages loaded earlier stay
 
         if phone:
             page.get_by_role("button", name="Chats", exact=True).click()
@@ -113,7 +113,7 @@ def test_a_chat_of_thousands_of_turns_opens_at_its_end_and_goes_back_by_pages(
     page.locator(f'.cm-chat[data-id="{chat_id}"]').click()
     page.locator(".cm-reply .cm-body", has_text=f"number {TURNS - 1} ").wait_for()
     print(f"\na chat of {TURNS:,} turns opened in {page.evaluate('performance.now()') - began:.0f} ms")
-    assert len(fetched) <= 2  # the newest page, and one above it where the window is high
+    assert len(fetched) <= 2  # the newest page, and the one above if the window is tall
 
     numbers = page.locator(".cm-user .cm-body")
     for pages in range(1, 8):
@@ -124,7 +124,7 @@ def test_a_chat_of_thousands_of_turns_opens_at_its_end_and_goes_back_by_pages(
         assert page.locator(".cm-message").count() <= MOST_ELEMENTS, pages
     first, last = numbers.first.inner_text(), numbers.last.inner_text()
     assert int(first.split()[3]) < TURNS - 150
-    assert int(last.split()[3]) < TURNS - 1  # the newest are no elements any more
+    assert int(last.split()[3]) < TURNS - 1  # the newest are no longer in the document
     page.get_by_role("button", name="↓ Newest").click()
     page.locator(".cm-reply .cm-body", has_text=f"number {TURNS - 1} ").wait_for()
     assert visitor.troubles() == []

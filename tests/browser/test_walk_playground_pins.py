@@ -1,4 +1,4 @@
-"""Pins in the playground: what is said to hold shows up, a message is pinned with one click, and a pin is removed."""
+"""Pins in the playground: a detected pin appears, one click pins a message, and a pin is removed."""
 
 from __future__ import annotations
 

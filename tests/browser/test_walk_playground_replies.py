@@ -1,4 +1,4 @@
-"""Replies in the playground that take their time, break off, or are hostile: a model's server that a test controls."""
+"""Replies in the playground that are slow, break off, or are hostile, from a model's server that the test controls."""
 
 from __future__ import annotations
 

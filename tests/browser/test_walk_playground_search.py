@@ -1,4 +1,4 @@
-"""Search in what was said: from a word that somebody remembers to the place where it was said."""
+"""Search in the playground: from a remembered word to the place where it was said."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ one => {
 
 @pytest.fixture(scope="module")
 def long_chat(first_look: FirstLook) -> str:
-    """A chat of which most was said long ago."""
+    """A chat most of which was said long ago."""
     said = [
         {"role": role, "content": f"{role.title()} has {WORDS.get(n, 'bread')} number {n} 😀."}
         for n in range(TURNS)
@@ -37,7 +37,7 @@ def long_chat(first_look: FirstLook) -> str:
 
 
 def look_for(page: Any, words: str) -> Any:
-    """Search for `words` by keyboard. Gives the messages that are found."""
+    """Search for `words` by keyboard. Returns the messages found."""
     page.keyboard.press("Control+k")
     page.keyboard.type(words)
     return page.locator("#hits button")

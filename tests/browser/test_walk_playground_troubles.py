@@ -1,4 +1,4 @@
-"""What goes wrong between the playground and its server: a sentence, nothing typed is lost, nothing arrives twice."""
+"""Failures between the playground and its server: a message is shown, nothing typed is lost, nothing is sent twice."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def first_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
 
 
 def questions(person: Person, chat_id: str) -> list[str]:
-    """What was asked in a chat, as the API has it."""
+    """Return the questions in a chat, from the API."""
     return [one["content"] for one in stored(person, chat_id) if one["role"] == "user"]
 
 
 def begun(visitor: Person) -> tuple[Any, str]:
-    """A chat of one turn, open in the page."""
+    """Make a chat of one turn and open it in the page."""
     chat_id = make_chat(visitor, ("Hello.", "echo"))
     return enter(visitor, chat_id), chat_id
 
 
-# The server
+# Failures of the server
 
 
 def test_a_server_that_restarts_is_waited_for(walking: Any, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_message_whose_answer_was_lost_is_sent_again_and_arrives_once(visitor:
     page.locator(".cm-reply").nth(1).wait_for()
     page.wait_for_selector(COMPLETE)
     assert questions(visitor, chat_id) == ["Hello.", "Are you there?"]
-    assert ask(page, "Are you there?")  # the same again, once it was answered, is another question
+    assert ask(page, "Are you there?")  # the same text, sent after an answer, is a new question
     assert questions(visitor, chat_id)[1:] == ["Are you there?", "Are you there?"]
 
 
@@ -134,7 +134,7 @@ def test_a_message_on_its_way_survives_a_reload(visitor: Person) -> None:
 
 
 def test_a_server_that_stays_away_gives_the_message_back(visitor: Person) -> None:
-    """The wait between attempts is that of the server: none, here."""
+    """The wait between attempts is chosen by the server: none, here."""
     page, chat_id = begun(visitor)
     page.evaluate(
         "window.setTimeout = ((set) => (work, ms) => set(work, Math.min(ms, 20)))(window.setTimeout)"
@@ -156,14 +156,14 @@ def test_what_is_too_large_is_told_and_can_be_shortened(visitor: Person) -> None
     page.get_by_text("This message is too long.").wait_for()
     assert page.input_value("#message") == large
     page.wait_for_timeout(300)
-    assert not page.locator("#newest").is_visible()  # who was at the end still is
+    assert not page.locator("#newest").is_visible()  # the page is still scrolled to the end
     assert visitor.axe() == []
     assert ask(page, large[: MOST_BYTES // 2])
     assert questions(visitor, chat_id)[1:] == [large[: MOST_BYTES // 2]]
     assert page.locator("#note").inner_text() == ""
 
 
-# The network
+# Failures of the network
 
 
 def test_a_message_that_is_sent_offline_goes_when_the_network_is_back(visitor: Person) -> None:
@@ -204,7 +204,7 @@ def test_what_is_sent_while_a_chat_opens_goes_to_that_chat(visitor: Person) -> N
     assert visitor.troubles() == []
 
 
-# Who is gone
+# Deleted chats and ended sessions
 
 
 def test_a_chat_that_was_deleted_elsewhere_leaves_what_was_typed(visitor: Person) -> None:
@@ -277,7 +277,7 @@ def test_a_session_that_ended_or_was_renewed_is_told(keeper: Person, walking: An
 
     page.fill("#message", "And now?")
     page.context.clear_cookies(name="sessionid")
-    # The memory beside the chat may be the first to be told: then the field is out of sight.
+    # The memory panel may notice first, which hides the field.
     page.evaluate("document.getElementById('composer').requestSubmit()")
     page.get_by_text("Your session has ended.").wait_for()
     keeper.wait_for(lambda: page.input_value("#message") == "And now?")
@@ -285,7 +285,7 @@ def test_a_session_that_ended_or_was_renewed_is_told(keeper: Person, walking: An
 
 
 def sign_in(visitor: Person) -> None:
-    """By name and password, at the page's own door."""
+    """Sign in by name and password, through the page's own form."""
     visitor.page.fill("#username", "admin")
     visitor.page.fill("#password", visitor.look.admin_password)
     visitor.page.locator("#by-name button").click()
@@ -311,7 +311,7 @@ def test_what_is_written_right_to_left_is_shown_so(visitor: Person) -> None:
     inset = page.evaluate(
         "(one => getComputedStyle(one).paddingRight)(document.querySelector('.cm-reply ul'))"
     )
-    assert float(inset.removesuffix("px")) > 10  # room for the marks, on the side where the text begins
+    assert float(inset.removesuffix("px")) > 10  # room for the list markers, on the side where the text begins
     page.click("#rename")
     assert page.evaluate("getComputedStyle(document.getElementById('dialog-field')).direction") == "rtl"
     assert visitor.axe() == []

@@ -1,4 +1,4 @@
-"""The door of the admin, as `quickstart` opens it."""
+"""The login page of the admin, as `quickstart` opens it."""
 
 from __future__ import annotations
 

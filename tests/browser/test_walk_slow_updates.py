@@ -1,4 +1,4 @@
-"""Updates of the memory that take as long as a real summarizer does, that fail, or that no worker makes."""
+"""Memory updates that take as long as a real summarizer's, that fail, or that no worker runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.fakes.upstream import FakeUpstream
 pytestmark = pytest.mark.browser
 LONG_MS = 60_000
 GAVE_UP_ONCE_MS = 13_000
-"""The panel used to say after so long that there was nothing to summarize."""
+"""After this time, the panel once said wrongly that there was nothing to summarize."""
 
 
 @pytest.fixture(scope="module")

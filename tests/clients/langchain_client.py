@@ -1,4 +1,4 @@
-"""LangChain's `ChatOpenAI`: whole, streamed, a conversation, structured output. Prints what it saw as JSON."""
+"""LangChain's `ChatOpenAI`: a whole reply, a stream, a conversation, structured output. Prints the results as JSON."""
 
 import json
 import os
@@ -25,9 +25,9 @@ schema = {
 made = model.with_structured_output(schema, method="json_schema").invoke("Say my name as an object.")
 
 
-@tool  # type: ignore[untyped-decorator]  # no types where it is checked
+@tool  # type: ignore[untyped-decorator]  # the types are not installed where this is checked
 def look_up_order(order: str) -> str:
-    """The state of an order."""
+    """Return the state of an order."""
     return f"{order} was sent on 4 May"
 
 

@@ -1,4 +1,4 @@
-"""The LiteLLM SDK: whole and streamed. Prints what it saw as JSON."""
+"""The LiteLLM SDK: a whole reply and a stream. Prints the results as JSON."""
 
 import json
 import os

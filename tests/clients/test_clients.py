@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote, each a program of its own against a real server."""
+"""Third-party clients, each run as a separate program against a real server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(command: list[str], alice: Client, **options: Any) -> subprocess.Complet
 
 
 def seen(command: list[str], alice: Client) -> dict[str, Any]:
-    """What a program printed."""
+    """Run a program and return what it printed."""
     done = run(command, alice)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -46,7 +46,7 @@ def seen(command: list[str], alice: Client) -> dict[str, Any]:
 
 @pytest.fixture
 def objects(upstream: FakeUpstream) -> None:
-    """The third answer is an object: the clients ask for a conversation of two turns first."""
+    """Make the third answer an object: the clients send a conversation of two turns first."""
     upstream.script("stream", "normal", "normal", f"normal?text={OBJECT}")
 
 
@@ -77,7 +77,7 @@ def test_the_vercel_ai_sdk(alice: Client, upstream: FakeUpstream, objects: None)
 
 @pytest.mark.clients
 def test_llmprobe_finds_nothing_that_the_api_must_do_and_does_not(alice: Client, settings: Any) -> None:
-    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""  # the built-in model, which obeys limits
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""  # the built-in model, which respects limits
     probe = [str(HERE / "node_modules" / ".bin" / "llmprobe"), f"{alice.base.removeprefix('http://')}/v1"]
     done = run(
         [*probe, "-k", alice.token, "--model", "arco", "--quick", "--no-bench", "--no-save", "--json"], alice
@@ -90,7 +90,7 @@ def test_llmprobe_finds_nothing_that_the_api_must_do_and_does_not(alice: Client,
 def test_all_of_llmprobe_finds_nothing_new(
     alice: Client, upstream: FakeUpstream, settings: Any, style: str
 ) -> None:
-    """With tools, formats and limits, over an upstream that obeys. The baseline is what passed before."""
+    """With tools, formats and limits, over an upstream that obeys them. The baseline is what passed before."""
     settings.OPENAI_API_STYLE = style
     upstream.behave("normal?obeys=1", lane="stream")
     probe = [str(HERE / "node_modules" / ".bin" / "llmprobe"), f"{alice.base.removeprefix('http://')}/v1"]

@@ -75,9 +75,7 @@ def test_servers_that_disagree_about_the_day_agree_about_the_order(
         for number in range(TURNS):
             (here, there)[number % 2].ask(f"Turn {number}", chat)
         assert there.post("message/first", **key).json() == keyed
-    if not (
-        settings.IS_SQLITE and offset == "-1d"
-    ):  # a day has passed there, which is how long a key lasts
+    if not (settings.IS_SQLITE and offset == "-1d"):  # a day has passed there, which is how long a key lasts
         assert here.post("message/first", **key).json() == keyed
     here.ask("The last", chat)
     rows = list(

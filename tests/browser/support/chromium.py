@@ -1,6 +1,6 @@
-"""A headless Chromium that opens pages and tells all that went on there.
+"""A headless Chromium that opens pages and reports everything that went wrong there.
 
-Playwright's loop has a thread of its own, because Django's ORM refuses to work on a thread with a running loop.
+Playwright's loop runs in a thread of its own, because Django's ORM refuses to work on a thread with a running loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPTIONS = (
     "--disable-component-update",
     "--no-first-run",
     "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # nothing leaves this machine, whatever a page does
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # no request leaves this machine, whatever a page does
 )
 HEAR_VIOLATIONS = """
 window.violations = [];
@@ -30,13 +30,13 @@ document.addEventListener("securitypolicyviolation", found => {
 SETTLED = (
     "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
 )
-"""What a page does as soon as it is there has begun after this."""
+"""Once this resolves, everything that a page does on loading has started."""
 PATIENCE_MS = 30_000
 
 
 @dataclass
 class Visit:
-    """What happened on a page: all lists are empty where it is as it should be."""
+    """What happened on a page. All lists are empty if it is as it should be."""
 
     url: str
     status: int = 0
@@ -45,13 +45,13 @@ class Visit:
     errors: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     astray: list[str] = field(default_factory=list)
-    """Links, forms and the page itself, where they lead out of the origin or are no addresses."""
+    """Addresses of links, forms and the page itself that leave the origin or are invalid."""
     html: str = ""
     text: str = ""
 
     @property
     def troubles(self) -> list[str]:
-        """All of it, in words."""
+        """All problems, as text."""
         kinds = {
             "dialog": self.dialogs,
             "request": self.foreign,
@@ -63,7 +63,7 @@ class Visit:
 
 
 class Chromium:
-    """One browser with one user's cookies. `origin` is the server that its pages may speak to."""
+    """One browser with one user's cookies. `origin` is the only server that its pages may contact."""
 
     def __init__(self, origin: str) -> None:
         self.origin = origin
@@ -81,7 +81,7 @@ class Chromium:
         self._thread.shutdown()
 
     def log_in(self, session: str) -> None:
-        """Take a session's cookie, in place of any."""
+        """Replace the session's cookie."""
         cookie = {"name": "sessionid", "value": session, "url": self.origin}
         self._thread.submit(self._with_cookie, cookie).result()
 
@@ -92,7 +92,7 @@ class Chromium:
         *,
         served: Mapping[str, Any] | None = None,
     ) -> Visit:
-        """Open a page, then do `act` to it. `served` is an answer to give in the server's place."""
+        """Open a page, then call `act` on it. `served` is an answer to give instead of the server's."""
         return self._thread.submit(self._visit, path, act, served).result()
 
     def _start(self) -> None:
@@ -138,7 +138,7 @@ class Chromium:
 
 
 def listen(page: Any, seen: Visit, origin: str) -> None:
-    """Write down in `seen` what goes on in `page` that should not."""
+    """Record in `seen` what goes wrong in `page`."""
 
     def dialog(shown: Any) -> None:
         seen.dialogs.append(shown.message)

@@ -1,6 +1,7 @@
-"""Text that is harmless as text, and does something where anything renders it.
+"""Text that is harmless as text, and does harm wherever it is rendered.
 
-Whatever runs calls `alert`; whatever is loaded comes from `CANARY_HOST`. Templates would write `COMPUTED`.
+Whatever is executed calls `alert`; whatever is loaded comes from `CANARY_HOST`; a template engine would print
+`COMPUTED`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MARKUP = (
     f'<video poster="{_URL}4.png"><source src="{_URL}.mp4" onerror=alert(11)></video>',
     '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=alert(12)&gt;">',
 )
-"""HTML that acts by itself."""
+"""HTML that executes by itself."""
 
 BREAKOUTS = (
     """"'></pre></bdi></details><script>alert(13)</script>""",
@@ -43,7 +44,7 @@ BREAKOUTS = (
     f'<meta http-equiv=refresh content="0;url={_URL}">',
     f"<form action={_URL}><button autofocus>x</button>",
 )
-"""What ends the element or the attribute it stands in, or turns the page elsewhere."""
+"""Text that closes the element or attribute around it, or redirects the page."""
 
 LINKS = (
     "javascript:alert(21)",
@@ -56,7 +57,7 @@ LINKS = (
     f"<{_URL}>",
     f"//{CANARY_HOST}/y",
 )
-"""Links and Markdown."""
+"""Links, in HTML and Markdown."""
 
 TEMPLATES = (
     "{{ 7919*7919 }}{% debug %}{{ request.user.password }}",

@@ -1,6 +1,6 @@
-"""The server that `quickstart` starts, and people who look at it with a browser: nothing is mocked, nothing shared.
+"""The server that `quickstart` starts, and people who use it with a browser: nothing is mocked, nothing shared.
 
-Walks need no database of their own: what they want to know, they see, or ask the API.
+Walks need no database of their own: they read the pages, or use the API.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PHONE = {"width": 375, "height": 812}
 
 @dataclass(frozen=True)
 class FirstLook:
-    """A running quickstart. `api` speaks for the demo user."""
+    """A running quickstart. `api` is a client of the demo user."""
 
     url: str
     admin_password: str
@@ -43,15 +43,15 @@ class FirstLook:
     api: httpx.Client = field(repr=False)
 
     def log(self, name: str = "server") -> str:
-        """What the `server` or `worker` has logged so far."""
+        """Return what the `server` or `worker` has logged so far."""
         return (self.folder / "log" / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
 
 @contextmanager
 def running(folder: Path, wanted: int = 0, /, **env: str) -> Iterator[FirstLook]:
-    """`manage.py quickstart` on a database in `folder`, from its printed screen to Ctrl-C. `env` is added to ours.
+    """Run `manage.py quickstart` on a database in `folder`, from its start screen to Ctrl-C, with `env` added.
 
-    The server listens on the port `wanted`, or on any that is free.
+    The server listens on the port `wanted`, or on any free port if that is 0.
     """
     with socket.create_server(("127.0.0.1", wanted)) as probe:
         port = probe.getsockname()[1]
@@ -90,7 +90,7 @@ def running(folder: Path, wanted: int = 0, /, **env: str) -> Iterator[FirstLook]
 
 
 def manage(look: FirstLook, *arguments: str) -> str:
-    """What a command prints, on the database of `look`."""
+    """Return the output of a management command on the database of `look`."""
     own = {
         "DATABASE_URL": f"sqlite:///{look.folder / 'first.sqlite3'}",
         "DJANGO_SETTINGS_MODULE": "chatmemory.settings",
@@ -102,7 +102,7 @@ def manage(look: FirstLook, *arguments: str) -> str:
 
 
 def _screen(process: subprocess.Popen[str]) -> str:
-    """What is printed until all of it runs."""
+    """Return what is printed until everything runs."""
     assert process.stdout is not None
     lines: list[str] = []
     deadline = time.monotonic() + START_SECONDS
@@ -117,7 +117,7 @@ def _screen(process: subprocess.Popen[str]) -> str:
 
 @dataclass
 class Person:
-    """Somebody with a browser of their own cookies. `seen` has what went wrong on any of their pages."""
+    """Someone with their own browser context. `seen` records what went wrong on any of their pages."""
 
     look: FirstLook
     page: Any
@@ -129,7 +129,7 @@ class Person:
         assert answer is None or answer.status < 400, f"{path}: {answer.status}"
 
     def sign_in(self) -> None:
-        """Sign in to the admin as its superuser, by the form."""
+        """Sign in to the admin as its superuser, through the form."""
         self.go("/admin/login/?next=/admin/")
         self.page.fill("#id_username", "admin")
         self.page.fill("#id_password", self.look.admin_password)
@@ -137,17 +137,17 @@ class Person:
         self.page.wait_for_url(f"{self.look.url}/admin/")
 
     def troubles(self) -> list[str]:
-        """What went wrong so far, with what the policy of the page refused."""
+        """Return what went wrong so far, including violations of the page's policy."""
         self.seen.violations = self.page.evaluate("window.violations")
         return self.seen.troubles
 
     def axe(self, context: str | None = None) -> list[str]:
-        """Serious and critical findings of axe on the page as it is, in words."""
+        """Return serious and critical findings of axe on the current page, as text."""
         from axe_playwright_python.sync_playwright import Axe
 
         errors, violations = len(self.seen.errors), self.page.evaluate("window.violations.length")
         found = Axe().run(self.page, context=context)
-        # Axe wants a style of its own where it looks at contrasts: that the page refuses it is no trouble of the page.
+        # Axe adds a style to check contrasts. That the page's policy refuses it is not an error of the page.
         del self.seen.errors[errors:]
         self.page.evaluate("count => { window.violations.length = count }", violations)
         return [
@@ -157,7 +157,7 @@ class Person:
         ]
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 30) -> None:
-        """Wait until `condition` holds, while the page lives on."""
+        """Wait until `condition` is true, while the page keeps running."""
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, f"waited {seconds} s in vain"
@@ -166,7 +166,7 @@ class Person:
 
 @contextmanager
 def browser() -> Iterator[Any]:
-    """Chromium. Its thread has a running loop meanwhile, so that Django's ORM is not to be used there."""
+    """Run Chromium. Its loop runs in this thread, so Django's ORM cannot be used here."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -179,7 +179,7 @@ def browser() -> Iterator[Any]:
 
 @contextmanager
 def person(chromium: Any, look: FirstLook, *, phone: bool = False, dark: bool = False) -> Iterator[Person]:
-    """Somebody who has never been here."""
+    """Open a browser context for someone who has never been here."""
     context = chromium.new_context(
         viewport=PHONE if phone else DESKTOP,
         has_touch=phone,

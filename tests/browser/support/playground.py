@@ -1,4 +1,4 @@
-"""What people do in the playground, in the words of its page."""
+"""Actions of users in the playground, by the labels on its page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPLETE = '.cm-message:last-child[data-status="complete"]'
 
 
 def enter(person: Person, chat_id: str | None = None) -> Any:
-    """Open the playground as the demo user, in a chat or with a new one. Gives the page."""
+    """Open the playground as the demo user, in a chat or with a new one. Returns the page."""
     chat = f"&chat={chat_id}" if chat_id else ""
     person.go(f"/playground/#token={person.look.demo_token}{chat}")
     come_in(person.page)
@@ -29,20 +29,20 @@ def enter(person: Person, chat_id: str | None = None) -> Any:
 
 
 def come_in(page: Any) -> None:
-    """Go on as the account of a link that was opened, if the page asks."""
+    """Continue as the account of the opened link, if the page asks."""
     page.wait_for_selector('#offer-yes:visible, body[data-view="chat"]', state="attached")
     if page.locator("#offer-yes").is_visible():
         page.click("#offer-yes")
 
 
 def say(page: Any, message: str) -> None:
-    """Send a message by keyboard, and go on at once."""
+    """Send a message by keyboard, without waiting for the reply."""
     page.fill("#message", message)
     page.press("#message", "Enter")
 
 
 def ask(page: Any, message: str) -> str:
-    """Send a message, wait for its complete reply, give the reply's text."""
+    """Send a message, wait for its complete reply, and return the reply's text."""
     before = page.locator(REPLIES).count()
     say(page, message)
     page.wait_for_function(
@@ -54,12 +54,12 @@ def ask(page: Any, message: str) -> str:
 
 
 def newest(page: Any) -> str:
-    """The text of the newest message."""
+    """Return the text of the newest message."""
     return str(page.locator(".cm-message:last-child .cm-body").inner_text())
 
 
 def make_chat(person: Person, *messages: tuple[str, str], title: str = "") -> str:
-    """A chat with these messages of the demo user's, by the API. The replies are what the model says."""
+    """Make a chat of the demo user's with these messages, through the API. The replies come from the model."""
     api = person.look.api
     chat_id = str(api.post("/v1/chats", json={"title": title}).json()["id"])
     for message, variant in messages:
@@ -70,7 +70,7 @@ def make_chat(person: Person, *messages: tuple[str, str], title: str = "") -> st
 
 
 def begin(person: Person, message: str) -> str:
-    """Open a chat of one's own, ask the slow model, wait until some of its reply is there. Gives the chat."""
+    """Open a new chat, ask the slow model, and wait until part of its reply is there. Returns the chat's id."""
     chat_id = make_chat(person, ("Hello.", "echo"))
     page = enter(person, chat_id)
     page.select_option("#variant", "slow")
@@ -80,13 +80,13 @@ def begin(person: Person, message: str) -> str:
 
 
 def stored(person: Person, chat_id: str) -> list[dict[str, str]]:
-    """The messages of a chat, as the API has them."""
+    """Return the messages of a chat, from the API."""
     found: list[dict[str, str]] = person.look.api.get(f"/v1/chats/{chat_id}/messages").json()["results"]
     return found
 
 
 def with_model(fake: FakeUpstream) -> dict[str, str]:
-    """Settings under which `fake` answers, at once unless another variant is chosen."""
+    """Return settings under which `fake` answers, immediately unless another variant is chosen."""
     return {
         "OPENAI_BASE_URL": fake.base_url,
         "OPENAI_API_KEY": "sk-nobody",

@@ -1,6 +1,6 @@
-"""The first minute as a moving picture: `make recording` writes docs/first-minute.gif, on the server of `quickstart`.
+"""The first minute as an animation: `make recording` writes docs/first-minute.gif, on the server of `quickstart`.
 
-The chat says how little of it is sent, a question is answered from months ago, and an update changes the summary.
+The chat shows how little of it is sent, a question is answered from months ago, and an update changes the summary.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ WIDTH = 900
 COLOURS = 220
 QUESTION = "When and where is our concert?"
 TYPED = 6
-"""Letters that are typed from one picture to the next."""
+"""Characters typed between two frames."""
 
 Frame = tuple[Image.Image, int]
-"""A picture, and for how many milliseconds it is seen."""
+"""An image, and its duration in milliseconds."""
 
 
 def frames(somebody: Person, look: FirstLook) -> Iterator[Frame]:
-    """The pictures, in order."""
+    """Yield the frames, in order."""
     page = enter(somebody, look.chat_id)
     page.locator("#context-said-told", has_text="tokens said →").wait_for()
     yield picture(page), 2500
@@ -51,7 +51,7 @@ def frames(somebody: Person, look: FirstLook) -> Iterator[Frame]:
 
 
 def picture(page: Any) -> Image.Image:
-    """The window as it is."""
+    """Return a screenshot of the window."""
     image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     small = image.resize((WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS)
     return small.quantize(COLOURS, dither=Image.Dither.NONE)

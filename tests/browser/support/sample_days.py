@@ -1,6 +1,6 @@
-"""A month of figures for pictures of the overview: what a small product's days look like, the same each time.
+"""A month of figures for screenshots of the overview: the days of a small product, the same in each run.
 
-Run as a process of its own, on the database that DATABASE_URL names: a server is looking at it meanwhile.
+Runs as a process of its own, on the database that DATABASE_URL names, because a server is using it at the same time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHARES = {"arco": 1.0, "arco-pro": 0.35, "deep-dive": 0.1}
 
 
 def fill() -> None:
-    """Add the figures of the `DAYS` days before today."""
+    """Add figures for the `DAYS` days before today."""
     from django.utils import timezone
 
     from memory.models import FoldDay, RevisionKind, UsageDay

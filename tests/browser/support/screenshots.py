@@ -1,6 +1,6 @@
-"""Pictures of every page, on the server that `quickstart` starts: `make screenshots` writes docs/screenshots/.
+"""Screenshots of every page, on the server that `quickstart` starts: `make screenshots` writes docs/screenshots/.
 
-Desktop and phone, light and dark. Run as `python -m tests.browser.support.screenshots [NAME…]`: those pages alone.
+Desktop and phone, light and dark. `python -m tests.browser.support.screenshots [NAME…]` takes only the pages named.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tests.browser.support.playground import come_in
 
 FOLDER = ROOT / "docs" / "screenshots"
 COLOURS = 256
-"""A palette is enough for pages, and a third of the bytes."""
+"""Enough colours for pages, with a third of the bytes."""
 HIGHEST = 1700
-"""Pixels of height that a picture shows; a longer page is cut."""
+"""Maximum height in pixels; a longer page is cut."""
 
 Act = Callable[[Person], None]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A page and what is done on it before it is taken. `whole`: all its height, not only the window."""
+    """A page, and what is done on it before the screenshot. `whole`: its full height, not only the window."""
 
     name: str
     path: Callable[[FirstLook, Facts], str]
@@ -42,7 +42,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the pages are about: the sample chat's last reply and its revisions, oldest first."""
+    """Objects shown on the pages: the sample chat's last reply and its revisions, oldest first."""
 
     reply_id: str
     revision_ids: list[int]
@@ -57,7 +57,7 @@ QUESTIONS = (
 
 
 def prepare(look: FirstLook) -> Facts:
-    """Ask the sample chat something, fold, edit nothing: the state that all pictures show."""
+    """Prepare the state of all screenshots: ask the sample chat something and fold it, without edits."""
     for question in QUESTIONS:
         answer = look.api.post(
             "/v1/message", json={"chat_id": look.chat_id, "message": question, "stream": False}
@@ -102,14 +102,14 @@ def settle(somebody: Person) -> None:
 
 
 def ask_in_playground(somebody: Person) -> None:
-    """The chat with its memory, as somebody sees it after a question."""
+    """Ask a question in the playground, so that it shows the chat with its memory."""
     come_in(somebody.page)
     settle(somebody)
     somebody.page.wait_for_timeout(500)
 
 
 def show_memory(somebody: Person) -> None:
-    """On a phone, the memory is behind a tab."""
+    """Open the memory's tab, if the page is so narrow that it has one."""
     ask_in_playground(somebody)
     tab = somebody.page.get_by_role("button", name="Memory").or_(
         somebody.page.get_by_role("tab", name="Memory")
@@ -163,7 +163,7 @@ PICTURES = (
 
 
 def take(chromium: Any, look: FirstLook, facts: Facts, names: set[str]) -> Iterator[str]:
-    """Take the pictures of these names, or all; the file names, as they are written."""
+    """Take the screenshots with these names, or all. Yields the file names as they are written."""
     for phone in (False, True):
         for dark in (False, True):
             suffix = f"{'phone' if phone else 'desktop'}-{'dark' if dark else 'light'}"
