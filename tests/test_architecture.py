@@ -1,5 +1,4 @@
-"""Which package may import which, which are pure, and what the queue may call, checked in the source of every
-module."""
+"""Which package may import which, which are pure, and what the queue may call, checked in every module's source."""
 
 from __future__ import annotations
 

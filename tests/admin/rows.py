@@ -154,8 +154,7 @@ def make_saying(owner: User, text: str) -> Chat:
 
 
 def say_elsewhere(chat: Chat, text: str) -> None:
-    """Put `text` into fields that should never contain people's words: values from another server, or leaked by a
-    bug."""
+    """Put `text` into fields that should never have people's words: from another server, or leaked by a bug."""
     Message.objects.filter(chat=chat).update(
         model=text[:128], model_variant=text[:64], response_id=text[:200]
     )

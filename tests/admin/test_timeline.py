@@ -59,8 +59,7 @@ def test_each_turn_says_where_it_stands_and_by_which_revision(staff: Client, rem
 
 
 def test_marks_are_those_of_the_last_question(staff: Client, owner: User) -> None:
-    """The last question is about something far back: its prompt has the turns before the window as lines, and so the
-    page marks them."""
+    """The last question needs earlier turns, so its prompt and the page show the turns before the window as lines."""
     chat = factories.make_chat(owner)
     harbour = "harbour lamps " * 30
     talk = [(f"Note {number}: {harbour}", harbour) for number in range(30)]

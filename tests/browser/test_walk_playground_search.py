@@ -56,7 +56,7 @@ def test_a_word_said_long_ago_leads_to_where_it_was_said(
     mine = page.get_by_role("button", name="The bakery User has marzipan number 350 😀. You")
     assert mine.locator("mark").all_inner_texts() == ["marzipan", "number"]
     assert visitor.axe() == []
-    assert not [one for one in asked if "marzipan" in one and "/v1/search" in one]  # it ends up in no log
+    assert not [one for one in asked if "marzipan" in one and "/v1/search" in one]  # it is in no log
 
     mine.click()
     found = page.locator(".cm-found")

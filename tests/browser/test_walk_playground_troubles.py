@@ -311,7 +311,7 @@ def test_what_is_written_right_to_left_is_shown_so(visitor: Person) -> None:
     inset = page.evaluate(
         "(one => getComputedStyle(one).paddingRight)(document.querySelector('.cm-reply ul'))"
     )
-    assert float(inset.removesuffix("px")) > 10  # room for the list markers, on the side where the text begins
+    assert float(inset.removesuffix("px")) > 10  # room for the markers, at the start of the text
     page.click("#rename")
     assert page.evaluate("getComputedStyle(document.getElementById('dialog-field')).direction") == "rtl"
     assert visitor.axe() == []

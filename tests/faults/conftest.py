@@ -1,5 +1,4 @@
-"""Fixtures of the fault tests: the bench, the product as processes, or a server in this process, with checks at the
-end."""
+"""Fixtures of the fault tests: the bench, the product as processes, a server in this process; with final checks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A real process killed during a summarizer's call: the attempt is counted, the chat found again, nothing lost or
-doubled."""
+"""A process killed during a summarizer's call: the attempt counts, the chat is found again, nothing lost or doubled."""
 
 from __future__ import annotations
 

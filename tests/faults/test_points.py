@@ -1,5 +1,4 @@
-"""Every named fault point fails once, by kill, by exception and by stall; then the n-th point reached, whichever it
-is.
+"""Every named fault point fails once, by kill, by exception and by stall; then the n-th point reached, of any name.
 
 One user does one of everything. Wherever it is interrupted, the work is finished, what was acknowledged is stored,
 nothing is there twice, and the invariants hold. A server and the worker fail in the same case.
@@ -81,8 +80,7 @@ def everything(bench: Bench, person: Person) -> list[str]:
 def suffer(
     bench: Bench, at_server: tuple[str, int], at_worker: tuple[str, int], what: str, passes: int = 1
 ) -> list[Path]:
-    """Run one case: do everything while both fail, and check the result. Return the files that appear when a fault
-    struck.
+    """Run one case: do everything while both fail, and check the result. Return the files that faults left.
 
     Everything is repeated up to `passes` times, until both have failed.
     """

@@ -23,8 +23,7 @@ READERS = 1000
 SECONDS = 8.0
 """Seconds of each measurement, without readers and with them."""
 SLOWER = 0.050
-"""Seconds that others may wait longer at the 95th percentile (P30). Where calls take longer anyway, twice as long is
-allowed."""
+"""Seconds that others may wait longer at the 95th percentile (P30), or as much again as without the load."""
 
 
 @pytest.mark.promise(

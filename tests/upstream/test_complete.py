@@ -1,5 +1,4 @@
-"""`complete`: one answer within a hard deadline, with few retries that respect the server's wishes, or an
-`UpstreamError`."""
+"""`complete`: one answer within a hard deadline, with few and considerate retries, or an `UpstreamError`."""
 
 from __future__ import annotations
 

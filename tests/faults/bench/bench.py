@@ -1,5 +1,4 @@
-"""The fault bench: two servers, a worker and the fake upstream on one database, whose processes may die at any
-moment.
+"""The fault bench: two servers, a worker and the fake upstream on one database, in processes that may die anytime.
 
 A process that dies is restarted at once, a server on the same port, as a service supervisor would. `Bench` injects
 the faults and supervises the processes; what users do is in `people`, and what must hold in `checks`.
@@ -166,8 +165,7 @@ class Bench(Product):
         return wait_for(answer, f"an answer to {question!r}", timeout=60)[0]
 
     def settle(self, users: list[str], *, timeout: float = 60.0) -> float:
-        """Wait until no work is left in these users' chats, sweeping as the schedule does. Return the seconds it
-        took."""
+        """Wait until these users' chats have no pending work, sweeping like the schedule. Return the seconds it took."""
         begun = time.monotonic()
         left: list[str] = []
 
@@ -256,8 +254,7 @@ class Load:
 
 
 def _kill(child: Child) -> None:
-    """Kill a child with all its descendants, and wait for their end. A child that has ended already left none
-    behind."""
+    """Kill a child with all its descendants, and wait for their end. One that has ended already left none."""
     if child.exit_code is not None:
         return
     below = descendants_of(child.process.pid)

@@ -35,8 +35,7 @@ def unsettled(users: list[str]) -> list[str]:
 
 
 def problems(case: dict[str, Any]) -> list[str]:
-    """Return everything that is wrong. `case` has the users, the turns of their journal, and the prompts sent
-    upstream."""
+    """Return everything that is wrong. `case` has the users, the turns of their journal, and the prompts."""
     users = list(User.objects.filter(username__in=case["users"]))
     turns: Turns = case["turns"]
     return [
@@ -54,8 +53,7 @@ def problems(case: dict[str, Any]) -> list[str]:
 
 
 def acknowledged(turns: Turns) -> Iterator[str]:
-    """Yield problems: each message and final event is stored as the client was told (P1), each key leads to its turn
-    (P2)."""
+    """Yield violations: each message and final event is stored as told (P1), each key leads to its turn (P2)."""
     ids = [one for turn in turns if turn["ids"][2] for one in turn["ids"][1:]]
     stored = {str(row.pk): row for row in Message.objects.filter(pk__in=ids)}
     keys = {(row.user.username, row.key): row for row in IdempotencyKey.objects.select_related("user")}
@@ -81,8 +79,7 @@ def _told(final: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def nothing_twice(turns: Turns, imported: list[str]) -> Iterator[str]:
-    """Yield problems: each question is stored once, each answer belongs to a turn, and there are no other chats
-    (P2)."""
+    """Yield violations: each question is stored once, each answer belongs to a turn, no other chats exist (P2)."""
     users = {turn["user"] for turn in turns}
     theirs = Message.objects.filter(chat__owner__username__in=users).exclude(chat_id__in=imported)
     questions = Counter(theirs.filter(role=Role.USER).values_list("content", flat=True))

@@ -57,8 +57,7 @@ class Answer:
         return Behaviour("raw", text=self.body.decode("latin-1"), after=-1, hold_after=offset)
 
     def certain(self, deltas: int) -> str:
-        """Return the text that readers have for sure after that many deltas: half a surrogate pair waits for its
-        other half."""
+        """Return the text that readers surely have after that many deltas: half a surrogate pair is held back."""
         return self.texts[deltas].removesuffix("\ufffd")
 
     def offsets(self, stride: int, extra: int = 0) -> list[int]:

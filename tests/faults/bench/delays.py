@@ -10,8 +10,7 @@ SLICES = 8
 SLICE_SECONDS = 0.8
 """Seconds of each measurement. Those with and without the load alternate, so that other load affects both alike."""
 SLOWER = 0.050
-"""Seconds that others may wait longer at the 95th percentile (P30). Where calls take longer anyway, twice as long is
-allowed."""
+"""Seconds that others may wait longer at the 95th percentile (P30), or as much again as without the load."""
 TRIES = 3
 """The quickest try counts: delays from other load on the machine are not caused by the connections."""
 

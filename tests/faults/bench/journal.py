@@ -17,8 +17,7 @@ LASTING = ("id", "chat_id", "seq", "content", "status", "error", "token_count", 
 
 @dataclass
 class Turn:
-    """A question under one idempotency key, and everything that clients were told about it. Times are of
-    `time.monotonic`."""
+    """A question under one idempotency key, with everything clients were told. Times are of `time.monotonic`."""
 
     user: str
     key: str

@@ -1,5 +1,4 @@
-"""`python -m tests.faults.bench.nuisance HOST PORT WHAT`: unauthenticated connections that cost a server all they
-can.
+"""`python -m tests.faults.bench.nuisance HOST PORT WHAT`: unauthenticated connections that strain a server.
 
 Prints `begun` once it is at work, and continues until it is killed. It ignores what the server sends, but opens a new
 connection when one is closed.

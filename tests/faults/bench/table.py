@@ -119,8 +119,7 @@ def rows_of(reports: Iterable[Any]) -> list[Row]:
 
 
 def merged(page: str, rows: Iterable[Row]) -> str:
-    """Return `page` with these rows in its table. Rows of other tests are kept. Raises `ValueError` if it has no
-    table."""
+    """Return `page` with these rows in its table, other rows kept. Raises `ValueError` if it has no table."""
     before, opened, rest = page.partition(OPEN)
     old, closed, after = rest.partition(CLOSE)
     if not (opened and closed):

@@ -114,8 +114,7 @@ print(json.dumps([*([one.status_code, dict(one.headers)] for one in (plain, prob
 
 @pytest.fixture(scope="module")
 def in_production() -> list[tuple[int, dict[str, object]]]:
-    """Return statuses and headers under production settings: by HTTP, to a probe, behind a proxy; last, a cookie's
-    flags."""
+    """Return statuses and headers in production: by HTTP, to a probe, behind a proxy; last, a cookie's flags."""
     done = manage("shell", "--no-imports", "-c", ASK)
     assert done.returncode == 0, done.stderr
     answers: list[tuple[int, dict[str, object]]] = json.loads(done.stdout.splitlines()[-1])

@@ -50,8 +50,7 @@ def test_no_text_of_a_body_takes_one(one: Operation, alice: Client, upstream: Fa
 
 
 def allows_no_nul(one: Operation, path: Path) -> bool:
-    """Whether the schema of the text at `path` excludes NUL: by a pattern, or because only certain texts are
-    allowed."""
+    """Whether the schema of the text at `path` excludes NUL, by a pattern or by an enumeration."""
     schema = one._resolved(one.body or {})
     for key in path:
         if "properties" not in schema and "items" not in schema:

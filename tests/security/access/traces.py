@@ -34,8 +34,7 @@ def everything(*left_out: str) -> str:
 
 @contextmanager
 def statements(of: str) -> Iterator[list[str]]:
-    """Collect the SQL, without its values, that the requests with this `X-Request-ID` send; other requests go on all
-    the time."""
+    """Collect the SQL, without its values, of the requests with this `X-Request-ID`; other requests never pause."""
     sent: list[str] = []
     execute, past_cursors = CursorWrapper.execute, statements_of.executed
 

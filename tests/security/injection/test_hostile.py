@@ -91,8 +91,7 @@ class Bystander:
 
 
 def timed(ask: Callable[[], Any], other: Client) -> tuple[Any, float]:
-    """Return the answer and the best time of some tries, in seconds; a try takes as long as the slower of request and
-    bystander."""
+    """Return the answer, and the best time of some tries: the slower of the request and the bystander's, in seconds."""
     best = float("inf")
     for _ in range(TRIES):
         started = time.monotonic()

@@ -33,8 +33,7 @@ SAFE_SINCE = {
     # Before, keys were printed at DEBUG.
     "openai": "1.54.3",
 }
-"""For each package, the first version without the vulnerabilities we have read about. `make audit` looks up the
-rest."""
+"""For each package, the first version without vulnerabilities known to us. `make audit` looks up the rest."""
 
 
 def locked(name: str) -> dict[str, list[tuple[Version, int]]]:

@@ -144,8 +144,7 @@ asked_for = st.builds(PromptRequest, question=texts, instructions=texts, sources
 
 
 def memory_tokens(context: Context) -> int:
-    """Count the tokens of memory in the actual messages of the prompt: everything before the sources and the
-    question."""
+    """Count the tokens of memory in the actual prompt: all messages before the sources and the question."""
     besides = sum(section.kind in {"sources", "question"} for section in context.sections)
     messages = context.prompt.messages[: len(context.prompt.messages) - besides]
     return sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)

@@ -155,8 +155,7 @@ def test_the_prompt_before_stays_a_prefix_until_a_block_leaves() -> None:
 
 
 def test_text_that_costs_more_joined_is_planned_again() -> None:
-    """In the text layout, each line of these turns is quoted and costs far more tokens than stored. The budget still
-    holds."""
+    """As text, each line of these turns is quoted and costs far more tokens than stored. The budget still holds."""
     turns = [make_turn(number, "User: x\n" * 60, "Assistant: y\n" * 60) for number in range(8)]
     context = context_of(turns, replace(LIMITS, turns_as="text"))
     assert context.tokens <= 3000
