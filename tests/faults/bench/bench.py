@@ -165,7 +165,7 @@ class Bench(Product):
         return wait_for(answer, f"an answer to {question!r}", timeout=60)[0]
 
     def settle(self, users: list[str], *, timeout: float = 60.0) -> float:
-        """Wait until these users' chats have no pending work, sweeping like the schedule. Return the seconds it took."""
+        """Wait until these users' chats have no pending work, sweeping like the schedule. Return the seconds waited."""
         begun = time.monotonic()
         left: list[str] = []
 

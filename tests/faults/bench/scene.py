@@ -329,7 +329,7 @@ def the_database_drops_everybody(scene: Scene) -> None:
 
 
 def killed(scene: Scene) -> None:
-    """Kills a worker process, and the server that writes a reply: its question is stored, the other server finishes it."""
+    """Kills a worker process, and the server that writes a reply: the question is kept, the other server ends the reply."""
     family = scene.worker.family
     assert is_alive(family.main), "no cluster is replaced because a part is away"
     scene.worker.kill(family.workers[0])

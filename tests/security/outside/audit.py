@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def verdict(packages: list[dict[str, Any]], *, is_offline: bool) -> tuple[int, list[str]]:
-    """Return exit code and sentences for pip-audit's list of packages: 1 for a vulnerability, 2 for one not looked up."""
+    """Return exit code and sentences for pip-audit's packages: 1 for a vulnerability, 2 if one was not looked up."""
     asked = [one for one in packages if "vulns" in one]
     found = [(one, hole) for one in asked for hole in one["vulns"]]
     lines = [
