@@ -145,7 +145,7 @@ def test_no_form_is_within_another(staff: Client, evil: Chat) -> None:
 
 
 def test_every_time_is_shown_in_the_zone_of_whoever_looks(staff: Client, evil: Chat) -> None:
-    """Django writes times of a field in the server's zone. Ours are `<time>`s, which a script converts to the viewer's."""
+    """Django writes times of a field in the server's zone. Ours are `<time>`s, which a script converts."""
     for page, html in every_page(staff):
         assert not re.search(r"\d{4}, (\d+(:\d\d)? [ap]\.m\.|noon|midnight)", html), page
 

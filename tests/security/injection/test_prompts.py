@@ -202,7 +202,7 @@ def test_no_answer_changes_the_structure_of_the_next_prompt(
 
 
 def for_all(check: Callable[[str], None], examples: int) -> None:
-    """Run `check` with all attacks in one text and with `examples` random texts; if those are many, with each attack."""
+    """Run `check` with all attacks in one text and with `examples` random texts; if many, with each attack, too."""
     all_kinds = (*MARKERS, *DOUBLES)
     for text in ("\n".join(all_kinds), *(all_kinds if examples > FEW else ())):
         check(f"{text}x")
