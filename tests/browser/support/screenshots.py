@@ -109,7 +109,7 @@ def ask_in_playground(somebody: Person) -> None:
 
 
 def show_memory(somebody: Person) -> None:
-    """Open the memory's tab, if the page is so narrow that it has one."""
+    """Ask in the playground, then open the memory's tab, if the page is so narrow that it has one."""
     ask_in_playground(somebody)
     tab = somebody.page.get_by_role("button", name="Memory").or_(
         somebody.page.get_by_role("tab", name="Memory")

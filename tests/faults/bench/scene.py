@@ -329,7 +329,7 @@ def the_database_drops_everybody(scene: Scene) -> None:
 
 
 def killed(scene: Scene) -> None:
-    """Kills a worker process, and the server that writes a reply: the question is kept, the reply is ended by the other."""
+    """Kills a worker process, and the server that writes a reply: the question is kept, the reply ended elsewhere."""
     family = scene.worker.family
     assert is_alive(family.main), "no cluster is replaced because a part is away"
     scene.worker.kill(family.workers[0])

@@ -1,4 +1,4 @@
-"""Static files as served: gzipped for clients that accept it, cacheable, and with ranges taken from the plain file."""
+"""Static files as served: gzipped for clients that accept it, cacheable, with ranges taken from the plain file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of a summarizer's answer: they refuse whatever nobody said, in any state, and accept everything else."""
+"""The checks of a summarizer's answer: they refuse links and orders that nobody said, anywhere in a state."""
 
 from __future__ import annotations
 
