@@ -52,7 +52,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
 )
 """The checks made while the part is missing, in this order."""
 AFTERWARDS = {"P10", "P11", "P13", "P25", "P27", "P30"}
-"""Promises that are checked before and after, too."""
+"""Promises that are also checked before and after these."""
 UNTOUCHED = {
     "P8": "a reply's stream is read before any part hears of it; an embeddings endpoint's answer has a cap of its own",
     "P9": "the same; what an embeddings endpoint answers is checked in tests/services/memory/recall/test_embeddings.py",

@@ -35,7 +35,7 @@ ENDLESS = {
 }
 """What the upstream does, and the possible error codes of its reply."""
 GROWTH = 40
-"""MB by which the process may grow beyond its memory after the first such streams, at any later moment."""
+"""MB by which the process may later exceed its memory after the first such streams, at any moment."""
 
 
 @pytest.mark.promise(

@@ -54,7 +54,7 @@ class Turn:
         return self._grown[-1][1] if self._grown else 0.0
 
     def lost_seconds(self) -> float:
-        """Seconds during which delivered text arrived that the final message lacks."""
+        """Return how many seconds' worth of delivered text the final message lacks."""
         kept = len(self.final["content"]) if self.final else len(self.seen)
         if kept >= len(self.seen):
             return 0.0

@@ -92,7 +92,7 @@ _TALLY = pytest.StashKey[Tally]()
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     report = yield
     if (marker := item.get_closest_marker("promise")) is not None:
-        # Of our data, only the properties of reports are sent from xdist's processes.
+        # xdist's processes send reports with their properties, but with no other data of ours.
         made = item.stash.get(_TALLY, None)
         where = made.database if made else _database_of(item)
         test = re.sub(r"\[.*", "", item.nodeid, flags=re.DOTALL)
