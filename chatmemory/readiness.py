@@ -1,7 +1,7 @@
 """Whether the services that the product needs work: the database, the queue, a worker. Checked apart from other work.
 
 A call to an unreachable database can hang for ten seconds or more. So one probe at a time runs in its own thread, all
-callers share it, and none of them waits longer than `PATIENCE`.
+callers share it, and none of them waits longer than `MAX_WAIT_SECONDS`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from memory.worker import watches
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 2.0
+MAX_WAIT_SECONDS = 2.0
 """Maximum wait of a caller, in seconds."""
 SILENT = "does not answer"
 MIGRATIONS = "migrations"
@@ -62,9 +62,11 @@ class Readiness:
         self._probe = OneAtATime(self._ask_all, "readiness")
 
     async def problems(self) -> Problems:
-        """Return the parts that are not ready, within `PATIENCE` seconds."""
+        """Return the parts that are not ready, within `MAX_WAIT_SECONDS`."""
         try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._probe.ask())), PATIENCE)
+            return await asyncio.wait_for(
+                asyncio.shield(asyncio.wrap_future(self._probe.ask())), MAX_WAIT_SECONDS
+            )
         except TimeoutError:
             logger.warning("not ready", extra={"error": "timeout"})
             return _silent(self._unanswered)
@@ -103,5 +105,5 @@ def _readiness() -> Readiness:
 
 
 async def problems() -> Problems:
-    """Return the parts of this server that are not ready, within `PATIENCE` seconds."""
+    """Return the parts of this server that are not ready, within `MAX_WAIT_SECONDS`."""
     return await _readiness().problems()

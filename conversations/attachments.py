@@ -24,7 +24,7 @@ LINKS = StoredAttachment.messages.through
 REMOVED_AT_ONCE = 50
 
 
-def keep(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> None:
+def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> None:
     """Store the attachments of these stored messages. Call it in their transaction."""
     by_hash = {one.sha256: one for _, attachments in sent for one in attachments if one.data is not None}
     if not by_hash:
@@ -52,7 +52,7 @@ def keep(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> 
     _keep_within_cap(user_id, set(ids.values()))
 
 
-def kept(user_id: int, hashes: Iterable[str]) -> set[str]:
+def stored_hashes(user_id: int, hashes: Iterable[str]) -> set[str]:
     """Return those of `hashes` whose bytes are stored."""
     mine = StoredAttachment.objects.filter(user=user_id, sha256__in=set(hashes))
     return set(mine.values_list("sha256", flat=True))

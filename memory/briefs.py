@@ -30,7 +30,7 @@ def limits_of(brief: ConversationBrief) -> MemoryLimits:
     return _counted(_chosen(policy, brief.options), policy, lambda: brief.chat.instructions)
 
 
-def limits_beside_pins(brief: ConversationBrief) -> MemoryLimits:
+def limits_less_pins(brief: ConversationBrief) -> MemoryLimits:
     """The same limits, less the part of the budget that pins take."""
     limits, policy = limits_of(brief), get_policy(brief.policy)
     room = room_for_pins(limits.prompt_budget, is_card=policy.asks_for_card) if limits.enabled else 0
@@ -72,7 +72,7 @@ def text_of(row: ConversationBrief | SummaryRevision) -> str:
     return row.global_summary
 
 
-def remembered(row: ConversationBrief | SummaryRevision) -> list[ReadablePart]:
+def readable_parts(row: ConversationBrief | SummaryRevision) -> list[ReadablePart]:
     """The parts shown to people: those of the state, or the summary if it is plain or its policy no longer exists."""
     state = State.from_json(row.global_summary, row.state)
     if state.data and row.policy in POLICIES:

@@ -10,7 +10,7 @@ from django.db.models import Count, Sum
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import TEXT_STATUSES, Message
-from memory.briefs import limits_beside_pins, limits_of, stored_state
+from memory.briefs import limits_less_pins, limits_of, stored_state
 from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
@@ -76,7 +76,7 @@ def recount(brief: ConversationBrief, beforehand: Tally | None = None) -> None:
 
 def set_totals(brief: ConversationBrief, totals: Counts) -> None:
     """Write the sums over all unfolded turns into `brief` and decide `due` from them. Saves nothing."""
-    policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
+    policy, limits = get_policy(brief.policy), limits_less_pins(brief)
     newest = newest_turns(
         brief.chat_id,
         brief.folded_through_seq,

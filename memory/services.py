@@ -22,7 +22,7 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Status
 from memory import briefs, counters
-from memory.briefs import limits_beside_pins, limits_of
+from memory.briefs import limits_less_pins, limits_of
 from memory.context import load
 from memory.context.assemble import Context
 from memory.context.prepare import card_request, context_of, log_cuts, prompt_request
@@ -111,7 +111,7 @@ def read_ahead(chat_id: UUID, owner_id: int) -> None:
     load.read_ahead(chat_id, owner_id)
 
 
-def count_ahead(chat_id: UUID) -> None:
+def lock_brief_ahead(chat_id: UUID) -> None:
     """Read ahead, and lock, the row that `count_reply` needs."""
     _LOCKED_BRIEF.read_ahead(chat_id)
 
@@ -269,7 +269,7 @@ def _count_turn(chat_id: UUID, tokens: int, line: str) -> None:
     brief.unfolded_line_tokens += line_cost(line) if tokens else 0
     brief.due = _is_due(brief)
     _COUNTED.save(brief)
-    dispatch.hint(brief)
+    dispatch.enqueue_if_ready(brief)
 
 
 def count_beforehand(chat_id: UUID, seq: int) -> Tally | None:
@@ -314,7 +314,7 @@ def messages_changed(
         step_back.step_back(brief, from_seq)
     counters.recount(brief, still)
     brief.save()
-    dispatch.hint(brief)
+    dispatch.enqueue_if_ready(brief)
     if not delay:  # otherwise the sweep has it done
         embedding_job.enqueue_chat(chat_id)
     return brief
@@ -349,7 +349,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
             soft_faults=older.soft_faults,
             is_wanting=older.is_wanting,
         ).save(force_insert=True)
-    dispatch.hint(brief)
+    dispatch.enqueue_if_ready(brief)
     embedding_job.enqueue_chat(branch.pk)
 
 
@@ -358,7 +358,7 @@ def _demanded(brief: ConversationBrief, from_seq: int) -> int:
     if from_seq > brief.seen_seq and not (brief.due or brief.requested):
         return 0
     delay = quotas.rebuild_delay(brief.chat.owner_id)
-    dispatch.demand(brief, delay)
+    dispatch.mark_demanded(brief, delay)
     return delay
 
 
@@ -400,7 +400,7 @@ def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
 
 def _is_due(brief: ConversationBrief) -> bool:
     """Whether the chat is due by its counters. Those of the window are read only if they can make a difference."""
-    policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
+    policy, limits = get_policy(brief.policy), limits_less_pins(brief)
     state, paused = briefs.stored_state(brief), counts_at_pause(brief)
     alone = counters.unfolded(brief)
     small = state_tokens(policy, state) + brief.unfolded_tokens < limits.usual_budget // 2

@@ -42,7 +42,7 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
         if report.outcome == "more":
             queue.enqueue_fold(report.chat_id)
         else:
-            dispatch.hint_next(report.chat_id)
+            dispatch.enqueue_next_demanded(report.chat_id)
 
 
 def embed_task(chat_id: str, request_id: str = "") -> None:

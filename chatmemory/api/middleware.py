@@ -222,7 +222,7 @@ class RequestMiddleware:
         return error_handler.unavailable_page(exception)
 
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
-        garbage.add(_bytes_of(request, response))
+        garbage.count_bytes(_bytes_of(request, response))
         response["X-Request-ID"] = request_id.get()
         if is_api(request):
             response.headers.setdefault("Cache-Control", "no-store")

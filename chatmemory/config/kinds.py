@@ -37,12 +37,12 @@ class Kind(Protocol[T_co]):
         """Parse `raw`. Raise `ImproperlyConfigured` if it is not accepted."""
 
 
-def given(name: str) -> str:
+def environment_value(name: str) -> str:
     """The value in the environment, or an empty string."""
     return os.environ.get(name, "").strip()
 
 
-def fail(name: str, value: object, wanted: str) -> ImproperlyConfigured:
+def bad_value(name: str, value: object, wanted: str) -> ImproperlyConfigured:
     """Return the error for a bad value. It shows the value, so do not use it for a secret."""
     return ImproperlyConfigured(f"{name} is {value!r}, but must be {wanted}.")
 
@@ -65,7 +65,7 @@ class Boolean:
 
     def parse(self, name: str, raw: str) -> bool:
         if raw.lower() not in ("true", "false", "1", "0", "yes", "no", "on", "off"):
-            raise fail(name, raw, "true or false")
+            raise bad_value(name, raw, "true or false")
         return raw.lower() in ("true", "1", "yes", "on")
 
 
@@ -84,9 +84,9 @@ class Integer:
         try:
             number = int(raw)
         except ValueError:
-            raise fail(name, raw, "a whole number") from None
+            raise bad_value(name, raw, "a whole number") from None
         if not self.at_least <= number <= self.at_most:
-            raise fail(name, number, f"a whole number from {self.at_least} to {self.at_most}")
+            raise bad_value(name, number, f"a whole number from {self.at_least} to {self.at_most}")
         return number
 
 
@@ -105,9 +105,9 @@ class Seconds:
         try:
             number = float(raw)
         except ValueError:
-            raise fail(name, raw, "a number of seconds") from None
+            raise bad_value(name, raw, "a number of seconds") from None
         if not self.at_least <= number <= self.at_most:
-            raise fail(name, raw, f"a number of seconds from {self.at_least} to {self.at_most}")
+            raise bad_value(name, raw, f"a number of seconds from {self.at_least} to {self.at_most}")
         return number
 
 
@@ -125,9 +125,9 @@ class Fraction:
         try:
             number = float(raw)
         except ValueError:
-            raise fail(name, raw, "a share, such as 0.33") from None
+            raise bad_value(name, raw, "a share, such as 0.33") from None
         if not 0 <= number <= self.at_most:
-            raise fail(name, raw, f"a share from 0 to {self.at_most:g}")
+            raise bad_value(name, raw, f"a share from 0 to {self.at_most:g}")
         return number
 
 
@@ -145,7 +145,7 @@ class Choice(Generic[W]):
         for word in self.words:
             if raw == word:
                 return word
-        raise fail(name, raw, f"one of {', '.join(self.words)}")
+        raise bad_value(name, raw, f"one of {', '.join(self.words)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class ModelName:
 
     def parse(self, name: str, raw: str) -> str:
         if not is_name(raw, MAX_MODEL_CHARS):
-            raise fail(name, raw, name_of(MAX_MODEL_CHARS))
+            raise bad_value(name, raw, name_of(MAX_MODEL_CHARS))
         return raw
 
 
@@ -225,7 +225,7 @@ class Aliases:
     def parse(self, name: str, raw: str) -> dict[str, str]:
         pairs = [pair.partition("=") for pair in raw.split(",") if pair.strip()]
         if not all(left.strip() and right.strip() for left, _, right in pairs):
-            raise fail(name, raw, "pairs of names such as gpt-4.1=arco,*=arco")
+            raise bad_value(name, raw, "pairs of names such as gpt-4.1=arco,*=arco")
         return {left.strip(): right.strip() for left, _, right in pairs}
 
 
@@ -236,7 +236,7 @@ class EmbeddingsFolder:
     allowed: str = "folder"
 
     def parse(self, name: str, raw: str) -> str:
-        if beside := [other for other in SERVER_EMBEDDINGS if given(other)]:
+        if beside := [other for other in SERVER_EMBEDDINGS if environment_value(other)]:
             raise ImproperlyConfigured(
                 f"{name} is set, so {beside[0]} must not be: the folder's model makes the vectors."
             )

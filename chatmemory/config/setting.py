@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from chatmemory.config.kinds import Boolean, Choice, Fraction, Integer, Kind, given
+from chatmemory.config.kinds import Boolean, Choice, Fraction, Integer, Kind, environment_value
 from memory.policies.numbers import Bounds, N, Numbers, bounds_of, meanings_of
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class Setting(Generic[T]):
 
     def read(self) -> T:
         """Return the value from the environment, or the default. Raise `ImproperlyConfigured` if the value is bad."""
-        raw = given(self.name)
+        raw = environment_value(self.name)
         return self.kind.parse(self.name, raw) if raw else self.default
 
 

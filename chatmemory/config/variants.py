@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from chatmemory.config.kinds import MAX_MODEL_CHARS, fail, is_name, name_of
+from chatmemory.config.kinds import MAX_MODEL_CHARS, bad_value, is_name, name_of
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import Price, Variant
 
@@ -27,27 +27,27 @@ class VariantTable:
         try:
             table = json.loads(raw)
         except ValueError:
-            raise fail(name, raw, "a JSON object from names to model variants") from None
+            raise bad_value(name, raw, "a JSON object from names to model variants") from None
         if not isinstance(table, dict) or not table:
-            raise fail(name, raw, "a JSON object from names to model variants, with at least one")
+            raise bad_value(name, raw, "a JSON object from names to model variants, with at least one")
         return {key: _variant(f"{name}[{key!r}]", key, value) for key, value in table.items()}
 
 
 def _variant(where: str, name: str, value: object) -> Variant:
     known = {"model", "reasoning_effort", "max_output_tokens", "price"}
     if not is_name(name, MAX_VARIANT_CHARS):
-        raise fail(where, name, f"called by {name_of(MAX_VARIANT_CHARS)}")
+        raise bad_value(where, name, f"called by {name_of(MAX_VARIANT_CHARS)}")
     if not isinstance(value, dict) or not isinstance(value.get("model"), str) or not value["model"]:
-        raise fail(where, value, 'an object with a "model"')
+        raise bad_value(where, value, 'an object with a "model"')
     if not is_name(value["model"], MAX_MODEL_CHARS):
-        raise fail(f"{where}.model", value["model"], name_of(MAX_MODEL_CHARS))
+        raise bad_value(f"{where}.model", value["model"], name_of(MAX_MODEL_CHARS))
     if unknown := set(value) - known:
-        raise fail(where, sorted(unknown), f"made of {', '.join(sorted(known))} alone")
+        raise bad_value(where, sorted(unknown), f"made of {', '.join(sorted(known))} alone")
     effort, limit = value.get("reasoning_effort"), value.get("max_output_tokens")
     if effort is not None and effort not in EFFORTS:
-        raise fail(f"{where}.reasoning_effort", effort, f"one of {', '.join(EFFORTS)}")
+        raise bad_value(f"{where}.reasoning_effort", effort, f"one of {', '.join(EFFORTS)}")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise fail(f"{where}.max_output_tokens", limit, "a whole number of tokens, at least 1")
+        raise bad_value(f"{where}.max_output_tokens", limit, "a whole number of tokens, at least 1")
     price = _price(f"{where}.price", value["price"]) if "price" in value else price_of(value["model"])
     return Variant(name, value["model"], effort, limit, price)
 
@@ -55,11 +55,11 @@ def _variant(where: str, name: str, value: object) -> Variant:
 def _price(where: str, value: object) -> Price:
     wanted = f'{{"input", "cached", "output"}} in USD per million tokens, each from 0 to {MAX_PRICE:,}'
     if not isinstance(value, dict) or set(value) != {"input", "cached", "output"}:
-        raise fail(where, value, wanted)
+        raise bad_value(where, value, wanted)
     try:
         numbers = {key: Decimal(str(number)) for key, number in value.items()}
     except InvalidOperation:
-        raise fail(where, value, wanted) from None
+        raise bad_value(where, value, wanted) from None
     if any(not number.is_finite() or not 0 <= number <= MAX_PRICE for number in numbers.values()):
-        raise fail(where, value, wanted)
+        raise bad_value(where, value, wanted)
     return Price(**numbers)

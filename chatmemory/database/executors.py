@@ -35,7 +35,7 @@ POOLED = 4
 concurrent streams: 8 threads give 69 streams a second and 248 ms to the first token at the 95th percentile; 4 threads
 79 and 170 ms. Fewer would be faster still next to the database, but not across a network.
 """
-SLOW = 4
+MAX_SLOW_THREADS = 4
 """Maximum threads for work that takes seconds. On PostgreSQL, fewer if writers would lack connections otherwise."""
 SWITCH_SECONDS = 0.001
 """How long a thread may compute while another waits for the interpreter, in seconds. Every statement releases the
@@ -62,7 +62,11 @@ def _readers() -> ThreadPoolExecutor:
 
 @cache
 def _slow() -> ThreadPoolExecutor:
-    size = SLOW if settings.IS_SQLITE else min(SLOW, max(1, settings.DATABASE_POOL_SIZE - POOLED - 2))
+    size = (
+        MAX_SLOW_THREADS
+        if settings.IS_SQLITE
+        else min(MAX_SLOW_THREADS, max(1, settings.DATABASE_POOL_SIZE - POOLED - 2))
+    )
     return ThreadPoolExecutor(max_workers=size, thread_name_prefix="db-slow")
 
 

@@ -14,13 +14,13 @@ EVERY_BYTES = 16 * 1024 * 1024
 _bytes = 0
 
 
-def begin() -> None:
+def freeze_existing() -> None:
     """Exclude all existing objects from later collections: they are permanent, and examining them would take 0.1 s."""
     gc.collect()
     gc.freeze()
 
 
-def add(count: int) -> None:
+def count_bytes(count: int) -> None:
     """Record that `count` more bytes were held. Call it only in the thread of the event loop."""
     global _bytes  # one per process
     _bytes += count

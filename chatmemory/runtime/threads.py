@@ -1,6 +1,6 @@
 """Run blocking work off the event loop: slow calls in daemon threads, calls that may hang one at a time.
 
-`run`: at most `AT_ONCE` pieces of slow work at once, in threads that shutdown does not wait for. It uses neither
+`run`: at most `MAX_THREADS` pieces of slow work at once, in threads that shutdown does not wait for. It uses neither
 asyncio's default executor, in which names are resolved for every stream, nor the database's: a few slow calls would
 fill them. The work must not use the database.
 
@@ -56,8 +56,8 @@ class OneAtATime(Generic[T]):
             connections.close_all()  # its thread ends
 
 
-AT_ONCE = 16
-_room = threading.Semaphore(AT_ONCE)
+MAX_THREADS = 16
+_room = threading.Semaphore(MAX_THREADS)
 
 
 async def run(work: Callable[[], T]) -> T:

@@ -220,7 +220,7 @@ class OfChatAdmin(ContentAdmin):
         return str(self.chat_of(row).owner)
 
 
-def without(fieldsets: Any, hidden: tuple[str, ...]) -> list[tuple[Any, dict[str, Any]]]:
+def without_fields(fieldsets: Any, hidden: tuple[str, ...]) -> list[tuple[Any, dict[str, Any]]]:
     """Return the fieldsets without the `hidden` fields."""
     return [
         (name, {**options, "fields": [one for one in options["fields"] if one not in hidden]})

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from conversations import lifecycle
-from conversations.admin.access import ContentAdmin, Page, may_see, sees_cost, without
+from conversations.admin.access import ContentAdmin, Page, may_see, sees_cost, without_fields
 from conversations.admin.active_replies import ActiveReplyAdmin, IdempotencyKeyAdmin
 from conversations.admin.allowances import AllowanceAdmin
 from conversations.admin.audit_log import LIST, ContentViewAdmin, record
@@ -91,7 +91,7 @@ class ChatAdmin(ContentAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Leave out the cost for those who may not see it."""
         hidden = () if sees_cost(request) else ("cost",)
-        return without(super().get_fieldsets(request, obj), hidden)
+        return without_fields(super().get_fieldsets(request, obj), hidden)
 
     @admin.display(description="tokens")
     def tokens(self, chat: Chat) -> str:

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from conversations import editing
-from conversations.admin.access import OfChatAdmin, Page, may_see, sees_cost, without
+from conversations.admin.access import OfChatAdmin, Page, may_see, sees_cost, without_fields
 from conversations.admin.audit_log import LIST, record
 from conversations.admin.html import (
     Step,
@@ -114,7 +114,7 @@ class MessageAdmin(OfChatAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Leave out the cost for those who may not see it."""
         hidden = () if sees_cost(request) else ("cost",)
-        return without(super().get_fieldsets(request, obj), hidden)
+        return without_fields(super().get_fieldsets(request, obj), hidden)
 
     @admin.display(description="characters")
     def length(self, message: Any) -> int:

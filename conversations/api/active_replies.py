@@ -125,7 +125,7 @@ class CancelView(AsyncView):
         patience = 4 * settings.REPLY_CHECKPOINT_SECONDS
         try:
             async with asyncio.timeout(patience):
-                message = await streams.final(chat_id, message_id)
+                message = await streams.final_message(chat_id, message_id)
             if message is not None or not generation.is_draining():
                 return message
         except TimeoutError:

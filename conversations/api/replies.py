@@ -37,7 +37,7 @@ from conversations.api.serializers import (
     VariantIn,
 )
 from conversations.api.stateless_serializers import AskIn, AskOut
-from conversations.api.turn_start import Begun, Opened, WaitingForSearch, begun_or_waiting, wait_and_begin
+from conversations.api.turn_start import Begun, Opened, WaitingForSearch, try_begin, wait_and_begin
 from conversations.replies import begin as services
 from conversations.replies import generation, reader_limits, stateless
 from conversations.replies.begin import BegunTurn
@@ -110,14 +110,14 @@ class ReplyView(AsyncView):
 
         def begin(near: tuple[Near, ...] = ()) -> Begun:
             asked = replace(turn, near=near)
-            return begun_or_waiting(partial(services.begin_turn, user, asked, chat_id=chat_id, key=key))
+            return try_begin(partial(services.begin_turn, user, asked, chat_id=chat_id, key=key))
 
         if chat_id is None or not has_vectors(user, chat_id):
             return begin()
         return WaitingForSearch(chat_id, turn.message, begin)
 
     async def _whole(self, turn: ExistingReply) -> HttpResponseBase:
-        message = await streams.final(turn.chat_id, turn.message_id)
+        message = await streams.final_message(turn.chat_id, turn.message_id)
         if message is None and not generation.is_draining():
             raise NotFound("The chat was deleted while the reply was being written.")
         if message is None:
@@ -219,7 +219,7 @@ class RegenerateView(ReplyView):
         again = partial(services.begin_regeneration, user, chat_id, message_id, body.variant(), key=key)
 
         def begin(near: tuple[Near, ...] = ()) -> Begun:
-            return begun_or_waiting(partial(again, near=near))
+            return try_begin(partial(again, near=near))
 
         if not has_vectors(user, chat_id):
             return begin()
@@ -255,7 +255,7 @@ class AskView(AsyncView):
         asked = replace(asked, call=await stateless_calls.begin(caller(self.request).pk, tokens))
         if self.wants_stream:
             return event_stream(stateless_stream.events(asked))
-        message, retry_after = await stateless_stream.whole(asked)
+        message, retry_after = await stateless_stream.final_message(asked)
         if message["status"] == "failed":
             raise _failure(message["error"], {"message": message}, retry_after)
         return Response({"message": message})

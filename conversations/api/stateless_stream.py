@@ -26,7 +26,7 @@ async def events(asked: StatelessRequest) -> AsyncIterator[bytes]:
     yield sse.event(f"message.{ending}", {"message": message, **error})
 
 
-async def whole(asked: StatelessRequest) -> tuple[dict[str, Any], int | None]:
+async def final_message(asked: StatelessRequest) -> tuple[dict[str, Any], int | None]:
     """Return the final message of the API, and the upstream's `Retry-After` in seconds."""
     with StatelessReply(asked) as reading:
         while not reading.is_over:

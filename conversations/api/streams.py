@@ -42,7 +42,7 @@ async def events(chat_id: UUID, message_id: UUID, after: int = 0) -> AsyncIterat
             yield event
 
 
-async def final(chat_id: UUID, message_id: UUID) -> Message | None:
+async def final_message(chat_id: UUID, message_id: UUID) -> Message | None:
     """Wait for the final message. Return None if this process shuts down first, or if the message is gone."""
     own = generation.running(message_id)
     while own is not None and not own.done:

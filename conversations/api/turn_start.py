@@ -41,7 +41,7 @@ Opened: TypeAlias = Any
 """The same, or `WaitingForSearch`."""
 
 
-def begun_or_waiting(begin: Callable[..., Any]) -> Begun:
+def try_begin(begin: Callable[..., Any]) -> Begun:
     """Return the result of `begin(may_wait=True)`, or `WaitingForFold` if the chat's memory is to be folded first."""
     generation.refuse_when_draining()
     try:

@@ -78,7 +78,7 @@ class PreparedChat:
         if self.created_at is not None:
             Chat.objects.filter(pk=self.row.pk).update(created_at=self.created_at)
         Message.objects.bulk_create(self.messages, batch_size=BATCH)
-        attachments.keep(self.row.owner_id, self.attached)
+        attachments.store(self.row.owner_id, self.attached)
         memory.messages_changed(self.row.pk, from_seq=1)
         if self.pins is None:
             memory.pin_imported(self.row.pk, self.stated)

@@ -24,7 +24,7 @@ from conversations.accounts import quotas
 from conversations.api import streams
 from conversations.api.event_streams import event_stream
 from conversations.api.replies import idempotency_key
-from conversations.api.turn_start import begun_or_waiting, wait_and_begin
+from conversations.api.turn_start import try_begin, wait_and_begin
 from conversations.models import Chat, ChatCompletion, Message
 from conversations.openai_api import conversation, turns, unstored
 from conversations.openai_api.chat_answer import (
@@ -108,7 +108,9 @@ class CompletionsView(StoredCompletionsList):
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
         )
-        return turns.existing(made) or Opening(made, conversation.find(user, asked, made.keys, made.name))
+        return turns.find_existing(made) or Opening(
+            made, conversation.find(user, asked, made.keys, made.name)
+        )
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         if isinstance(opened, Unstored):
@@ -178,7 +180,7 @@ async def _begun(opening: Opening) -> CompletionTurn:
         ) -> CompletionTurn | None:
             return turns.begin(asked, where, rows, may_wait=may_wait, near=alike)
 
-        made: CompletionTurn | None = await wait_and_begin(await executors.write(begun_or_waiting, begin))
+        made: CompletionTurn | None = await wait_and_begin(await executors.write(try_begin, begin))
         if made is not None:
             return made
         place = await executors.read(conversation.find, asked.user, asked.request, asked.keys, asked.name)
@@ -255,7 +257,7 @@ def _tokens(context: Mapping[str, Any]) -> int:
 
 
 async def _final(turn: ExistingReply) -> Message:
-    message = await streams.final(turn.chat_id, turn.message_id)
+    message = await streams.final_message(turn.chat_id, turn.message_id)
     if message is None and not generation.is_draining():
         raise NotFound("The chat was deleted while the reply was being written.")
     if message is None:

@@ -29,7 +29,7 @@ Decision = Literal["new", "imported", "continued", "branched", "regenerated"]
 chat, in a branch from an older turn of it, or as a new answer in place of a chat's last one."""
 FoundBy = Literal["", "name", "history", "newest turn"]
 
-CONSIDERED = 50
+MAX_CANDIDATES = 50
 """Maximum number of completions examined for one key: a question that a user often asks has many."""
 
 
@@ -113,7 +113,7 @@ def _named(user: User, name: str) -> Chat | None:
 
 
 def _newest(completions: QuerySet[ChatCompletion]) -> list[ChatCompletion]:
-    return list(completions.select_related("chat").order_by("-message_id")[: 2 * CONSIDERED])
+    return list(completions.select_related("chat").order_by("-message_id")[: 2 * MAX_CANDIDATES])
 
 
 def _answered(completions: Sequence[ChatCompletion], answer: HistoryMessage) -> list[ChatCompletion]:
@@ -121,7 +121,7 @@ def _answered(completions: Sequence[ChatCompletion], answer: HistoryMessage) -> 
 
     A reply that is still being written counts as a match: a client that leaves a stream has read part of it.
     """
-    found = completions[:CONSIDERED]
+    found = completions[:MAX_CANDIDATES]
     if not found:
         return []
     stored = _stored_answers([one.message_id for one in found])

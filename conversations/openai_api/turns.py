@@ -64,7 +64,7 @@ class CompletionTurn:
     found_by: str
 
 
-def existing(asked: CompletionRequest) -> CompletionTurn | None:
+def find_existing(asked: CompletionRequest) -> CompletionTurn | None:
     """Return the turn that this request began before: by its idempotency key, or because the client says it retries.
 
     Raises `IdempotencyMismatch`. A retry of a turn that ended without a complete answer begins a new one.

@@ -245,7 +245,7 @@ def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
     )
     _QUESTION.save(message)
     if request.attachments:
-        attachments.keep(chat.owner_id, [(message, request.attachments)])
+        attachments.store(chat.owner_id, [(message, request.attachments)])
     return message
 
 

@@ -127,7 +127,7 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         calls = open_turn.call_rows(message, ending.reply.calls, pending.owner_id)
         open_seq = pending.user_message.seq if message.leaves_open else 0
         _SAVE_CHAT.set(pending.chat_id, pending.seq + len(calls), open_seq, message.completed_at)
-        memory.count_ahead(pending.chat_id)
+        memory.lock_brief_ahead(pending.chat_id)
         ids = pending.chat_id, pending.message_id
         if not (_DELETE_OWN.where(*ids, owner) if owner else _DELETE_ANY.where(*ids)):
             transaction.set_rollback(True)
@@ -161,7 +161,7 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
     return message
 
 
-def stored(pending: Pending) -> Message | None:
+def load_final_message(pending: Pending) -> Message | None:
     """Return the final message if it is stored by now, by any process."""
     return Message.objects.filter(chat_id=pending.chat_id, pk=pending.message_id).first()
 

@@ -190,7 +190,7 @@ class Generation:
             self._log_unstorable(exc)
         try:
             bare = ending.without_extras()
-            return await self._stored(bare) or await executors.read(finish.stored, self.pending)
+            return await self._stored(bare) or await executors.read(finish.load_final_message, self.pending)
         except executors.UNSTORABLE as exc:
             self._log_unstorable(exc)  # the sweep finishes it, from its last checkpoint
         return None
@@ -207,7 +207,9 @@ class Generation:
                     made = await executors.write(
                         finish.finish, self.pending, text, ending, owner=process_id.name()
                     )
-                return made or (await executors.read(finish.stored, self.pending) if attempt else None)
+                return made or (
+                    await executors.read(finish.load_final_message, self.pending) if attempt else None
+                )
             except executors.UNSTORABLE:
                 raise
             except (DatabaseError, InterfaceError) as exc:
@@ -219,7 +221,7 @@ class Generation:
             except Exception:
                 # Another attempt would fail the same way; but the reply may have been stored.
                 logger.exception("reply not stored by a fault of our own")
-                return await executors.read(finish.stored, self.pending)
+                return await executors.read(finish.load_final_message, self.pending)
         return None
 
     def _log_unstorable(self, exc: Exception) -> None:

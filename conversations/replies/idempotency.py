@@ -17,10 +17,10 @@ from chatmemory.errors import IdempotencyMismatch
 from conversations.models import IdempotencyKey
 from conversations.replies.finish import Pending
 
-KEPT = timedelta(hours=24)
+KEY_LIFETIME = timedelta(hours=24)
 """After this time a key may be used for another request. The sweep removes it."""
 
-IS_OLD = Q(created_at__lt=Now() - KEPT)
+IS_OLD = Q(created_at__lt=Now() - KEY_LIFETIME)
 """By the database's clock, as servers' clocks may differ."""
 
 

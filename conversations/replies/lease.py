@@ -24,7 +24,7 @@ from conversations.replies.finish import Ending, Pending, finish, locked_active
 
 logger = logging.getLogger(__name__)
 
-TOO_FAR = timedelta(hours=1)
+CLOCK_TOLERANCE = timedelta(hours=1)
 """A lease that ends more than this beyond its length was taken before the clock was set back, and counts as expired."""
 
 _watching: asyncio.Task[None] | None = None
@@ -32,7 +32,7 @@ _watching: asyncio.Task[None] | None = None
 
 def expired() -> ExpressionWrapper[Any]:
     """Return the condition for replies whose process is gone: their lease has expired."""
-    latest = Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS) + TOO_FAR
+    latest = Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS) + CLOCK_TOLERANCE
     return ExpressionWrapper(
         Q(lease_expires_at__lt=Now()) | Q(lease_expires_at__gt=latest), output_field=BooleanField()
     )

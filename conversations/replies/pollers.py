@@ -33,7 +33,7 @@ SLOWEST = 4
 """Maximum factor by which the interval grows while nothing comes."""
 QUIET_POLLS = 8
 """Number of polls without news after which the interval grows, by one checkpoint interval each time."""
-SHARE = 4
+MIN_PAUSE_FACTOR = 4
 """Minimum pause as a multiple of the time that the last poll took: polling takes at most a fifth of a thread."""
 GIVE_UP_SECONDS = 25.0
 """Seconds without an answer of the database after which readers are sent away."""
@@ -153,7 +153,7 @@ class Poller:
         interval = settings.REPLY_CHECKPOINT_SECONDS
         rare = min(SLOWEST, 1 + self._quiet // QUIET_POLLS)
         self._wanted.clear()
-        await asyncio.sleep(max(interval, SHARE * took))
+        await asyncio.sleep(max(interval, MIN_PAUSE_FACTOR * took))
         with suppress(TimeoutError):
             async with asyncio.timeout((rare - 1) * interval):
                 await self._wanted.wait()

@@ -153,7 +153,7 @@ class StatelessReply:
         return Reply("failed", error=NO_ANSWER)
 
 
-async def unless_drained(work: Coroutine[Any, Any, T]) -> T:
+async def cancel_on_drain(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of `work`, cancelled with this call. Raises `Unavailable` if the process shuts down first."""
     task = asyncio.create_task(work)
     going = asyncio.create_task(_drained())

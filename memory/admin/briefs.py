@@ -27,7 +27,7 @@ from memory.admin.edit import EditPage
 from memory.admin.hold import HoldPages
 from memory.admin.progress import ProgressPage
 from memory.admin.states import PARAMETER, MemoryFilter, health_of, memory_steps, policy_name
-from memory.briefs import remembered, text_of
+from memory.briefs import readable_parts, text_of
 from memory.explain.coverage import Coverage, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
 from memory.folding.rebuild import current_progress
@@ -115,7 +115,7 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfC
 
     def page(self, row: ConversationBrief, name: str) -> Page:
         content = {
-            "remembered": remembered(row),
+            "remembered": readable_parts(row),
             "state": _pretty(row.state),
             "rebuild": _pretty(row.rebuild),
             "error": _pretty(row.last_error),

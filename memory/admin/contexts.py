@@ -19,7 +19,7 @@ from conversations.admin.html import Step, admin_url, link, usd_of
 from conversations.admin.messages import LONG_COLUMNS
 from conversations.models import Chat, ChatCompletion, Message
 from memory import services
-from memory.admin.chat.prompts import ShownSection, at, placed, sentences, shown_sections
+from memory.admin.chat.prompts import ShownSection, placed, sentences, shown_sections, timeline_link
 from memory.admin.states import policy_name
 from memory.context.assemble import prompt_messages
 from memory.context.plan import Plan
@@ -184,7 +184,7 @@ def _of_request(reply: Message) -> list[tuple[str, list[tuple[str, Any]]]]:
 def _of_reply(record: ContextRecord, revision: SummaryRevision | None) -> list[tuple[str, Any]]:
     reply = record.reply
     return [
-        ("In the chat", at(reply.chat_id, reply.seq, f"message {reply.seq}")),
+        ("In the chat", timeline_link(reply.chat_id, reply.seq, f"message {reply.seq}")),
         ("Full text", link("message page", "conversations_message", "change", reply.pk)),
         ("Status", reply.get_status_display()),
         ("Summary", _revision(record, revision)),

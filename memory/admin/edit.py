@@ -25,7 +25,7 @@ from conversations.admin.audit_log import record
 from conversations.admin.html import admin_url, chat_trail, heading
 from conversations.models import Chat
 from memory.admin.states import memory_steps
-from memory.briefs import remembered
+from memory.briefs import readable_parts
 from memory.folding.request import estimate_for
 from memory.policies.edit_form import BadEdit, clean
 from memory.revisions.diff import difference
@@ -170,7 +170,7 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
             "fields": fields,
             "trouble": trouble,
             "has_wrong": wrong is not None,
-            "now": remembered(chat.brief) if stale else [],
+            "now": readable_parts(chat.brief) if stale else [],
         }
         status = 409 if stale else 400 if trouble or wrong else 200
         return TemplateResponse(request, "admin/memory/edit_by_hand.html", context, status=status)

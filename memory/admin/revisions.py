@@ -27,7 +27,7 @@ from conversations.admin.audit_log import record
 from conversations.admin.html import Step, admin_url, chat_trail, heading, link, since, usd_of
 from conversations.models import Message
 from memory.admin.states import chip, memory_steps, policy_name
-from memory.briefs import remembered, text_of
+from memory.briefs import readable_parts, text_of
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.request import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
@@ -206,7 +206,7 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
         }
         content = {
             "facts": [*facts, _hashes(row)],
-            "remembered": remembered(row),
+            "remembered": readable_parts(row),
             "diff": changes(row) if row.forgotten_at is None else None,
             "state": json.dumps(row.state, indent=2, ensure_ascii=False, sort_keys=True) if row.state else "",
             "kept": kept,

@@ -40,7 +40,7 @@ PIN_IN = PolymorphicProxySerializer("PinIn", [PinTextIn, PinMessageIn], None)
 """One of the two."""
 
 
-def asked(data: Any) -> dict[str, Any]:
+def validate_pin(data: Any) -> dict[str, Any]:
     """Validate what to pin: `text` or `message_id`. Raises `ValidationError`."""
     if isinstance(data, dict) and {"text", "message_id"} <= set(data):
         wanted = ["Give either text or message_id, not both."]
@@ -117,7 +117,7 @@ class PinsView(APIView):
     def post(self, request: Request, chat_id: UUID) -> Response:
         user = caller(request)
         get_chat(user, chat_id)
-        pin, is_new = manual.pin(user, chat_id, **asked(request.data))
+        pin, is_new = manual.pin(user, chat_id, **validate_pin(request.data))
         return Response(pin_json(pin), status=201 if is_new else 200)
 
 

@@ -21,20 +21,20 @@ from memory.recall.search import Hit, search
 
 MOST_CHARS = 2000
 """The longest query, in characters: more would not find more."""
-USUAL, MOST = 20, 50
+DEFAULT_LIMIT, MAX_LIMIT = 20, 50
 """The default and the highest number of results of one answer."""
 
 
 class SearchIn(Strict):
     q = Text(validators=[not_blank, no_longer_than(lambda: MOST_CHARS)], trim_whitespace=False)
-    limit = Whole(required=False, default=USUAL, min_value=1, max_value=MOST)
+    limit = Whole(required=False, default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT)
 
 
 class SearchQuery(serializers.Serializer[Any]):
     q = serializers.CharField(
         validators=[not_blank, no_longer_than(lambda: MOST_CHARS)], trim_whitespace=False
     )
-    limit = serializers.IntegerField(required=False, default=USUAL, min_value=1, max_value=MOST)
+    limit = serializers.IntegerField(required=False, default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT)
 
 
 class SnippetOut(serializers.Serializer[Any]):

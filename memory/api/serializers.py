@@ -24,7 +24,7 @@ from conversations.api.serializers import (
 from conversations.api.stateless_serializers import HistoryField
 from conversations.replies.message_json import iso, usage_json
 from memory import counters
-from memory.briefs import remembered
+from memory.briefs import readable_parts
 from memory.context.assemble import Context, prompt_messages
 from memory.explain.estimate import Estimate
 from memory.explain.work import BriefWork, WorkPhase, work_of
@@ -55,7 +55,7 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
         "unfolded": {"turns": brief.unfolded_turns, "tokens": brief.unfolded_tokens},
         "next_update": progress and asdict(progress),
         "state": brief.state,
-        "readable": [asdict(part) for part in remembered(brief)],
+        "readable": [asdict(part) for part in readable_parts(brief)],
         "updated_at": iso(brief.updated_at),
         "due": brief.due,
         "degraded": brief.degraded,

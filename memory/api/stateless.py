@@ -27,7 +27,7 @@ from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas, stateless_calls
 from conversations.api.stateless_serializers import spoken
 from conversations.replies.generation import is_draining, refuse_when_draining
-from conversations.replies.stateless import unless_drained
+from conversations.replies.stateless import cancel_on_drain
 from memory.api import account_export
 from memory.api.serializers import SummarizeIn, SummarizeOut, summarized_json
 from memory.folding.stateless import SummaryRequest, TimeLeft, summarize
@@ -63,7 +63,7 @@ class SummarizeView(AsyncView):
         )
         spent: int | None = None
         try:
-            made = await unless_drained(threads.run(partial(summarize, wanted, patience)))
+            made = await cancel_on_drain(threads.run(partial(summarize, wanted, patience)))
             told = made.usage.input_tokens + made.usage.output_tokens
             spent = told or tokens + count_tokens(made.state.summary)
         finally:

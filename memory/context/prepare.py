@@ -84,7 +84,7 @@ def _sent_again(
     if not attached:
         return ()
     hashes = [one.sha256 for turn in attached for one in turn.attachments]
-    there = attachments.kept(brief.chat.owner_id, hashes)
+    there = attachments.stored_hashes(brief.chat.owner_id, hashes)
     chosen: list[int] = []
     for turn in attached:
         room -= len(turn.attachments)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from memory.context.plan import Plan
 from memory.explain.reasons import name_of
 
-BESIDE = ("instructions", "tools", "sources", "question", "open_turn", "attachments")
+OUTSIDE_MEMORY = ("instructions", "tools", "sources", "question", "open_turn", "attachments")
 """Sections of a prompt that are not part of memory, and do not count against its budget."""
 
 
@@ -100,7 +100,9 @@ def coverage_of(plan: Plan, folded_turns: int) -> Coverage:
 def budget_of(sections: Iterable[tuple[str, int]], budget: int) -> Budget:
     """Divide `budget` by `sections`, a (kind, tokens) pair each, in the order of the prompt."""
     sections = list(sections)
-    memory = [(_drawn(kind), name_of(kind), tokens) for kind, tokens in sections if kind not in BESIDE]
+    memory = [
+        (_drawn(kind), name_of(kind), tokens) for kind, tokens in sections if kind not in OUTSIDE_MEMORY
+    ]
     used = sum(tokens for _, _, tokens in memory)
     memory.append(("free", "Free", max(0, budget - used)))
     whole, before, parts = max(used, budget), 0, []
@@ -108,7 +110,7 @@ def budget_of(sections: Iterable[tuple[str, int]], budget: int) -> Budget:
         start, width = (round(100 * count / whole, 3) if whole else 0.0 for count in (before, tokens))
         parts.append(Share(kind, label, tokens, start, width))
         before += tokens
-    beside = tuple((name_of(kind), tokens) for kind, tokens in sections if kind in BESIDE)
+    beside = tuple((name_of(kind), tokens) for kind, tokens in sections if kind in OUTSIDE_MEMORY)
     return Budget(used, budget, tuple(parts), beside)
 
 

@@ -94,17 +94,17 @@ MIN_KNOWN_LOST = 3
 """A known span may be lost where a fact was corrected: fewer losses than this are never a fault."""
 MIN_NEW_SPANS = 10
 """The fewest spans in new turns for which `new_lost` is checked: fewer say little that could be lost."""
-SUMMARIZED = 4
+EXPECTED_DIVISOR = 4
 """A summary is expected to have a fourth of the tokens that it replaces, up to its limit."""
-SHORT = 5
+SHORT_DIVISOR = 5
 """An answer with less than a fifth of the expected tokens is far too short."""
-ENOUGH = 2
+ENOUGH_DIVISOR = 2
 """The second request names half of the expected tokens as enough: asking for more than was said would bring padding."""
 MIN_EXPECTED_TOKENS = 50
 """If at most this many tokens are expected, an answer may be of any length."""
 SPAN_TOKENS = 10
 """Tokens of a summary that one span is assumed to need."""
-NEW_SHARE = 5
+NEW_SHARE_DIVISOR = 5
 """A fifth of the share required of known spans is required of new ones, counted up to what there is room for."""
 
 MOST_NAMED = 40
@@ -167,7 +167,7 @@ def assess(
     known = _held(policy.carried(before), holding)
     new = _held("\n".join(side for turn in turns for side in (turn.user, turn.assistant) if side), holding)
     replaced = policy.size(before) + sum(turn.tokens for turn in turns)
-    found = Assessment(policy.size(after), min(room, replaced // SUMMARIZED), known, new)
+    found = Assessment(policy.size(after), min(room, replaced // EXPECTED_DIVISOR), known, new)
     return (
         found
         if not least
@@ -191,7 +191,7 @@ def retry_instructions(found: Assessment) -> str:
     ]
     if "short" in found.faults:
         lines.append(
-            f"The answer had {found.tokens} tokens; for what was said, {found.expected // ENOUGH} to "
+            f"The answer had {found.tokens} tokens; for what was said, {found.expected // ENOUGH_DIVISOR} to "
             f"{found.expected} are about right."
         )
     if named := _named(found):
@@ -210,11 +210,11 @@ def without_retry_instructions(asked: str) -> str:
 
 def _faults(found: Assessment, room: int, least: float) -> tuple[SoftFault, ...]:
     faults: list[SoftFault] = []
-    if found.expected > MIN_EXPECTED_TOKENS and found.tokens * SHORT < found.expected:
+    if found.expected > MIN_EXPECTED_TOKENS and found.tokens * SHORT_DIVISOR < found.expected:
         faults.append("short")
     if len(found.known.lost) >= MIN_KNOWN_LOST and found.known.share < least:
         faults.append("known_lost")
-    enough = min(found.new.total, room // SPAN_TOKENS) * least / NEW_SHARE
+    enough = min(found.new.total, room // SPAN_TOKENS) * least / NEW_SHARE_DIVISOR
     if found.new.total >= MIN_NEW_SPANS and found.new.kept < enough:
         faults.append("new_lost")
     return tuple(faults)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from memory.briefs import limits_beside_pins, stored_state
+from memory.briefs import limits_less_pins, stored_state
 from memory.history.rows import unfolded_turns
 from memory.history.turns import Turn, take_bite
 from memory.limits import MAX_TURNS, MemoryLimits
@@ -46,7 +46,7 @@ class Bite:
 
 def is_due_now(brief: ConversationBrief, newest: Sequence[Turn]) -> bool:
     """Whether the chat is due, judged by `newest` if those are all its unfolded turns, else by its counters."""
-    limits = limits_beside_pins(brief)
+    limits = limits_less_pins(brief)
     if not limits.enabled:
         return False
     if newest and newest[0].from_seq > brief.folded_through_seq + 1:

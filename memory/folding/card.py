@@ -87,7 +87,7 @@ def _publish(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
         brief.last_error = None
     write(brief, _result(brief, reply, turns, state, record["prompt_hash"]))
     if (brief.due or brief.requested) and not waited:
-        dispatch.hint(brief)
+        dispatch.enqueue_if_ready(brief)
     return CardOutcome.KEPT
 
 

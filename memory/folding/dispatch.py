@@ -22,7 +22,7 @@ from memory.folding import lease
 from memory.models import ConversationBrief
 
 
-def hint(brief: ConversationBrief) -> None:
+def enqueue_if_ready(brief: ConversationBrief) -> None:
     """Queue a task for a chat with work to do, if the work can begin now.
 
     Otherwise the end of the current task, or the sweep, finds it.
@@ -35,20 +35,20 @@ def hint(brief: ConversationBrief) -> None:
         brief.task_name = queue.enqueue_fold(brief.chat_id, brief.task_name)
 
 
-def demand(brief: ConversationBrief, delay_seconds: int = 0) -> None:
+def mark_demanded(brief: ConversationBrief, delay_seconds: int = 0) -> None:
     """Mark the work in `brief` as demanded by its owner, optionally delayed. Does not save the brief."""
     brief.on_demand_at = brief.on_demand_at or timezone.now()
     if delay_seconds:
         brief.delayed_until = timezone.now() + timedelta(seconds=delay_seconds)
 
 
-def hint_next(chat_id: UUID) -> None:
+def enqueue_next_demanded(chat_id: UUID) -> None:
     """Queue the work that the owner of a chat demanded next, if any. Call it when a task of that chat has ended."""
     owners = ConversationBrief.objects.filter(pk=chat_id).values("chat__owner")
     waiting = lease.ready().filter(lease.FLAGGED, on_demand_at__isnull=False, chat__owner__in=owners)
     first = waiting.select_related("chat").order_by("on_demand_at").first()
     if first is not None:
-        hint(first)
+        enqueue_if_ready(first)
 
 
 def others_wait(chat_id: UUID) -> bool:
@@ -62,7 +62,7 @@ def demanded_next(queued: Iterable[str], at_most: int) -> list[UUID]:
     For the sweep, which knows what is actually `queued`.
     """
     demanded = ConversationBrief.objects.filter(on_demand_at__isnull=False)
-    at_it = demanded.filter(Q(chat_id__in=list(queued)) | lease.in_hand())
+    at_it = demanded.filter(Q(chat_id__in=list(queued)) | lease.leased())
     taken = set(at_it.values_list("chat__owner", flat=True))
     chosen = list[UUID]()
     rows = lease.ready().filter(lease.FLAGGED, on_demand_at__isnull=False).order_by("on_demand_at")
@@ -89,4 +89,4 @@ def _can_begin(brief: ConversationBrief, now: datetime) -> bool:
 def _busy(owner_id: int) -> QuerySet[ConversationBrief]:
     """A user's chats whose demanded work is in the queue or with a worker."""
     demanded = ConversationBrief.objects.filter(chat__owner=owner_id, on_demand_at__isnull=False)
-    return demanded.filter(queue.RECENT | lease.in_hand())
+    return demanded.filter(queue.RECENT | lease.leased())

@@ -21,7 +21,7 @@ from memory.briefs import limits_of, stored_state
 from memory.counters import COUNTERS, recount
 from memory.folding import dispatch, lease
 from memory.folding.bites import Bite, beyond_window, is_due_now, next_bite
-from memory.folding.lease import LeaseLost, attempt, reset_failures, storing
+from memory.folding.lease import LeaseLost, attempt, reset_failures, store_or_fail
 from memory.folding.next_step import NextStep, Work, WorkState, next_step
 from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Result, StepOutcome, locked_brief, publish
@@ -126,7 +126,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
 def _load(chat_id: UUID, owner: str) -> Job | None:
     """Load the chat's brief and decide the next step. None if the lease was lost, or the chat is gone."""
     waiting = lease.held(chat_id, owner).filter(next_attempt_at__gt=Now()).exists()
-    delayed = not lease.held(chat_id, owner).filter(lease.ALLOWED).exists()
+    delayed = not lease.held(chat_id, owner).filter(lease.NOT_DELAYED).exists()
     brief = lease.held(chat_id, owner).select_related("chat").first()
     if brief is None:
         return None
@@ -200,7 +200,7 @@ def _fold_bite(brief: ConversationBrief, bite: Bite, *, builtin: bool, timeout: 
     folding = FoldRequest(get_policy(brief.policy), stored_state(brief), bite.shown, limits_of(brief))
     answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
     result = _result(brief, bite, answer, degraded=builtin)
-    outcome = storing(brief, RevisionKind.FOLD, lambda: publish(brief, result))
+    outcome = store_or_fail(brief, RevisionKind.FOLD, lambda: publish(brief, result))
     if outcome is StepOutcome.LOST and not builtin:
         reset_failures(brief)
     return outcome

@@ -37,14 +37,14 @@ WANTED = FLAGGED | Q(degraded=True)
 """Chats whose memory needs work, now or when their next attempt is allowed."""
 UNPAUSED = Q(paused_at=None) | FLAGGED
 """What the built-in summarizer did is not replaced while updates are paused."""
-ALLOWED = (
+NOT_DELAYED = (
     Q(delayed_until=None)
     | Q(delayed_until__lte=Now())
     | Q(delayed_until__gt=Now() + LONGEST_DELAY + CLOCK_TOLERANCE)
 )
 
 
-def free() -> Q:
+def unleased() -> Q:
     """Match briefs that no worker holds."""
     return (
         Q(lease_owner="")
@@ -54,12 +54,12 @@ def free() -> Q:
     )
 
 
-def in_hand() -> Q:
+def leased() -> Q:
     """Match briefs that a worker holds."""
     return Q(lease_expires_at__gte=Now(), lease_expires_at__lte=_latest_expiry()) & ~Q(lease_owner="")
 
 
-def may_try() -> Q:
+def attempt_allowed() -> Q:
     """Match briefs whose next attempt is allowed."""
     longest = timedelta(seconds=max(MAX_BACKOFF_SECONDS, settings.MEMORY_FOLD_BACKOFF_SECONDS))
     return (
@@ -76,7 +76,7 @@ def _latest_expiry() -> Any:
 def take(chat_id: UUID) -> str | None:
     """Take the lease on a chat that has work, for `MEMORY_FOLD_LEASE_SECONDS`. None if it has no work, or is held."""
     owner = f"{process_id.name()}:{uuid4().hex[:8]}"[:100]
-    wanted = ConversationBrief.objects.filter(free(), WANTED, UNPAUSED, chat_id=chat_id)
+    wanted = ConversationBrief.objects.filter(unleased(), WANTED, UNPAUSED, chat_id=chat_id)
     return owner if wanted.update(lease_owner=owner, lease_expires_at=_expiry()) else None
 
 
@@ -118,7 +118,7 @@ def ready() -> QuerySet[ConversationBrief]:
     """
     given_up = Q(attempts__gte=settings.MEMORY_FOLD_ATTEMPTS)
     return ConversationBrief.objects.filter(
-        free(), ALLOWED, UNPAUSED, WANTED & may_try() | FLAGGED & given_up
+        unleased(), NOT_DELAYED, UNPAUSED, WANTED & attempt_allowed() | FLAGGED & given_up
     )
 
 
@@ -165,7 +165,7 @@ def attempt(
     return answer
 
 
-def storing(brief: ConversationBrief, kind: RevisionKind, store: Callable[[], T]) -> T:
+def store_or_fail(brief: ConversationBrief, kind: RevisionKind, store: Callable[[], T]) -> T:
     """Call `store`, which writes the results of attempts, and return its value.
 
     A result that the database cannot store counts as a failed attempt: it is recorded, and `FoldFailed` is raised. A

@@ -24,7 +24,7 @@ from memory.counters import COUNTERS, recount
 from memory.folding import lease
 from memory.folding.bites import Bite, beyond_window, next_bite
 from memory.folding.drift import Survey
-from memory.folding.lease import attempt, reset_failures, storing
+from memory.folding.lease import attempt, reset_failures, store_or_fail
 from memory.folding.provenance import source_hash
 from memory.folding.publish import Result, StepOutcome, locked_brief, publish
 from memory.folding.summarizer import FoldAnswer, FoldRequest
@@ -62,7 +62,7 @@ def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, tim
     if not builtin:
         reset_failures(brief)
     after = _after(progress, bite, answer, target, builtin=builtin)
-    return storing(brief, RevisionKind.REBUILD, lambda: _keep(brief, after))
+    return store_or_fail(brief, RevisionKind.REBUILD, lambda: _keep(brief, after))
 
 
 def _after(progress: Progress, bite: Bite, answer: FoldAnswer, target: int, *, builtin: bool) -> Progress:
@@ -139,7 +139,7 @@ def _swap(brief: ConversationBrief, progress: Progress) -> StepOutcome:
         duration_ms=progress.duration_ms,
         soft_faults=progress.soft_faults,
     )
-    return storing(brief, RevisionKind.REBUILD, lambda: publish(brief, result))
+    return store_or_fail(brief, RevisionKind.REBUILD, lambda: publish(brief, result))
 
 
 def _survey(brief: ConversationBrief, progress: Progress, state: State) -> Survey:

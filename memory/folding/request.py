@@ -75,9 +75,9 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
             brief.requested = Requested(mode)
             if brief.queued_at is None:  # else the waiting task does this as well
                 brief.task_name = str(new_id())
-            dispatch.demand(brief)
+            dispatch.mark_demanded(brief)
         brief.save(update_fields=["requested", "task_name", "on_demand_at", *PAUSE])
-        dispatch.hint(brief)
+        dispatch.enqueue_if_ready(brief)
     logger.info(
         "memory resummarize demanded",
         extra={"chat": str(chat.pk), "mode": mode, "task": brief.task_name},

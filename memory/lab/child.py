@@ -31,13 +31,13 @@ def main(folder: Path, policy: str, options: str) -> None:
     from memory.lab.conversation import Conversation
     from memory.lab.replay import play
     from memory.policies import POLICIES
-    from memory.policies.options import chosen
+    from memory.policies.options import effective_options
 
     call_command("migrate", verbosity=0, interactive=False)
     talks = [
         Conversation.from_json(data) for data in json.loads((folder / TALKS).read_text(encoding="utf-8"))
     ]
-    given = chosen(POLICIES[policy], json.loads(options))
+    given = effective_options(POLICIES[policy], json.loads(options))
     runs = [play(talk, policy, _tell, given).to_json() for talk in talks]
     (folder / f"{policy}.json").write_text(json.dumps(runs), encoding="utf-8")
 

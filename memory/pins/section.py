@@ -16,7 +16,7 @@ from chatmemory.text.control_tokens import disarm
 from chatmemory.text.markers import PINS_HEADING, quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 
-SHARE = 10
+BUDGET_DIVISOR = 10
 """Pins may have one part in so many of the budget."""
 CARD_TOKENS = 60
 """Maximum tokens of pins under the policy `card`, whose whole prompt is small."""
@@ -56,7 +56,7 @@ NO_PINS = PinSection()
 
 def room_for_pins(budget: int, *, is_card: bool) -> int:
     """The most tokens that the section may have."""
-    tenth = budget // SHARE
+    tenth = budget // BUDGET_DIVISOR
     return min(tenth, CARD_TOKENS) if is_card else tenth
 
 

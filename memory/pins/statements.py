@@ -18,11 +18,11 @@ from memory.pins.wordings.patterns import Language
 
 END_CHARS = 2_000
 """Characters at each end of a message that are examined: in longer messages the middle is taken to be pasted text."""
-WHOLE = 400
+MAX_SENTENCE_CHARS = 400
 """Longest sentence that is kept whole, in characters; of a longer one at most this much is kept, from its cue on."""
-SHORT = 320
+SHORT_MESSAGE_CHARS = 320
 """Longest message, in characters, that is kept whole if it states only a preference: the rest says what it is for."""
-MOST = 8
+MAX_STATEMENTS = 8
 """Maximum number of statements of one message. A message with more is a document, and none of them counts."""
 
 
@@ -61,11 +61,11 @@ def statements(text: str) -> list[Statement]:
     if (
         len(found) == 1
         and found[0].kind is StatementKind.PREFERENCE
-        and len(text) <= SHORT
+        and len(text) <= SHORT_MESSAGE_CHARS
         and "\n" not in text.strip()
     ):
         return [replace(found[0], text=" ".join(text.split()), start=0)]
-    return found if len(found) <= MOST else []
+    return found if len(found) <= MAX_STATEMENTS else []
 
 
 def _ends(text: str) -> list[tuple[int, str]]:
@@ -141,7 +141,11 @@ def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[
         if taken:
             about, alone = taken
             yield Statement(
-                StatementKind.TAKE_BACK, " ".join(sentence.split())[:WHOLE], start, about, alone and not held
+                StatementKind.TAKE_BACK,
+                " ".join(sentence.split())[:MAX_SENTENCE_CHARS],
+                start,
+                about,
+                alone and not held,
             )
         if held:
             kind, at = held
@@ -209,11 +213,11 @@ _ENOUGH = 80
 def _excerpt(sentence: str, at: int) -> tuple[str, int]:
     """Return the sentence and 0; of a long one the part around the cue at `at`, and the position of that part."""
     text = " ".join(sentence.split())
-    if len(text) <= WHOLE:
+    if len(text) <= MAX_SENTENCE_CHARS:
         return text, 0
     end = next((one.start() for one in _CLAUSE_END.finditer(sentence, at + _ENOUGH)), len(sentence))
-    start = 0 if end <= WHOLE else at
-    part = sentence[start : min(end, start + WHOLE)]
-    if end > start + WHOLE:
+    start = 0 if end <= MAX_SENTENCE_CHARS else at
+    part = sentence[start : min(end, start + MAX_SENTENCE_CHARS)]
+    if end > start + MAX_SENTENCE_CHARS:
         part = part.rpartition(" ")[0] or part
     return " ".join(part.split()) + (" …" if start + len(part) < len(sentence) else ""), start

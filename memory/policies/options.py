@@ -98,13 +98,13 @@ def option_errors(
     return wrong or _at_odds(policy, known, with_options(limits, policy, known))
 
 
-def chosen(policy: Policy, options: Mapping[str, Any]) -> dict[str, Any]:
+def effective_options(policy: Policy, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of a chat's options that have an effect."""
     bounds = bounds_for(policy)
     return {name: value for name, value in options.items() if name in bounds and bounds[name].allows(value)}
 
 
-def usual(policy: Policy, limits: MemoryLimits) -> dict[str, Any]:
+def default_options(policy: Policy, limits: MemoryLimits) -> dict[str, Any]:
     """The value of each option of the policy's chats if nobody chooses one. `limits` are those of the settings."""
     shared = {name: getattr(limits, one.field) for name, one in shared_by(policy).items()}
     numbers = numbers_in(limits, policy.name, policy.numbers)

@@ -16,7 +16,7 @@ from memory.recall.query import Question
 
 NEIGHBOURS = ((1, 0.6), (2, 0.45), (3, 0.3), (4, 0.2))
 """How much a term counts that occurs so many messages before or after."""
-NEAR = 0.5
+NEIGHBOURS_SHARE = 0.5
 """How much all neighbours together count compared with the message's own words."""
 AGAIN = 0.5
 """The share of that which counts if the term also occurs nearer."""
@@ -54,7 +54,7 @@ class Matches:
         known = self._near.get(seq)
         if known is None:
             own = self.at.get(seq, 0)
-            known = self._near[seq] = self.total(own) + NEAR * self.around(seq, own)[0]
+            known = self._near[seq] = self.total(own) + NEIGHBOURS_SHARE * self.around(seq, own)[0]
         return known
 
 
@@ -90,7 +90,7 @@ def with_places(
     return Matches(_placed(matches.at, zip(words, seqs, strict=True)), matches.worth)
 
 
-def places(matches: Matches, shown: frozenset[int], most: int) -> list[int]:
+def promising_seqs(matches: Matches, shown: frozenset[int], most: int) -> list[int]:
     """Return the seqs of the messages that may be worth reading, best first: at most `most`, none of them `shown`."""
     totals = {words: matches.total(words) for words in set(matches.at.values())}
     own = sorted([(totals[words], seq) for seq, words in matches.at.items()], reverse=True)

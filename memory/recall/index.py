@@ -137,7 +137,7 @@ def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:
     return statements.fetch(connections[DEFAULT_DB_ALIAS], statement, params)
 
 
-FINDS, FEWEST, MOST = 400, 40, 120
+MAX_MATCHES, MIN_PER_TERM, MAX_PER_TERM = 400, 40, 120
 """Matches that are read of all terms together, and the bounds for one term."""
 MOST_TOGETHER = 40
 """Maximum number of matches of terms that are looked up together. Each is expensive, as most of either are skipped."""
@@ -153,12 +153,14 @@ class Postings:
     is_cut: bool
 
 
-def most_of(terms: int) -> int:
+def matches_per_term(terms: int) -> int:
     """How many matches are read of each of `terms` terms."""
-    return max(FEWEST, min(MOST, FINDS // max(1, terms)))
+    return max(MIN_PER_TERM, min(MAX_PER_TERM, MAX_MATCHES // max(1, terms)))
 
 
-def postings(chat_id: UUID, tokens: Sequence[str], *, before_seq: int, most: int = MOST) -> list[Postings]:
+def postings(
+    chat_id: UUID, tokens: Sequence[str], *, before_seq: int, most: int = MAX_PER_TERM
+) -> list[Postings]:
     """Return the matches in the chat for each of `tokens`.
 
     A token is a hashed term, or several separated by spaces, which must all match. At most `most` each, and none from
@@ -221,7 +223,7 @@ def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int
         return [row[0] for row in cursor.fetchall()]
 
 
-def everywhere(owner_id: int, tokens: Sequence[str]) -> list[list[tuple[UUID, int]]]:
+def owner_matches(owner_id: int, tokens: Sequence[str]) -> list[list[tuple[UUID, int]]]:
     """Return the matches of each of `tokens` in all chats of that owner, as chat and seq: at most `MOST_EVERYWHERE`."""
     asked = _POSTGRESQL_ALL if connection.vendor == "postgresql" else _SQLITE_ALL
     joined = " & " if connection.vendor == "postgresql" else " AND "

@@ -17,7 +17,7 @@ from memory.models import MessageEmbedding
 from memory.recall.ranking import Near
 from memory.recall.similarity import nearness, products
 
-NEAR = 400
+MAX_NEAREST = 400
 """Maximum number of messages that are returned."""
 NEWEST = 10_000
 """Maximum number of messages of a chat that are compared, the newest."""
@@ -37,7 +37,7 @@ def nearest_messages(chat_id: UUID, vector: bytes) -> tuple[Near, ...]:
 
 def _by_pgvector(chat_id: UUID, vector: bytes) -> tuple[Near, ...]:
     with connection.cursor() as cursor:
-        cursor.execute(_BY_PGVECTOR, [as_text(vector), chat_id, len(vector) // 4, NEWEST, NEAR])
+        cursor.execute(_BY_PGVECTOR, [as_text(vector), chat_id, len(vector) // 4, NEWEST, MAX_NEAREST])
         found = cursor.fetchall()
     usual = found[0][2] if found else 0.0
     return _near([seq for seq, *_ in found], [product for _, product, _ in found], usual)
@@ -47,7 +47,7 @@ def _here(chat_id: UUID, vector: bytes) -> tuple[Near, ...]:
     rows = MessageEmbedding.objects.filter(chat_id=chat_id).order_by("-seq").values_list("seq", "vector")
     found = [(seq, bytes(stored)) for seq, stored in rows[:NEWEST] if len(stored) == len(vector)]
     alike = products(vector, [stored for _, stored in found])
-    best = nlargest(NEAR, range(len(alike)), key=alike.__getitem__)
+    best = nlargest(MAX_NEAREST, range(len(alike)), key=alike.__getitem__)
     return _near([found[at][0] for at in best], [alike[at] for at in best], fmean(alike) if alike else 0.0)
 
 

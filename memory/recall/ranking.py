@@ -25,7 +25,7 @@ from typing import NamedTuple
 from memory.recall.analysis import updates
 from memory.recall.analysis.dates import closeness
 from memory.recall.analysis.terms import passages
-from memory.recall.candidates import AGAIN, NEAR, Matches
+from memory.recall.candidates import AGAIN, NEIGHBOURS_SHARE, Matches
 from memory.recall.excerpts import MARK, Excerpt, Quote, RecalledMessage, excerpt_of
 from memory.recall.query import Question
 
@@ -234,7 +234,7 @@ def _passages(
     pieces = _pieces(words, ("\n".join(message.passages),) if whole else message.passages)
     added, having = matches.around(message.seq, pieces[0].own | pieces[0].others)
     for number, piece in enumerate(pieces):
-        score = weight * (_score(words, matches, piece) + NEAR * added)
+        score = weight * (_score(words, matches, piece) + NEIGHBOURS_SHARE * added)
         yield Ranked(score, message, None if whole else number, having)
 
 

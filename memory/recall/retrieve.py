@@ -15,10 +15,10 @@ from uuid import UUID
 
 from conversations.models import Chat
 from memory.limits import RecallMode
-from memory.recall.candidates import Matches, places, weigh, with_places, words_to_combine
+from memory.recall.candidates import Matches, promising_seqs, weigh, with_places, words_to_combine
 from memory.recall.decision import Recall, decide, known_words
 from memory.recall.excerpts import Excerpt, RecalledMessage
-from memory.recall.index import MOST_TOGETHER, MessagesRead, most_of, postings, read_messages, sizes
+from memory.recall.index import MOST_TOGETHER, MessagesRead, matches_per_term, postings, read_messages, sizes
 from memory.recall.query import Question, read_question
 from memory.recall.ranking import (
     PRESELECT_FACTOR,
@@ -93,7 +93,9 @@ class Search:
     def _ranked(self, most: int, hidden: frozenset[int]) -> tuple[list[Ranked], MessagesRead]:
         """The passages that have the question's words, best first, and the messages that were read for it."""
         asked, matches, last_seq = self._question, self._matches, self._before_seq - 1
-        promising = [seq for seq in places(matches, hidden, PRESELECT_FACTOR * most) if seq <= last_seq]
+        promising = [
+            seq for seq in promising_seqs(matches, hidden, PRESELECT_FACTOR * most) if seq <= last_seq
+        ]
         there = sizes(self._chat_id, promising)
         messages = read_messages(self._chat_id, closest(asked, matches, there, most))
         lengths = Lengths.of(asked, there.values())
@@ -103,7 +105,7 @@ class Search:
 def _look_up(chat_id: UUID, asked: Question, before_seq: int) -> Matches:
     """Find where the words of a question occur in a chat before message `before_seq`."""
     tokens = [word.token for word in asked.words]
-    reach = most_of(len(tokens))
+    reach = matches_per_term(len(tokens))
     found = postings(chat_id, tokens, before_seq=before_seq, most=reach)
     matches = weigh(asked, [one.seqs for one in found], reach, before_seq - 1)
     if together := words_to_combine(matches, [one.is_cut for one in found]):

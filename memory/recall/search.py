@@ -21,7 +21,7 @@ from chatmemory.database.row_sizes import byte_size, count_fitting
 from conversations.models import MEMORY_COLUMNS, Chat, Message
 from memory.recall.analysis.highlights import highlights
 from memory.recall.analysis.terms import passages, terms
-from memory.recall.index import everywhere, postings
+from memory.recall.index import owner_matches, postings
 from memory.recall.query import Question, read_question
 from memory.recall.ranking import Indexed, score_alone
 
@@ -44,7 +44,7 @@ class Hit:
 
 def search(owner: User, text: str, limit: int) -> list[Hit]:
     """Return the messages of `owner` that match `text`, best first, at most `limit`."""
-    return _search(owner.pk, text, limit, lambda tokens: everywhere(owner.pk, tokens))
+    return _search(owner.pk, text, limit, lambda tokens: owner_matches(owner.pk, tokens))
 
 
 def search_chat(chat: Chat, text: str, limit: int) -> list[Hit]:

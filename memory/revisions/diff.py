@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from chatmemory.text.salience import retained
 from chatmemory.text.word_diff import DiffPiece, replaced, word_diff
-from memory.briefs import remembered
+from memory.briefs import readable_parts
 from memory.models import SummaryRevision
 from memory.policies.readable import ReadablePart, as_text
 
@@ -44,7 +44,7 @@ def parent_of(revision: SummaryRevision) -> SummaryRevision | None:
 
 def difference(revision: SummaryRevision, against: SummaryRevision | None) -> Difference:
     """Compare `revision` with `against`, or with nothing."""
-    older, newer = remembered(against) if against else [], remembered(revision)
+    older, newer = readable_parts(against) if against else [], readable_parts(revision)
     said_before, said_now = _said(older), _said(newer)
     is_other = against is not None and against.policy != revision.policy
     texts = as_text(older), as_text(newer)

@@ -134,7 +134,7 @@ def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> Conversa
             raise Conflict("There is no summary to clear.")
         if on_demand:  # it drops a running fold, which has to be repeated
             quotas.take_rebuild(chat.owner_id)
-            dispatch.demand(brief)
+            dispatch.mark_demanded(brief)
         base = SummaryRevision.objects.get(chat_id=chat.pk, version=brief.head)
         _publish(brief, _by_hand(base, State()), user, None)
     logger.info(

@@ -27,7 +27,7 @@ def policy_changed(chat: Chat) -> None:
     brief.epoch += 1
     _have_rebuilt(brief)
     brief.save(update_fields=["options", "epoch", "requested", "on_demand_at", "updated_at", *PAUSE])
-    dispatch.hint(brief)
+    dispatch.enqueue_if_ready(brief)
 
 
 def is_by_another_policy(chat: Chat) -> bool:
@@ -52,7 +52,7 @@ def options_changed(chat: Chat) -> None:
     decide_due(brief)
     fields = ["options", "epoch", "requested", "on_demand_at", "updated_at", *PAUSE, *COUNTERS]
     brief.save(update_fields=fields)
-    dispatch.hint(brief)
+    dispatch.enqueue_if_ready(brief)
 
 
 def _locked_brief(chat: Chat) -> ConversationBrief:
@@ -65,7 +65,7 @@ def _locked_brief(chat: Chat) -> ConversationBrief:
 def _have_rebuilt(brief: ConversationBrief) -> None:
     brief.requested = Requested.REBUILD
     unpause(brief)
-    dispatch.demand(brief)
+    dispatch.mark_demanded(brief)
 
 
 def _window_reach(brief: ConversationBrief) -> int:

@@ -51,7 +51,7 @@ def restore(
                 continue
             if on_demand:
                 quotas.take_rebuild(chat.owner_id)
-                dispatch.demand(brief)
+                dispatch.mark_demanded(brief)
             tokens_before = make_current(brief, revision, counted, user=user, pauses=pauses)
             save_with_revision(brief, _revision(brief, revision, tokens_before, user))
         logger.info(
@@ -133,7 +133,7 @@ def save_with_revision(brief: ConversationBrief, revision: SummaryRevision) -> N
     """Save `brief` as `make_current` left it, and its revision, and queue a fold if the chat is due."""
     revision.save(force_insert=True)
     brief.save()
-    dispatch.hint(brief)
+    dispatch.enqueue_if_ready(brief)
 
 
 def _revision(

@@ -47,9 +47,9 @@ def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) ->
             decide_due(brief)
             if brief.due and on_demand:
                 quotas.take_rebuild(chat.owner_id)
-                dispatch.demand(brief)
+                dispatch.mark_demanded(brief)
             brief.save(update_fields=_CHANGED)
-            dispatch.hint(brief)
+            dispatch.enqueue_if_ready(brief)
             _log("memory resumed", brief, user)
     return brief
 

@@ -152,7 +152,7 @@ def load() -> None:
     importlib.import_module("memory.tasks")
     tokens.load()
     registry.load()
-    garbage.begin()
+    garbage.freeze_existing()
 
 
 def _started(watch: str) -> Running:

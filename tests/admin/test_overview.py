@@ -146,7 +146,7 @@ def test_chats_that_fail_lead_to_their_briefs_the_latest_first(staff: Client, ow
 
 
 def test_of_very_many_it_says_so_many_or_more(staff: Client, owner: User, monkeypatch: Any) -> None:
-    monkeypatch.setattr(workload, "MOST", 5)
+    monkeypatch.setattr(workload, "MAX_COUNTED", 5)
     for minutes in range(7):
         failing_chat(owner, minutes + 1)
     assert facts(staff)["Update due"] == "5 or more"

@@ -54,7 +54,7 @@ def nothing_is_stored(house: None) -> Iterator[None]:
     yield
     for model in (Chat, Message, ActiveReply, SummaryRevision):
         assert not model._default_manager.exists()
-    wait_for(lambda: threads._room._value == threads.AT_ONCE)
+    wait_for(lambda: threads._room._value == threads.MAX_THREADS)
 
 
 def ask(client: Client, **fields: Any) -> httpx.Response:
@@ -341,7 +341,7 @@ def test_who_leaves_pays_for_no_further_call(
     wait_for(lambda: upstream.held("complete") == 1)
     assert noticed.wait(10)
     upstream.release("complete")
-    wait_for(lambda: threads._room._value == threads.AT_ONCE)
+    wait_for(lambda: threads._room._value == threads.MAX_THREADS)
     assert len(upstream.requests) == 1
 
 

@@ -138,7 +138,7 @@ def test_a_database_that_hangs_is_told_in_time(
 
     with monkeypatch.context() as patched:
         patched.setitem(readiness.PARTS, "queue", hang)
-        patched.setattr(readiness, "PATIENCE", 0.2)
+        patched.setattr(readiness, "MAX_WAIT_SECONDS", 0.2)
         for _ in range(3):
             told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
             assert told["details"] == {"queue": ["does not answer"]}

@@ -129,7 +129,7 @@ def _load() -> None:
         importlib.import_module(name)
     tokens.load()
     registry.load()
-    garbage.begin()
+    garbage.freeze_existing()
 
 
 def _prepared_apart() -> QuickstartData:

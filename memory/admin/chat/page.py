@@ -33,7 +33,7 @@ from memory.admin.chat.timeline import TimelineRequest, timeline
 from memory.admin.chat.trace import pieces_of, trace_urls
 from memory.admin.filters import CHAT_FILTERS, OWNER
 from memory.admin.states import PARAMETER, MemoryFilter, brief_of, health_of, policy_name
-from memory.briefs import remembered, text_of
+from memory.briefs import readable_parts, text_of
 from memory.context.assemble import Context
 from memory.counters import said_tokens
 from memory.explain.coverage import budget_of, coverage_of
@@ -44,7 +44,7 @@ from memory.explain.timeline import Mark, Place, TurnPlaces
 from memory.folding.rebuild import current_progress
 from memory.models import ContextRecord, ConversationBrief, Requested, SummaryRevision
 from memory.policies import POLICIES
-from memory.policies.options import chosen, usual
+from memory.policies.options import default_options, effective_options
 from memory.recall.query import read_question
 from memory.recall.search import search_chat
 
@@ -197,7 +197,7 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
         "query": query,
         "found": found,
         "most_found": MOST_FOUND,
-        "remembered": remembered(brief) if brief else [],
+        "remembered": readable_parts(brief) if brief else [],
         "error_said": (brief.last_error or {}).get("message", "") if brief else "",
     }
     texts = {
@@ -262,8 +262,10 @@ def numbers_of(chat: Chat) -> list[tuple[str, object, object]]:
     policy = POLICIES.get(chat.policy)
     if policy is None:
         return []
-    others = usual(policy, settings.MEMORY_LIMITS)
-    return [(name, value, others[name]) for name, value in sorted(chosen(policy, chat.options).items())]
+    others = default_options(policy, settings.MEMORY_LIMITS)
+    return [
+        (name, value, others[name]) for name, value in sorted(effective_options(policy, chat.options).items())
+    ]
 
 
 def _progress_url(request: HttpRequest, chat: Chat, brief: ConversationBrief | None) -> str:

@@ -148,7 +148,7 @@ class ShownSection:
     """The text of a recalled section, cut where words of the question begin and end."""
 
 
-def at(chat_id: UUID, seq: int, text: str) -> SafeString:
+def timeline_link(chat_id: UUID, seq: int, text: str) -> SafeString:
     """A link to a message's place in its chat's timeline."""
     url = admin_url("conversations_chat", "change", chat_id, at=seq)
     return format_html('<a href="{}#m{}">{}</a>', url, seq, text)
@@ -156,7 +156,7 @@ def at(chat_id: UUID, seq: int, text: str) -> SafeString:
 
 def placed(chat_id: UUID, matches: Iterable[RecallMatch]) -> list[tuple[SafeString, RecallMatch]]:
     """The recalled messages, each with a link to its place."""
-    return [(at(chat_id, one.seq, str(one.seq)), one) for one in matches]
+    return [(timeline_link(chat_id, one.seq, str(one.seq)), one) for one in matches]
 
 
 def shown_sections(chat_id: UUID, sections: Iterable[Section]) -> list[ShownSection]:
@@ -174,7 +174,7 @@ def shown_sections(chat_id: UUID, sections: Iterable[Section]) -> list[ShownSect
             section.clipped,
             section.text,
             [
-                at(chat_id, first, str(first) if first == last else f"{first}–{last}")
+                timeline_link(chat_id, first, str(first) if first == last else f"{first}–{last}")
                 for first, last in runs([seqs[one] for one in section.message_ids if one in seqs])
             ],
             marked(section.text, asked) if section.kind == "recall" else (),
@@ -222,4 +222,4 @@ def sentences(
 
 
 def _sentence(chat_id: UUID, one: Explanation) -> tuple[str, SafeString | str]:
-    return one.text, at(chat_id, one.seq, f"View message {one.seq}") if one.seq else ""
+    return one.text, timeline_link(chat_id, one.seq, f"View message {one.seq}") if one.seq else ""

@@ -24,8 +24,8 @@ from conversations.admin.audit_log import record
 from conversations.admin.html import UNTITLED
 from conversations.models import Chat, Message
 from memory import services
-from memory.briefs import remembered
-from memory.explain.coverage import BESIDE
+from memory.briefs import readable_parts
+from memory.explain.coverage import OUTSIDE_MEMORY
 from memory.explain.reasons import name_of
 from memory.models import ConversationBrief
 
@@ -82,11 +82,11 @@ def reading_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UU
         "context": preview,
         "sections": [
             (name_of(one.kind), one)
-            for one in sorted(preview.sections, key=lambda one: one.kind in BESIDE)
+            for one in sorted(preview.sections, key=lambda one: one.kind in OUTSIDE_MEMORY)
             if one.tokens
         ],
         "head": brief.head if brief else 0,
-        "remembered": remembered(brief) if brief else [],
+        "remembered": readable_parts(brief) if brief else [],
     }
     return render(request, "admin/conversations/chat/read.html", context)
 

@@ -22,7 +22,7 @@ from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
 from memory.admin.overview import workload
 from memory.admin.overview.charts import charts_of
-from memory.admin.overview.sentences import MOST_BAD, cards_told, kept_told, net, too_many_bad
+from memory.admin.overview.sentences import MOST_BAD, cards_sentence, kept_sentence, net, too_many_bad
 from memory.admin.overview.totals import Totals, lines_of, totals_of
 from memory.admin.states import PARAMETER, STATES, brief_of, health_of, policy_name
 from memory.models import FoldDay, UsageDay
@@ -202,12 +202,12 @@ def _tiles(totals: Totals, *, cost: bool) -> list[tuple[str, str, str]]:
     tiles.append(("Saved by memory", f"{short(totals.saved_tokens)} tokens", saved))
     if totals.cards:
         share = totals.cards_kept / totals.cards
-        tiles.append(("Replies with a good card", f"{share:.1%}", cards_told(totals)))
+        tiles.append(("Replies with a good card", f"{share:.1%}", cards_sentence(totals)))
     return [*tiles, ("Summary updates", f"{totals.folds:,}", _folds_told(totals))]
 
 
 def _folds_told(totals: Totals) -> str:
-    kept = kept_told(totals.kept_share, is_recalled=settings.MEMORY_LIMITS.recalls)
+    kept = kept_sentence(totals.kept_share, is_recalled=settings.MEMORY_LIMITS.recalls)
     took = "" if totals.fold_seconds is None else f"{totals.fold_seconds:.1f} s each. "
     counts = f"{totals.failures:,} failed attempts, {totals.degraded:,} by the built-in summarizer."
     return f"{took}{kept} {counts}".strip()

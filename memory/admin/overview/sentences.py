@@ -42,7 +42,7 @@ def _net_usd(totals: Totals, *, is_priced: bool) -> str:
     return f" In money: {usd(totals.saved_usd)} saved, {usd(totals.fold_usd)} spent: {than}{known}."
 
 
-def cards_told(totals: Totals) -> str:
+def cards_sentence(totals: Totals) -> str:
     """Say how many replies had a usable card, and whether that is enough."""
     counted = f"{totals.cards_kept:,} of {totals.cards:,} replies brought a memory card that could be used."
     if totals.cards < FEWEST_CARDS:
@@ -61,7 +61,7 @@ def too_many_bad(totals: Totals) -> bool:
     return bad is not None and totals.cards >= FEWEST_CARDS and bad > MOST_BAD
 
 
-def kept_told(share: float | None, *, is_recalled: bool) -> str:
+def kept_sentence(share: float | None, *, is_recalled: bool) -> str:
     """Say what folds kept, and that the rest is not lost."""
     if share is None:
         return ""

@@ -1,6 +1,6 @@
 """The current state of the work on memory: what waits, what fails, whether a worker is running. For staff.
 
-Every count uses an index and reads at most `MOST` rows, however many there are.
+Every count uses an index and reads at most `MAX_COUNTED` rows, however many there are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memory.models import ContextRecord, Watch
 from memory.queue import UNAVAILABLE
 from memory.worker import watches
 
-MOST = 1000
+MAX_COUNTED = 1000
 """The most rows counted of anything; if there are more, the count is shown as "1,000 or more"."""
 FAILING_SHOWN = 20
 
@@ -105,13 +105,15 @@ def failing() -> list[Failing]:
 
 
 def _waiting_chats() -> dict[str, Count]:
-    all_of_them, found = states.counts(MOST + 1)
-    return {name: Count(min(number, MOST), all_of_them <= MOST) for name, number in found.items()}
+    all_of_them, found = states.counts(MAX_COUNTED + 1)
+    return {
+        name: Count(min(number, MAX_COUNTED), all_of_them <= MAX_COUNTED) for name, number in found.items()
+    }
 
 
 def _count(rows: QuerySet[Any]) -> Count:
-    found = rows[: MOST + 1].count()
-    return Count(min(found, MOST), found <= MOST)
+    found = rows[: MAX_COUNTED + 1].count()
+    return Count(min(found, MAX_COUNTED), found <= MAX_COUNTED)
 
 
 def _queued() -> int | None:

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from chatmemory.runtime.escape import plain, plain_lines
 from conversations.models import Chat
 from memory import services
-from memory.briefs import remembered
+from memory.briefs import readable_parts
 from memory.counters import said_tokens
 from memory.explain.reasons import name_of
 from memory.management.commands.chats import status_of
@@ -78,7 +78,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Next prompt {shown.tokens:,} of {shown.budget:,} tokens: {parts or 'nothing'}")
 
     def _text(self, row: ConversationBrief | SummaryRevision) -> None:
-        if text := as_text(remembered(row)):
+        if text := as_text(readable_parts(row)):
             self.stdout.write(f"\nSummary\n{plain_lines(text)}")
 
 

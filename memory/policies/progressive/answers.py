@@ -36,7 +36,7 @@ class ParsedAnswers:
     """Why the last answer cannot be used."""
 
 
-def found_in_one(answers: Answers, sources: Sequence[str], prose_words: int) -> ParsedAnswers:
+def parse_one_call(answers: Answers, sources: Sequence[str], prose_words: int) -> ParsedAnswers:
     """Collect data and summary from one answer; after two unusable answers, ask for a plain summary.
 
     Prose instead of JSON counts as a summary only in the second answer, and only from `prose_words` words. An item of
@@ -56,7 +56,7 @@ def found_in_one(answers: Answers, sources: Sequence[str], prose_words: int) -> 
     return found
 
 
-def found_in_two(answers: Answers, sources: Sequence[str]) -> ParsedAnswers:
+def parse_two_calls(answers: Answers, sources: Sequence[str]) -> ParsedAnswers:
     """Collect data from a first call, which may fail, then a plain summary; each is requested at most twice."""
     found = ParsedAnswers()
     for at in range(TRIES):

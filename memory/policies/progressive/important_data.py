@@ -110,7 +110,7 @@ def rendered(data: ImportantData) -> str:
     return json.dumps(kinds, ensure_ascii=False, indent=2) if kinds else ""
 
 
-def within(data: ImportantData, max_tokens: int) -> ImportantData:
+def trimmed(data: ImportantData, max_tokens: int) -> ImportantData:
     """Drop items until `data` has at most `max_tokens` as rendered, the oldest of a kind first.
 
     The kind is the first of `DROP_ORDER` that takes more than its seventh, so that no kind crowds out the others.

@@ -16,9 +16,9 @@ from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.edit_form import EditField
 from memory.policies.numbers import Numbers, numbers_in, whole
-from memory.policies.progressive.answers import ParsedAnswers, Wanted, found_in_one, found_in_two
+from memory.policies.progressive.answers import ParsedAnswers, Wanted, parse_one_call, parse_two_calls
 from memory.policies.progressive.edit import edit_fields, from_fields
-from memory.policies.progressive.important_data import merged, rendered, within
+from memory.policies.progressive.important_data import merged, rendered, trimmed
 from memory.policies.progressive.prompts import BOTH_SCHEMA, DATA_SCHEMA, for_both, for_data, for_summary
 from memory.policies.progressive.stored import (
     LAST_TARGET,
@@ -136,7 +136,7 @@ class Progressive(Policy):
         if not found.summary:
             raise found.refusal or Refusal("empty")
         data = merged(known, found.data) if found.data else known
-        data = within(data, _numbers(limits).data_tokens)
+        data = trimmed(data, _numbers(limits).data_tokens)
         return state_of(clip_end(found.summary, summary_cap(folds + 1)), data, folds + 1)
 
     def render(self, state: State) -> list[StateSection]:
@@ -173,9 +173,9 @@ def _found(state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: A
         return ParsedAnswers()
     sources = [state.summary, *(side for turn in spoken for side in (turn.user, turn.assistant))]
     if _numbers(limits).calls == 2:
-        return found_in_two(answers, sources)
+        return parse_two_calls(answers, sources)
     low, _ = target_words(folds_of(state) + 1)
-    return found_in_one(answers, sources, prose_words=low // 2)
+    return parse_one_call(answers, sources, prose_words=low // 2)
 
 
 def _request(wanted: Wanted, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:

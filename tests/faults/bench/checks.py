@@ -25,7 +25,7 @@ def unsettled(users: list[str]) -> list[str]:
     active = ActiveReply.objects.filter(chat__owner__username__in=users)
     found = [f"a reply in chat {chat}" for chat in active.values_list("chat_id", flat=True)]
     # An expired lease that a dead worker left on a chat without work does not count.
-    wanted = lease.FLAGGED | ~lease.free()
+    wanted = lease.FLAGGED | ~lease.unleased()
     briefs = ConversationBrief.objects.filter(wanted, chat__owner__username__in=users)
     return found + [
         f"memory of chat {brief.pk}: due {brief.due}, requested {brief.requested!r}, attempts {brief.attempts}, "

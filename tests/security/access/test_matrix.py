@@ -96,7 +96,7 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
     begun = begin.begin_turn(user, request, chat_id=busy.pk, key=BUSY_KEY)
     assert isinstance(begun, begin.BegunTurn)
     first = Message.objects.filter(chat__in=[idle, busy], seq=1)
-    attachments.keep(user.pk, [(message, [PICTURE]) for message in first])
+    attachments.store(user.pk, [(message, [PICTURE]) for message in first])
     return House(
         {**mine, "message_id": reply, "Idempotency-Key": KEY},
         {**mine, "message_id": question, "Idempotency-Key": KEY},

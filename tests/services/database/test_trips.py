@@ -145,7 +145,7 @@ def _in_a_part(chat: Chat) -> None:
 
 def test_a_brief_that_is_counted_is_read_anew(chat: Chat) -> None:
     with batched_transaction():
-        memory.count_ahead(chat.pk)
+        memory.lock_brief_ahead(chat.pk)
         brief = brief_of(chat)
         Update(type(brief), "unfolded_turns").set(chat.pk, 41)
         found = memory._LOCKED_BRIEF.first(chat.pk)

@@ -15,7 +15,7 @@ from chatmemory.database.vector_field import numbers_of
 from conversations.models import Chat
 from memory.models import ChatEmbeddings, MessageEmbedding
 from memory.recall import nearest
-from memory.recall.nearest import NEAR, nearest_messages
+from memory.recall.nearest import MAX_NEAREST, nearest_messages
 from memory.recall.ranking import Near
 from tests.support.factories import make_chat
 
@@ -67,7 +67,7 @@ def by_hand(to: bytes, vectors: dict[int, bytes]) -> list[tuple[int, float]]:
         if len(vector) == len(to)
     }
     usual = sum(products.values()) / len(products)
-    best = sorted(products, key=lambda seq: -products[seq])[:NEAR]
+    best = sorted(products, key=lambda seq: -products[seq])[:MAX_NEAREST]
     span = products[best[0]] - usual
     return [(seq, (products[seq] - usual) / span) for seq in best if products[seq] > usual]
 

@@ -6,7 +6,14 @@ import time
 
 import pytest
 
-from memory.pins.statements import END_CHARS, MOST, WHOLE, Statement, StatementKind, statements
+from memory.pins.statements import (
+    END_CHARS,
+    MAX_SENTENCE_CHARS,
+    MAX_STATEMENTS,
+    Statement,
+    StatementKind,
+    statements,
+)
 from tests.unit.pins.sayings import IDENTITIES, INSTRUCTIONS, NOTHING, PREFERENCES, REMEMBERED, TAKEN_BACK
 
 
@@ -74,7 +81,7 @@ def test_of_a_long_sentence_the_part_about_it_is_kept() -> None:
     (one,) = statements(
         f"{padded}and I prefer tea over coffee because it keeps me calm in meetings, {padded}and so on."
     )
-    assert len(one.text) <= WHOLE + 2
+    assert len(one.text) <= MAX_SENTENCE_CHARS + 2
     assert one.text.startswith("I prefer tea over coffee because it keeps me calm")
     assert one.text.endswith(" …")
 
@@ -87,7 +94,7 @@ def test_what_was_pasted_between_is_not_looked_at() -> None:
 
 
 def test_a_document_full_of_rules_is_no_statement() -> None:
-    rules = "".join(f"Always use rule number {number} of the book.\n" for number in range(MOST + 1))
+    rules = "".join(f"Always use rule number {number} of the book.\n" for number in range(MAX_STATEMENTS + 1))
     assert statements(rules) == []
 
 
@@ -111,5 +118,5 @@ def test_its_cost_is_bounded(text: str) -> None:
     started = time.perf_counter()
     for one in statements(text):
         assert isinstance(one, Statement)
-        assert len(one.text) <= max(WHOLE + 2, 2 * END_CHARS)
+        assert len(one.text) <= max(MAX_SENTENCE_CHARS + 2, 2 * END_CHARS)
     assert time.perf_counter() - started < 0.5

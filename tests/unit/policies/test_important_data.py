@@ -16,7 +16,7 @@ from memory.policies.progressive.important_data import (
     ImportantData,
     merged,
     rendered,
-    within,
+    trimmed,
 )
 from memory.policies.progressive.important_data_json import read
 
@@ -168,12 +168,12 @@ def full_data(items: int = 12) -> ImportantData:
 
 def test_what_fits_stays_as_it_is() -> None:
     data = full_data()
-    assert within(data, count_tokens(rendered(data))) == data
+    assert trimmed(data, count_tokens(rendered(data))) == data
 
 
 def test_the_oldest_of_the_first_kind_in_order_is_dropped_first() -> None:
     data = full_data()
-    less = within(data, count_tokens(rendered(data)) - 20)
+    less = trimmed(data, count_tokens(rendered(data)) - 20)
     assert [len(less.to_json()[kind]) for kind in KINDS] == [12, 12, 12, 12, 12, 12, 10]  # type: ignore[arg-type]
     assert next(iter(less.pairs["custom_fields"])) == "the item of number 2"
 
@@ -181,7 +181,7 @@ def test_the_oldest_of_the_first_kind_in_order_is_dropped_first() -> None:
 def test_a_kind_gives_way_down_to_its_share_before_the_next_does() -> None:
     data = full_data()
     share = 500 // len(KINDS)
-    found = within(data, 500).to_json()
+    found = trimmed(data, 500).to_json()
     sizes = [count_tokens(json.dumps(found[kind], indent=2)) for kind in DROP_ORDER]
     untouched = [found[kind] == data.to_json()[kind] for kind in DROP_ORDER]
     assert untouched == sorted(untouched)
@@ -199,7 +199,7 @@ def test_a_flood_of_one_kind_does_not_drown_the_others() -> None:
             "source_urls": [f"https://a.example/{number}" for number in range(100)],
         }
     )
-    less = within(data, 200).to_json()
+    less = trimmed(data, 200).to_json()
     assert (less["user_preferences"], less["key_decisions"], less["entities"]) == (
         {"theme": "dark"},
         ["They take LaTeX."],
@@ -213,4 +213,4 @@ def test_a_flood_of_one_kind_does_not_drown_the_others() -> None:
 
 @pytest.mark.parametrize("tokens", [0, 1, 7, 20, 50])
 def test_any_room_is_kept_to(tokens: int) -> None:
-    assert count_tokens(rendered(within(full_data(100), tokens))) <= tokens
+    assert count_tokens(rendered(trimmed(full_data(100), tokens))) <= tokens

@@ -10,7 +10,7 @@ import pytest
 from chatmemory.text.tokens import count_tokens
 from memory.recall import ranking
 from memory.recall.analysis.terms import stored_terms
-from memory.recall.candidates import places, weigh, with_places, words_to_combine
+from memory.recall.candidates import promising_seqs, weigh, with_places, words_to_combine
 from memory.recall.excerpts import RecalledMessage
 from memory.recall.query import MOST_TERMS, read_question
 from memory.recall.ranking import (
@@ -57,7 +57,8 @@ class Told:
         matches = weigh(asked, seqs, MOST, len(self.said))
         most = messages_to_read(1000)
         promising = [
-            self.messages.get(seq) for seq in places(matches, frozenset(shown), PRESELECT_FACTOR * most)
+            self.messages.get(seq)
+            for seq in promising_seqs(matches, frozenset(shown), PRESELECT_FACTOR * most)
         ]
         sizes = {one.seq: Size(one.is_user, one.tokens) for one in promising if one}
         there = [self.messages[seq] for seq in sorted(closest(asked, matches, sizes, most))]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory.admin.overview.sentences import FEWEST_CARDS, cards_told, kept_told, net, too_many_bad
+from memory.admin.overview.sentences import FEWEST_CARDS, cards_sentence, kept_sentence, net, too_many_bad
 from memory.admin.overview.totals import totals_of
 
 NOTHING = totals_of([], [])
@@ -47,12 +47,12 @@ def test_more_than_five_in_a_hundred_are_too_many(asked: int, kept: int, *, bad:
 
 
 def test_few_cards_are_not_judged() -> None:
-    assert cards_told(replace(NOTHING, cards=3, cards_kept=1)).endswith("Too few to judge.")
+    assert cards_sentence(replace(NOTHING, cards=3, cards_kept=1)).endswith("Too few to judge.")
 
 
 def test_what_is_not_kept_is_not_lost() -> None:
-    assert kept_told(0.39, is_recalled=True) == (
+    assert kept_sentence(0.39, is_recalled=True) == (
         "39% of names, numbers and dates kept in summaries; everything can still be found by recall."
     )
-    assert kept_told(0.39, is_recalled=False).endswith("everything is still stored.")
-    assert kept_told(None, is_recalled=True) == ""
+    assert kept_sentence(0.39, is_recalled=False).endswith("everything is still stored.")
+    assert kept_sentence(None, is_recalled=True) == ""

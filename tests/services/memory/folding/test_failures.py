@@ -222,5 +222,5 @@ def test_what_is_due_waits_for_the_upstream_only_until_it_is_given_up(attempts: 
     )
     OrmQ.objects.all().delete()
     brief = brief_of(chat)
-    dispatch.hint(brief)
+    dispatch.enqueue_if_ready(brief)
     assert OrmQ.objects.count() == tasks
