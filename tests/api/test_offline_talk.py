@@ -38,7 +38,7 @@ QUESTIONS = (
     "When is the deposit for the hostel due?",
     "Which fee does the insurance have?",
 )
-TURNS = 60
+TURNS = 80
 OWN = re.compile(
     r"BACKGROUND|EARLIER TURNS|EXCERPTS FROM|FACTS – |IMPORTANT DATA|\[\d|\[messages? |Conversation context"
     r"|user_preferences|key_decisions|important_facts|lesson_context|\\|[{}\[\]\"]|\b[a-z]+_\d\b|(?:User|Assistant): "
