@@ -54,7 +54,6 @@ from memory.models import (
     ConversationBrief,
     MessageEmbedding,
     Pin,
-    RevisionKind,
     SummaryRevision,
 )
 from memory.models.briefs import new_brief
@@ -75,6 +74,7 @@ from memory.recall.embeddings import near_now
 from memory.recall.query import read_question
 from memory.recall.ranking import Near as Near
 from memory.revisions import step_back
+from memory.revisions.branch import chat_branched as chat_branched
 from memory.revisions.policy_change import is_by_another_policy as is_by_another_policy
 from memory.revisions.policy_change import options_changed as options_changed
 from memory.revisions.policy_change import policy_changed as policy_changed
@@ -318,39 +318,6 @@ def messages_changed(
     if not delay:  # otherwise the sweep has it done
         embedding_job.enqueue_chat(chat_id)
     return brief
-
-
-def chat_branched(branch: Chat, origin: UUID) -> None:
-    """Give a chat that begins like `origin` the memory of the messages that they share.
-
-    Its first revision is a copy of the newest one of `origin` that has seen no other message, if that has the same
-    policy; otherwise it has none. The remaining turns are counted, and folded when due. Call it in the transaction
-    that stores the branch.
-    """
-    brief = ConversationBrief(chat=branch, **new_brief(branch))
-    older = step_back.newest_before(origin, branch.last_seq + 1)
-    if older is not None and older.policy == branch.policy:
-        step_back.apply_revision(brief, older)
-        brief.version = brief.head = 1
-        brief.degraded = older.degraded
-    counters.recount(brief)
-    brief.save(force_insert=True)
-    if brief.head:
-        assert older is not None
-        SummaryRevision.of(
-            brief,
-            kind=RevisionKind.BRANCH,
-            parent=None,
-            tokens_before=0,
-            degraded=older.degraded,
-            model=older.model,
-            prompt_hash=older.prompt_hash,
-            retained=older.retained,
-            soft_faults=older.soft_faults,
-            is_wanting=older.is_wanting,
-        ).save(force_insert=True)
-    dispatch.enqueue_if_ready(brief)
-    embedding_job.enqueue_chat(branch.pk)
 
 
 def _demanded(brief: ConversationBrief, from_seq: int) -> int:

@@ -1,4 +1,4 @@
-"""Excerpts of earlier turns: how the section of a prompt with them is rendered, and what one costs.
+"""Excerpts of earlier turns: how they are rendered, what one costs, and which are marked as updated later.
 
 `memory.recall.ranking` decides which passages are quoted. A quoted line that looks like one of our markers, including
 the mark of an excerpt, is escaped by quoting it.
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 from uuid import UUID
 
 from chatmemory.text.markers import RECALL_HEADING, quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.recall.analysis import updates
 
 LEFT_OUT = "[…]"
 """Marks where text of a message is left out."""
@@ -130,3 +131,48 @@ class Quote(NamedTuple):
     end: int | None = None
     updated_in: int | None = None
     """Seq of the message that states the same with a newer value, if one is known."""
+
+
+MOST_CHANGES, MOST_VALUES = 20, 100
+"""Numbers of new values and of all values that are compared, from the user's best excerpts. More are a table."""
+
+
+def with_updates(found: Sequence[Excerpt], said: Mapping[int, RecalledMessage]) -> list[Excerpt]:
+    """Mark excerpts that a later one updates, and move each behind that one, so that it is not shown without it.
+
+    `found` is ordered best first.
+    """
+    updated = _updated(found, said)
+    if not updated:
+        return list(found)
+    order = dict.fromkeys(chain.from_iterable((updated.get(at, at), at) for at in range(len(found))))
+    return [_marked(found[at], found[updated[at]].seq, said) if at in updated else found[at] for at in order]
+
+
+def _updated(found: Sequence[Excerpt], said: Mapping[int, RecalledMessage]) -> dict[int, int]:
+    """Map the index of each updated excerpt in `found` to the index of the newest one that updates it."""
+    texts = {at: _text(one, said) for at, one in enumerate(found) if said[one.seq].is_user}
+    hinting = {at: updates.read(text) for at, text in texts.items() if updates.may_update(text)}
+    changes = [(at, new) for at, text in hinting.items() for new in updates.new_values(text)][:MOST_CHANGES]
+    if not changes:
+        return {}
+    folded = {at: hinting.get(at) or updates.read(text) for at, text in texts.items()}
+    stated = [(at, old) for at, text in folded.items() for old in updates.values(text)][:MOST_VALUES]
+    there = {(at, one.kind, one.worth) for at, one in stated}
+    newest: dict[int, int] = {}
+    for at, new in sorted(changes, key=lambda change: found[change[0]].seq):
+        for other, old in stated:
+            is_told = (other, new.kind, new.worth) in there
+            if found[other].seq < found[at].seq and not is_told and new.updates(old):
+                newest[other] = at
+    for at in sorted(newest, key=lambda at: -found[at].seq):
+        newest[at] = newest.get(newest[at], newest[at])
+    return newest
+
+
+def _text(one: Excerpt, said: Mapping[int, RecalledMessage]) -> str:
+    return "\n".join(said[one.seq].text[quote.start : quote.end] for quote in one.quotes)
+
+
+def _marked(one: Excerpt, by_seq: int, said: Mapping[int, RecalledMessage]) -> Excerpt:
+    return excerpt_of([quote._replace(updated_in=by_seq) for quote in one.quotes], said)

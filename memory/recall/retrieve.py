@@ -17,7 +17,7 @@ from conversations.models import Chat
 from memory.limits import RecallMode
 from memory.recall.candidates import Matches, promising_seqs, weigh, with_places, words_to_combine
 from memory.recall.decision import Recall, decide, known_words
-from memory.recall.excerpts import Excerpt, RecalledMessage
+from memory.recall.excerpts import Excerpt, RecalledMessage, with_updates
 from memory.recall.index import MOST_TOGETHER, MessagesRead, matches_per_term, postings, read_messages, sizes
 from memory.recall.query import Question, read_question
 from memory.recall.ranking import (
@@ -33,7 +33,6 @@ from memory.recall.ranking import (
     messages_to_read,
     rank,
     unranked,
-    with_updates,
     worth_showing,
 )
 

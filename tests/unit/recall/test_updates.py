@@ -10,8 +10,7 @@ from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens
 from memory.context.fit_excerpts import ExcerptChoice
 from memory.context.plan import Plan
-from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, excerpt_text
-from memory.recall.ranking import with_updates
+from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, excerpt_text, with_updates
 from tests.unit.recall.makers import said_of
 
 UPDATES = [
