@@ -41,6 +41,7 @@ hypothesis_settings.load_profile("thorough" if os.environ.get("THOROUGH") else "
 emptying.instead_of_flush()
 emptying.in_shared_memory()
 costs.read_one_certificate()
+costs.share_tls_contexts()
 costs.list_static_files_once()
 
 

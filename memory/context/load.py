@@ -16,14 +16,13 @@ from django.db.models import QuerySet, Subquery
 from chatmemory.database.compiled import Select
 from conversations.models import Message, Role
 from memory.context.plan import Plan
+from memory.history.rows import COUNTS, MAX_SEQ, stored
 from memory.history.tool_steps import Step
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS
 from memory.models import ConversationBrief
 
 ROWS_PER_TURN = 2
-_MAX_SEQ = 2**31 - 1
-_COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +37,11 @@ class Newest:
 def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int = MAX_TURNS) -> Newest:
     """Return about `turns` of the newest unfolded turns (two rows per turn), before message `before_seq` if given."""
     limit = turns * ROWS_PER_TURN
-    before = _MAX_SEQ if before_seq is None else before_seq
+    before = MAX_SEQ if before_seq is None else before_seq
     found = _unfolded_rows(limit).take_read_ahead(brief.chat_id, brief.chat.owner_id)
     if found is None:
         found = _newest_rows(limit).rows(brief.chat_id, brief.folded_through_seq, before)
-    rows = [row for row in map(_stored, reversed(found)) if brief.folded_through_seq < row.seq < before]
+    rows = [row for row in map(stored, reversed(found)) if brief.folded_through_seq < row.seq < before]
     if len(found) < limit:
         return Newest(tuple(rows), tuple(to_turns(rows)), 0)
     first = next((index for index, row in enumerate(rows) if row.role == Role.USER), 0)
@@ -91,7 +90,7 @@ def planned_turns(chat_id: UUID, plan: Plan) -> list[Turn]:
     messages = Message.objects.filter(
         chat_id=chat_id, seq__range=(spans[0][0], max(high for _, high in spans))
     )
-    rows = [_stored(row) for row in messages.order_by("seq").values_list(*_COUNTS)]
+    rows = [stored(row) for row in messages.order_by("seq").values_list(*COUNTS)]
     return with_text(chat_id, rows, to_turns(rows), plan)
 
 
@@ -110,14 +109,14 @@ def _unfolded_rows(limit: int) -> Select[Message]:
         folded = ConversationBrief.objects.filter(pk=chat_id, chat__owner=owner_id).values(
             "folded_through_seq"
         )
-        return _rows_between(chat_id, 0, _MAX_SEQ).filter(seq__gt=Subquery(folded))[:limit]
+        return _rows_between(chat_id, 0, MAX_SEQ).filter(seq__gt=Subquery(folded))[:limit]
 
     return Select(unfolded, UUID, int)
 
 
 def _rows_between(chat_id: UUID, after: int, before: int) -> QuerySet[Message, Any]:
     messages = Message.objects.filter(chat_id=chat_id, seq__gt=after, seq__lt=before)
-    return messages.order_by("-seq").values_list(*_COUNTS)
+    return messages.order_by("-seq").values_list(*COUNTS)
 
 
 def _loaded(row: StoredMessage, content: str, payload: Mapping[str, Any] | None) -> StoredMessage:
@@ -157,8 +156,3 @@ def _said(turn: Turn, whole: Turn | None) -> Turn:
     return replace(
         turn, user=whole.user, assistant=whole.assistant, steps=whole.steps, attachments=whole.attachments
     )
-
-
-def _stored(row: Sequence[Any]) -> StoredMessage:
-    message_id, seq, role, status, superseded_by, token_count, line = row
-    return StoredMessage(message_id, seq, role, status, superseded_by is not None, token_count, line=line)

@@ -7,9 +7,13 @@ whole, nor read while a transaction waits (`memory.counters.Tally`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
+from chatmemory.database.compiled import Select
 from conversations.models import Chat, Message
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS
@@ -19,8 +23,10 @@ PAGE = 64
 COUNTS_PAGE = 1000
 """Messages per query when counts and lines are enough."""
 
-
-_COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "line")
+COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "line")
+"""The columns that `stored` reads when no text is needed; with text, "content" and "payload" follow them."""
+MAX_SEQ = 2**31 - 1
+"""No message has a higher seq: its column holds no higher number."""
 
 
 def pending_seq(chat_id: UUID) -> int | None:
@@ -28,8 +34,8 @@ def pending_seq(chat_id: UUID) -> int | None:
 
     None if there is no such message.
     """
-    found = Chat.objects.filter(pk=chat_id).values_list("active_reply__user_message__seq", "open_seq").first()
-    return (found[0] or found[1] or None) if found else None
+    found = _PENDING.rows(chat_id)
+    return (found[0][0] or found[0][1] or None) if found else None
 
 
 def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool) -> Iterator[Turn]:
@@ -108,15 +114,29 @@ def _page(
     chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool, newest: bool, size: int
 ) -> list[StoredMessage]:
     """Return one page of messages with `after_seq` < seq < `before_seq`, in query order."""
-    rows = Message.objects.filter(chat_id=chat_id, seq__gt=after_seq)
-    if before_seq is not None:
-        rows = rows.filter(seq__lt=before_seq)
-    ordered = rows.order_by("-seq" if newest else "seq")
-    fields = (*_COUNTS, "content", "payload") if text else _COUNTS
-    return [_stored(row) for row in ordered.values_list(*fields)[:size]]
+    before = MAX_SEQ if before_seq is None else before_seq
+    return [stored(row) for row in _pages(text, newest, size).rows(chat_id, after_seq, before)]
 
 
-def _stored(row: tuple[Any, ...]) -> StoredMessage:
+_PENDING = Select(
+    lambda chat: Chat.objects.filter(pk=chat).values_list("active_reply__user_message__seq", "open_seq"), UUID
+)
+
+
+@cache
+def _pages(text: bool, newest: bool, size: int) -> Select[Message]:
+    """The query for a page. One is cached per size, and `MAX_TURNS` bounds those of windows."""
+
+    def page(chat_id: UUID, after_seq: int, before_seq: int) -> QuerySet[Message, Any]:
+        rows = Message.objects.filter(chat_id=chat_id, seq__gt=after_seq, seq__lt=before_seq)
+        fields = (*COUNTS, "content", "payload") if text else COUNTS
+        return rows.order_by("-seq" if newest else "seq").values_list(*fields)[:size]
+
+    return Select(page, UUID, int, int)
+
+
+def stored(row: Sequence[Any]) -> StoredMessage:
+    """Return the message of a row with the columns `COUNTS`, and with its text if they follow."""
     message_id, seq, role, status, superseded_by, token_count, line, *texts = row
     return StoredMessage(
         id=message_id,
