@@ -14,7 +14,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models.functions import Now
 
 from chatmemory.runtime import fault_points
 from memory.briefs import limits_of, stored_state
@@ -125,9 +124,12 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
 
 def _load(chat_id: UUID, owner: str) -> Job | None:
     """Load the chat's brief and decide the next step. None if the lease was lost, or the chat is gone."""
-    waiting = lease.held(chat_id, owner).filter(next_attempt_at__gt=Now()).exists()
-    delayed = not lease.held(chat_id, owner).filter(lease.NOT_DELAYED).exists()
-    brief = lease.held(chat_id, owner).select_related("chat").first()
+    brief = (
+        lease.held(chat_id, owner)
+        .select_related("chat")
+        .annotate(waits=lease.WAITS, is_delayed=lease.DELAYED)
+        .first()
+    )
     if brief is None:
         return None
     bite = _bite_due(brief)
@@ -136,8 +138,8 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
         rebuild_requested=brief.requested == Requested.REBUILD,
         degraded=brief.degraded and not brief.paused_at,
         attempts=brief.attempts,
-        waiting=waiting,
-        delayed=delayed,
+        waiting=bool(brief.waits),
+        delayed=brief.is_delayed,
         rereads=get_policy(brief.policy).rereads(limits_of(brief)),
     )
     return Job(brief, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)

@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -42,6 +42,9 @@ NOT_DELAYED = (
     | Q(delayed_until__lte=Now())
     | Q(delayed_until__gt=Now() + LONGEST_DELAY + CLOCK_TOLERANCE)
 )
+WAITS = ExpressionWrapper(Q(next_attempt_at__gt=Now()), BooleanField(null=True))
+"""Whether the next attempt must wait; NULL if nothing failed."""
+DELAYED = ExpressionWrapper(~NOT_DELAYED, BooleanField())
 
 
 def unleased() -> Q:

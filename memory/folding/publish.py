@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from chatmemory.database.compiled import Select
 from chatmemory.llm.protocol import storable_cost
 from chatmemory.runtime import fault_points
 from chatmemory.text.salience import Retained
@@ -82,10 +83,16 @@ class Result:
     """A reply's card, without a call to the summarizer: records of the summarizer's failures are kept."""
 
 
+_LOCKED_CHAT = Select(
+    lambda chat: Chat.objects.select_for_update(no_key=True).filter(pk=chat).values_list("pk"), UUID
+)
+_LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
+
+
 def locked_brief(chat_id: UUID) -> ConversationBrief | None:
     """Return the brief, locked after its chat: the order of locks used everywhere. None if the chat is gone."""
-    Chat.objects.select_for_update(no_key=True).only("pk").filter(pk=chat_id).first()
-    return ConversationBrief.objects.select_for_update().filter(chat_id=chat_id).first()
+    _LOCKED_CHAT.rows(chat_id)
+    return _LOCKED_BRIEF.first(chat_id)
 
 
 def publish(seen: ConversationBrief, result: Result) -> StepOutcome:
