@@ -10,6 +10,7 @@ import pytest
 
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from tests.api.talking import Turn, error, messages
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -94,7 +95,7 @@ FIELDS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "wrong"), FIELDS, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize(("field", "wrong"), first_row_of(FIELDS, 8), ids=lambda value: repr(value)[:40])
 def test_a_wrong_field_is_named_and_nothing_is_kept(
     alice: Client, upstream: FakeUpstream, field: str, wrong: dict[str, Any]
 ) -> None:
@@ -134,13 +135,13 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize("body", BODIES, ids=lambda value: repr(value[:30]))
+@pytest.mark.parametrize("body", first_of(BODIES, 4), ids=lambda value: repr(value[:30]))
 def test_a_body_that_is_no_json_object(alice: Client, upstream: FakeUpstream, body: str | bytes) -> None:
     error(raw(alice, FIRST, body), 400, "invalid_request")
     assert nothing_was_kept()
 
 
-@pytest.mark.parametrize("depth", [50, 90, 120, 500, 900, 950, 970, 980, 985, 990, 995, 1000])
+@pytest.mark.parametrize("depth", first_of([50, 90, 120, 500, 900, 950, 970, 980, 985, 990, 995, 1000], 3))
 def test_metadata_of_any_depth_is_kept_or_refused(alice: Client, upstream: FakeUpstream, depth: int) -> None:
     nested = '{"message": "x", "stream": false, "metadata": {"a": %s}}' % ("[" * depth + "]" * depth)
     answer = raw(alice, FIRST, nested)
@@ -158,7 +159,10 @@ def test_what_only_looks_dangerous_is_kept(alice: Client, upstream: FakeUpstream
 
 
 @pytest.mark.parametrize(
-    "charset", ["utf-8", "UTF-8", "utf-16", "rot13", "zlib", "hex", "base64", "nonsense", "idna", "undefined"]
+    "charset",
+    first_of(
+        ["utf-8", "UTF-8", "utf-16", "rot13", "zlib", "hex", "base64", "nonsense", "idna", "undefined"], 2
+    ),
 )
 def test_a_charset_is_no_way_in(alice: Client, upstream: FakeUpstream, charset: str) -> None:
     kind = {"Content-Type": f"application/json; charset={charset}"}
@@ -236,11 +240,14 @@ def test_a_long_message_within_the_limit_is_kept(alice: Client, upstream: FakeUp
 
 @pytest.mark.parametrize(
     ("text", "sent"),
-    [
-        ("<|endoftext|>", "<|endoftext| >"),  # stored unchanged, disarmed on its way to the model
-        ("<|im_start|>", "<|im_start| >"),
-        *((text, text) for text in ("\ufeff", "\u200b\u202e", "\x01\x1b[31m", "\ufffe\uffff")),
-    ],
+    first_row_of(
+        [
+            ("<|endoftext|>", "<|endoftext| >"),  # stored unchanged, disarmed on its way to the model
+            ("<|im_start|>", "<|im_start| >"),
+            *((text, text) for text in ("\ufeff", "\u200b\u202e", "\x01\x1b[31m", "\ufffe\uffff")),
+        ],
+        2,
+    ),
 )
 def test_strange_text_is_text(alice: Client, upstream: FakeUpstream, text: str, sent: str) -> None:
     answer = alice.ask(f"{text} and more")
@@ -330,7 +337,7 @@ def test_queries_that_make_no_sense(alice: Client, upstream: FakeUpstream) -> No
             error(raw(alice, f"chats/{chat}/{path}", json.dumps(body)), 400, "invalid_request")
 
 
-@pytest.mark.parametrize("field", ["title", "instructions", "policy", "options", "metadata"])
+@pytest.mark.parametrize("field", first_of(["title", "instructions", "policy", "options", "metadata"], 2))
 def test_wrong_fields_of_a_chat(alice: Client, field: str) -> None:
     chat = alice.post("chats", json={"title": "mine"}).json()
     wrong: list[Any] = [NUL, LONE, None, 10**400, [], {NUL: LONE}, "x" * 20_001]

@@ -14,6 +14,7 @@ from conversations.models import ActiveReply
 from conversations.replies.lease import finish_expired
 from memory.worker.sweep import sweep
 from tests.api.talking import begun, error, final, held, messages, orphan, reply
+from tests.support.exhaustive import first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.support.waiting import wait_for
@@ -82,12 +83,15 @@ def test_the_sweep_finishes_it_too(alice: Client, upstream: FakeUpstream) -> Non
 
 @pytest.mark.parametrize(
     ("ends_in", "is_over"),
-    [
-        (timedelta(seconds=1), False),
-        (timedelta(hours=2.5), False),
-        (timedelta(hours=3, minutes=1), True),
-        (timedelta(seconds=-1), True),
-    ],
+    first_row_of(
+        [
+            (timedelta(seconds=1), False),
+            (timedelta(hours=2.5), False),
+            (timedelta(hours=3, minutes=1), True),
+            (timedelta(seconds=-1), True),
+        ],
+        3,
+    ),
     ids=str,
 )
 def test_a_lease_is_over_once_it_ends_and_where_nobody_could_have_taken_it(

@@ -12,6 +12,7 @@ from conversations.replies import generation
 from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
 from tests.api.cards import answered, card_chat
 from tests.api.talking import MESSAGE_KEYS, Turn, begun, error, final, held, messages, reply
+from tests.support.exhaustive import first_row_of
 from tests.support.factories import brief_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
@@ -75,14 +76,17 @@ def test_an_edit_that_changes_nothing_leaves_no_trace(alice: Client, upstream: F
 
 @pytest.mark.parametrize(
     ("content", "field"),
-    [
-        ("", "content"),
-        ("  ", "content"),
-        ("a\0b", "content"),
-        ("\ud800", "content"),
-        (7, "content"),
-        (None, "content"),
-    ],
+    first_row_of(
+        [
+            ("", "content"),
+            ("  ", "content"),
+            ("a\0b", "content"),
+            ("\ud800", "content"),
+            (7, "content"),
+            (None, "content"),
+        ],
+        2,
+    ),
 )
 def test_what_is_no_text_is_refused(content: Any, field: str, alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask("Hello"))

@@ -13,6 +13,7 @@ from openai import OpenAI
 from conversations import editing
 from conversations.models import Chat, ChatCompletion, Message
 from tests.api.talking import sdk
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
 from tests.support.live_server import Client
@@ -313,7 +314,7 @@ def test_parameters_are_translated_for_the_responses_api(ask: OpenAI, upstream: 
     assert sent["max_output_tokens"] == 50
 
 
-@pytest.mark.parametrize("style", ["responses", "chat"])
+@pytest.mark.parametrize("style", first_of(["responses", "chat"]))
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
 def test_log_probabilities_come_with_the_answer(
     ask: OpenAI, upstream: FakeUpstream, settings: Any, style: str, store: bool
@@ -354,29 +355,32 @@ def test_nothing_is_told_of_probabilities_that_nobody_asked_for(ask: OpenAI, ups
 
 @pytest.mark.parametrize(
     ("fields", "param", "code"),
-    [
-        ({"n": 2}, "n", "unsupported_parameter"),
-        ({"functions": [{"name": "f"}]}, "functions", "unsupported_parameter"),
-        ({"logprobs": "yes"}, "logprobs", "invalid_type"),
-        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "integer_above_max_value"),
-        ({"top_logprobs": 2}, "top_logprobs", None),
-        ({"stop": "END"}, "stop", "unsupported_parameter"),
-        ({"temperature": 3}, "temperature", "invalid_value"),
-        ({"max_tokens": 0}, "max_tokens", "integer_below_min_value"),
-        ({"stream": "yes"}, "stream", "invalid_type"),
-        ({"metadata": {"a": 1}}, "metadata", "invalid_type"),
-        ({"wrong": 1}, "wrong", "unknown_parameter"),
-        ({"messages": []}, "messages", "invalid_type"),
-        ({"messages": [{"role": "assistant", "content": "Hello"}]}, "messages", "invalid_value"),
-        ({"messages": [{"role": "wizard", "content": "Hello"}]}, "messages.[0].role", "invalid_value"),
-        ({"messages": [{"role": "user", "content": 7}]}, "messages.[0].content", "invalid_type"),
-        ({"messages": [{"role": "user", "content": "  "}]}, "messages.[0].content", "invalid_value"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]},
-            "messages.[0].content.[0].type",
-            "unsupported_value",
-        ),
-    ],
+    first_row_of(
+        [
+            ({"n": 2}, "n", "unsupported_parameter"),
+            ({"functions": [{"name": "f"}]}, "functions", "unsupported_parameter"),
+            ({"logprobs": "yes"}, "logprobs", "invalid_type"),
+            ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "integer_above_max_value"),
+            ({"top_logprobs": 2}, "top_logprobs", None),
+            ({"stop": "END"}, "stop", "unsupported_parameter"),
+            ({"temperature": 3}, "temperature", "invalid_value"),
+            ({"max_tokens": 0}, "max_tokens", "integer_below_min_value"),
+            ({"stream": "yes"}, "stream", "invalid_type"),
+            ({"metadata": {"a": 1}}, "metadata", "invalid_type"),
+            ({"wrong": 1}, "wrong", "unknown_parameter"),
+            ({"messages": []}, "messages", "invalid_type"),
+            ({"messages": [{"role": "assistant", "content": "Hello"}]}, "messages", "invalid_value"),
+            ({"messages": [{"role": "wizard", "content": "Hello"}]}, "messages.[0].role", "invalid_value"),
+            ({"messages": [{"role": "user", "content": 7}]}, "messages.[0].content", "invalid_type"),
+            ({"messages": [{"role": "user", "content": "  "}]}, "messages.[0].content", "invalid_value"),
+            (
+                {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]},
+                "messages.[0].content.[0].type",
+                "unsupported_value",
+            ),
+        ],
+        6,
+    ),
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_bad_input_is_refused_by_name(
@@ -508,15 +512,18 @@ def test_a_body_may_be_larger_here_than_elsewhere(
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [
-        ("POST", "chat/completions"),
-        ("GET", "chat/completions"),
-        ("GET", "chat/completions/{}"),
-        ("POST", "chat/completions/{}"),
-        ("DELETE", "chat/completions/{}"),
-        ("GET", "chat/completions/{}/messages"),
-        ("GET", "models/arco"),
-    ],
+    first_row_of(
+        [
+            ("POST", "chat/completions"),
+            ("GET", "chat/completions"),
+            ("GET", "chat/completions/{}"),
+            ("POST", "chat/completions/{}"),
+            ("DELETE", "chat/completions/{}"),
+            ("GET", "chat/completions/{}/messages"),
+            ("GET", "models/arco"),
+        ],
+        2,
+    ),
 )
 def test_who_is_unknown_gets_401_and_a_stranger_404(
     alice: Client, bob: Client, ask: OpenAI, upstream: FakeUpstream, method: str, path: str

@@ -8,6 +8,7 @@ import pytest
 
 from conversations.models import Chat
 from tests.api.talking import MESSAGE_KEYS, error
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.factories import add_turn, add_turns, make_chat, make_user
 from tests.support.folds import WORDS
 from tests.support.live_server import Client
@@ -64,16 +65,19 @@ def test_a_long_message_is_shown_by_the_passage_that_matches(alice: Client) -> N
 
 @pytest.mark.parametrize(
     ("said", "asked", "match"),
-    [
-        ("我的护照号码是E1234567。", "护照", ["护照"]),
-        ("駅前のカフェは九時に開きます。", "カフェ", ["カフェ"]),
-        ("내 여권 번호는 M1234입니다", "여권", ["여권"]),
-        ("Мы летим в Казань", "Казани", ["Казань"]),
-        ("رقم الحجز هو 5521", "الحجز 5521", ["الحجز", "5521"]),
-        ("Der Schlüssel liegt bei Müllers", "schluessel müller", ["Müllers"]),
-        ("see /srv/app/main.py:42", "main.py", ["/srv/app/main.py:42"[1:]]),
-        ("on 2024-05-03 we met", "May 3rd, 2024", ["2024-05-03"]),
-    ],
+    first_row_of(
+        [
+            ("我的护照号码是E1234567。", "护照", ["护照"]),
+            ("駅前のカフェは九時に開きます。", "カフェ", ["カフェ"]),
+            ("내 여권 번호는 M1234입니다", "여권", ["여권"]),
+            ("Мы летим в Казань", "Казани", ["Казань"]),
+            ("رقم الحجز هو 5521", "الحجز 5521", ["الحجز", "5521"]),
+            ("Der Schlüssel liegt bei Müllers", "schluessel müller", ["Müllers"]),
+            ("see /srv/app/main.py:42", "main.py", ["/srv/app/main.py:42"[1:]]),
+            ("on 2024-05-03 we met", "May 3rd, 2024", ["2024-05-03"]),
+        ],
+        2,
+    ),
 )
 def test_it_finds_in_many_scripts_and_spellings(
     alice: Client, said: str, asked: str, match: list[str]
@@ -86,17 +90,20 @@ def test_it_finds_in_many_scripts_and_spellings(
 
 @pytest.mark.parametrize(
     "q",
-    [
-        "the of and what",
-        "🙂🙂",
-        '"quoted" AND (zeppelin OR NOT *) NEAR/3 ^a:b -c + {x} \\',
-        "'; DROP TABLE conversations_message; --",
-        "a" * 2000,
-        "zeppelin & | ! <-> :* ''",
-        "\u200b\ufeff\u202e x",
-        "%s %(x)s {0}",
-        "- - -",
-    ],
+    first_of(
+        [
+            "the of and what",
+            "🙂🙂",
+            '"quoted" AND (zeppelin OR NOT *) NEAR/3 ^a:b -c + {x} \\',
+            "'; DROP TABLE conversations_message; --",
+            "a" * 2000,
+            "zeppelin & | ! <-> :* ''",
+            "\u200b\ufeff\u202e x",
+            "%s %(x)s {0}",
+            "- - -",
+        ],
+        3,
+    ),
 )
 def test_odd_queries_find_what_there_is_or_nothing(alice: Client, q: str) -> None:
     chat_of("alice", ("A zeppelin", "Yes."))

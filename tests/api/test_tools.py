@@ -18,6 +18,7 @@ from conversations.models import Chat, ChatCompletion, Message
 from memory.history.rows import pending_seq
 from memory.models import ConversationBrief
 from tests.api.talking import sdk
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -302,7 +303,7 @@ RUN: Any = {
 QUERY = "SELECT state FROM orders\nWHERE id = 'AB-1234'"
 
 
-@pytest.mark.parametrize("style", ["responses", "chat"])
+@pytest.mark.parametrize("style", first_of(["responses", "chat"]))
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_custom_tools_are_called_with_any_text(
     ask: OpenAI, alice: Client, upstream: FakeUpstream, settings: Any, style: str, stream: bool
@@ -437,22 +438,28 @@ def test_recall_finds_what_a_tool_gave_back(ask: OpenAI, upstream: FakeUpstream)
 
 @pytest.mark.parametrize(
     ("messages", "param"),
-    [
-        ([QUESTION, CALLED], "messages.[1].role"),
-        ([QUESTION, CALLED, {"role": "user", "content": "And?"}], "messages.[2].role"),
-        ([QUESTION, ANSWERED], "messages.[1].role"),
-        ([ANSWERED], "messages.[0].role"),
-        ([QUESTION, CALLED, {**ANSWERED, "tool_call_id": "call_x"}], "messages.[2].role"),
-        ([QUESTION, CALLED, ANSWERED, ANSWERED], "messages.[3].role"),
-        ([QUESTION, {**CALLED, "tool_calls": [CALL, CALL]}, ANSWERED], "messages.[1].tool_calls"),
-        ([QUESTION, {**CALLED, "tool_calls": "x"}], "messages.[1].tool_calls"),
-        ([QUESTION, {**CALLED, "tool_calls": [7]}], "messages.[1].tool_calls.[0].function"),
-        ([QUESTION, {**CALLED, "tool_calls": [{"type": "custom"}]}], "messages.[1].tool_calls.[0].custom"),
-        ([QUESTION, {**CALLED, "tool_calls": [{"type": "web"}]}], "messages.[1].tool_calls.[0].type"),
-        ([CALLED, ANSWERED], "messages.[0].tool_calls"),
-        ([QUESTION, CALLED, {**ANSWERED, "content": 7}], "messages.[2].content"),
-        ([QUESTION, CALLED, {**ANSWERED, "content": "x" * 300_000}], "messages.[2].content"),
-    ],
+    first_row_of(
+        [
+            ([QUESTION, CALLED], "messages.[1].role"),
+            ([QUESTION, CALLED, {"role": "user", "content": "And?"}], "messages.[2].role"),
+            ([QUESTION, ANSWERED], "messages.[1].role"),
+            ([ANSWERED], "messages.[0].role"),
+            ([QUESTION, CALLED, {**ANSWERED, "tool_call_id": "call_x"}], "messages.[2].role"),
+            ([QUESTION, CALLED, ANSWERED, ANSWERED], "messages.[3].role"),
+            ([QUESTION, {**CALLED, "tool_calls": [CALL, CALL]}, ANSWERED], "messages.[1].tool_calls"),
+            ([QUESTION, {**CALLED, "tool_calls": "x"}], "messages.[1].tool_calls"),
+            ([QUESTION, {**CALLED, "tool_calls": [7]}], "messages.[1].tool_calls.[0].function"),
+            (
+                [QUESTION, {**CALLED, "tool_calls": [{"type": "custom"}]}],
+                "messages.[1].tool_calls.[0].custom",
+            ),
+            ([QUESTION, {**CALLED, "tool_calls": [{"type": "web"}]}], "messages.[1].tool_calls.[0].type"),
+            ([CALLED, ANSWERED], "messages.[0].tool_calls"),
+            ([QUESTION, CALLED, {**ANSWERED, "content": 7}], "messages.[2].content"),
+            ([QUESTION, CALLED, {**ANSWERED, "content": "x" * 300_000}], "messages.[2].content"),
+        ],
+        4,
+    ),
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_history_that_no_upstream_takes_is_refused_whole(
@@ -469,19 +476,28 @@ def test_a_history_that_no_upstream_takes_is_refused_whole(
 
 @pytest.mark.parametrize(
     ("fields", "param"),
-    [
-        ({"tools": [{"type": "web_search"}]}, "tools.[0].type"),
-        ({"tools": [{"type": "custom", "custom": {"name": "f", "format": "x"}}]}, "tools.[0].custom.format"),
-        ({"tools": [{"type": "function"}]}, "tools.[0].function"),
-        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.[0].function.name"),
-        ({"tools": [LOOK, LOOK]}, "tools"),
-        ({"tools": [LOOK] * 129}, "tools"),
-        ({"tools": "x"}, "tools"),
-        ({"tools": [LOOK], "tool_choice": "always"}, "tool_choice"),
-        ({"tools": [LOOK], "tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"tools": [LOOK], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
-    ],
+    first_row_of(
+        [
+            ({"tools": [{"type": "web_search"}]}, "tools.[0].type"),
+            (
+                {"tools": [{"type": "custom", "custom": {"name": "f", "format": "x"}}]},
+                "tools.[0].custom.format",
+            ),
+            ({"tools": [{"type": "function"}]}, "tools.[0].function"),
+            ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.[0].function.name"),
+            ({"tools": [LOOK, LOOK]}, "tools"),
+            ({"tools": [LOOK] * 129}, "tools"),
+            ({"tools": "x"}, "tools"),
+            ({"tools": [LOOK], "tool_choice": "always"}, "tool_choice"),
+            (
+                {"tools": [LOOK], "tool_choice": {"type": "function", "function": {"name": "f"}}},
+                "tool_choice",
+            ),
+            ({"tool_choice": "required"}, "tool_choice"),
+            ({"tools": [LOOK], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
+        ],
+        3,
+    ),
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_bad_tools_are_refused_by_name(

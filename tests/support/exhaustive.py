@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 
-def first_of(values: Iterable[Any]) -> list[Any]:
-    """Return cases for `parametrize`, all except the first marked `exhaustive`."""
-    first, *others = values
-    return [first, *(pytest.param(value, marks=pytest.mark.exhaustive) for value in others)]
+def first_of(values: Iterable[Any], number: int = 1) -> list[Any]:
+    """Return cases for `parametrize`, all except the first `number` marked `exhaustive`."""
+    return first_row_of(((value,) for value in values), number)
 
 
-def first_row_of(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """Return cases for several parameters at once, all except the first marked `exhaustive`."""
-    first, *others = rows
-    return [first, *(pytest.param(*row, marks=pytest.mark.exhaustive) for row in others)]
+def first_row_of(rows: Iterable[tuple[Any, ...]], number: int = 1) -> list[Any]:
+    """Return cases for several parameters at once, all except the first `number` marked `exhaustive`."""
+    return [
+        pytest.param(*row, marks=[pytest.mark.exhaustive] if at >= number else [])
+        for at, row in enumerate(rows)
+    ]

@@ -11,6 +11,7 @@ import pytest
 
 from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, UpstreamError, Variant
+from tests.support.exhaustive import first_of
 from tests.support.fakes.behaviours import behaviour, pieces_of
 from tests.support.fakes.cards import CLOSE, OPEN
 from tests.support.fakes.objects import ANSWERS
@@ -138,7 +139,7 @@ def call_in(events: list[Any]) -> str:
     return "".join(part["function"]["arguments"] for part in parts)
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", first_of(STYLES))
 @pytest.mark.parametrize(
     ("says", "end"),
     [

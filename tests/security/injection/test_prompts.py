@@ -93,7 +93,7 @@ def numbered(text: str) -> list[str]:
 @pytest.mark.promise(
     "P23", injected="markers, headings, roles, tokens, doubles, invisible characters, line ends"
 )
-@pytest.mark.parametrize("style", ["responses", "chat"])
+@pytest.mark.parametrize("style", first_of(["responses", "chat"]))
 @pytest.mark.parametrize("turns_as", first_of(["messages", "text"]))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_text_changes_the_structure_of_a_prompt(

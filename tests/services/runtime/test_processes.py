@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from chatmemory.runtime import processes
+from tests.support.exhaustive import first_of
 from tests.support.process_tree import descendants_of, is_alive
 from tests.support.waiting import wait_for
 
@@ -109,7 +110,7 @@ print("left:", *[stat for stat in stats if stat[1] == str(os.getpid())])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ties processes on Linux alone")
-@pytest.mark.parametrize("generation", [0, 1, 2, 3])
+@pytest.mark.parametrize("generation", first_of([0, 1, 2, 3]))
 def test_a_tied_family_ends_with_whichever_elder_is_killed(generation: int) -> None:
     """A parent, its child in a session of its own, a fork of that, and a fork of the fork."""
     parent = subprocess.Popen([sys.executable, "-c", PARENT, FORKING])

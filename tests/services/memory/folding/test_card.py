@@ -63,7 +63,7 @@ def test_a_window_of_more_turns_is_kept(model: KeepingModel) -> None:
     assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (8, 3)
 
 
-@pytest.mark.parametrize("bad", ["", "no JSON", {}, {"goal": 7.5, "decisions": "x"}])
+@pytest.mark.parametrize("bad", first_of(["", "no JSON", {}, {"goal": 7.5, "decisions": "x"}]))
 def test_a_turn_whose_card_failed_stays_until_a_card_has_seen_it(model: KeepingModel, bad: object) -> None:
     chat = card_chat()
     live(chat, 1)

