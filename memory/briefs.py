@@ -50,7 +50,13 @@ def limits_for(policy: Policy, options: Mapping[str, Any], instructions: str) ->
 def _chosen(policy: Policy, options: Mapping[str, Any]) -> MemoryLimits:
     limits = with_options(settings.MEMORY_LIMITS, policy, options)
     window_share = 1.0 if policy.window_first else limits.window_share
-    return replace(limits, window_share=window_share, recall=policy.recall_mode(limits))
+    return replace(
+        limits,
+        window_share=window_share,
+        recall=policy.recall_mode(limits),
+        recall_request_share=policy.recall_request_share,
+        recall_some_share=policy.recall_some_share,
+    )
 
 
 def _counted(limits: MemoryLimits, policy: Policy, instructions: Callable[[], str]) -> MemoryLimits:

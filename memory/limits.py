@@ -38,6 +38,10 @@ class MemoryLimits:
     """When earlier turns are searched: if the question calls for it, for every question, or never."""
     recall_share: float = 0.2
     """Share of the prompt's budget that is reserved for excerpts of earlier turns; 0: nothing is recalled."""
+    recall_request_share: float = 0.7
+    """Share of the weight of a request's words that the rest of the prompt must lack for it to call for recall."""
+    recall_some_share: float = 0.1
+    """Share of the prompt's budget for excerpts that are context rather than an answer."""
     window_share: float = 0.4
     """Largest share of the prompt's budget for the window, to which long replies are clipped; 1: no such limit."""
     sources_budget: int = 4000

@@ -60,7 +60,7 @@ def recall_for_plan(
     before = brief.chat.last_seq + 1 if before_seq is None else before_seq
     search = Search(brief.chat, question, before_seq=before, near=near)
     remembered = frozenset(terms("\n".join(section.text for section in state)))
-    decision = search.decision(limits.recall, _seqs(verbatim), remembered)
+    decision = search.decision(limits, _seqs(verbatim), remembered)
     if decision.sought == "none":
         return PlanRecall(decision)
     if lean := is_lean(decision):

@@ -157,6 +157,10 @@ class Policy(ABC):
     """Whether its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""
     window_first: ClassVar[bool] = False
     """Whether its window may use the whole budget (`MemoryLimits.window_share` does not apply)."""
+    recall_request_share: ClassVar[float] = 0.7
+    """Share of the weight of a request's words that the rest of the prompt must lack for it to call for recall."""
+    recall_some_share: ClassVar[float] = 0.1
+    """Share of the prompt's budget for excerpts that are context rather than an answer."""
     shows_outline: ClassVar[bool] = False
     """Whether the outline of the last reply is shown after the state."""
     asks_for_card: ClassVar[bool] = False

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
-from memory.limits import MemoryLimits, RecallMode
+from memory.limits import MemoryLimits
 from memory.recall.candidates import Matches
 from memory.recall.query import Question
 
 NEW_SHARE = 0.7
-"""Share of the weight of a request's words that must be missing from the rest of the prompt."""
+"""Share of the weight of a message's words that must be missing from the rest of the prompt; of a request, the share
+that its policy chooses."""
 SPECIFIC = 12.0
 """Weight that a statement's words must have which are missing from the rest of the prompt: two or three rare ones.
 Half of it is enough for a request."""
-SOME_SHARE = 0.1
-"""Share of the budget that excerpts may have if they are context rather than an answer."""
 
 REASONS = {
     "chosen": "Recall is set to search for every question.",
@@ -35,16 +34,17 @@ REASONS = {
 """The reasons, as shown to people."""
 
 
-def decide(mode: RecallMode, question: Question, matches: Matches, known: int) -> Recall:
+def decide(limits: MemoryLimits, question: Question, matches: Matches, known: int) -> Recall:
     """Decide how much of earlier turns `question` calls for. `known` are its words shown in the prompt, as bits."""
     form = question.form
     if form.asks:
         return Recall("all", "question")
-    if mode == "always":
+    if limits.recall == "always":
         return Recall("all", "chosen")
     there = _there(matches)
     new = matches.total(there & ~known)
-    is_new = new > 0 and new >= NEW_SHARE * matches.total(there)
+    share = limits.recall_request_share if form.requests else NEW_SHARE
+    is_new = new > 0 and new >= share * matches.total(there)
     if form.refers_back and is_new:
         return Recall("all", "refers_back")
     is_specific = is_new and new >= (SPECIFIC / 2 if form.requests else SPECIFIC)
@@ -70,7 +70,7 @@ def is_lean(recall: Recall) -> bool:
 
 def some_room(limits: MemoryLimits) -> int:
     """Tokens that excerpts may have if they are context rather than an answer."""
-    return int(limits.prompt_budget * SOME_SHARE)
+    return int(limits.prompt_budget * limits.recall_some_share)
 
 
 def room_for(recall: Recall, limits: MemoryLimits, free: int) -> int:

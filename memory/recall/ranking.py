@@ -84,8 +84,13 @@ class Ranked:
     @property
     def duplicate_key(self) -> tuple[int, str]:
         """A key that is equal for two passages with the same terms and the same words of the question around them."""
+        return self.words, self.text
+
+    @property
+    def text(self) -> str:
+        """The hashed terms of what is shown."""
         passages = self.message.passages
-        return self.words, "\n".join(passages) if self.passage is None else passages[self.passage]
+        return "\n".join(passages) if self.passage is None else passages[self.passage]
 
 
 class _Piece(NamedTuple):
@@ -325,14 +330,28 @@ def messages_to_read(room: int) -> int:
     return max(12, min(200, room // TOKENS_PER_MESSAGE))
 
 
+def with_ids_first(question: Question, ranked: Sequence[Ranked]) -> list[Ranked]:
+    """Return `ranked` (best first) with the best passage for each id that the question names at its beginning.
+
+    Otherwise passages that repeat one id, such as a user's, fill the room before another one has its turn.
+    """
+    first: dict[int, Ranked] = {}
+    for word in (word for word in question.words if word.is_code):
+        having = (at for at, one in enumerate(ranked) if word.token in one.text)
+        if (at := next(having, None)) is not None:
+            first[at] = ranked[at]
+    return [*(first[at] for at in sorted(first)), *(one for at, one in enumerate(ranked) if at not in first)]
+
+
 def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
     """Return those of `ranked` (best first) that are good enough to show, about as many as fit into `room` tokens.
 
     A passage that says the same to the question as a better one is left out.
     """
     shown: dict[object, Ranked] = {}
+    best = max((one.score for one in ranked), default=0.0)
     for one in ranked:
-        if room <= 0 or one.score < WORTH * ranked[0].score:
+        if room <= 0 or one.score < WORTH * best:
             break
         if shown.setdefault(one.duplicate_key, one) is one:
             room -= one.tokens + MARK

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from conversations.models import Chat
-from memory.limits import RecallMode
+from memory.limits import MemoryLimits
 from memory.recall.candidates import Matches, promising_seqs, weigh, with_places, words_to_combine
 from memory.recall.decision import Recall, decide, known_words
 from memory.recall.excerpts import Excerpt, RecalledMessage, with_updates
@@ -33,6 +33,7 @@ from memory.recall.ranking import (
     messages_to_read,
     rank,
     unranked,
+    with_ids_first,
     worth_showing,
 )
 
@@ -59,12 +60,12 @@ class Search:
         self._question = read_question(question, chat.owner_id)
         self._matches = _look_up(chat.pk, self._question, before_seq)
 
-    def decision(self, mode: RecallMode, shown: Iterable[int], remembered: Collection[str]) -> Recall:
+    def decision(self, limits: MemoryLimits, shown: Iterable[int], remembered: Collection[str]) -> Recall:
         """Whether earlier turns are worth their tokens, given the messages `shown` and the terms `remembered`."""
         if not self._matches.at and not self._near:
             return Recall("none", "nothing_new" if self._question.words else "no_words")
         known = known_words(self._question, self._matches, shown, remembered)
-        return decide(mode, self._question, self._matches, known)
+        return decide(limits, self._question, self._matches, known)
 
     def recalled(self, room: int, shown: Iterable[int] = ()) -> Recalled:
         """Return excerpts for the question, of about `room` tokens or somewhat more, none of the messages `shown`."""
@@ -74,7 +75,7 @@ class Search:
         ranked, messages = self._ranked(messages_to_read(room), hidden)
         if near := [one for one in self._near if one.seq not in hidden]:
             ranked, messages = _fused(self._question, ranked, messages, near)
-        ranked = worth_showing(ranked, SPARE_FACTOR * room)
+        ranked = worth_showing(with_ids_first(self._question, ranked), SPARE_FACTOR * room)
         if not ranked:
             return Recalled()
         said = messages.said({one.message.seq for one in ranked})

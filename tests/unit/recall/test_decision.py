@@ -17,7 +17,9 @@ def decision(text: str, *, known: bool = False, found: tuple[int, ...] = RARE) -
     """The decision if each word of `text` is in the messages `found` of 200, all (`known`) or none in the prompt."""
     question = read_question(text, 1)
     matches = weigh(question, [found] * len(question.words), 200, 200)
-    return decide("auto", question, matches, known_words(question, matches, found if known else (), ()))
+    return decide(
+        MemoryLimits(), question, matches, known_words(question, matches, found if known else (), ())
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,12 +122,14 @@ def test_what_memory_says_anyhow_is_known() -> None:
     matches = weigh(question, [RARE] * len(question.words), 200, 200)
     remembered = {word.term for word in question.words}
     known = known_words(question, matches, (), remembered)
-    assert decide("auto", question, matches, known) == Recall("none", "nothing_new")
+    assert decide(MemoryLimits(), question, matches, known) == Recall("none", "nothing_new")
 
 
 def test_always_means_every_question() -> None:
     question = read_question("Yes, the blue one.", 1)
-    assert decide("always", question, Matches({}, (0.0,) * len(question.words)), 0) == Recall("all", "chosen")
+    assert decide(
+        MemoryLimits(recall="always"), question, Matches({}, (0.0,) * len(question.words)), 0
+    ) == Recall("all", "chosen")
 
 
 def test_the_room_of_each() -> None:
@@ -139,8 +143,8 @@ def test_a_request_of_which_the_prompt_shows_most_calls_for_nothing() -> None:
     question = read_question("Please book the zeppelin hangar lighthouse tour to Zanzibar.", 1)
     matches = weigh(question, [RARE] * len(question.words), 200, 200)
     all_words = (1 << len(question.words)) - 1
-    assert decide("auto", question, matches, 0) == Recall("some", "new_words")
-    assert decide("auto", question, matches, all_words & ~1) == Recall("none", "nothing_new")
+    assert decide(MemoryLimits(), question, matches, 0) == Recall("some", "new_words")
+    assert decide(MemoryLimits(), question, matches, all_words & ~1) == Recall("none", "nothing_new")
 
 
 def test_a_word_is_known_where_it_is_shown_or_remembered() -> None:
@@ -151,3 +155,21 @@ def test_a_word_is_known_where_it_is_shown_or_remembered() -> None:
     assert known_words(question, matches, (7,), ()) == places[first]
     assert known_words(question, matches, (), {second}) == places[second]
     assert known_words(question, matches, (7, 9), {third}) == sum(places.values())
+
+
+def test_a_policy_chooses_when_a_request_calls_for_recall_and_for_how_much() -> None:
+    question = read_question("Please change the passenger to Omar Rossi", 1)
+    matches = weigh(
+        question, [RARE if word.term in ("omar", "rossi") else COMMON for word in question.words], 200, 200
+    )
+    bits = {word.term: 1 << at for at, word in enumerate(question.words)}
+    known = sum(bits.values()) - bits["omar"] - bits["rossi"]
+    share = matches.total(bits["omar"] | bits["rossi"]) / matches.total(sum(bits.values()))
+    below, above = (MemoryLimits(recall_request_share=share + by) for by in (-0.01, 0.01))
+    assert decide(below, question, matches, known) == Recall("some", "new_words")
+    assert decide(above, question, matches, known) == Recall("none", "nothing_new")
+    more = MemoryLimits(recall_some_share=0.13)
+    assert (
+        room_for(Recall("some", "new_words"), more, 3000),
+        room_for(Recall("all", "question"), more, 3000),
+    ) == (390, 3000)
