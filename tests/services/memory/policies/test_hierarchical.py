@@ -172,10 +172,11 @@ def test_a_fact_is_updated_and_removed_as_the_model_says_and_kept_when_it_does_n
 @pytest.mark.exhaustive
 def test_a_long_chat_costs_what_a_short_one_does(model: FactsModel, settings: Any) -> None:
     small_bites(settings)
+    numbers(settings, facts_tokens=500)  # full after 60 turns
     chat = chat_of(120)
     run(chat)
     policy, state = get_policy("hierarchical"), state_of(chat)
-    assert state_tokens(policy, state) <= 1000 + 500 + 30
+    assert state_tokens(policy, state) <= 500 + 500 + 30
     assert known(chat)[-1] == "T111"
     asked = [prompt.messages[0].content for prompt in model.prompts]
     assert max(map(len, asked[20:])) < 1.3 * max(map(len, asked[10:20]))
