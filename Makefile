@@ -28,7 +28,7 @@ run: .venv/runtime
 test: .venv/installed
 	$(BIN)/python -m pytest $(AT_ONCE) -m "not exhaustive and $(QUICK)"
 
-# Every case of what `make test` shows by one case of a class.
+# Every case of what `make test` shows by one case of a class, and what takes a second and more by itself.
 test-exhaustive: .venv/installed
 	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK)" $(WHERE)
 

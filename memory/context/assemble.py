@@ -20,7 +20,7 @@ from chatmemory.llm.protocol import Prompt
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
 from memory.context.plan import Plan
-from memory.context.planner import Material, choose_within, gather
+from memory.context.planner import Material, choose_within
 from memory.context.render import (
     Rendered,
     Section,
@@ -32,11 +32,10 @@ from memory.context.render import (
 from memory.context.sources import Source, fit_sources, render_sources
 from memory.history.tool_steps import Step
 from memory.history.turns import Turn
-from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection
 from memory.policies.card.policy import tool_of
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import Excerpt, RecalledMessage
+from memory.recall.excerpts import RecalledMessage
 
 NOTHING_SAID: Mapping[int, RecalledMessage] = MappingProxyType({})
 
@@ -97,28 +96,21 @@ class Context:
 
 def assemble(
     plan: Plan,
+    material: Material,
     state: Sequence[StateSection],
     turns: Sequence[Turn],
     asked: PromptRequest,
     *,
-    older_turns: int,
-    older_from_seq: int | None,
-    limits: MemoryLimits,
-    window_turns: int,
-    anchor_seq: int,
-    excerpts: Sequence[Excerpt] = (),
-    recall_tokens: int | None = None,
-    lean: bool = False,
     said: Mapping[int, RecalledMessage] = NOTHING_SAID,
     pinned: PinSection = NO_PINS,
     attached: Sequence[int] = (),
 ) -> Context:
-    """Render `plan` with the parts around it, making it smaller until its text fits `limits.prompt_budget`.
+    """Render `plan` with the parts around it, making it smaller until its text fits the budget.
 
     The budget is never exceeded, for any text. `pinned` comes first in the prompt and adds its tokens to the budget.
 
-    `plan` is the result of `choose` for the same arguments. `turns` are the same turns, now with the text of those
-    that it shows verbatim; `said` are the messages that its excerpts quote; `attached` are the first seqs of the
+    `plan` is the result of `choose` for `material`, which was made of `state` and `turns`; `turns` now have the text of
+    those that it shows verbatim. `said` are the messages that its excerpts quote, `attached` the first seqs of the
     turns that are sent with their images and files. Store the plan of the returned context, not `plan`.
     """
 
@@ -128,21 +120,9 @@ def assemble(
 
     asked = asked.disarmed() if asked.disarms else asked
     memory = render(plan)
-    if _tokens(memory) > limits.prompt_budget:
-        material = gather(
-            state,
-            turns,
-            older_turns,
-            older_from_seq,
-            limits,
-            window_turns,
-            anchor_seq,
-            excerpts,
-            recall_tokens,
-            lean=lean,
-        )
+    if _tokens(memory) > material.limits.prompt_budget:
         plan, memory = _smaller(plan, memory, material, render)
-    sources = fit_sources(asked.sources, limits.sources_budget)
+    sources = fit_sources(asked.sources, material.limits.sources_budget)
     shown = {one.from_seq for one in plan.verbatim}
     plan = replace(
         plan,

@@ -55,17 +55,20 @@ class Material:
 def gather(
     state: Sequence[StateSection],
     turns: Sequence[Turn],
+    *,
     older_turns: int,
     older_from_seq: int | None,
     limits: MemoryLimits,
     window_turns: int,
     anchor_seq: int,
     excerpts: Sequence[Excerpt] = (),
-    recall_tokens: int | None = None,
-    *,
-    lean: bool = False,
 ) -> Material:
-    """Collect the input of `choose_within`: the arguments of `choose`, state counted and turns without text removed."""
+    """Collect the input of a plan: the newest unfolded finished turns (oldest first; only counts and lines are read).
+
+    `older_turns` is the number of unfolded turns that are not among them, from message `older_from_seq` on.
+    `anchor_seq` is that of the previous plan (0: none). `excerpts` are passages of earlier turns that match the
+    question, best first.
+    """
     return Material(
         state_tokens=tuple(count_repeated(section.text) + MESSAGE_OVERHEAD for section in state),
         turns=tuple(turn for turn in turns if turn.tokens),
@@ -75,8 +78,6 @@ def gather(
         window_turns=max(1, window_turns) if limits.enabled else 1,
         anchor_seq=anchor_seq,
         excerpts=tuple(excerpts) if limits.enabled else (),
-        recall_tokens=recall_tokens,
-        lean=lean,
     )
 
 
@@ -91,39 +92,9 @@ BORROWED = 0.5
 """Share of the excerpts' part of the budget that lines may use while a fold is late."""
 
 
-def choose(
-    state: Sequence[StateSection],
-    turns: Sequence[Turn],
-    *,
-    older_turns: int,
-    older_from_seq: int | None,
-    limits: MemoryLimits,
-    window_turns: int,
-    anchor_seq: int,
-    excerpts: Sequence[Excerpt] = (),
-    recall_tokens: int | None = None,
-    lean: bool = False,
-) -> Plan:
-    """Plan a prompt from the newest unfolded finished turns (oldest first; only counts and lines are read).
-
-    `older_turns` is the number of unfolded turns that are not among them, from message `older_from_seq` on.
-    `anchor_seq` is that of the previous plan (0: none). `excerpts` are passages of earlier turns that match the
-    question, best first; they get at most `recall_tokens` (None: all that are left). With `lean`, turns before the
-    window become lines in this prompt, and excerpts get the tokens that saves.
-    """
-    material = gather(
-        state,
-        turns,
-        older_turns,
-        older_from_seq,
-        limits,
-        window_turns,
-        anchor_seq,
-        excerpts,
-        recall_tokens,
-        lean=lean,
-    )
-    return choose_within(material, limits.prompt_budget)
+def choose(material: Material) -> Plan:
+    """Plan a prompt within the budget of its limits."""
+    return choose_within(material, material.limits.prompt_budget)
 
 
 def choose_within(material: Material, allowance: int) -> Plan:

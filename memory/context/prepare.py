@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from django.conf import settings
 
@@ -17,7 +16,7 @@ from memory.context import load, recalled
 from memory.context.assemble import Context, PromptRequest, assemble
 from memory.context.lines import outline_sections
 from memory.context.plan import Plan
-from memory.context.planner import choose
+from memory.context.planner import choose, gather
 from memory.context.sources import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
@@ -47,22 +46,24 @@ def context_of(
     last = load.last_reply(span) if limits.enabled and policy.shows_outline else None
     outline = outline_sections(load.outline(brief.chat_id, last)) if last else []
     state = [*state, *outline]
-    shape: dict[str, Any] = {
-        "older_turns": span.older_turns,
-        "older_from_seq": brief.folded_through_seq + 1 if span.older_turns else None,
-        "limits": limits,
-        "window_turns": window_of(policy, remembered, span.turns, limits),
-        "anchor_seq": brief.anchor_seq,
-    }
-    plan = choose(state, span.turns, **shape)
-    recall = recalled.recall_for_plan(brief, span, state, shape, plan, asked.question, before_seq, near)
+    material = gather(
+        state,
+        span.turns,
+        older_turns=span.older_turns,
+        older_from_seq=brief.folded_through_seq + 1 if span.older_turns else None,
+        limits=limits,
+        window_turns=window_of(policy, remembered, span.turns, limits),
+        anchor_seq=brief.anchor_seq,
+    )
+    plan = choose(material)
+    recall = recalled.recall_for_plan(brief, span, state, material, plan, asked.question, before_seq, near)
     if recall.found.excerpts:
-        shape |= recall.shape
-        plan = choose(state, span.turns, **shape)
+        material = recall.material
+        plan = choose(material)
     turns = load.with_text(brief.chat_id, span.rows, span.turns, plan)
     attached = _sent_again(brief, plan, turns, limits)
     context = assemble(
-        plan, state, turns, asked, said=recall.found.said, pinned=pinned, attached=attached, **shape
+        plan, material, state, turns, asked, said=recall.found.said, pinned=pinned, attached=attached
     )
     plan = replace(context.plan, recall=recall.decision, outline_of=str(last) if outline else "")
     return replace(context, plan=plan)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
 from uuid import UUID
 
 from memory.context.load import Newest
 from memory.context.plan import Plan
-from memory.context.planner import choose
+from memory.context.planner import Material, choose
 from memory.history.turns import Turn
-from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
 from memory.policies import StateSection
 from memory.recall import index
@@ -25,50 +23,51 @@ from memory.recall.retrieve import Recalled, Search
 
 @dataclass(frozen=True, slots=True)
 class PlanRecall:
-    """What is recalled for a plan: the decision, the excerpts, and the arguments for planning again with them."""
+    """What is recalled for a plan: the decision, the excerpts, and the material for planning again with them."""
 
     decision: Recall
+    material: Material
     found: Recalled = field(default_factory=Recalled)
-    shape: dict[str, Any] = field(default_factory=dict)
-    """Additional arguments for `memory.context.planner.choose`."""
 
 
 def recall_for_plan(
     brief: ConversationBrief,
     span: Newest,
     state: Sequence[StateSection],
-    shape: Mapping[str, Any],
+    material: Material,
     plan: Plan,
     question: str,
     before_seq: int | None,
     near: Sequence[Near] = (),
 ) -> PlanRecall:
-    """Return what is recalled for a prompt that would otherwise show `plan`, made of `state`, `span` and `shape`.
+    """Return what is recalled for a prompt that would otherwise show `plan`, made of `material`.
 
     Nothing is searched while every turn of the chat is verbatim in the prompt.
     """
-    limits: MemoryLimits = shape["limits"]
+    limits = material.limits
     if not limits.recalls:
-        return PlanRecall(Recall("none", "off"))
+        return PlanRecall(Recall("none", "off"), material)
     is_shown = {one.from_seq for one in plan.verbatim}
     verbatim = [turn for turn in span.turns if turn.from_seq in is_shown]
     beyond = span.older_turns or brief.folded_through_seq
     if not beyond and len(verbatim) == sum(turn.tokens > 0 for turn in span.turns):
-        return PlanRecall(Recall("none", "all_shown"))
+        return PlanRecall(Recall("none", "all_shown"), material)
     if not question:
-        return PlanRecall(Recall("none", "no_words"))
+        return PlanRecall(Recall("none", "no_words"), material)
     before = brief.chat.last_seq + 1 if before_seq is None else before_seq
     search = Search(brief.chat, question, before_seq=before, near=near)
     remembered = frozenset(terms("\n".join(section.text for section in state)))
     decision = search.decision(limits, _seqs(verbatim), remembered)
     if decision.sought == "none":
-        return PlanRecall(decision)
+        return PlanRecall(decision, material)
     if lean := is_lean(decision):
-        plan = choose(state, span.turns, **shape, lean=True)
+        plan = choose(replace(material, lean=True))
         verbatim = verbatim[-len(plan.verbatim) :] if plan.verbatim else []
     room = room_for(decision, limits, plan.free)
     found = search.recalled(room, _seqs(verbatim))
-    return PlanRecall(decision, found, {"excerpts": found.excerpts, "recall_tokens": room, "lean": lean})
+    return PlanRecall(
+        decision, replace(material, excerpts=found.excerpts, recall_tokens=room, lean=lean), found
+    )
 
 
 def _seqs(turns: Iterable[Turn]) -> Iterator[int]:

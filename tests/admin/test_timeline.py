@@ -252,6 +252,7 @@ def test_a_question_asked_a_hundred_times_is_one_turn_of_some_pages(staff: Clien
 
 
 @pytest.mark.parametrize("asked", first_of([{}, {"after": 0}, {"at": 5}, {"q": "hello"}]))
+@pytest.mark.exhaustive
 def test_a_page_costs_the_same_however_long_the_chat(
     staff: Client, sizes: list[Chat], asked: dict[str, Any]
 ) -> None:

@@ -312,6 +312,7 @@ def test_one_that_cannot_be_erased_does_not_keep_the_others(
     assert not User.objects.exists()
 
 
+@pytest.mark.exhaustive
 def test_others_write_meanwhile(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
     """Sends to other chats are answered while a user with many chats is erased."""
     user = User.objects.get(username="alice")

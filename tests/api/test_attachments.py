@@ -234,6 +234,7 @@ def test_an_unknown_history_is_imported_with_its_images(ask: OpenAI, upstream: F
     assert sent_with(upstream) == [("image/png", PHOTO)]
 
 
+@pytest.mark.exhaustive
 def test_large_ones_arrive_whole(ask: OpenAI, upstream: FakeUpstream) -> None:
     large = PHOTO + b"x" * 15_000_000
     talk = PictureTalk(ask)

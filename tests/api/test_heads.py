@@ -161,6 +161,7 @@ def test_a_few_requests_at_once_are_all_answered(live: LiveServer) -> None:
         assert read_to_its_end(connection).count(b"HTTP/1.1 200 ") == 10
 
 
+@pytest.mark.exhaustive
 def test_a_heap_of_requests_waits_unparsed_and_is_answered_in_order(
     live: LiveServer, alice: Client, upstream: FakeUpstream
 ) -> None:
@@ -301,6 +302,7 @@ def test_who_sends_all_of_a_body_that_is_refused_reads_why(live: LiveServer, is_
         assert b'"too_large"' in answer + read_to_its_end(connection)
 
 
+@pytest.mark.exhaustive
 def test_a_refused_body_that_never_ends_holds_its_connection_for_a_moment(live: LiveServer) -> None:
     with connected(live) as connection:
         connection.sendall(b"POST /v1/chats HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999\r\n\r\n")

@@ -159,6 +159,7 @@ def test_it_waits_for_a_worker_that_is_at_it(alice: Client, upstream: FakeUpstre
 # It never blocks a reply
 
 
+@pytest.mark.exhaustive
 def test_a_summarizer_that_hangs_delays_a_reply_by_no_more_than_its_seconds(
     alice: Client, upstream: FakeUpstream
 ) -> None:

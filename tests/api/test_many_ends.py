@@ -16,6 +16,7 @@ from tests.support.live_server import Client
 REPLIES = 2 * generation.FINISHED_AT_ONCE + 1
 
 
+@pytest.mark.exhaustive
 def test_only_some_are_handed_to_the_writers_at_once(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,6 +219,7 @@ def test_edits_of_what_was_not_folded_cost_nothing(alice: Client) -> None:
     assert (counted(), brief_of(chat).delayed_until) == (0, None)
 
 
+@pytest.mark.exhaustive
 def test_an_edit_again_and_again_wastes_no_more_calls_than_the_limit(
     alice: Client, upstream: FakeUpstream
 ) -> None:
@@ -245,6 +246,7 @@ def test_ordinary_folding_goes_on(alice: Client, settings: Any) -> None:
     assert not brief_of(other).due
 
 
+@pytest.mark.exhaustive
 def test_an_order_does_not_hurry_a_summarizer_that_fails(alice: Client, upstream: FakeUpstream) -> None:
     chat = folded()
     upstream.behave("status?code=500", lane="complete")
@@ -261,6 +263,7 @@ def test_an_order_does_not_hurry_a_summarizer_that_fails(alice: Client, upstream
     assert summarizer_calls(upstream) == calls
 
 
+@pytest.mark.exhaustive
 def test_of_one_users_orders_one_at_a_time_is_queued(alice: Client, bob: Client) -> None:
     hers, his = [folded() for _ in range(3)], folded(name="bob")
     names = [accepted(resummarize(alice, chat)) for chat in hers]
@@ -294,6 +297,7 @@ def test_what_is_ordered_makes_way_for_others_after_each_bite(alice: Client, ups
     assert brief_of(chat).requested == ""
 
 
+@pytest.mark.exhaustive
 def test_at_once_as_many_as_the_limit_allows_get_through(alice: Client) -> None:
     chats = [folded() for _ in range(12)]
     with ThreadPoolExecutor(12) as pool:

@@ -72,6 +72,7 @@ def test_a_running_reply_from_anywhere(alice: Client, upstream: FakeUpstream, da
 @pytest.mark.promise("P5", injected="a client that loses its connection again and again")
 @some
 @given(cuts=st.lists(st.integers(1, 40), min_size=1, max_size=6))
+@pytest.mark.exhaustive
 def test_a_client_that_keeps_losing_the_connection_reads_it_all_once(
     alice: Client, upstream: FakeUpstream, cuts: list[int]
 ) -> None:

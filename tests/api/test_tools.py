@@ -423,6 +423,7 @@ def test_what_is_forgotten_ends_the_turn(ask: OpenAI, alice: Client, upstream: F
     assert upstream.faults == []
 
 
+@pytest.mark.exhaustive
 def test_recall_finds_what_a_tool_gave_back(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = ToolTalk(ask)
     upstream.script("stream", FIRST)

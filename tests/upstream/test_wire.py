@@ -37,6 +37,7 @@ def marker_end(style: Style, stream: bytes) -> int:
 
 @pytest.mark.promise("P4", injected="the parser's input cut after every byte")
 @pytest.mark.parametrize("style", STYLES)
+@pytest.mark.exhaustive
 def test_a_cut_at_any_byte_is_complete_only_behind_the_marker(style: Style) -> None:
     stream = wire(style, TEXT)
     end = marker_end(style, stream)

@@ -126,6 +126,7 @@ def next_of(chance: random.Random, history: list[Turn]) -> Turn:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", first_of(range(20)))
+@pytest.mark.exhaustive
 def test_every_history_is_where_the_oracle_says(seed: int) -> None:
     chance = random.Random(seed)  # not for secrets
     users = [User.objects.create(username=name) for name in ("alice", "bob")]

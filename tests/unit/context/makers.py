@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.assemble import Context, PromptRequest, assemble
 from memory.context.plan import Plan
-from memory.context.planner import choose
+from memory.context.planner import Material, choose, gather
 from memory.context.sources import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
@@ -73,7 +73,7 @@ def plan_of(
     **given: Any,
 ) -> Plan:
     """Plan a prompt for these turns from counts and lines only."""
-    return choose(state, without_texts(turns), **_arguments(limits, given))
+    return choose(material_of(turns, limits, state, **given))
 
 
 def context_of(
@@ -85,12 +85,17 @@ def context_of(
 ) -> Context:
     """Build the context of these turns as services do: plan, load what the plan shows, assemble."""
     plan = plan_of(turns, limits, state, **given)
-    return assemble(plan, state, with_texts(turns, plan), asked, **_arguments(limits, given))
+    material = material_of(turns, limits, state, **given)
+    return assemble(plan, material, state, with_texts(turns, plan), asked)
 
 
-def _arguments(limits: MemoryLimits, given: dict[str, Any]) -> dict[str, Any]:
+def material_of(
+    turns: Sequence[Turn], limits: MemoryLimits, state: Sequence[StateSection] = (), **given: Any
+) -> Material:
+    """Return the material of a plan: these turns from counts and lines only, and nothing before them."""
     rest = {"older_turns": 0, "older_from_seq": None, "anchor_seq": 0, "window_turns": limits.k_raw_turns}
-    return {**rest, **given, "limits": limits}
+    own = {name: given.pop(name) for name in ("recall_tokens", "lean") if name in given}
+    return replace(gather(state, without_texts(turns), **{**rest, **given, "limits": limits}), **own)
 
 
 PIECES = st.sampled_from(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -29,6 +28,7 @@ from tests.unit.context.makers import (
     chats,
     context_of,
     make_turn,
+    material_of,
     memory_tokens,
     plan_of,
     states,
@@ -260,10 +260,8 @@ def test_pins_are_counted_within_the_budget_and_a_cut_one_as_clipped() -> None:
     assert [pin.clip is None for pin in pinned.shown] == [True, True, False]
     limits = replace(LIMITS, prompt_budget=3000 - pinned.tokens)
     plan = plan_of([turn_of(0, 50)], limits)
-    rest: dict[str, Any] = {"older_turns": 0, "older_from_seq": None, "anchor_seq": 0, "window_turns": 3}
-    context = assemble(
-        plan, (), with_texts([turn_of(0, 50)], plan), NO_QUESTION, limits=limits, pinned=pinned, **rest
-    )
+    material = material_of([turn_of(0, 50)], limits)
+    context = assemble(plan, material, (), with_texts([turn_of(0, 50)], plan), NO_QUESTION, pinned=pinned)
     assert context.budget == 3000
     assert context.tokens == memory_tokens(context) <= 3000
     assert context.clipped == 1

@@ -29,6 +29,7 @@ RUNS = [
 @pytest.mark.parametrize(
     ("name", "magic"), first_row_of([("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG")])
 )
+@pytest.mark.exhaustive
 def test_it_draws(tmp_path: Path, name: str, magic: bytes) -> None:
     draw(outcome_of(*RUNS), tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(magic)

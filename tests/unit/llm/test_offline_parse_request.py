@@ -73,6 +73,7 @@ def test_the_newest_is_read_of_what_is_too_long() -> None:
     assert max(len(each.text) for each in said) == READ_CHARS_EACH
 
 
+@pytest.mark.exhaustive
 def test_ten_megabytes_are_read_in_no_time() -> None:
     text = turns_input("", ("my id is A1B2. " * 700_000, "[user]: " * 100))
     before = time.process_time()

@@ -24,11 +24,11 @@ from tests.unit.context.makers import (
     asked_for,
     chats,
     make_turn,
+    material_of,
     memory_tokens,
     states,
     turn_of,
     with_texts,
-    without_texts,
     words,
 )
 from tests.unit.recall.makers import recalled, said_of
@@ -49,16 +49,9 @@ def context_with(
     state: tuple[StateSection, ...] = (),
     asked: PromptRequest = PromptRequest(),  # noqa: B008  # an immutable value
 ) -> Context:
-    shape = {
-        "older_turns": 5,
-        "older_from_seq": 1,
-        "anchor_seq": 0,
-        "window_turns": limits.k_raw_turns,
-        "limits": limits,
-        "excerpts": excerpts,
-    }
-    plan = choose(state, without_texts(turns), **shape)  # type: ignore[arg-type]  # keyword arguments from a dict
-    return assemble(plan, state, with_texts(turns, plan), asked, said=said, **shape)  # type: ignore[arg-type]  # keyword arguments from a dict
+    material = material_of(turns, limits, state, older_turns=5, older_from_seq=1, excerpts=excerpts)
+    plan = choose(material)
+    return assemble(plan, material, state, with_texts(turns, plan), asked, said=said)
 
 
 def section(context: Context) -> str:

@@ -61,6 +61,7 @@ def test_any_text_has_a_count(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", first_of(GIANTS.values()), ids=GIANTS)
+@pytest.mark.exhaustive
 def test_giants_are_counted_and_clipped(text: str) -> None:
     assert count_tokens(text) > 1000
     assert count_tokens(clip_middle(text, 100)) <= 100

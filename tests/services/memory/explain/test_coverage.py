@@ -63,6 +63,7 @@ def facts() -> list[tuple[str, str, str]]:
     return told
 
 
+@pytest.mark.exhaustive
 def test_after_43_folds_what_was_said_is_in_the_prompt_when_asked_for(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ class Sent:
 
 
 @pytest.mark.parametrize("policy", first_of(POLICIES))
+@pytest.mark.exhaustive
 def test_every_past_context_is_exact_whatever_memory_does_later(policy: str, settings: Any) -> None:
     rng = random.Random(policy)
     sent = Sent(make_chat(policy=policy))

@@ -142,6 +142,7 @@ def test_eight_racing_folds_of_one_chat_fold_each_turn_once(model: KeepingModel)
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.exhaustive
 def test_turns_that_finish_while_folds_run_are_neither_lost_nor_in_the_way(model: KeepingModel) -> None:
     """Eight writers in eight chats and two workers that fold them all, concurrently."""
     chats = [make_chat() for _ in range(8)]

@@ -211,6 +211,7 @@ def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: A
     assert any("T100" in section.text for section in asked.sections if section.kind == "recall")
 
 
+@pytest.mark.exhaustive
 def test_where_nothing_is_recalled_all_of_it_has_to_fit(model: KeepingModel, settings: Any) -> None:
     chat = chat_of(60)
     update_chat(chat, {"options": {"recall": "off"}})

@@ -320,6 +320,7 @@ def test_two_edits_at_once(model: KeepingModel) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("version", [2, 9])
+@pytest.mark.exhaustive
 def test_forgetting_while_somebody_restores(version: int, model: KeepingModel) -> None:
     """Version 9 had seen the forgotten message, version 2 had not."""
     chat = folded(model)

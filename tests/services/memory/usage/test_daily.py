@@ -191,6 +191,7 @@ def try_restore(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("seed", first_of(range(6)))
+@pytest.mark.exhaustive
 def test_whatever_was_said_is_counted_once(model: KeepingModel, seed: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(daily, "BATCH", 3)
     for number in range(2):
@@ -202,6 +203,7 @@ def test_whatever_was_said_is_counted_once(model: KeepingModel, seed: int, monke
     assert not ContextRecord.objects.filter(is_counted=False).exists()
 
 
+@pytest.mark.exhaustive
 def test_figures_are_those_of_the_users_bill(model: KeepingModel) -> None:
     chat = make_chat()
     life(chat, 60, 99)
