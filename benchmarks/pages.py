@@ -27,7 +27,7 @@ from benchmarks.chats import make_chat
 from benchmarks.figures import Figure, Group
 from benchmarks.speech import Exchange
 from chatmemory.llm.protocol import Reply, Usage
-from chatmemory.text.salience import make_line
+from chatmemory.text.turn_line import make_line
 from conversations.models import Chat, Message
 from conversations.replies import begin, finish
 from memory.models import ConversationBrief, FoldDay, SummaryRevision, UsageDay

@@ -19,8 +19,9 @@ from django.utils import timezone
 
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
-from chatmemory.text.salience import make_line, outline
+from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
+from chatmemory.text.turn_line import make_line
 from conversations import attachments, titles
 from conversations.interchange.to_rows import stored_message
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, Role, Status

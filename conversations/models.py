@@ -344,7 +344,7 @@ class ChatCompletion(models.Model):
     """Log probabilities of the reply's tokens, if the client requested them."""
     decision = models.CharField(max_length=16)
     found_by = models.CharField(max_length=16, blank=True)
-    """`decision` and `found_by`: which chat the request was assigned to, and by what. See `openai_api.conversation`."""
+    """`decision` and `found_by`: which chat it was assigned to, and by what. See `openai_api.find_conversation`."""
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

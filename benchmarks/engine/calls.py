@@ -18,8 +18,8 @@ from benchmarks.engine.talks import SAMPLES
 from benchmarks.figures import Figure, Group
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
-from chatmemory.text.salience import make_line
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.turn_line import make_line
 from conversations.interchange.read import read_chats
 from memory.history.turns import Turn, take_bite
 from memory.lab.conversation import Conversation, talk_of

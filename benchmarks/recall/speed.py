@@ -21,8 +21,8 @@ from django.db import connection, transaction
 from benchmarks import chats
 from benchmarks.figures import Figure, Group, percentile
 from benchmarks.speech import Exchange
-from chatmemory.text.salience import make_line
 from chatmemory.text.tokens import count_tokens
+from chatmemory.text.turn_line import make_line
 from conversations.models import Chat, Message
 from memory import services
 from memory.recall import schema

@@ -19,8 +19,9 @@ from django.utils import timezone
 from chatmemory.database.row_sizes import json_size
 from chatmemory.errors import InvalidRequest
 from chatmemory.llm.attachments import Attachment, payload_of
-from chatmemory.text.salience import make_line, outline
+from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
+from chatmemory.text.turn_line import make_line
 from conversations import attachments
 from conversations.interchange.read import ImportedChat, ImportedMessage
 from conversations.models import Chat, Message, Role

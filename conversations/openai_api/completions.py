@@ -26,7 +26,7 @@ from conversations.api.event_streams import event_stream
 from conversations.api.replies import idempotency_key
 from conversations.api.turn_start import try_begin, wait_and_begin
 from conversations.models import Chat, ChatCompletion, Message
-from conversations.openai_api import conversation, turns, unstored
+from conversations.openai_api import find_conversation, retries, turns, unstored
 from conversations.openai_api.chat_answer import (
     Answer,
     Logprobs,
@@ -36,8 +36,8 @@ from conversations.openai_api.chat_answer import (
     unix,
     usage_json,
 )
-from conversations.openai_api.conversation import TurnPlace
 from conversations.openai_api.errors import RequestError, openai_body, unsupported
+from conversations.openai_api.find_conversation import TurnPlace
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.model_names import variant_named
 from conversations.openai_api.request.chat_request import ChatRequest, read_request
@@ -108,8 +108,8 @@ class CompletionsView(StoredCompletionsList):
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
         )
-        return turns.find_existing(made) or Opening(
-            made, conversation.find(user, asked, made.keys, made.name)
+        return retries.find_existing(made) or Opening(
+            made, find_conversation.find(user, asked, made.keys, made.name)
         )
 
     async def answer(self, opened: Any) -> HttpResponseBase:
@@ -183,7 +183,9 @@ async def _begun(opening: Opening) -> CompletionTurn:
         made: CompletionTurn | None = await wait_and_begin(await executors.write(try_begin, begin))
         if made is not None:
             return made
-        place = await executors.read(conversation.find, asked.user, asked.request, asked.keys, asked.name)
+        place = await executors.read(
+            find_conversation.find, asked.user, asked.request, asked.keys, asked.name
+        )
     raise ChatBusy("The conversation keeps changing. Try again in a moment.", retry_after=1)
 
 

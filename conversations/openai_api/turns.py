@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -21,21 +20,17 @@ from conversations.branching import PreparedBranch, prepare_branch
 from conversations.interchange.to_rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, ImportedMessage
 from conversations.lookup import get_chat
-from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Status
-from conversations.openai_api.conversation import TurnPlace
+from conversations.models import Chat, ChatCompletion, Message, NamedConversation
 from conversations.openai_api.errors import RequestError
+from conversations.openai_api.find_conversation import TurnPlace
 from conversations.openai_api.history_keys import HistoryKeys
 from conversations.openai_api.request.chat_request import ChatRequest
 from conversations.openai_api.request.history import HistoryMessage
 from conversations.replies import begin as replies
-from conversations.replies import idempotency
 from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.idempotency import ExistingReply
 from conversations.titles import automatic_title
 from memory import services as memory
-
-RETRIED_WITHIN = timedelta(minutes=10)
-"""How far back a request that says it is a retry is matched with the turn it repeats."""
 
 _INSERT = Insert(ChatCompletion, created_at=Now())
 
@@ -54,6 +49,11 @@ class CompletionRequest:
     is_retry: bool = False
     idempotency_key: str = ""
 
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same request: whoever repeats its idempotency key must send this."""
+        return hashlib.sha256(b"completion" + self.body_hash).hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class CompletionTurn:
@@ -62,30 +62,6 @@ class CompletionTurn:
     turn: BegunTurn | ExistingReply
     decision: str
     found_by: str
-
-
-def find_existing(asked: CompletionRequest) -> CompletionTurn | None:
-    """Return the turn that this request began before: by its idempotency key, or because the client says it retries.
-
-    Raises `IdempotencyMismatch`. A retry of a turn that ended without a complete answer begins a new one.
-    """
-    known = idempotency.known_turn(asked.user, asked.idempotency_key, _fingerprint(asked))
-    if known is not None:
-        return CompletionTurn(known, "repeated", "idempotency key")
-    if not asked.is_retry:
-        return None
-    since = Now() - RETRIED_WITHIN
-    before = ChatCompletion.objects.filter(
-        user=asked.user, question=asked.keys.question, created_at__gte=since
-    )
-    made = before.filter(request=asked.body_hash).order_by("-message_id").first()
-    if made is None:
-        return None
-    reply = Message.objects.filter(pk=made.message_id).first()
-    if reply is not None and reply.status != Status.COMPLETE:
-        return None
-    question = memory_question(made)
-    return CompletionTurn(ExistingReply(made.chat_id, question, made.message_id), "repeated", "retry")
 
 
 def memory_question(made: ChatCompletion) -> UUID:
@@ -193,7 +169,7 @@ def _begin(asked: CompletionRequest, place: TurnPlace, chat: Chat | None, may_wa
         _require_waiting(turn, chat)
         key = asked.idempotency_key
         begun = replies.begin_turn(
-            user, turn, chat_id=chat.pk, key=key, may_wait=may_wait, fingerprint=_fingerprint(asked)
+            user, turn, chat_id=chat.pk, key=key, may_wait=may_wait, fingerprint=asked.fingerprint
         )
     if isinstance(begun, ExistingReply):  # another request had this key first: undo what was stored
         transaction.set_rollback(True)
@@ -237,7 +213,3 @@ def _remember(asked: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> N
         NamedConversation.objects.update_or_create(
             user=asked.user, name=place.name, defaults={"chat_id": pending.chat_id}
         )
-
-
-def _fingerprint(asked: CompletionRequest) -> str:
-    return hashlib.sha256(b"completion" + asked.body_hash).hexdigest()

@@ -12,8 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from chatmemory.llm.attachments import Attachment, attachments_in
-from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle, count_tokens
+from chatmemory.text.turn_line import CUT_OFF
 from memory.history.tool_steps import Step, is_whole, output_text, step_tokens
 
 _CUT_SHORT = frozenset({"incomplete", "cancelled"})

@@ -29,7 +29,8 @@ from memory.policies.progressive.important_data import (
     rendered,
 )
 from memory.policies.progressive.important_data_json import KEY_TOKENS, LINK_TOKENS, TEXT_TOKENS, read
-from memory.policies.progressive.stored import data_of, folds_of, state_of, summary_cap
+from memory.policies.progressive.narrative_length import summary_cap
+from memory.policies.progressive.stored import data_of, folds_of, state_of
 from memory.policies.protocol import State
 
 PAIR_HELP = "One per line, as name: value."

@@ -19,16 +19,9 @@ from memory.policies.numbers import Numbers, numbers_in, whole
 from memory.policies.progressive.answers import ParsedAnswers, Wanted, parse_one_call, parse_two_calls
 from memory.policies.progressive.edit import edit_fields, from_fields
 from memory.policies.progressive.important_data import merged, rendered, trimmed
+from memory.policies.progressive.narrative_length import LAST_TARGET, summary_cap, target_words, tokens_of
 from memory.policies.progressive.prompts import BOTH_SCHEMA, DATA_SCHEMA, for_both, for_data, for_summary
-from memory.policies.progressive.stored import (
-    LAST_TARGET,
-    data_of,
-    folds_of,
-    state_of,
-    summary_cap,
-    target_words,
-    tokens_of,
-)
+from memory.policies.progressive.stored import data_of, folds_of, state_of
 from memory.policies.protocol import (
     Answers,
     Ask,

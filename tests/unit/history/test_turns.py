@@ -8,8 +8,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import StoredMessage, Turn, assistant_text, take_bite, to_turns
 
 STATUSES = ("complete", "incomplete", "failed", "cancelled", "deleted")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
 from chatmemory.text.markers import is_marker
-from chatmemory.text.salience import outline
+from chatmemory.text.outline import outline
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.assemble import PromptRequest, hash_prompt
 from memory.context.lines import outline_sections

@@ -15,8 +15,8 @@ from chatmemory.llm.offline.parse_request import read_messages
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import clean
 from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING, is_marker
-from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import count_tokens, load
+from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
 from memory.policies import Refusal, State, counts_of, get_policy, is_due, state_tokens, turns_beyond

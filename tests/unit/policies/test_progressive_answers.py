@@ -16,7 +16,8 @@ from memory.policies import (
     State,
 )
 from memory.policies.progressive.important_data import MOST_ITEMS
-from memory.policies.progressive.stored import folds_of, summary_cap
+from memory.policies.progressive.narrative_length import summary_cap
+from memory.policies.progressive.stored import folds_of
 from memory.policies.protocol import Fault
 from tests.support.exhaustive import first_of
 from tests.unit.context.makers import make_turn, words

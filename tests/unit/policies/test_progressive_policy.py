@@ -15,6 +15,7 @@ from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, State, counts_of, is_due, state_tokens, turns_beyond
 from memory.policies.progressive.important_data import KINDS
+from memory.policies.progressive.narrative_length import summary_cap, target_words
 from memory.policies.progressive.policy import (
     DATA_HEADING,
     HEADS,
@@ -23,7 +24,7 @@ from memory.policies.progressive.policy import (
     ProgressiveNumbers,
 )
 from memory.policies.progressive.prompts import BOTH_SCHEMA, DATA_SCHEMA
-from memory.policies.progressive.stored import folds_of, summary_cap, target_words
+from memory.policies.progressive.stored import folds_of
 from memory.policies.window import window_of
 from tests.unit.context.makers import chats, make_turn, turn_of, words
 from tests.unit.policies.makers import (

@@ -14,7 +14,8 @@ from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens
 from memory.policies import Refusal, State
 from memory.policies.progressive.important_data import KINDS
-from memory.policies.progressive.stored import folds_of, summary_cap
+from memory.policies.progressive.narrative_length import summary_cap
+from memory.policies.progressive.stored import folds_of
 from memory.policies.window import window_of
 from tests.unit.context.makers import context_of, long_texts, turn_of
 from tests.unit.policies.makers import (

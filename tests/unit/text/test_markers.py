@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chatmemory.llm.summary_prompt import parse_summarizer_input
 from chatmemory.text.markers import is_marker, quote_markers
-from chatmemory.text.salience import CUT_OFF
+from chatmemory.text.turn_line import CUT_OFF
 from memory.context.sources import Source, render_sources
 from memory.history.turns import Turn, assistant_text
 from memory.policies.summarizer_input import summarizer_input

@@ -1,4 +1,4 @@
-"""Salient spans are found, carried into summaries, and fit on a line."""
+"""Salient spans are found, and carried into summaries."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.salience import CUT_OFF, LIST_CAP, make_line, outline, retained, spans
-from chatmemory.text.tokens import count_tokens
+from chatmemory.text.salience import LIST_CAP, retained, spans
 from tests.support.exhaustive import first_of
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -112,59 +111,6 @@ def test_a_source_without_spans_loses_nothing() -> None:
 @given(PROSE)
 def test_a_text_retains_itself(text: str) -> None:
     assert retained(text, text).share == 1.0
-
-
-def test_a_short_turn_is_its_own_line() -> None:
-    assert make_line("Hi\nthere", "Hello\tyou") == "User: Hi there / Assistant: Hello you"
-    assert make_line("Hi", "As I", cut_off=True) == f"User: Hi / Assistant: As I {CUT_OFF}"
-    assert make_line("Hi", "") == "User: Hi"
-    assert make_line("", "") == ""
-
-
-def test_a_long_turn_names_its_spans_and_how_it_began() -> None:
-    reply = "I have found the reservation 3RK2T9 of Anya Garcia, born 1992-11-12. " + "Anything else? " * 50
-    line = make_line("Hi, I need to change the passenger name please", reply, cut_off=True)
-    assert line.startswith('3RK2T9, 1992-11-12, Anya Garcia — "Hi, I need to change')
-    assert line.endswith(CUT_OFF)
-
-
-@given(st.one_of(ANY_TEXT, PROSE), st.one_of(ANY_TEXT, PROSE), st.integers(0, 60), st.booleans())
-def test_a_line_is_one_line_within_its_limit(user: str, assistant: str, limit: int, cut_off: bool) -> None:
-    line = make_line(user, assistant, limit, cut_off)
-    assert count_tokens(line) <= limit
-    assert len(line.splitlines()) <= 1
-    assert not any(ord(character) < 32 for character in line)
-
-
-def test_a_line_of_a_giant_turn_is_found_near_its_beginning() -> None:
-    line = make_line("word " * 40_000 + "LATE99", "A1B2C3 " + "word " * 40_000)
-    assert "A1B2C3" in line
-    assert "LATE99" not in line
-
-
-@pytest.mark.parametrize(
-    ("reply", "points"),
-    [
-        (
-            "# Plan\ntext\n- one\n* two\n3. three\n**Four**\n- six",
-            "# Plan | - one | * two | 3. three | **Four**",
-        ),
-        ("First line.\n\nSecond line.\nThird.\nFourth.", "First line. | Second line. | Third."),
-        ("- " + "x" * 100, "- " + "x" * 48),
-        ("y" * 200, "y" * 50),
-        ("", ""),
-    ],
-)
-def test_an_outline_is_the_headings_and_bullets(reply: str, points: str) -> None:
-    assert outline(reply) == points
-
-
-@given(
-    st.lists(st.sampled_from(["- point", "# head", "plain", "\x00", "\u2028"]), max_size=20).map("\n".join)
-)
-def test_an_outline_is_one_short_line(reply: str) -> None:
-    assert len(outline(reply)) <= 400
-    assert len(outline(reply).splitlines()) <= 1
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from django.utils import timezone
 
 from chatmemory.llm.protocol import Price
-from chatmemory.text.salience import CUT_OFF
+from chatmemory.text.turn_line import CUT_OFF
 from conversations.models import ActiveReply, Message, Status
 from memory.counters import COUNTERS, recount
 from memory.folding.fold import fold

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 
 from chatmemory.llm.protocol import Reply, ToolCall
 from conversations.models import Chat
-from conversations.openai_api import conversation, turns
+from conversations.openai_api import find_conversation, turns
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.request.chat_request import ChatRequest
 from conversations.openai_api.request.history import HistoryMessage
@@ -80,7 +80,7 @@ def said_by(user: User, history: list[Turn], question: str, answer: str) -> tupl
     outputs = tuple(ToolOutput(one.call_id, one.content) for one in request.outputs)
     turn = TurnRequest(message=request.question, variant=default_variant(), outputs=outputs)
     asked = CompletionRequest(user, request, keys, turn, b"body")
-    place = conversation.find(user, request, keys, "")
+    place = find_conversation.find(user, request, keys, "")
     made = turns.begin(asked, place, turns.prepare(asked, place))
     assert made is not None
     assert isinstance(made.turn, BegunTurn)

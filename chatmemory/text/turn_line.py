@@ -1,0 +1,72 @@
+"""A turn as one line: what a prompt shows of a turn that has no room in full. Pure and cheap: made on every reply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from chatmemory.text.entities import scan
+from chatmemory.text.tokens import clip_end, count_tokens
+
+LINE_CHARS = 8000
+"""Characters of each side that a line is made from, so that a giant message does not cost more."""
+
+CHARS_PER_TOKEN = 8
+"""More characters than a token of ordinary text has. Text above this ratio is not counted, because it cannot fit."""
+
+SHORT_SPAN = 2
+"""A span of at most so many characters says little by itself, so a line takes it last."""
+
+CUT_OFF = "[cut off]"
+"""Marks a reply that was cut off or cancelled, wherever its turn is shown to a model."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+
+
+def make_line(user: str, assistant: str, max_tokens: int = 40, cut_off: bool = False) -> str:
+    """A turn as one line of at most `max_tokens` tokens; empty for a turn without text.
+
+    The whole turn if it fits; otherwise its salient spans, numbers and ids first, then the beginning of the user's
+    message. A `cut_off` reply is marked as such. Markers are not quoted here.
+    """
+    user, assistant = one_line(user[:LINE_CHARS]), one_line(assistant[:LINE_CHARS])
+    if cut_off and assistant:
+        assistant = f"{assistant} {CUT_OFF}"
+    whole = " / ".join(f"{who}: {said}" for who, said in (("User", user), ("Assistant", assistant)) if said)
+    if len(whole) <= max_tokens * CHARS_PER_TOKEN and count_tokens(whole) <= max_tokens:
+        return whole
+    mark = f" {CUT_OFF}" if cut_off else ""
+    gist = _gist(user, assistant, max_tokens - count_tokens(mark))
+    return clip_end(gist + mark, max_tokens)
+
+
+def one_line(text: str) -> str:
+    """Return `text` without line breaks and other control characters."""
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def _gist(user: str, assistant: str, max_tokens: int) -> str:
+    """Salient spans of both sides in about two thirds of `max_tokens`, then the beginning of the user's message."""
+    spans_room = max_tokens * 2 // 3
+    chosen: list[str] = []
+    for span in _by_weight(user, assistant):
+        cost = count_tokens(f", {span}")
+        if cost <= spans_room:
+            chosen.append(span)
+            spans_room -= cost
+        if spans_room < 2:
+            break
+    start = ", ".join(chosen)
+    room = max_tokens - count_tokens(f'{start} — "…"')
+    said = user or assistant
+    began = clip_end(said[: max(0, room) * CHARS_PER_TOKEN], room)
+    more = "" if began == said else "…"
+    return " — ".join(part for part in (start, began and f'"{began}{more}"') if part)
+
+
+def _by_weight(user: str, assistant: str) -> Iterator[str]:
+    """Yield the distinct spans of both sides: numbers and ids, then names, then tiny ones; the user's first in each."""
+    both = {span.casefold(): (span, hard) for span, hard in (*scan(user), *scan(assistant))}
+    yield from (span for span, hard in both.values() if hard and len(span) > SHORT_SPAN)
+    yield from (span for span, hard in both.values() if not hard and len(span) > SHORT_SPAN)
+    yield from (span for span, _ in both.values() if len(span) <= SHORT_SPAN)

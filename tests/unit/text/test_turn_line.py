@@ -1,0 +1,43 @@
+"""A turn as one line: short enough, on one line, with what matters of it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.text.tokens import count_tokens
+from chatmemory.text.turn_line import CUT_OFF, make_line
+
+WORDS = st.sampled_from(
+    ["the", "Anya", "Garcia", "12", "kg", "$5", "A1B2", "\n", ".", "😀", "我的", "https://a.b/c"]
+)
+PROSE = st.lists(WORDS, max_size=60).map(" ".join)
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+
+
+def test_a_short_turn_is_its_own_line() -> None:
+    assert make_line("Hi\nthere", "Hello\tyou") == "User: Hi there / Assistant: Hello you"
+    assert make_line("Hi", "As I", cut_off=True) == f"User: Hi / Assistant: As I {CUT_OFF}"
+    assert make_line("Hi", "") == "User: Hi"
+    assert make_line("", "") == ""
+
+
+def test_a_long_turn_names_its_spans_and_how_it_began() -> None:
+    reply = "I have found the reservation 3RK2T9 of Anya Garcia, born 1992-11-12. " + "Anything else? " * 50
+    line = make_line("Hi, I need to change the passenger name please", reply, cut_off=True)
+    assert line.startswith('3RK2T9, 1992-11-12, Anya Garcia — "Hi, I need to change')
+    assert line.endswith(CUT_OFF)
+
+
+@given(st.one_of(ANY_TEXT, PROSE), st.one_of(ANY_TEXT, PROSE), st.integers(0, 60), st.booleans())
+def test_a_line_is_one_line_within_its_limit(user: str, assistant: str, limit: int, cut_off: bool) -> None:
+    line = make_line(user, assistant, limit, cut_off)
+    assert count_tokens(line) <= limit
+    assert len(line.splitlines()) <= 1
+    assert not any(ord(character) < 32 for character in line)
+
+
+def test_a_line_of_a_giant_turn_is_found_near_its_beginning() -> None:
+    line = make_line("word " * 40_000 + "LATE99", "A1B2C3 " + "word " * 40_000)
+    assert "A1B2C3" in line
+    assert "LATE99" not in line
