@@ -37,7 +37,9 @@ def start(script: str, tmp_path: Path, patience: float) -> processes.Child:
 
 
 def said(child: processes.Child) -> str:
-    return wait_for(child.log.read_text)  # type: ignore[no-any-return]  # returns what the condition returned
+    """Return what the child printed, once it has printed a whole line: Python may write its end separately."""
+    wait_for(lambda: child.log.read_text().endswith("\n"))
+    return child.log.read_text()
 
 
 def is_gone(pid: int) -> bool:
