@@ -64,7 +64,7 @@ memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.ex
 memory.explain.work
 memory.usage.figures memory.worker.liveness memory.admin.overview.charts memory.admin.overview.totals
 memory.admin.overview.sentences memory.admin.comparison.chart memory.admin.comparison.verdict
-memory.lab.billing memory.lab.conversation memory.lab.growth memory.lab.measures memory.lab.outcome memory.lab.plots
+memory.lab.billing memory.lab.conversation memory.lab.break_even memory.lab.measures memory.lab.outcome memory.lab.plots
 memory.lab.quality memory.lab.retention memory.lab.tables
 """.split()
 """Modules, and packages with all their modules, that only compute: they import no Django, no services, no models."""

@@ -28,8 +28,8 @@ from conversations.models import Chat
 from memory import queue
 from memory.lab import runner
 from memory.lab.billing import chained
+from memory.lab.break_even import growth_of
 from memory.lab.conversation import Conversation
-from memory.lab.growth import growth_of
 from memory.lab.measures import Run
 from memory.lab.outcome import Models, Outcome
 from memory.lab.runner import ChildFailed, LabError

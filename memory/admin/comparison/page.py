@@ -31,6 +31,7 @@ from conversations.models import Chat
 from memory.admin.comparison.chart import HEIGHT, WIDTH, plot_of
 from memory.admin.comparison.verdict import at_a_glance, verdict
 from memory.admin.states import policy_name
+from memory.lab.break_even import Growth
 from memory.lab.comparison import (
     CHANGED,
     ComparisonUnderWay,
@@ -38,7 +39,6 @@ from memory.lab.comparison import (
     continue_comparison,
     request_comparison,
 )
-from memory.lab.growth import Growth
 from memory.lab.runner import MOST_BUDGET, least_budget
 from memory.lab.stored_chat import MOST_TURNS
 from memory.models import Comparing, Comparison, ConversationBrief

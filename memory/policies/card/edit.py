@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from chatmemory.text.tokens import count_tokens
-from memory.policies.card.card import LISTS, TEXTS, WIRE, Card, CardNumbers, parse_fields
+from memory.policies.card.card import LISTS, TEXTS, WIRE, Card, parse_fields
+from memory.policies.card.numbers import CardNumbers
 from memory.policies.edit_form import BadEdit, EditField, clean, lines_of, require_at_most, require_within
 
 LABELS: Final[dict[str, str]] = {

@@ -23,7 +23,6 @@ from memory.policies.card.card import (
     LISTS,
     TEXTS,
     Card,
-    CardNumbers,
     UnsaidFilter,
     is_card,
     nothing_unsaid,
@@ -32,6 +31,7 @@ from memory.policies.card.card import (
     updated,
 )
 from memory.policies.card.edit import card_from, edit_fields
+from memory.policies.card.numbers import CardNumbers
 from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
 from memory.policies.edit_form import EditField
 from memory.policies.numbers import numbers_in

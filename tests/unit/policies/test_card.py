@@ -15,7 +15,6 @@ from memory.policies.card.card import (
     LAST_RESORT,
     MOST_STEPS,
     Card,
-    CardNumbers,
     CardUpdate,
     capped,
     fitted,
@@ -24,6 +23,7 @@ from memory.policies.card.card import (
     stored_card,
     updated,
 )
+from memory.policies.card.numbers import CardNumbers
 from memory.policies.numbers import bounds_of
 from memory.policies.protocol import Refusal
 from tests.unit.context.makers import words

@@ -21,7 +21,8 @@ from memory.context.plan import Plan
 from memory.history.costs import OUTLINE_COST, OUTLINE_TOKENS
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, Counts, Refusal, State, get_policy, is_due, state_tokens
-from memory.policies.card.card import Card, CardNumbers, is_card
+from memory.policies.card.card import Card, is_card
+from memory.policies.card.numbers import CardNumbers
 from memory.policies.card.policy import TOOL_NAME, CardRequest, request_of, state_after_reply, tool_of
 from memory.policies.card.stream import CardStream
 from memory.policies.protocol import Ask, Fault
