@@ -12,6 +12,11 @@ RecallMode = Literal["auto", "always", "off"]
 
 RECALL_MODES: tuple[RecallMode, ...] = ("auto", "always", "off")
 
+RECALL_NEW_SHARE = 0.7
+"""Share of the weight of a message's words that the rest of the prompt must lack for the message to call for recall."""
+RECALL_SOME_SHARE = 0.1
+"""Share of the prompt's budget for excerpts that are context rather than an answer."""
+
 MAX_TURNS = 200
 """Turns that a context considers, however long the unfolded span is. Of older ones, only their number is known."""
 
@@ -38,10 +43,10 @@ class MemoryLimits:
     """When earlier turns are searched: if the question calls for it, for every question, or never."""
     recall_share: float = 0.2
     """Share of the prompt's budget that is reserved for excerpts of earlier turns; 0: nothing is recalled."""
-    recall_request_share: float = 0.7
-    """Share of the weight of a request's words that the rest of the prompt must lack for it to call for recall."""
-    recall_some_share: float = 0.1
-    """Share of the prompt's budget for excerpts that are context rather than an answer."""
+    recall_request_share: float = RECALL_NEW_SHARE
+    """The same share, for requests; a policy chooses it."""
+    recall_some_share: float = RECALL_SOME_SHARE
+    """A policy chooses it."""
     window_share: float = 0.4
     """Largest share of the prompt's budget for the window, to which long replies are clipped; 1: no such limit."""
     sources_budget: int = 4000

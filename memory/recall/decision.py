@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
-from memory.limits import MemoryLimits
+from memory.limits import RECALL_NEW_SHARE, MemoryLimits
 from memory.recall.candidates import Matches
 from memory.recall.query import Question
 
-NEW_SHARE = 0.7
-"""Share of the weight of a message's words that must be missing from the rest of the prompt; of a request, the share
-that its policy chooses."""
 SPECIFIC = 12.0
 """Weight that a statement's words must have which are missing from the rest of the prompt: two or three rare ones.
 Half of it is enough for a request."""
@@ -43,7 +40,7 @@ def decide(limits: MemoryLimits, question: Question, matches: Matches, known: in
         return Recall("all", "chosen")
     there = _there(matches)
     new = matches.total(there & ~known)
-    share = limits.recall_request_share if form.requests else NEW_SHARE
+    share = limits.recall_request_share if form.requests else RECALL_NEW_SHARE
     is_new = new > 0 and new >= share * matches.total(there)
     if form.refers_back and is_new:
         return Recall("all", "refers_back")

@@ -148,7 +148,7 @@ class Hierarchical(Policy):
     recall_request_share = 0.3
     """Little of what is far back is kept, so it recalls more readily (chosen on the long chats of docs/lab.md)."""
     recall_some_share = 0.13
-    """So one more excerpt fits; chosen on the same chats."""
+    """Chosen on the same chats."""
     numbers = HierarchicalNumbers
     uses_options = ()
 
