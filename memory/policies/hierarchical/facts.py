@@ -1,7 +1,9 @@
 """Facts, which are keys with values and categories: parsed from answers, merged, cut, stored and rendered.
 
 A fact is identified by its key, in any spelling. A fact that is said again moves to the end, so a list of facts is in
-the order in which each was last said. Leaving a fact out of an answer does not remove it: only naming it does.
+the order in which each was last said. Leaving a fact out of an answer does not remove it: only naming it does. A value
+that is replaced stays for a while under a key of its own, "order_id (earlier)", because the same key is often used for
+another order, passenger or date.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chatmemory.text.cleaning import without_invisible
@@ -22,9 +24,18 @@ CATEGORIES = ("ENTITY", "DECISION", "CONDITION", "STATE", "NUMERIC", GENERAL)
 
 KEY_CHARS = 60
 VALUE_TOKENS = 60
+MOST_EARLIER = 3
+"""Earlier values that a fact keeps.
+
+On the long chats of docs/lab.md, 91 % of the facts are there after 20 turns with 3, 90 to 91 % with 1, 2 or 5, and 86 %
+with none; on its shorter ones, on which nothing was chosen, 93 % with 3 and 84 % with none.
+"""
 MOST_TOLD = 200
 """Maximum number of facts that are taken from one answer."""
 
+STATE = "STATE"
+"""How far something has come: its earlier values are of no use."""
+_EARLIER = re.compile(r" \(earlier(?: \d+)?\)$")
 _SEPARATORS = re.compile(r"[\s_.-]+")
 
 
@@ -40,6 +51,16 @@ class Fact:
     def name(self) -> str:
         """The key in the form in which keys are compared: "Order ID" and "order_id" are the same."""
         return _SEPARATORS.sub("_", unicodedata.normalize("NFKC", self.key).casefold()).strip("_")
+
+    def earlier(self, number: int) -> Fact:
+        """The fact under the key of earlier value `number`, counted from 1, which is the one before."""
+        mark = " (earlier)" if number == 1 else f" (earlier {number})"
+        return Fact(self.key[: KEY_CHARS - len(mark)] + mark, self.value, self.category)
+
+    @property
+    def is_earlier(self) -> bool:
+        """Whether the value is an earlier one."""
+        return _EARLIER.search(self.key) is not None
 
     @property
     def line(self) -> str:
@@ -71,12 +92,37 @@ def parse_update(facts: object, removed: object) -> FactUpdate:
 
 
 def merged(old: Sequence[Fact], told: FactUpdate) -> list[Fact]:
-    """Return `old` without the removed facts and with the new ones last: each name once, with its newest value."""
-    by_name = {fact.name: fact for fact in old if fact.name not in told.removed}
+    """Return `old` without the removed facts and with the new ones last: each name once, with its newest value.
+
+    A value that changed is kept as an earlier one, before the new one.
+    """
+    by_name = {fact.name: fact for fact in old}
+    for name in told.removed:
+        _pop_with_earlier(by_name, name)
     for fact in told.facts:
-        by_name.pop(fact.name, None)
+        values = _pop_with_earlier(by_name, fact.name)
+        for earlier in _earlier(fact, values):
+            by_name[earlier.name] = earlier
         by_name[fact.name] = fact
     return list(by_name.values())
+
+
+def _pop_with_earlier(by_name: dict[str, Fact], name: str) -> list[Fact]:
+    """Take the fact of that name and its earlier values out of `by_name`, newest first."""
+    fact = by_name.pop(name, None)
+    if fact is None:
+        return []
+    numbers = range(1, MOST_EARLIER + 1)
+    return [fact, *(held for at in numbers if (held := by_name.pop(fact.earlier(at).name, None)))]
+
+
+def _earlier(fact: Fact, values: Sequence[Fact]) -> list[Fact]:
+    """The earlier values of `fact`, oldest first, from `values`: all that it had so far, newest first."""
+    if fact.is_earlier or fact.category == STATE:
+        return []
+    others = [held for held in values if held.value.casefold() != fact.value.casefold()][:MOST_EARLIER]
+    numbered = [replace(held, key=fact.key).earlier(number) for number, held in enumerate(others, start=1)]
+    return numbered[::-1]
 
 
 def fitting(facts: Sequence[Fact], max_tokens: int) -> list[Fact]:

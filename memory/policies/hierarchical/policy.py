@@ -50,8 +50,8 @@ ANSWER_TOKENS = 800
 Measured with the built-in model on 14 recorded service chats of 40 to 240 turns, as the share of the ids, dates and
 amounts said 20 turns before that are still in memory: 57 % with 300 tokens, 72 % with 500, 78 % with 800, for an
 eighth more output. (At 800, with room for 500 tokens of facts 66 %, for 700 78 %, for 1000 81 %. On the four long
-chats of docs/lab.md, 1000 keep 85.5 % of the annotated facts after 20 turns and 13.9 % after 100; 700 kept 84.2 and
-12.6 %; 1200 keep as much after 20, and 15.5 % after 100.)
+chats of docs/lab.md, without earlier values of facts, 1000 kept 85.5 % of the annotated facts after 20 turns and 13.9 %
+after 100; 700 kept 84.2 and 12.6 %; 1200 as much as 1000 after 20, and 15.5 % after 100.)
 """
 OUTPUT_ROOM = 4
 """Output limit as a multiple of the answer: reasoning models spend output tokens before the first word."""
@@ -73,7 +73,8 @@ or what, with its id, name or address. DECISION: what was settled. CONDITION: wh
 STATE: how far something has come. NUMERIC: amounts, counts, dates, times. GENERAL: anything else. Keys are short, in \
 snake_case and telling (refund_amount, not amount). To correct a fact, give its key as it is listed with the new \
 value. Copy ids, numbers, dates, amounts, names and links exactly.
-removed: keys of listed facts that no longer hold. A fact that you do not name stays.
+removed: keys of listed facts that no longer hold. A fact that you do not name stays. A key with "(earlier)" has a \
+value that was replaced; leave it as it is.
 narrative: how this part of the conversation went, in 2 or 3 sentences of at most {piece} tokens together: what was \
 wanted, what was agreed, what is open, in what tone. Only this part; what is listed as known is not told again.
 
@@ -145,9 +146,9 @@ class Hierarchical(Policy):
     description = "Facts are stored by name, beside a short story of the conversation."
     section_titles = {"facts": "Facts", "narrative": "Story"}
     window_first = True
-    recall_request_share = 0.3
+    recall_request_share = 0.25
     """Little of what is far back is kept, so it recalls more readily (chosen on the long chats of docs/lab.md)."""
-    recall_some_share = 0.13
+    recall_some_share = 0.125
     """Chosen on the same chats."""
     numbers = HierarchicalNumbers
     uses_options = ()

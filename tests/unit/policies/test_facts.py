@@ -148,14 +148,66 @@ def test_a_key_said_again_gets_its_new_value_and_becomes_the_newest() -> None:
     assert [fact.line for fact in now] == [
         "- order_status: open",
         "- topic: a late order",
+        "- order_id (earlier): #1234",
         "- order_id: #99",
         "- fee: $5",
     ]
 
 
+def values_in_turn(*values: str, category: str = "ENTITY") -> list[str]:
+    """The lines of one fact that had these values, one after the other."""
+    facts: list[Fact] = []
+    for value in values:
+        facts = merged(facts, told(row("seat", value, category)))
+    return [fact.line for fact in facts]
+
+
+def test_the_three_values_before_stay_oldest_first() -> None:
+    assert values_in_turn("1A", "2B", "3C", "4D", "5E") == [
+        "- seat (earlier 3): 2B",
+        "- seat (earlier 2): 3C",
+        "- seat (earlier): 4D",
+        "- seat: 5E",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "lines"),
+    [
+        (("1A", "1A"), ["- seat: 1A"]),
+        (("1A", "1a"), ["- seat: 1a"]),
+        (("1A", "2B", "1A"), ["- seat (earlier): 2B", "- seat: 1A"]),
+    ],
+    ids=["same", "case", "back"],
+)
+def test_a_value_is_never_listed_twice(values: tuple[str, ...], lines: list[str]) -> None:
+    assert values_in_turn(*values) == lines
+
+
+def test_a_status_keeps_no_earlier_value() -> None:
+    assert values_in_turn("open", "sent", category="STATE") == ["- seat: sent"]
+
+
+def test_a_removed_fact_takes_its_earlier_values_along() -> None:
+    facts = merged([ORDER, STATUS], told(row("order_id", "#99", "ENTITY")))
+    assert merged(facts, told(removed=("order_id",))) == [STATUS]
+
+
+def test_an_earlier_value_that_an_answer_repeats_or_corrects_has_no_earlier_value_itself() -> None:
+    facts = merged([ORDER], told(row("order_id", "#99")))
+    again = merged(facts, told(row("order_id (earlier)", "#1043")))
+    assert {fact.key: fact.value for fact in again} == {"order_id": "#99", "order_id (earlier)": "#1043"}
+
+
+def test_the_key_of_an_earlier_value_is_no_longer_than_any() -> None:
+    facts = merged(merged([], told(row("k" * 60, "1"))), told(row("k" * 60, "2")))
+    assert [len(fact.key) for fact in facts] == [60, 60]
+    assert facts[0].is_earlier
+
+
 @pytest.mark.parametrize("spelled", ["Order ID", "order-id", " ORDER__ID ", "order.id", "ｏｒｄｅｒ_id"])
 def test_a_key_is_known_however_it_is_spelled(spelled: str) -> None:
-    assert [fact.value for fact in merged([ORDER], told(row(spelled, "#99")))] == ["#99"]
+    assert [fact.value for fact in merged([ORDER], told(row(spelled, "#99")))] == [ORDER.value, "#99"]
     assert merged([ORDER], told(removed=(spelled,))) == []
 
 

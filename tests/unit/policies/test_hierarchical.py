@@ -288,7 +288,7 @@ def test_old_pieces_go_when_the_narrative_is_full_and_facts_stay() -> None:
     limits, state = numbered(narrative_tokens=100, piece_tokens=30), State()
     for number in range(50):
         answer = {
-            "facts": [{"key": f"code_{number % 7}", "value": f"C{number}"}],
+            "facts": [{"key": f"code_{number % 7}", "value": f"C{number}", "category": "STATE"}],
             "narrative": f"Part {number}. " + words(60),
         }
         state = POLICY.absorb(state, [make_turn(number, "a", "b")], [answered(answer)], limits)

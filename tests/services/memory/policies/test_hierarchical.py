@@ -165,8 +165,9 @@ def test_a_fact_is_updated_and_removed_as_the_model_says_and_kept_when_it_does_n
     add_turns(chat, [turn(number) for number in range(12, 18)])
     run(chat)
     assert "- order: #1\n- fee: $5\n\n## Conversation:" in model.prompts[1].messages[0].content
-    assert known(chat) == ["Order"]
-    assert "- Order: #2" in prompt_of(chat)
+    assert known(chat) == ["Order (earlier)", "Order"]
+    assert "- Order (earlier): #1\n- Order: #2\n" in prompt_of(chat)
+    assert "fee" not in prompt_of(chat)
 
 
 @pytest.mark.exhaustive
