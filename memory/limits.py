@@ -17,6 +17,10 @@ RECALL_NEW_SHARE = 0.7
 RECALL_SOME_SHARE = 0.1
 """Share of the prompt's budget for excerpts that are context rather than an answer."""
 
+SHORT_SHARE = 0.2
+"""Share of the prompt's budget: a turn before the window that costs more is never verbatim, because one long reply
+would displace many lines and excerpts."""
+
 MAX_TURNS = 200
 """Turns that a context considers, however long the unfolded span is. Of older ones, only their number is known."""
 
@@ -74,6 +78,11 @@ class MemoryLimits:
     def recall_part(self) -> int:
         """Tokens reserved for excerpts."""
         return int(self.prompt_budget * self.recall_share) if self.recalls else 0
+
+    @property
+    def short_turn(self) -> int:
+        """Maximum tokens of a turn that may be verbatim before the window."""
+        return int(self.prompt_budget * SHORT_SHARE)
 
     @property
     def window_part(self) -> int:

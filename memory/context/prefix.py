@@ -1,7 +1,7 @@
 """Decide where the verbatim part of a prompt begins, so that its beginning is the same for several replies.
 
 Providers cache a prompt by its prefix. If every new turn displaced the oldest verbatim one, no prefix would ever be
-repeated. So the start stays as long as everything from it fits; then a third of the room is freed at once.
+repeated. So the start stays as long as everything from it fits; then most of the room is freed at once.
 """
 
 from __future__ import annotations
@@ -9,6 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+
+KEPT_SHARE = 0.4
+"""Share of the verbatim part's room that stays filled, window included, when the start moves.
+
+On the long chats of docs/lab.md, `chunked` has 85.2 % of its tokens cacheable with 0.4, 84.6 % with 0.5 and 83.7 %
+with two thirds; what is kept after 20 and 100 turns is the same.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,6 @@ def _contiguous(fits: Sequence[int], end: int) -> int:
 
 
 def _after_block(fits: Sequence[int], costs: Sequence[int], room: Room) -> int:
-    """The oldest start with which the verbatim part, window included, fills at most two thirds of its room."""
-    most = (room.window + room.left - room.lines) * 2 // 3 - room.window
+    """The oldest start with which the verbatim part, window included, fills at most `KEPT_SHARE` of its room."""
+    most = int((room.window + room.left - room.lines) * KEPT_SHARE) - room.window
     return min((index for index in fits if sum(costs[index:]) <= most), default=len(costs))
