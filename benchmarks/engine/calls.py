@@ -25,7 +25,7 @@ from memory.history.turns import Turn, take_bite
 from memory.lab.conversation import Conversation, talk_of
 from memory.lab.retention import Haystack
 from memory.limits import MemoryLimits
-from memory.policies import State, counts_of, get_policy, is_due, turns_beyond
+from memory.policies import State, counts_of, get_policy, is_due, turns_due
 from memory.policies.progressive.policy import ProgressiveNumbers
 
 CALLS = (1, 2)
@@ -78,7 +78,7 @@ def _play(talk: Conversation, limits: MemoryLimits, found: Tally) -> None:
     for end in range(1, len(turns) + 1):
         loose = turns[folded:end]
         while is_due(policy, state, counts_of(policy, state, loose, limits), limits):
-            bite = take_bite(loose[: turns_beyond(policy, state, loose, limits)], limits.bite_tokens)
+            bite = take_bite(loose[: turns_due(policy, state, loose, limits)], limits.bite_tokens)
             state = _fold(state, bite, limits, found)
             folded += len(bite)
             loose = turns[folded:end]

@@ -23,6 +23,7 @@ from chatmemory.config.service import (
 )
 from chatmemory.config.setting import Setting, policy_settings, settings_in
 from memory.policies import POLICIES
+from memory.policies.chunked import Chunked
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
@@ -38,6 +39,14 @@ seconds. Tokens are those of the encoding o200k_base.
 
 `make docs` writes this page from the declarations in `chatmemory/config/` and in the policies.
 """
+
+
+CHUNKED: dict[str, Setting[Any]] = {
+    "k_raw_turns": ChunkedSettings.MEMORY_K_RAW_TURNS,
+    "summary_token_cap": ChunkedSettings.MEMORY_SUMMARY_TOKEN_CAP,
+    "threshold": ChunkedSettings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD,
+}
+"""The settings of `chunked` that are numbers of memory, because other policies use some of them, by their options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,6 @@ def tables() -> Iterator[SettingsTable]:
     yield _table("Limits", LimitSettings)
     yield _table("Model and upstream", UpstreamSettings)
     yield _table("Memory", MemorySettings)
-    yield _table("Policy `chunked`", ChunkedSettings)
     yield from _policies()
     yield _table("Recall and embeddings", RecallSettings)
     yield _table("Summarizer", SummarizerSettings)
@@ -80,10 +88,12 @@ def _table(title: str, area: type) -> SettingsTable:
 def _policies() -> Iterator[SettingsTable]:
     """The tables of policies with settings of their own. A chat can override each of them by an option."""
     for name, policy in POLICIES.items():
-        if own := policy_settings(name, policy.numbers):
-            options = ", ".join(f"`{option}`" for option in own)
-            text = f"[What the policy does](policies.md#{name}). A chat can override these by its options {options}."
-            yield SettingsTable(f"Policy `{name}`", text, tuple(own.values()))
+        own = policy_settings(name, policy.numbers)
+        shared = CHUNKED if name == Chunked.name else {}
+        if options := shared | own:
+            listed = ", ".join(f"`{option}`" for option in options)
+            text = f"[What the policy does](policies.md#{name}). A chat can override these by its options {listed}."
+            yield SettingsTable(f"Policy `{name}`", text, tuple(options.values()))
 
 
 def _render_table(table: SettingsTable) -> str:

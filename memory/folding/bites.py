@@ -18,7 +18,7 @@ from memory.history.turns import Turn, take_bite
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.models import ConversationBrief
 from memory.pause import counts_at_pause
-from memory.policies import Counts, counts_of, get_policy, is_due, turns_beyond
+from memory.policies import Counts, counts_of, get_policy, is_due, turns_beyond, turns_due
 from memory.policies.protocol import Policy, State
 from memory.policies.window import totals_of
 
@@ -59,7 +59,17 @@ def beyond_window(
     policy: Policy, state: State, newest: Sequence[Turn], after_seq: int, limits: MemoryLimits
 ) -> int:
     """Return the seq of the last message beyond the policy's window; `after_seq` if there is none after it."""
-    folds = turns_beyond(policy, state, newest, limits)
+    return _through(newest, turns_beyond(policy, state, newest, limits), after_seq)
+
+
+def through_due(
+    policy: Policy, state: State, newest: Sequence[Turn], after_seq: int, limits: MemoryLimits
+) -> int:
+    """The same for a fold that is due by itself: the policy may leave some of the turns beyond its window."""
+    return _through(newest, turns_due(policy, state, newest, limits), after_seq)
+
+
+def _through(newest: Sequence[Turn], folds: int, after_seq: int) -> int:
     if folds:
         return newest[folds - 1].through_seq
     return newest[0].from_seq - 1 if newest else after_seq

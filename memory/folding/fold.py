@@ -19,7 +19,7 @@ from chatmemory.runtime import fault_points
 from memory.briefs import limits_of, stored_state
 from memory.counters import COUNTERS, recount
 from memory.folding import dispatch, lease
-from memory.folding.bites import Bite, beyond_window, is_due_now, next_bite
+from memory.folding.bites import Bite, beyond_window, is_due_now, next_bite, through_due
 from memory.folding.lease import LeaseLost, attempt, reset_failures, store_or_fail
 from memory.folding.next_step import NextStep, Work, WorkState, next_step
 from memory.folding.provenance import retained_in, source_hash
@@ -146,13 +146,16 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
 
 
 def _bite_due(brief: ConversationBrief) -> Bite | None:
-    """The turns to fold now: the oldest beyond the window, if the chat is due or an update was requested."""
+    """The turns to fold now: the oldest that are due, or all beyond the window if an update was requested."""
     after = brief.folded_through_seq
     newest = newest_turns(brief.chat_id, after, before_seq=pending_seq(brief.chat_id))
-    if not is_due_now(brief, newest) and brief.requested != Requested.UPDATE:
+    if brief.requested == Requested.UPDATE:
+        through = beyond_window
+    elif is_due_now(brief, newest):
+        through = through_due
+    else:
         return None
-    policy = get_policy(brief.policy)
-    target = beyond_window(policy, stored_state(brief), newest, after, limits_of(brief))
+    target = through(get_policy(brief.policy), stored_state(brief), newest, after, limits_of(brief))
     return next_bite(brief.chat_id, after, target)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from memory.policies.answers import prompt_hash
 from memory.policies.card.policy import CardPolicy
 from memory.policies.chunked import Chunked
-from memory.policies.due import is_due
+from memory.policies.due import is_due, turns_due
 from memory.policies.hierarchical.policy import Hierarchical
 from memory.policies.interval import Interval
 from memory.policies.progressive.policy import Progressive
@@ -31,6 +31,7 @@ __all__ = [
     "prompt_hash",
     "state_tokens",
     "turns_beyond",
+    "turns_due",
     "window_of",
     "with_window",
 ]

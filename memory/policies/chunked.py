@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from chatmemory.llm.summary_prompt import NO_SUMMARY
 from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
@@ -10,6 +11,7 @@ from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.answers import answer_text
+from memory.policies.numbers import Numbers, numbers_in, whole
 from memory.policies.protocol import (
     Answers,
     Ask,
@@ -50,6 +52,18 @@ def instructions(limits: MemoryLimits) -> str:
     return INSTRUCTIONS.format(low=limits.summary_cap * 4 // 5, cap=limits.summary_cap)
 
 
+@dataclass(frozen=True)
+class ChunkedNumbers(Numbers):
+    """Settings `MEMORY_CHUNKED_…` and options of a chat."""
+
+    left_unfolded_tokens: int = whole(
+        1000,
+        "Newest turns beyond the window that a fold leaves for the next one, in tokens; at most a third of the budget, "
+        "and a quarter of what summary and window leave of the threshold. `0`: a fold covers them all.",
+        at_most=1_000_000,
+    )
+
+
 class Chunked(Policy):
     """Folds everything before the window when summary and unfolded turns together exceed the threshold."""
 
@@ -57,11 +71,22 @@ class Chunked(Policy):
     label = "Rolling summary"
     description = "Older messages are merged into one summary."
     section_titles = {"summary": "Summary"}
+    numbers = ChunkedNumbers
     uses_options = ("k_raw_turns", "summary_token_cap", "threshold", "window_share")
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
         """Tokens of summary and unfolded turns (seed 000, 5.2)."""
         return FoldProgress("tokens", counts.tokens + state_tokens(self, state), limits.threshold)
+
+    def tokens_left(self, counts: Counts, limits: MemoryLimits) -> int:
+        """The policy's own number, as far as prompts have room for these turns and the threshold is not near.
+
+        Without them, half of a prompt would be empty after a fold. On the long chats of docs/lab.md, 1,000 tokens
+        keep 82 % of the facts after 20 turns, none 75 %, for 31 folds instead of 24.
+        """
+        left = numbers_in(limits, self.name, ChunkedNumbers).left_unfolded_tokens
+        to_threshold = limits.threshold - limits.summary_cap - counts.window_tokens
+        return max(0, min(left, limits.prompt_budget // 3, to_threshold // 4))
 
     def size(self, state: State) -> int:
         """Tokens of the summary, without heading."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from memory.history.costs import CUT_OFF_TOKENS, OUTLINE_COST, lines_head_cost, verbatim_head_cost
+from memory.history.turns import Turn
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies.protocol import Counts, Policy, State, state_tokens
+from memory.policies.window import before_window, counts_of
 
 MANY_TURNS = MAX_TURNS * 3 // 4
 """More unfolded turns than this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
@@ -27,6 +30,23 @@ def is_due(
         since = counts.without(waited) if limits.recalls else counts
         return _prompt_is_full(policy, state, since, limits)
     return policy.over_threshold(state, counts, limits) or _prompt_is_full(policy, state, counts, limits)
+
+
+def turns_due(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
+    """How many of the oldest of `turns` (all unfolded ones) a fold covers that is due.
+
+    Those beyond the window, except the newest of them that the policy leaves: at most half of their tokens, none that
+    is too long to be verbatim there, and only if the chat is then no longer due.
+    """
+    counts = counts_of(policy, state, turns, limits)
+    beyond = before_window(turns, counts.window_turns)
+    left = min(policy.tokens_left(counts, limits), (counts.tokens - counts.window_tokens) // 2)
+    folds = beyond
+    while folds and (tokens := turns[folds - 1].tokens) <= min(left, limits.short_turn):
+        left -= tokens
+        folds -= 1
+    still_due = is_due(policy, state, counts_of(policy, state, turns[folds:], limits), limits)
+    return beyond if still_due else folds
 
 
 def _prompt_is_full(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:

@@ -210,6 +210,10 @@ class Policy(ABC):
         """The largest number that `window` can return."""
         return limits.k_raw_turns
 
+    def tokens_left(self, counts: Counts, limits: MemoryLimits) -> int:
+        """Tokens of turns beyond the window that a fold leaves unfolded, because prompts have room for them."""
+        return 0
+
     def rereads(self, limits: MemoryLimits) -> bool:
         """True if each fold should read all original turns again, from the first."""
         return False

@@ -1,0 +1,85 @@
+"""How much of a chat a fold covers that is due: what `chunked` leaves for the next one, and when it leaves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.policies import POLICIES, State, counts_of, get_policy, is_due, turns_beyond, turns_due
+from memory.policies.chunked import ChunkedNumbers
+from tests.unit.context.makers import turn_of, words
+
+LIMITS = MemoryLimits()
+CHUNKED = get_policy("chunked")
+FULL = State(summary=words(500))
+
+
+def chat(*sizes: int) -> list[Turn]:
+    return [turn_of(number, tokens) for number, tokens in enumerate(sizes)]
+
+
+def left(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State = FULL) -> list[int]:
+    """The sizes of the turns beyond the window that a fold leaves."""
+    folds, beyond = turns_due(CHUNKED, state, turns, limits), turns_beyond(CHUNKED, state, turns, limits)
+    return [turn.user_tokens + turn.assistant_tokens for turn in turns[folds:beyond]]
+
+
+def test_a_fold_leaves_the_newest_turns_beyond_the_window() -> None:
+    turns = chat(*[240] * 25)
+    assert is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, LIMITS), LIMITS)
+    assert left(turns) == [240] * 4
+    assert turns_due(CHUNKED, FULL, turns, LIMITS) == 25 - 3 - 4
+
+
+@pytest.mark.parametrize(
+    ("limits", "turns"),
+    [
+        (replace(LIMITS, numbers={"chunked": ChunkedNumbers(left_unfolded_tokens=0)}), 0),
+        (replace(LIMITS, numbers={"chunked": ChunkedNumbers(left_unfolded_tokens=500)}), 2),
+        (replace(LIMITS, prompt_budget=1500), 2),
+        (replace(LIMITS, threshold=3000), 1),
+        (replace(LIMITS, threshold=1000), 0),
+    ],
+    ids=["none", "number", "budget", "threshold", "low"],
+)
+def test_it_leaves_no_more_than_the_number_says_and_prompt_and_threshold_have_room_for(
+    limits: MemoryLimits, turns: int
+) -> None:
+    assert left(chat(*[240] * 25), limits) == [240] * turns
+
+
+def test_a_turn_too_long_to_be_verbatim_is_folded_and_so_is_all_before_it() -> None:
+    assert left(chat(*[240] * 20, 700, 200, 200, 240, 240, 240)) == [200, 200]
+    assert left(chat(*[900] * 8)) == []
+
+
+def test_it_folds_at_least_half_of_what_is_beyond_the_window() -> None:
+    assert left(chat(*[300] * 8)) == [300, 300]
+    assert left(chat(*[300] * 4)) == []
+
+
+def test_it_leaves_nothing_if_the_chat_would_still_be_due() -> None:
+    huge = State(summary=words(5200))
+    assert left(chat(*[240] * 10), state=huge) == []
+
+
+@pytest.mark.parametrize("name", sorted(set(POLICIES) - {"chunked"}))
+def test_the_other_policies_leave_nothing(name: str) -> None:
+    policy, turns = get_policy(name), chat(*[240] * 40)
+    assert turns_due(policy, State(), turns, LIMITS) == turns_beyond(policy, State(), turns, LIMITS)
+
+
+@given(st.lists(st.integers(2, 2000), max_size=40), st.integers(200, 9000), st.integers(200, 9000))
+def test_of_any_chat_that_is_due_something_is_folded(sizes: list[int], budget: int, threshold: int) -> None:
+    limits = replace(LIMITS, prompt_budget=budget, threshold=threshold, summary_cap=min(500, budget - 1))
+    turns = chat(*sizes)
+    if is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, limits), limits):
+        folds = turns_due(CHUNKED, FULL, turns, limits)
+        assert 0 < folds <= turns_beyond(CHUNKED, FULL, turns, limits)
+        assert sum(left(turns, limits)) <= min(1000, budget // 3)
