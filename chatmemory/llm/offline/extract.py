@@ -133,7 +133,8 @@ def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
     asked = terms_of(question)
     scored = []
     for at, each in enumerate(terms):
-        score = sum(math.log(1 + len(said) / seen_in[term]) for term in each & asked)
+        # Sets are in another order in each process, and a sum of floats depends on its order; this one does not.
+        score = math.fsum(math.log(1 + len(said) / seen_in[term]) for term in each & asked)
         if score > 0 and each != asked:
             score += FACT_BONUS * min(FACTS_COUNTED, sum(hard for _, hard in scan(said[at])))
             score += OPENING_BONUS * bool(terms_of(said[at].split(maxsplit=1)[0]) & asked)

@@ -8,6 +8,7 @@ question before it. Pure: takes texts and returns texts, all of them quotations.
 from __future__ import annotations
 
 import heapq
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -217,7 +218,8 @@ class _PointChoice:
     def _gain(self, at: int) -> float:
         if not self.words[at] and not self.pieces[at].lead:
             return 0.0
-        fresh = sum(self._worth(span, at) for span in self.spans[at] - self.covered)
+        # Sets are in another order in each process, and a sum of floats depends on its order; this one does not.
+        fresh = math.fsum(self._worth(span, at) for span in self.spans[at] - self.covered)
         base = PLAIN_WORTH if self.words[at] >= SHORT_WORDS else 0.0
         return (fresh + base) / (self._cost(at) + BULLET_COST)
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +24,7 @@ from chatmemory.llm.offline.points import (
 from chatmemory.text.tokens import count_tokens
 from tests.unit.llm.makers import TEXTS
 
+ROOT = Path(__file__).resolve().parents[3]
 PLENTY = 500
 
 
@@ -143,3 +149,32 @@ def test_a_fragment_has_hardly_a_word() -> None:
     assert is_fragment("Flight HAT069")
     assert not is_fragment("Flight from Oslo to Bergen")
     assert Fragment("a") == Fragment("a", "")
+
+
+POINTS_OF_RANDOM_CODES = """
+import random
+from chatmemory.llm.offline.points import pieces_said, points
+for seed in range(4):
+    chance, codes = random.Random(seed), [f"AB{number}" for number in range(100, 160)]
+    said = [f"They filed {', '.join(chance.choices(codes, k=5))} again with us." for _ in range(80)]
+    print(points(pieces_said(said), 400))
+"""
+
+
+@pytest.mark.exhaustive
+def test_points_are_the_same_in_each_process() -> None:
+    """Sets are in another order in each process, so weights were added in another order, and equal pieces differed."""
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", POINTS_OF_RANDOM_CODES],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(made) == 1
+    assert "AB1" in made.pop()
