@@ -15,10 +15,8 @@ from chatmemory.config.kinds import (
     Url,
 )
 from chatmemory.config.setting import Setting
-from chatmemory.config.variants import VariantTable
+from chatmemory.config.variants import DEFAULT_VARIANTS, VariantTable
 from chatmemory.llm.openai.stream_parser import Style, Terminal
-from chatmemory.llm.prices import price_of
-from chatmemory.llm.protocol import Variant
 
 
 class ServerSettings:
@@ -208,10 +206,7 @@ class UpstreamSettings:
         "disarms unless the upstream is OpenAI.",
     )
     MODEL_VARIANTS = Setting(
-        {
-            name: Variant(name, model, price=price_of(model))
-            for name, model in (("arco", "gpt-5-mini"), ("arco-pro", "gpt-5"), ("deep-dive", "gpt-5.1"))
-        },
+        DEFAULT_VARIANTS,
         VariantTable(),
         'Public name → `{"model", "reasoning_effort"?, "max_output_tokens"?, "price"?: {"input", "cached", "output"}}`.'
         " Prices are USD per million tokens. A public name has at most 64 characters, a model's name 128.",

@@ -16,6 +16,11 @@ MAX_VARIANT_CHARS = 64
 MAX_PRICE = Decimal(1_000_000)
 """The highest price, in USD per million tokens. Only catches typing errors."""
 
+DEFAULT_VARIANTS = {
+    name: Variant(name, model, price=price_of(model))
+    for name, model in (("arco", "gpt-5-mini"), ("arco-pro", "gpt-5"), ("deep-dive", "gpt-5.1"))
+}
+
 
 @dataclass(frozen=True, slots=True)
 class VariantTable:

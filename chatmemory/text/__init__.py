@@ -1,1 +1,1 @@
-"""Text as data: tokens, markers, entities, links, and hidden or hostile content. Pure."""
+"""Text as data: tokens, markers, spans, links, and hidden or hostile content. Pure."""

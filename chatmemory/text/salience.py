@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from chatmemory.text.entities import CJK, CUTS, LONGEST_WORD, POSSESSIVE, scan
+from chatmemory.text.spans import CJK, CUTS, LONGEST_WORD, POSSESSIVE, scan
 
 LIST_CAP = 200
 """Maximum number of spans that `retained` lists on each side; its share counts them all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from chatmemory.text.entities import scan
+from chatmemory.text.spans import scan
 from chatmemory.text.tokens import clip_end, count_tokens
 
 LINE_CHARS = 8000

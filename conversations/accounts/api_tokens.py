@@ -29,6 +29,8 @@ ID_PATTERN = f"[0-9a-f]{{{ID_LENGTH}}}"
 """Pattern of a token's public id, which is the start of its digest: not a credential, nor enough to derive one."""
 PREFIX_LENGTH = 8
 """Number of characters of a token that its owner is shown. The other 56 of 64 cannot be guessed."""
+LIFETIME_DAYS = 30
+"""Lifetime of a token created with a password, over the API."""
 SESSIONS_AT_ONCE = 100
 
 

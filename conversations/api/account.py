@@ -29,8 +29,6 @@ from conversations.api.account_serializers import (
     TokensPageOut,
 )
 
-TOKEN_DAYS = 30
-"""Lifetime of a token created with a password."""
 FRESH_TOKEN_MINUTES = 10
 """Maximum age of a token that is accepted in place of a password."""
 
@@ -79,7 +77,7 @@ def _issued(request: Request, username: str, password: str) -> tuple[AuthToken, 
         user = authenticate(request._request, username=username, password=password)
         if not isinstance(user, User):
             break
-        if issued := api_tokens.issue(user, timedelta(days=TOKEN_DAYS)):
+        if issued := api_tokens.issue(user, timedelta(days=api_tokens.LIFETIME_DAYS)):
             return issued
     raise InvalidCredentials
 

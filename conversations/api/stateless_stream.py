@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from conversations.api import streams
 from conversations.replies import sse
 from conversations.replies.stateless import StatelessReply, StatelessRequest
 
@@ -15,7 +14,7 @@ async def events(asked: StatelessRequest) -> AsyncIterator[bytes]:
     yield sse.event("message.created", {"model_variant": asked.variant.name})
     with StatelessReply(asked) as reading:
         while not reading.is_over:
-            if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
+            if text := await reading.more(sse.KEEP_ALIVE_SECONDS):
                 yield sse.event("content.delta", {"delta": text})
             elif not reading.is_over:
                 yield sse.comment()
@@ -30,6 +29,6 @@ async def final_message(asked: StatelessRequest) -> tuple[dict[str, Any], int | 
     """Return the final message of the API, and the upstream's `Retry-After` in seconds."""
     with StatelessReply(asked) as reading:
         while not reading.is_over:
-            await reading.more(streams.KEEP_ALIVE_SECONDS)
+            await reading.more(sse.KEEP_ALIVE_SECONDS)
         await reading.settle()
         return reading.message(), reading.retry_after

@@ -16,8 +16,6 @@ from conversations.replies import generation, sse
 from conversations.replies.generation import Generation
 from conversations.replies.pollers import PolledReply, Poller, polling
 
-KEEP_ALIVE_SECONDS = 15.0
-
 Created: TypeAlias = tuple[UUID, UUID | None, UUID, str, dict[str, Any]]
 """The arguments of `conversations.replies.events.created`."""
 
@@ -33,7 +31,7 @@ async def events(chat_id: UUID, message_id: UUID, after: int = 0) -> AsyncIterat
         return
     with polling(chat_id, message_id) as poller:
         while poller.first is None and not poller.done:
-            if not await poller.changes.changed(KEEP_ALIVE_SECONDS):
+            if not await poller.changes.changed(sse.KEEP_ALIVE_SECONDS):
                 yield sse.comment()
         if poller.first is None or (poller.done and poller.final is None):
             yield reply_events.reconnect()  # if the chat was deleted, the client learns it on reconnecting
@@ -46,19 +44,19 @@ async def final_message(chat_id: UUID, message_id: UUID) -> Message | None:
     """Wait for the final message. Return None if this process shuts down first, or if the message is gone."""
     own = generation.running(message_id)
     while own is not None and not own.done:
-        await own.changes.changed(KEEP_ALIVE_SECONDS)
+        await own.changes.changed(sse.KEEP_ALIVE_SECONDS)
     if own is not None and own.final is not None:
         return own.final
     with polling(chat_id, message_id) as poller:
         while not poller.done and not generation.is_draining():
-            await poller.changes.changed(KEEP_ALIVE_SECONDS)
+            await poller.changes.changed(sse.KEEP_ALIVE_SECONDS)
         if poller.error is not None:
             raise poller.error
         return poller.final
 
 
 async def texts(chat_id: UUID, message_id: UUID) -> AsyncIterator[str]:
-    """Stream the text of a reply until it ends; yield "" whenever nothing has come for `KEEP_ALIVE_SECONDS`."""
+    """Stream the text of a reply until it ends; yield "" whenever nothing has come for `sse.KEEP_ALIVE_SECONDS`."""
     own = generation.running(message_id)
     if own is not None:
         async for text in _text_of(own):
@@ -77,7 +75,7 @@ async def _text_of(source: Generation | Poller) -> AsyncIterator[str]:
             yield text
         elif source.done or (generation.is_draining() and isinstance(source, Poller)):
             return
-        elif not await source.changes.changed(KEEP_ALIVE_SECONDS):
+        elif not await source.changes.changed(sse.KEEP_ALIVE_SECONDS):
             yield ""
 
 
@@ -95,7 +93,7 @@ async def _rest(source: Generation | Poller, position: int, created: Created) ->
         elif generation.is_draining():
             yield reply_events.reconnect()
             return
-        elif not await source.changes.changed(KEEP_ALIVE_SECONDS):
+        elif not await source.changes.changed(sse.KEEP_ALIVE_SECONDS):
             yield sse.comment()
 
 

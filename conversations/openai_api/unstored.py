@@ -17,7 +17,6 @@ from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas, stateless_calls
-from conversations.api import streams
 from conversations.api.event_streams import event_stream
 from conversations.openai_api.chat_answer import (
     Answer,
@@ -83,7 +82,7 @@ async def _chunks(answer: Answer, call: StatelessRequest, *, with_usage: bool) -
     yield answer.first_chunk(with_usage=with_usage)
     with StatelessReply(call) as reading:
         while not reading.is_over:
-            if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
+            if text := await reading.more(sse.KEEP_ALIVE_SECONDS):
                 yield chunk_of(text)
             elif not reading.is_over:
                 yield sse.comment()
@@ -100,7 +99,7 @@ async def _chunks(answer: Answer, call: StatelessRequest, *, with_usage: bool) -
 async def _whole(answer: Answer, call: StatelessRequest) -> Response:
     with StatelessReply(call) as reading:
         while not reading.is_over:
-            await reading.more(streams.KEEP_ALIVE_SECONDS)
+            await reading.more(sse.KEEP_ALIVE_SECONDS)
         await reading.settle()
         message, retry_after = reading.message(), reading.retry_after
         beside = reading.calls, reading.logprobs

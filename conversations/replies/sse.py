@@ -1,6 +1,6 @@
 """Encode server-sent events as `text/event-stream` bytes: values in, wire text out.
 
-Only the format: which events there are, and when a comment keeps a stream alive, is in `conversations.api.streams`.
+Only the format, and after what silence a comment is sent. Which events there are is in `conversations.replies.events`.
 Every `data` is one line of compact JSON. Line separators of Unicode are escaped, because some readers split lines at
 them although the standard does not.
 """
@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from json import JSONEncoder
+
+KEEP_ALIVE_SECONDS = 15.0
+"""Silence after which a stream sends a comment, so that no proxy closes it."""
 
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode
 _SEPARATORS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}

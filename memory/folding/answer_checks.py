@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from chatmemory.text.cleaning import without_invisible
-from chatmemory.text.entities import scan
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
 from chatmemory.text.salience import SpanIndex
+from chatmemory.text.spans import scan
 from memory.history.turns import Turn
 from memory.policies.protocol import Policy, Refusal, State
 

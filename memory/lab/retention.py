@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chatmemory.text.entities import CJK
 from chatmemory.text.salience import spans
+from chatmemory.text.spans import CJK
 from memory.recall.analysis.terms import terms
 
 

@@ -17,9 +17,8 @@ from django.db.models.functions import Now
 
 from chatmemory.llm.protocol import Reply
 from conversations.accounts.limits import Limits
-from conversations.api import streams
 from conversations.models import ActiveReply, Allowance
-from conversations.replies import begin, pollers
+from conversations.replies import begin, pollers, sse
 from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.finish import Ending, Pending, finish
 from tests.api.talking import Turn, begun, error, final, held, opened
@@ -137,7 +136,7 @@ def test_many_readers_in_the_process_that_writes(alice: Client, upstream: FakeUp
 
 
 def test_silence_is_filled_for_all(alice: Client, elsewhere: Turn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "KEEP_ALIVE_SECONDS", 0.2)
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.2)
 
     def comments() -> int:
         with alice.http.stream("GET", f"/v1/{elsewhere.path}/stream") as response:

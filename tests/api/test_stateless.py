@@ -18,9 +18,8 @@ from chatmemory.database import executors
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines, Price
 from chatmemory.runtime import threads
-from conversations.api import streams
 from conversations.models import ActiveReply, Chat, Message
-from conversations.replies import generation
+from conversations.replies import generation, sse
 from memory.folding.stateless import TimeLeft
 from memory.models import SummaryRevision
 from memory.policies import POLICIES
@@ -188,7 +187,7 @@ def test_who_waits_for_the_whole_answer_and_leaves_ends_it_too(alice: Client, up
 def test_silence_is_filled_with_comments(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "KEEP_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
     held(upstream)
     with alice.http.stream("POST", f"/v1/{ASK}", json={"messages": TALK}) as response:
         assert response.headers["cache-control"] == "no-store, no-transform"

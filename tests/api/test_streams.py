@@ -12,8 +12,8 @@ import pytest
 
 from chatmemory.api import async_view
 from chatmemory.database import executors
-from conversations.api import streams as following
 from conversations.models import ActiveReply, Message
+from conversations.replies import sse
 from tests.api.talking import (
     MESSAGE_KEYS,
     begun,
@@ -113,7 +113,7 @@ def test_many_read_one_reply(alice: Client, upstream: FakeUpstream) -> None:
 def test_silence_is_filled_with_comments(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "KEEP_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
     held(upstream)
     with alice.http.stream("POST", "/v1/message/first", json={"message": "x"}) as response:
         lines = response.iter_lines()
@@ -136,7 +136,7 @@ def test_a_stream_says_how_it_wants_to_be_carried(alice: Client, upstream: FakeU
 def test_silence_after_some_words_is_filled_for_every_reader(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "KEEP_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
     held(upstream)
     turn = begun(alice)
     path = f"/v1/{turn.path}/stream"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from chatmemory.text.entities import COMMON_WORDS
+from chatmemory.text.spans import COMMON_WORDS
 
 LONGEST_LINK = 500
 """Maximum characters of an address. Longer ones are ignored, because half an address is none."""

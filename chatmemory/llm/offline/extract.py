@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from chatmemory.text.entities import CJK, COMMON_WORDS, scan
+from chatmemory.text.spans import CJK, COMMON_WORDS, scan
 from chatmemory.text.tokens import clip_end, count_tokens
 
 LONGEST_SENTENCE = 60

@@ -17,7 +17,7 @@ from chatmemory.llm.offline.extract import STRESS, prose, span_worth
 from chatmemory.llm.offline.parse_request import ParsedRequest, Sentence
 from chatmemory.llm.offline.points import is_fragment
 from chatmemory.llm.offline.value_names import Named, content_words, named_values, state_of
-from chatmemory.text.entities import scan
+from chatmemory.text.spans import scan
 from chatmemory.text.tokens import clip_end
 
 FACTS_TOKENS = 400

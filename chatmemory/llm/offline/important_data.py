@@ -23,7 +23,7 @@ from chatmemory.llm.offline.cues import (
 from chatmemory.llm.offline.extract import best, names, prose
 from chatmemory.llm.offline.parse_request import ParsedRequest, Sentence
 from chatmemory.llm.offline.points import pieces_kept, pieces_said, points
-from chatmemory.text.entities import scan
+from chatmemory.text.spans import scan
 from chatmemory.text.tokens import clip_end
 
 HEADING = "[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]"

@@ -25,7 +25,7 @@ from chatmemory.llm.offline.extract import (
     sentences,
     span_worth,
 )
-from chatmemory.text.entities import CJK, COMMON_WORDS, scan
+from chatmemory.text.spans import CJK, COMMON_WORDS, scan
 from chatmemory.text.tokens import clip_end, count_tokens
 
 FEW_WORDS = 3

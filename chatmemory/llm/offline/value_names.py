@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chatmemory.llm.offline.cues import key_of
-from chatmemory.text.entities import COMMON_WORDS, scan
+from chatmemory.text.spans import COMMON_WORDS, scan
 
 Category = Literal["ENTITY", "DECISION", "CONDITION", "STATE", "NUMERIC", "GENERAL"]
 """The six categories of seed 003."""

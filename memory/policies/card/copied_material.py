@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from chatmemory.text.entities import CJK
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
 from chatmemory.text.salience import SpanIndex, spans
+from chatmemory.text.spans import CJK
 
 RUN_WORDS = 6
 """Words in a row that two texts do not share by chance."""
