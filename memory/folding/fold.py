@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import transaction
 
 from chatmemory.runtime import fault_points
-from memory.briefs import limits_of, stored_state
+from memory.briefs import limits_less_pins, limits_of, stored_state
 from memory.counters import COUNTERS, recount
 from memory.folding import dispatch, lease
 from memory.folding.bites import Bite, beyond_window, is_due_now, next_bite, through_due
@@ -149,13 +149,13 @@ def _bite_due(brief: ConversationBrief) -> Bite | None:
     """The turns to fold now: the oldest that are due, or all beyond the window if an update was requested."""
     after = brief.folded_through_seq
     newest = newest_turns(brief.chat_id, after, before_seq=pending_seq(brief.chat_id))
+    policy, state = get_policy(brief.policy), stored_state(brief)
     if brief.requested == Requested.UPDATE:
-        through = beyond_window
+        target = beyond_window(policy, state, newest, after, limits_of(brief))
     elif is_due_now(brief, newest):
-        through = through_due
+        target = through_due(policy, state, newest, after, limits_less_pins(brief))
     else:
         return None
-    target = through(get_policy(brief.policy), stored_state(brief), newest, after, limits_of(brief))
     return next_bite(brief.chat_id, after, target)
 
 

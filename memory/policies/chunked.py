@@ -65,7 +65,7 @@ class ChunkedNumbers(Numbers):
 
 
 class Chunked(Policy):
-    """Folds everything before the window when summary and unfolded turns together exceed the threshold."""
+    """Folds when summary and unfolded turns exceed the threshold: all before the window except the newest turns."""
 
     name = "chunked"
     label = "Rolling summary"

@@ -20,6 +20,7 @@ from conversations.models import ActiveReply, Message, Status
 from memory.counters import COUNTERS, recount
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
+from memory.limits import MemoryLimits
 from memory.models import RevisionKind
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel, codes
@@ -81,6 +82,19 @@ def test_update_folds_all_outside_the_window_due_or_not(model: KeepingModel) -> 
     assert_folded(chat, through=2)
     assert brief_of(chat).requested == ""
     assert run(chat).outcome == "idle"
+
+
+@pytest.mark.django_db
+def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingModel, settings: Any) -> None:
+    settings.MEMORY_LIMITS = MemoryLimits(threshold=1000)
+    chat = chat_of(40)
+    run(chat)
+    left = brief_of(chat).unfolded_turns
+    assert 3 < left < 20
+    assert_folded(chat, through=40 - left)
+    request_resummarize(chat, "update")
+    run(chat)
+    assert_folded(chat, through=37)
 
 
 @pytest.mark.django_db
