@@ -100,8 +100,9 @@ def test_8_racing_folds_of_one_chat(product: Product, fake: FakeUpstream) -> Non
 
     revisions = SummaryRevision.objects.filter(chat=chat)
     assert revisions.count() >= 2
-    folded = ConversationBrief.objects.get(pk=chat.pk).folded_through_seq // 2
-    assert folded == 57
+    brief = ConversationBrief.objects.get(pk=chat.pk)
+    folded = brief.folded_through_seq // 2
+    assert folded == 60 - brief.unfolded_turns > 40
     lost = product.logged("memory fold lost the race")
     calls = _calls(fake, chat.pk)
     assert len(lost) >= 1
