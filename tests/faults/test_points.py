@@ -82,7 +82,7 @@ def suffer(
 ) -> list[Path]:
     """Run one case: do everything while both fail, and check the result. Return the files that faults left.
 
-    Everything is repeated up to `passes` times, until both have failed.
+    Everything is repeated up to `passes` times, until both have failed, after a reply that outlasts its checkpoints.
     """
     bench.fake.clear()
     bench.wait_until_up(SERVERS)
@@ -91,6 +91,7 @@ def suffer(
     struck = [bench.order(SERVERS[0], *at_server, what), bench.order(WORKER, *at_worker, what)]
     imported = everything(bench, person)
     while passes > 1 and not _all_there(struck):
+        person.say(How(variant="slow"))
         imported += everything(bench, person)
         passes -= 1
     bench.settle([person.name])
