@@ -66,11 +66,11 @@ from memory.pins.by_rule import restore_pins as restore_pins
 from memory.pins.by_rule import stated_in as stated_in
 from memory.policies import get_policy, is_due, state_tokens, with_window
 from memory.policies.card.policy import CardRequest
-from memory.recall import embedding_job
-from memory.recall.embeddings import has_vectors as has_vectors
-from memory.recall.embeddings import last_question as last_question
-from memory.recall.embeddings import near_in_meaning as near_in_meaning
-from memory.recall.embeddings import near_now
+from memory.recall.meaning import embedding_job
+from memory.recall.meaning.embeddings import has_vectors as has_vectors
+from memory.recall.meaning.embeddings import last_question as last_question
+from memory.recall.meaning.embeddings import near_in_meaning as near_in_meaning
+from memory.recall.meaning.embeddings import near_now
 from memory.recall.query import read_question
 from memory.recall.ranking import Near as Near
 from memory.revisions import step_back
@@ -139,7 +139,7 @@ def context_for(
     - `again`: the question is answered again and may have been counted as a turn. What memory knows from an answer to
       it is left out.
     - `may_wait`: raise `StaleMemory` if the chat should be folded first.
-    - `near`: the messages that `memory.recall.embeddings` found for the question.
+    - `near`: the messages that `memory.recall.meaning.embeddings` found for the question.
     - `tools`: the client's tools. `must_call`: the model has to call one of them, so ours is not offered.
     - `open_turn`: what has followed the question so far, by seq. `attachments`: what came with the question.
     """

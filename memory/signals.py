@@ -12,7 +12,8 @@ from django.db import DEFAULT_DB_ALIAS
 from chatmemory.database import pg_functions, vector_field
 from conversations.models import Message, Role
 from memory import services
-from memory.recall import embedding_job, index, schema
+from memory.recall import index, schema
+from memory.recall.meaning import embedding_job
 
 
 def message_saved(

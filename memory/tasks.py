@@ -16,8 +16,8 @@ from chatmemory.runtime.logging_config import request_context
 from chatmemory.runtime.tracebacks import safe_traceback
 from memory import queue
 from memory.folding import dispatch, fold
-from memory.lab import comparison
-from memory.recall import embedding_job
+from memory.lab.comparison import compare as comparison
+from memory.recall.meaning import embedding_job
 from memory.worker import heartbeat, sweep
 
 

@@ -70,7 +70,7 @@ def imported(sample: Sample, title: str) -> Chat:
     from chatmemory.llm import registry
     from conversations.interchange.read import ImportedChat, ImportedMessage
     from conversations.interchange.to_rows import import_chat
-    from memory.recall import embedding_job
+    from memory.recall.meaning import embedding_job
 
     owner, _ = User.objects.get_or_create(username=OWNER)
     messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in sample.messages)

@@ -23,7 +23,7 @@ from chatmemory.database import vector_field
 from chatmemory.llm import registry
 from conversations.models import Chat
 from memory.models import MessageEmbedding
-from memory.recall import nearest
+from memory.recall.meaning import nearest
 
 MESSAGES = 10_000
 ROUNDS = 30

@@ -24,9 +24,9 @@ class Stored:
         from conversations.interchange.read import ImportedChat, ImportedMessage
         from conversations.interchange.to_rows import import_chat
         from memory.models import ChatEmbeddings
-        from memory.recall import embedding_job
         from memory.recall.analysis.terms import terms
-        from memory.recall.embeddings import near_now
+        from memory.recall.meaning import embedding_job
+        from memory.recall.meaning.embeddings import near_now
 
         owner, _ = User.objects.get_or_create(username="recall")
         messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in chat.messages)
@@ -55,7 +55,7 @@ class Stored:
         return shown
 
     def _recalled(self, question: str, budget: int, near: Sequence[Near] = ()) -> dict[int, str]:
-        from memory.context.fit_excerpts import ExcerptChoice
+        from memory.context.plan.fit_excerpts import ExcerptChoice
         from memory.recall.retrieve import Search
 
         found = Search(self.row, question, before_seq=self.row.last_seq + 1, near=near).recalled(budget)

@@ -22,7 +22,7 @@ from memory import services
 from memory.admin.chat.prompts import ShownSection, placed, sentences, shown_sections, timeline_link
 from memory.admin.states import policy_name
 from memory.context.assemble import prompt_messages
-from memory.context.plan import Plan
+from memory.context.plan.plan import Plan
 from memory.context.render import Section
 from memory.explain.coverage import budget_of
 from memory.explain.reasons import explain

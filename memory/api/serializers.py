@@ -29,13 +29,13 @@ from memory.context.assemble import Context, prompt_messages
 from memory.explain.estimate import Estimate
 from memory.explain.work import BriefWork, WorkPhase, work_of
 from memory.folding.rebuild import current_progress
-from memory.folding.stateless import Summarized
 from memory.models import CardOutcome, ConversationBrief, Requested
 from memory.pause import paused_by
 from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.policies.readable import Shape
 from memory.recall.decision import REASONS, Recall, Sought
+from memory.stateless_fold import Summarized
 from memory.worker import watches
 
 

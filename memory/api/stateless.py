@@ -30,7 +30,7 @@ from conversations.replies.generation import is_draining, refuse_when_draining
 from conversations.replies.stateless import cancel_on_drain
 from memory.api import account_export
 from memory.api.serializers import SummarizeIn, SummarizeOut, summarized_json
-from memory.folding.stateless import SummaryRequest, TimeLeft, summarize
+from memory.stateless_fold import SummaryRequest, TimeLeft, summarize
 
 
 class SummarizeView(AsyncView):

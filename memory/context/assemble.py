@@ -1,6 +1,6 @@
 """Assemble the prompt for one question: memory within its budget, with the other parts of the prompt around it.
 
-`memory.context.planner` chooses by stored counts. Here the plan is rendered and the assembled text is counted again,
+`memory.context.plan` chooses by stored counts. Here the plan is rendered and the assembled text is counted again,
 because joined text can cost more than its parts. While it is over budget, a smaller plan is made from turns whose
 text is already loaded. So the budget holds for any text, and nothing is loaded twice.
 """
@@ -19,8 +19,8 @@ from chatmemory.llm.openai.requests import message_json
 from chatmemory.llm.protocol import Prompt
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
-from memory.context.plan import Plan
-from memory.context.planner import Material, choose_within
+from memory.context.plan.plan import Plan
+from memory.context.plan.planner import Material, choose_within
 from memory.context.render import (
     Rendered,
     Section,

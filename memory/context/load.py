@@ -15,7 +15,7 @@ from django.db.models import QuerySet, Subquery
 
 from chatmemory.database.compiled import Select
 from conversations.models import Message, Role
-from memory.context.plan import Plan
+from memory.context.plan.plan import Plan
 from memory.history.rows import COUNTS, MAX_SEQ, stored
 from memory.history.tool_steps import Step
 from memory.history.turns import StoredMessage, Turn, to_turns

@@ -14,9 +14,9 @@ from conversations.models import Chat
 from memory import briefs
 from memory.context import load, recalled
 from memory.context.assemble import Context, PromptRequest, assemble
-from memory.context.lines import outline_sections
-from memory.context.plan import Plan
-from memory.context.planner import choose, gather
+from memory.context.plan.lines import outline_sections
+from memory.context.plan.plan import Plan
+from memory.context.plan.planner import choose, gather
 from memory.context.sources import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits

@@ -8,8 +8,8 @@ from itertools import chain
 from uuid import UUID
 
 from memory.context.load import Newest
-from memory.context.plan import Plan
-from memory.context.planner import Material, choose
+from memory.context.plan.plan import Plan
+from memory.context.plan.planner import Material, choose
 from memory.history.turns import Turn
 from memory.models import ConversationBrief
 from memory.policies import StateSection

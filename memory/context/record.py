@@ -15,8 +15,8 @@ from chatmemory.llm.attachments import attachments_in
 from conversations.models import ActiveReply, Chat, Message
 from memory.context import load, recalled
 from memory.context.assemble import Context, PromptRequest, rebuild, tools_text
-from memory.context.lines import outline_sections
-from memory.context.plan import Plan
+from memory.context.plan.lines import outline_sections
+from memory.context.plan.plan import Plan
 from memory.context.sources import Source
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
 from memory.pins import by_rule

@@ -13,8 +13,8 @@ from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import clip_end
-from memory.context.lines import merged_text, render_lines
-from memory.context.plan import Plan, Shown
+from memory.context.plan.lines import merged_text, render_lines
+from memory.context.plan.plan import Plan, Shown
 from memory.context.verbatim import LABELS, as_messages, as_text
 from memory.history.costs import line_text
 from memory.history.tool_steps import Step

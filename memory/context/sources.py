@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from chatmemory.text.confusables import line_skeleton
 from chatmemory.text.markers import SOURCES_HEADING, is_marker, quote_lines
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
-from memory.context.plan import Clips
+from memory.context.plan.plan import Clips
 
 MIN_SOURCE = 24
 """Tokens below which a clipped source is left out."""

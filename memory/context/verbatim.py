@@ -1,6 +1,6 @@
 """Show turns verbatim: clip those that are too long, and render them as messages or as text.
 
-Knows nothing of budgets. `memory.context.planner` decides which turns are shown verbatim.
+Knows nothing of budgets. `memory.context.plan.planner` decides which turns are shown verbatim.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from chatmemory.llm.protocol import PromptMessage, Role
 from chatmemory.text.markers import RECENT_HEADING, quote_markers
 from chatmemory.text.tokens import clip_middle
-from memory.context.plan import Shown
+from memory.context.plan.plan import Shown
 from memory.history import tool_steps
 from memory.history.costs import CUT_OFF_TOKENS, turn_cost
 from memory.history.turns import Turn, assistant_text

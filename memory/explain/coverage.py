@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memory.context.plan import Plan
+from memory.context.plan.plan import Plan
 from memory.explain.reasons import name_of
 
 OUTSIDE_MEMORY = ("instructions", "tools", "sources", "question", "open_turn", "attachments")

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 from uuid import UUID
 
-from memory.context.plan import Plan
+from memory.context.plan.plan import Plan
 from memory.recall.analysis.terms import passages, terms
 from memory.recall.excerpts import Quote
 from memory.recall.query import Question

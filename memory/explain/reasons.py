@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from memory.context.plan import Plan, Shown
+from memory.context.plan.plan import Plan, Shown
 from memory.policies import POLICIES
 from memory.policies.protocol import FAULTS
 from memory.recall.decision import REASONS

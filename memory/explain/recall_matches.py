@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from conversations.models import Chat
-from memory.context.plan import Plan
+from memory.context.plan.plan import Plan
 from memory.recall.analysis.highlights import highlights
 from memory.recall.query import Question
 from memory.recall.ranking import Ranked, words_in

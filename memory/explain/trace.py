@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from conversations.models import Chat, Message
 from memory.briefs import text_of
 from memory.context.assemble import Context
-from memory.context.plan import Plan
+from memory.context.plan.plan import Plan
 from memory.explain.fact import (
     FactPlaces,
     HeldSpan,

@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from conversations.models import ActiveReply, Message, Status
 from memory.context.assemble import Context
-from memory.context.plan import RENDERER, Plan
+from memory.context.plan.plan import RENDERER, Plan
 from memory.models import ContextRecord, Pin, SummaryRevision
 
 DELETED = "A message that was in it has been deleted."

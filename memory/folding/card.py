@@ -20,7 +20,7 @@ from conversations.models import Message, Status
 from memory.briefs import limits_of, stored_state
 from memory.context.load import planned_turns
 from memory.context.load import steps as planned_steps
-from memory.context.plan import Plan
+from memory.context.plan.plan import Plan
 from memory.folding import answer_checks, dispatch
 from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Result, locked_brief, write

@@ -9,7 +9,7 @@ from memory import counters
 from memory.folding import dispatch
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.models.briefs import new_brief
-from memory.recall import embedding_job
+from memory.recall.meaning import embedding_job
 from memory.revisions import step_back
 
 

@@ -25,9 +25,10 @@ from conversations.replies import idempotency
 from conversations.replies.lease import finish_expired
 from memory import queue
 from memory.folding import dispatch, lease
-from memory.lab import comparison
+from memory.lab.comparison import compare as comparison
 from memory.queue import QueueAway
-from memory.recall import embedding_job, schema
+from memory.recall import schema
+from memory.recall.meaning import embedding_job
 from memory.usage import daily
 from memory.worker import watches
 

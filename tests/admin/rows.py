@@ -19,7 +19,7 @@ from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin as services
 from conversations.replies import finish
 from memory.context.sources import Source
-from memory.lab.break_even import BreakEven, Course, Growth
+from memory.lab.comparison.break_even import BreakEven, Course, Growth
 from memory.lab.outcome import Outcome
 from memory.lab.tables import as_json, sheets_of
 from memory.models import Comparing, Comparison, ConversationBrief, SummaryRevision

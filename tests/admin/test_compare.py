@@ -20,7 +20,7 @@ from chatmemory.database.ids import new_id
 from conversations import lifecycle
 from conversations.models import Chat
 from memory import tasks
-from memory.lab import comparison
+from memory.lab.comparison import compare as comparison
 from memory.models import Comparing, Comparison
 from memory.policies import POLICIES
 from tests.admin.rows import EVIL, add_comparison, make_chat, text_of

@@ -16,7 +16,7 @@ from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Left, Length
 
 from conversations.models import STREAMING, ActiveReply, Chat, Message, Role
-from memory.context.plan import Plan
+from memory.context.plan.plan import Plan
 from memory.explain.lineage import folds_of
 from memory.explain.timeline import Mark, Place, TurnPlaces, Versions
 from memory.history.turns import StoredMessage, Turn, to_turns

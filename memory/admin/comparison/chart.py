@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from memory.admin.comparison.verdict import amount
-from memory.lab.break_even import BreakEven, Cache, Course, Growth, Unit
+from memory.lab.comparison.break_even import BreakEven, Cache, Course, Growth, Unit
 
 WIDTH, HEIGHT = 360, 230
 LEFT, RIGHT, TOP, BOTTOM = 56, 350, 10, 200

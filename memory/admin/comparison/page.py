@@ -31,16 +31,16 @@ from conversations.models import Chat
 from memory.admin.comparison.chart import HEIGHT, WIDTH, plot_of
 from memory.admin.comparison.verdict import at_a_glance, verdict
 from memory.admin.states import policy_name
-from memory.lab.break_even import Growth
-from memory.lab.comparison import (
+from memory.lab.comparison.break_even import Growth
+from memory.lab.comparison.compare import (
     CHANGED,
     ComparisonUnderWay,
     NotToContinue,
     continue_comparison,
     request_comparison,
 )
+from memory.lab.comparison.stored_chat import MOST_TURNS
 from memory.lab.runner import MOST_BUDGET, least_budget
-from memory.lab.stored_chat import MOST_TURNS
 from memory.models import Comparing, Comparison, ConversationBrief
 from memory.policies import POLICIES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memory.lab.break_even import BreakEven, Course, Growth, Unit
+from memory.lab.comparison.break_even import BreakEven, Course, Growth, Unit
 
 EVERYTHING = "sending everything"
 CLOSE = 0.005

@@ -14,8 +14,8 @@ from chatmemory.database import vector_field
 from chatmemory.database.vector_field import numbers_of
 from conversations.models import Chat
 from memory.models import ChatEmbeddings, MessageEmbedding
-from memory.recall import nearest
-from memory.recall.nearest import MAX_NEAREST, nearest_messages
+from memory.recall.meaning import nearest
+from memory.recall.meaning.nearest import MAX_NEAREST, nearest_messages
 from memory.recall.ranking import Near
 from tests.support.factories import make_chat
 

@@ -18,9 +18,9 @@ from django_q.models import OrmQ
 from conversations import lifecycle
 from conversations.models import Chat, Message
 from memory import tasks
-from memory.lab import comparison as comparing
 from memory.lab import runner
-from memory.lab.comparison import ComparisonUnderWay, NotToContinue, request_comparison
+from memory.lab.comparison import compare as comparing
+from memory.lab.comparison.compare import ComparisonUnderWay, NotToContinue, request_comparison
 from memory.lab.measures import Run
 from memory.lab.runner import LabError
 from memory.models import Comparing, Comparison
@@ -143,7 +143,7 @@ def test_one_turn_is_enough() -> None:
 
 def test_a_long_chat_says_of_how_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, played)
-    monkeypatch.setattr("memory.lab.stored_chat.MOST_TURNS", 4)
+    monkeypatch.setattr("memory.lab.comparison.stored_chat.MOST_TURNS", 4)
     done = compared(talked(6))
     assert (done.turns, done.of_turns) == (4, 6)
 

@@ -14,9 +14,9 @@ from conversations.interchange.read import export_chat_text, read_chats
 from conversations.interchange.to_rows import import_chat
 from conversations.models import Chat, Message, Status
 from conversations.sample import SAMPLE
-from memory.lab import stored_chat
+from memory.lab.comparison import stored_chat
+from memory.lab.comparison.stored_chat import start_of, stored_talk
 from memory.lab.conversation import Exchange, Round, talk_of
-from memory.lab.stored_chat import start_of, stored_talk
 from tests.support.factories import add_turn, make_chat, make_user
 
 pytestmark = pytest.mark.django_db

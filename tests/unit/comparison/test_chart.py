@@ -18,7 +18,7 @@ from memory.admin.comparison.chart import (
     plot_of,
     sampled,
 )
-from memory.lab.break_even import BreakEven, Course, Growth, Unit
+from memory.lab.comparison.break_even import BreakEven, Course, Growth, Unit
 
 
 def growth(turns: int = 500, unit: Unit = "USD") -> Growth:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory.admin.comparison.verdict import amount, at_a_glance, verdict
-from memory.lab.break_even import BreakEven, Course, Growth, Unit
+from memory.lab.comparison.break_even import BreakEven, Course, Growth, Unit
 
 ALWAYS, UNKNOWN = BreakEven("always", 1), BreakEven("unknown")
 

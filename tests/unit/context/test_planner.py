@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.lines import merged_text
-from memory.context.plan import Merged, Plan
-from memory.context.planner import MIN_NEWEST
+from memory.context.plan.lines import merged_text
+from memory.context.plan.plan import Merged, Plan
+from memory.context.plan.planner import MIN_NEWEST
 from memory.history import costs
 from memory.history.costs import MERGED_TOKENS, line_cost, lines_head_cost, turn_cost
 from memory.history.turns import Turn

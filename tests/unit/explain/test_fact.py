@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context.plan import Plan, Shown, TurnSpan
+from memory.context.plan.plan import Plan, Shown, TurnSpan
 from memory.explain.fact import (
     FactPlaces,
     HeldSpan,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory.context.plan import Merged, Plan, Shown, TurnSpan
+from memory.context.plan.plan import Merged, Plan, Shown, TurnSpan
 from memory.explain.coverage import budget_of
 from memory.explain.reasons import explain
 from memory.explain.timeline import Fold, LineageStep, Mark, Place, TurnPlaces, lineage, on_lineage

@@ -10,7 +10,15 @@ import pytest
 
 from chatmemory.llm.protocol import Variant
 from memory.lab.billing import BilledRequest, everything
-from memory.lab.break_even import FEWEST, TIMES, BreakEven, Growth, break_even, growth_of, is_steady
+from memory.lab.comparison.break_even import (
+    FEWEST,
+    TIMES,
+    BreakEven,
+    Growth,
+    break_even,
+    growth_of,
+    is_steady,
+)
 from memory.lab.conversation import Conversation, Exchange
 from memory.lab.measures import SummarizerCall
 from tests.unit.lab.makers import MODELS, TALK, run_of, turn

@@ -16,8 +16,8 @@ from chatmemory.text.markers import is_marker
 from chatmemory.text.outline import outline
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.assemble import PromptRequest, hash_prompt
-from memory.context.lines import outline_sections
-from memory.context.plan import Plan
+from memory.context.plan.lines import outline_sections
+from memory.context.plan.plan import Plan
 from memory.history.costs import OUTLINE_COST, OUTLINE_TOKENS
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, Counts, Refusal, State, get_policy, is_due, state_tokens

@@ -8,8 +8,8 @@ import pytest
 
 from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens
-from memory.context.fit_excerpts import ExcerptChoice
-from memory.context.plan import Plan
+from memory.context.plan.fit_excerpts import ExcerptChoice
+from memory.context.plan.plan import Plan
 from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, excerpt_text, with_updates
 from tests.unit.recall.makers import said_of
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.assemble import PromptRequest, rebuild
-from memory.context.plan import Plan
+from memory.context.plan.plan import Plan
 from memory.context.sources import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits

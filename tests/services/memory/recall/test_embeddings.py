@@ -22,7 +22,7 @@ from conversations.lifecycle import delete_chat
 from conversations.models import Chat, Message
 from memory import services
 from memory.models import ChatEmbeddings, MessageEmbedding
-from memory.recall import embedding_job
+from memory.recall.meaning import embedding_job
 from memory.tasks import embed_task
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, make_chat
@@ -86,7 +86,7 @@ def message(chat: Chat, seq: int) -> Message:
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Advance the clock only for code that requests a question's vector."""
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + seconds)
-    monkeypatch.setattr("memory.recall.embeddings.time", clock)
+    monkeypatch.setattr("memory.recall.meaning.embeddings.time", clock)
 
 
 def test_what_shares_no_word_is_found_and_the_prompt_is_rebuilt(

@@ -1,8 +1,8 @@
 """Find older messages with a meaning similar to a question's: before the turn begins, within a hard deadline.
 
 Runs outside all transactions, because it calls the upstream. If anything fails, the result is empty, and messages are
-found only by their words. The vectors are computed in `memory.recall.embedding_job`, and compared in
-`memory.recall.nearest`.
+found only by their words. The vectors are computed in `memory.recall.meaning.embedding_job`, and compared in
+`memory.recall.meaning.nearest`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chatmemory.llm.vectors import Embedder
 from conversations.accounts import quotas
 from conversations.models import Message, Role
 from memory.models import ChatEmbeddings
-from memory.recall.nearest import nearest_messages
+from memory.recall.meaning.nearest import nearest_messages
 from memory.recall.ranking import Near
 
 logger = logging.getLogger(__name__)

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated
-from memory.context.fit_excerpts import ExcerptChoice
-from memory.context.lines import LineCosts
-from memory.context.plan import Clips, Merged, Plan, Shown, TurnSpan, clip_state
-from memory.context.prefix import Room, first_verbatim
+from memory.context.plan.fit_excerpts import ExcerptChoice
+from memory.context.plan.lines import LineCosts
+from memory.context.plan.plan import Clips, Merged, Plan, Shown, TurnSpan, clip_state
+from memory.context.plan.prefix import Room, first_verbatim
 from memory.context.verbatim import equal_shares, show_clipped, show_whole
 from memory.history.costs import MERGED_TOKENS, lines_head_cost, turn_cost, verbatim_head_cost
 from memory.history.turns import Turn

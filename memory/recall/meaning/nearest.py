@@ -14,8 +14,8 @@ from django.db import connection
 
 from chatmemory.database.vector_field import TABLE, as_text, is_pgvector
 from memory.models import MessageEmbedding
+from memory.recall.meaning.similarity import nearness, products
 from memory.recall.ranking import Near
-from memory.recall.similarity import nearness, products
 
 MAX_NEAREST = 400
 """Maximum number of messages that are returned."""

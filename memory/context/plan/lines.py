@@ -1,6 +1,6 @@
 """Render turns as lines, and the outline of the last reply, and count what they cost in a prompt. Pure.
 
-`memory.context.planner` decides which turns become lines. The outline follows the state (seed 002); it is made by
+`memory.context.plan.planner` decides which turns become lines. The outline follows the state (seed 002); it is made by
 `chatmemory.text.salience`.
 """
 

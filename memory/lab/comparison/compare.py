@@ -28,12 +28,12 @@ from conversations.models import Chat
 from memory import queue
 from memory.lab import runner
 from memory.lab.billing import chained
-from memory.lab.break_even import growth_of
+from memory.lab.comparison.break_even import growth_of
+from memory.lab.comparison.stored_chat import stored_talk
 from memory.lab.conversation import Conversation
 from memory.lab.measures import Run
 from memory.lab.outcome import Models, Outcome
 from memory.lab.runner import ChildFailed, LabError
-from memory.lab.stored_chat import stored_talk
 from memory.lab.tables import as_json, note_on, sheets_of
 from memory.models import Comparing, Comparison
 

@@ -1,7 +1,7 @@
 """Choose which excerpts of earlier messages a plan shows: the best that fit, none from a turn shown verbatim.
 
 Consecutive excerpts of the same day share one line with the date, so the second costs less than it would by itself.
-Pure: works on costs and seqs. `memory.context.planner` decides how much room excerpts have.
+Pure: works on costs and seqs. `memory.context.plan.planner` decides how much room excerpts have.
 """
 
 from __future__ import annotations

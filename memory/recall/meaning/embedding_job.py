@@ -1,6 +1,6 @@
 """Compute vectors of messages in the background, in batches, each from where the last one ended.
 
-The tables show what is missing, so the job may stop at any time. `memory.recall.embeddings` reads the vectors. Nobody
+The tables show what is missing, so the job may stop at any time. The module `embeddings` reads the vectors. Nobody
 waits for this job: while the endpoint fails, messages are found only by their words.
 """
 

@@ -1,0 +1,1 @@
+"""The comparison of policies on a stored chat, which the admin shows."""
