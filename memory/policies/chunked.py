@@ -58,8 +58,8 @@ class ChunkedNumbers(Numbers):
 
     left_unfolded_tokens: int = whole(
         1000,
-        "Newest turns beyond the window that a fold leaves for the next one, in tokens; at most a third of the budget, "
-        "and a quarter of what summary and window leave of the threshold. `0`: a fold covers them all.",
+        "Newest turns beyond the window that a fold leaves for the next one, in tokens; at most two fifths of the "
+        "budget, and a quarter of what summary and window leave of the threshold. `0`: a fold covers them all.",
         at_most=1_000_000,
     )
 
@@ -86,7 +86,7 @@ class Chunked(Policy):
         """
         left = numbers_in(limits, self.name, ChunkedNumbers).left_unfolded_tokens
         to_threshold = limits.threshold - limits.summary_cap - counts.window_tokens
-        return max(0, min(left, limits.prompt_budget // 3, to_threshold // 4))
+        return max(0, min(left, limits.prompt_budget * 2 // 5, to_threshold // 4))
 
     def size(self, state: State) -> int:
         """Tokens of the summary, without heading."""

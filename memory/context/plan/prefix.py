@@ -14,7 +14,8 @@ KEPT_SHARE = 0.4
 """Share of the verbatim part's room that stays filled, window included, when the start moves.
 
 On the long chats of docs/lab.md, `chunked` has 85.2 % of its tokens cacheable with 0.4, 84.6 % with 0.5 and 83.7 %
-with two thirds; what is kept after 20 and 100 turns is the same.
+with two thirds, and 82.4, 82.2 and 82.0 % of the facts after 20 turns. On the shorter ones, where more turns have only
+a line, it is 80.4, 80.4 and 81.8 % of the facts.
 """
 
 

@@ -82,4 +82,4 @@ def test_of_any_chat_that_is_due_something_is_folded(sizes: list[int], budget: i
     if is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, limits), limits):
         folds = turns_due(CHUNKED, FULL, turns, limits)
         assert 0 < folds <= turns_beyond(CHUNKED, FULL, turns, limits)
-        assert sum(left(turns, limits)) <= min(1000, budget // 3)
+        assert sum(left(turns, limits)) <= min(1000, budget * 2 // 5)
