@@ -8,7 +8,7 @@ its answer. A forgotten message leaves an empty row behind, so that `seq` has no
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -52,12 +52,12 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     message and for a tool call.
     """
     # Computed before the lock, because it takes time.
+    before = _look_beforehand(chat.pk, message_id)
     found: dict[str, Any] = {
         "token_count": count_tokens(content),
-        "terms": stored_terms(content, chat.owner_id),
+        "terms": stored_terms(content, chat.owner_id, by_user=before.by_user),
     }
     told = outline(content)
-    counted = _count_beforehand(chat.pk, message_id)
     with transaction.atomic():
         message = _locked(chat.pk, message_id)
         if message.status in (Status.DELETED, Status.FAILED):
@@ -70,7 +70,7 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
                 attachments.release(message, stay)
                 found["payload"] = payload_of(stay)
             is_reply = message.role == Role.ASSISTANT
-            _change(message, counted, content=content, outline=told if is_reply else "", **found)
+            _change(message, before.counted, content=content, outline=told if is_reply else "", **found)
     return message
 
 
@@ -79,18 +79,28 @@ def forget_message(chat_id: UUID, message_id: UUID) -> None:
 
     Raises `NotFound`; `ChatBusy` for a reply being written and its question.
     """
-    counted = _count_beforehand(chat_id, message_id)
+    before = _look_beforehand(chat_id, message_id)
     with transaction.atomic():
         message = _locked(chat_id, message_id)
         if message.status != Status.DELETED:
             attachments.release(message)
-            _change(message, counted, status=Status.DELETED, **_EMPTIED)
+            _change(message, before.counted, status=Status.DELETED, **_EMPTIED)
 
 
-def _count_beforehand(chat_id: UUID, message_id: UUID) -> memory.Tally | None:
-    """Count before the lock, because it takes time in a chat of which much is not folded."""
-    seq = Message.objects.filter(chat=chat_id, pk=message_id).values_list("seq", flat=True).first()
-    return None if seq is None else memory.count_beforehand(chat_id, seq)
+class _Before(NamedTuple):
+    """What is known of a message before the lock."""
+
+    by_user: bool = False
+    counted: memory.Tally | None = None
+
+
+def _look_beforehand(chat_id: UUID, message_id: UUID) -> _Before:
+    """Read and count before the lock, because counting takes time in a chat of which much is not folded."""
+    row = Message.objects.filter(chat=chat_id, pk=message_id).values_list("seq", "role").first()
+    if row is None:
+        return _Before()
+    seq, role = row
+    return _Before(role == Role.USER, memory.count_beforehand(chat_id, seq))
 
 
 def _locked(chat_id: UUID, message_id: UUID) -> Message:

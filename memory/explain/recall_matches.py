@@ -66,6 +66,6 @@ def _words(question: Question, text: str, ranked: Ranked) -> tuple[tuple[str, ..
 def _as_said(question: Question, text: str, bits: int) -> Iterator[str]:
     """Yield the selected words of the question as spelled there, since terms are stems."""
     for at, word in enumerate(question.words):
-        if bits >> at & 1:
+        if bits & ~question.wish & 1 << at:
             ranges = highlights(text, {word.term})
             yield text[slice(*ranges[0])] if ranges else word.term

@@ -28,8 +28,14 @@ class Matches:
 
     at: Mapping[int, int]
     worth: tuple[float, ...]
+    alone: int = 0
+    """Words, as bits, that count in the message itself, but not around it."""
     _sums: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
     _near: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+
+    def has_words(self) -> bool:
+        """Whether any message has a word that does not count `alone`."""
+        return any(words & ~self.alone for words in self.at.values())
 
     def total(self, words: int) -> float:
         """The sum of the weights of these words."""
@@ -42,8 +48,9 @@ class Matches:
     def around(self, seq: int, own: int) -> tuple[float, int]:
         """The weight that neighbours add to message `seq`, which has the words `own`; and all words of both."""
         at, total, added = self.at.get, self.total, 0.0
+        counted = ~self.alone
         for step, share in NEIGHBOURS:
-            if there := at(seq - step, 0) | at(seq + step, 0):
+            if there := (at(seq - step, 0) | at(seq + step, 0)) & counted:
                 again = there & own
                 added += share * (total(there ^ again) + AGAIN * total(again) if again else total(there))
                 own |= there
@@ -64,7 +71,7 @@ def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq
         word.weight * _rarity(_spread(found, most, last_seq), last_seq)
         for word, found in zip(question.words, seqs, strict=True)
     )
-    return Matches(_placed({}, ((1 << at, found) for at, found in enumerate(seqs))), worth)
+    return Matches(_placed({}, ((1 << at, found) for at, found in enumerate(seqs))), worth, question.wish)
 
 
 def words_to_combine(matches: Matches, is_cut: Sequence[bool]) -> list[tuple[int, ...]]:
@@ -87,15 +94,15 @@ def with_places(
 ) -> Matches:
     """Add to `matches` where the words that were looked up together occur."""
     words = (sum([1 << at for at in ats]) for ats in together)
-    return Matches(_placed(matches.at, zip(words, seqs, strict=True)), matches.worth)
+    return Matches(_placed(matches.at, zip(words, seqs, strict=True)), matches.worth, matches.alone)
 
 
 def promising_seqs(matches: Matches, shown: frozenset[int], most: int) -> list[int]:
     """Return the seqs of the messages that may be worth reading, best first: at most `most`, none of them `shown`."""
     totals = {words: matches.total(words) for words in set(matches.at.values())}
     own = sorted([(totals[words], seq) for seq, words in matches.at.items()], reverse=True)
-    first = [seq for _, seq in own[: most + most // 2]]
-    beside = {seq + step for seq in first[: most // 2] for step in (-2, -1, 1, 2, 3)}
+    first = [seq for _, seq in own[:most]]
+    beside = {seq + step for seq in first[: most // 4] for step in (-2, -1, 1, 2, 3)}
     around = {*first, *beside} - shown
     ranked = sorted([(matches.near(seq), seq) for seq in around if seq > 0], reverse=True)
     return [seq for _, seq in ranked[:most]]

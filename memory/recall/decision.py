@@ -38,7 +38,7 @@ def decide(limits: MemoryLimits, question: Question, matches: Matches, known: in
         return Recall("all", "question")
     if limits.recall == "always":
         return Recall("all", "chosen")
-    there = _there(matches)
+    there = _there(matches) & ~question.wish
     new = matches.total(there & ~known)
     share = limits.recall_request_share if form.requests else RECALL_NEW_SHARE
     is_new = new > 0 and new >= share * matches.total(there)

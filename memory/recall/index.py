@@ -137,8 +137,9 @@ def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:
     return statements.fetch(connections[DEFAULT_DB_ALIAS], statement, params)
 
 
-MAX_MATCHES, MIN_PER_TERM, MAX_PER_TERM = 400, 40, 120
-"""Matches that are read of all terms together, and the bounds for one term."""
+MAX_MATCHES, MIN_PER_TERM, MAX_PER_TERM = 1200, 120, 300
+"""Matches that are read of all terms together, and the bounds for one term. Long replies have many common words, so of
+fewer matches most were in replies, and what the user had said further back was not found (`docs/recall.md`)."""
 MOST_TOGETHER = 40
 """Maximum number of matches of terms that are looked up together. Each is expensive, as most of either are skipped."""
 MOST_EVERYWHERE = 400

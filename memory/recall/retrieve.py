@@ -19,7 +19,7 @@ from memory.recall.candidates import Matches, promising_seqs, weigh, with_places
 from memory.recall.decision import Recall, decide, known_words
 from memory.recall.excerpts import Excerpt, RecalledMessage, with_updates
 from memory.recall.index import MOST_TOGETHER, MessagesRead, matches_per_term, postings, read_messages, sizes
-from memory.recall.query import Question, read_question
+from memory.recall.query import Question, read_question, with_wish
 from memory.recall.ranking import (
     PRESELECT_FACTOR,
     SPARE_FACTOR,
@@ -57,12 +57,12 @@ class Search:
         self._chat_id = chat.pk
         self._before_seq = before_seq
         self._near = [one for one in near if one.seq < before_seq]
-        self._question = read_question(question, chat.owner_id)
+        self._question = with_wish(read_question(question, chat.owner_id), chat.owner_id)
         self._matches = _look_up(chat.pk, self._question, before_seq)
 
     def decision(self, limits: MemoryLimits, shown: Iterable[int], remembered: Collection[str]) -> Recall:
         """Whether earlier turns are worth their tokens, given the messages `shown` and the terms `remembered`."""
-        if not self._matches.at and not self._near:
+        if not (self._matches.has_words() or self._near):
             return Recall("none", "nothing_new" if self._question.words else "no_words")
         known = known_words(self._question, self._matches, shown, remembered)
         return decide(limits, self._question, self._matches, known)

@@ -65,7 +65,9 @@ def make_messages(owner: User) -> Chat:
     """Make a chat of messages of maximum length."""
     chat = Chat.objects.create(owner=owner, policy="chunked", last_seq=ROWS, title="long")
     text = long_text(200_000)
-    rows = message_rows(chat, text, stored_terms(text, owner.pk), count_tokens(text), tiny_objects(16_000))
+    rows = message_rows(
+        chat, text, stored_terms(text, owner.pk, by_user=True), count_tokens(text), tiny_objects(16_000)
+    )
     for question, reply in zip(rows[::2], rows[1::2], strict=True):
         reply.reply_to = question
     with transaction.atomic():

@@ -19,6 +19,7 @@ from functools import lru_cache
 
 from memory.recall.analysis.dates import date_terms
 from memory.recall.analysis.stemming import STOP_WORDS, stem
+from memory.recall.analysis.wishes import WISH, states_wish
 
 PASSAGE_CHARS = 400
 """About 100 tokens of a language with spaces."""
@@ -159,13 +160,19 @@ MOST_TERMS = 30_000
 """Maximum number of terms of one message: about 200,000 characters. A database limits the size of an index entry."""
 
 
-def stored_terms(text: str, owner_id: int) -> str:
-    """Return the text that the index stores for a message; "" if it has no terms."""
+def stored_terms(text: str, owner_id: int, *, by_user: bool) -> str:
+    """Return the text that the index stores for a message; "" if it has no terms.
+
+    A passage of a user's message that may state a wish has the term `WISH`, too.
+    """
     key = _key(owner_id)
     lines: list[str] = []
     left = MOST_TERMS
     for start, end in passages(text):
-        found = list(dict.fromkeys(_hash(term, key) for term in terms(text[start:end])))
+        there = dict.fromkeys(terms(text[start:end]))
+        if by_user and states_wish(there):
+            there[WISH] = None
+        found = list(dict.fromkeys(_hash(term, key) for term in there))
         if len(found) > left:
             break
         left -= len(found)
