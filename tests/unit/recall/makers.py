@@ -1,15 +1,29 @@
-"""Earlier turns as recall finds them, for pure tests: messages from before the turns of a context."""
+"""Earlier turns as recall finds them, for pure tests: messages, and a chat as the index holds it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from uuid import UUID
 
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import count_tokens
+from memory.recall.analysis.terms import stored_terms
+from memory.recall.candidates import promising_seqs, weigh
 from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of
+from memory.recall.query import read_question, with_wish
+from memory.recall.ranking import (
+    PRESELECT_FACTOR,
+    Indexed,
+    Lengths,
+    Ranked,
+    Size,
+    closest,
+    messages_to_read,
+    rank,
+)
 from tests.unit.context.makers import long_texts
 
 BEFORE = 1000
@@ -43,3 +57,49 @@ def recalled(draw: st.DrawFn) -> tuple[list[Excerpt], dict[int, RecalledMessage]
     wanted = draw(st.permutations(list(said)))
     made = [excerpt_of(draw(quotes(said[seq])), said) for seq in wanted[: draw(st.integers(0, len(wanted)))]]
     return [excerpt for excerpt in made if excerpt.tokens], said
+
+
+MOST = 120
+
+
+class Told:
+    """A chat as the index holds it, queried without a database."""
+
+    def __init__(self, *texts: str, days: Mapping[int, str] = MappingProxyType({})) -> None:
+        self.said: dict[int, RecalledMessage] = said_of(texts)
+        self.messages = {
+            seq: Indexed(
+                seq,
+                one.is_user,
+                count_tokens(one.text),
+                tuple(stored_terms(one.text, 1, by_user=True).split("\n")),
+                days.get(seq, one.on),
+            )
+            for seq, one in self.said.items()
+        }
+
+    def ranked(self, question: str, shown: Sequence[int] = ()) -> list[Ranked]:
+        asked = with_wish(read_question(question, 1), 1)
+        seqs = [
+            [seq for seq, one in self.messages.items() if any(word.token in p for p in one.passages)][-MOST:]
+            for word in asked.words
+        ]
+        matches = weigh(asked, seqs, MOST, len(self.said))
+        most = messages_to_read(1000)
+        promising = [
+            self.messages.get(seq)
+            for seq in promising_seqs(matches, frozenset(shown), PRESELECT_FACTOR * most)
+        ]
+        sizes = {one.seq: Size(one.is_user, one.tokens) for one in promising if one}
+        there = [self.messages[seq] for seq in sorted(closest(asked, matches, sizes, most))]
+        return rank(asked, matches, there, len(self.said), Lengths.of(asked, sizes.values()))
+
+    def best(self, question: str) -> list[int]:
+        """The seqs of the messages, best passage first."""
+        return list(dict.fromkeys(one.message.seq for one in self.ranked(question)))
+
+
+def small_talk(turns: int) -> list[str]:
+    return [
+        f"{side} number {turn} of the quiet harbour" for turn in range(turns) for side in ("Walk", "Lamp")
+    ]

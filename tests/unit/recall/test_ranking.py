@@ -2,78 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-
 import pytest
 
-from chatmemory.text.tokens import count_tokens
 from memory.recall import ranking
 from memory.recall.analysis.terms import stored_terms
-from memory.recall.candidates import promising_seqs, weigh, with_places, words_to_combine
-from memory.recall.excerpts import RecalledMessage
+from memory.recall.candidates import weigh, with_places, words_to_combine
 from memory.recall.query import MOST_TERMS, read_question
 from memory.recall.ranking import (
-    PRESELECT_FACTOR,
     Indexed,
-    Lengths,
     Ranked,
-    Size,
-    closest,
     excerpts,
-    messages_to_read,
-    rank,
     score_alone,
     with_ids_first,
     worth_showing,
 )
 from tests.support.folds import WORDS
-from tests.unit.recall.makers import said_of
-
-MOST = 120
-
-
-class Told:
-    """A chat as the index holds it, queried without a database."""
-
-    def __init__(self, *texts: str, days: Mapping[int, str] = MappingProxyType({})) -> None:
-        self.said: dict[int, RecalledMessage] = said_of(texts)
-        self.messages = {
-            seq: Indexed(
-                seq,
-                one.is_user,
-                count_tokens(one.text),
-                tuple(stored_terms(one.text, 1, by_user=True).split("\n")),
-                days.get(seq, one.on),
-            )
-            for seq, one in self.said.items()
-        }
-
-    def ranked(self, question: str, shown: Sequence[int] = ()) -> list[Ranked]:
-        asked = read_question(question, 1)
-        seqs = [
-            [seq for seq, one in self.messages.items() if any(word.token in p for p in one.passages)][-MOST:]
-            for word in asked.words
-        ]
-        matches = weigh(asked, seqs, MOST, len(self.said))
-        most = messages_to_read(1000)
-        promising = [
-            self.messages.get(seq)
-            for seq in promising_seqs(matches, frozenset(shown), PRESELECT_FACTOR * most)
-        ]
-        sizes = {one.seq: Size(one.is_user, one.tokens) for one in promising if one}
-        there = [self.messages[seq] for seq in sorted(closest(asked, matches, sizes, most))]
-        return rank(asked, matches, there, len(self.said), Lengths.of(asked, sizes.values()))
-
-    def best(self, question: str) -> list[int]:
-        """The seqs of the messages, best passage first."""
-        return list(dict.fromkeys(one.message.seq for one in self.ranked(question)))
-
-
-def small_talk(turns: int) -> list[str]:
-    return [
-        f"{side} number {turn} of the quiet harbour" for turn in range(turns) for side in ("Walk", "Lamp")
-    ]
+from tests.unit.recall.makers import MOST, Told, small_talk
 
 
 def test_a_rare_word_counts_more_than_common_ones() -> None:
