@@ -8,6 +8,7 @@ candidates to read, and how well they answer.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,6 +23,18 @@ AGAIN = 0.5
 """The share of that which counts if the term also occurs nearer."""
 
 
+class _Totals(dict[int, float]):
+    """The sum of weights of each set of words, computed at its first use."""
+
+    def __init__(self, worth: tuple[float, ...]) -> None:
+        super().__init__()
+        self._worth = worth
+
+    def __missing__(self, words: int) -> float:
+        total = self[words] = sum([worth for at, worth in enumerate(self._worth) if words >> at & 1])
+        return total
+
+
 @dataclass(frozen=True, slots=True)
 class Matches:
     """The words of a question found at each seq (`at`), and the weight of each word, highest for rare ones."""
@@ -30,29 +43,28 @@ class Matches:
     worth: tuple[float, ...]
     alone: int = 0
     """Words, as bits, that count in the message itself, but not around it."""
-    _sums: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+    _totals: _Totals = field(init=False, compare=False, repr=False)
     _near: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
 
     def has_words(self) -> bool:
         """Whether any message has a word that does not count `alone`."""
         return any(words & ~self.alone for words in self.at.values())
 
+    def __post_init__(self) -> None:
+        """Compute the weight of each set of words when it is first needed: many messages have the same."""
+        object.__setattr__(self, "_totals", _Totals(self.worth))
+
     def total(self, words: int) -> float:
         """The sum of the weights of these words."""
-        known = self._sums.get(words)
-        if known is None:
-            known = sum([worth for at, worth in enumerate(self.worth) if words >> at & 1])
-            self._sums[words] = known
-        return known
+        return self._totals[words]
 
     def around(self, seq: int, own: int) -> tuple[float, int]:
         """The weight that neighbours add to message `seq`, which has the words `own`; and all words of both."""
-        at, total, added = self.at.get, self.total, 0.0
-        counted = ~self.alone
+        at, totals, counted, added = self.at.get, self._totals, ~self.alone, 0.0
         for step, share in NEIGHBOURS:
             if there := (at(seq - step, 0) | at(seq + step, 0)) & counted:
                 again = there & own
-                added += share * (total(there ^ again) + AGAIN * total(again) if again else total(there))
+                added += share * (totals[there ^ again] + AGAIN * totals[again] if again else totals[there])
                 own |= there
         return added, own
 
@@ -99,9 +111,14 @@ def with_places(
 
 def promising_seqs(matches: Matches, shown: frozenset[int], most: int) -> list[int]:
     """Return the seqs of the messages that may be worth reading, best first: at most `most`, none of them `shown`."""
-    totals = {words: matches.total(words) for words in set(matches.at.values())}
-    own = sorted([(totals[words], seq) for seq, words in matches.at.items()], reverse=True)
-    first = [seq for _, seq in own[:most]]
+    having: dict[int, list[int]] = defaultdict(list)
+    for seq, words in matches.at.items():
+        having[words].append(seq)
+    first: list[int] = []
+    for words in sorted(having, key=matches.total, reverse=True):
+        first += sorted(having[words], reverse=True)[: most - len(first)]
+        if len(first) == most:
+            break
     beside = {seq + step for seq in first[: most // 4] for step in (-2, -1, 1, 2, 3)}
     around = {*first, *beside} - shown
     ranked = sorted([(matches.near(seq), seq) for seq in around if seq > 0], reverse=True)
