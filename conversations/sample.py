@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
-from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.llm.summarizer_input import parse_summarizer_input
 
 SAMPLE = Path(__file__).parent / "samples" / "trip.json"
 QUESTION = "When and where is our concert?"

@@ -17,10 +17,6 @@ RECALL_NEW_SHARE = 0.7
 RECALL_SOME_SHARE = 0.1
 """Share of the prompt's budget for excerpts that are context rather than an answer."""
 
-SHORT_SHARE = 0.2
-"""Share of the prompt's budget: a turn before the window that costs more is never verbatim, because one long reply
-would displace many lines and excerpts."""
-
 MAX_TURNS = 200
 """Turns that a context considers, however long the unfolded span is. Of older ones, only their number is known."""
 
@@ -73,26 +69,3 @@ class MemoryLimits:
     def recalls(self) -> bool:
         """Whether earlier turns are searched at all."""
         return self.enabled and self.recall != "off" and self.recall_share > 0
-
-    @property
-    def recall_part(self) -> int:
-        """Tokens reserved for excerpts."""
-        return int(self.prompt_budget * self.recall_share) if self.recalls else 0
-
-    @property
-    def short_turn(self) -> int:
-        """Maximum tokens of a turn that may be verbatim before the window."""
-        return int(self.prompt_budget * SHORT_SHARE)
-
-    @property
-    def window_part(self) -> int:
-        """Maximum tokens of the window."""
-        return int(self.prompt_budget * self.window_share)
-
-    def stable_part(self, state_tokens: int) -> int:
-        """Tokens for all that stays the same from one question to the next: state, lines and verbatim turns.
-
-        If a state needs more than a third of them, the excess is taken from the excerpts instead of from the turns.
-        """
-        stable = self.prompt_budget - self.recall_part
-        return min(self.prompt_budget, stable + max(0, state_tokens - stable // 3))

@@ -15,7 +15,7 @@ LEVELS = """
 chatmemory.text chatmemory.errors
 chatmemory.database chatmemory.llm
 chatmemory.runtime conversations.models memory.limits
-chatmemory.api chatmemory.templatetags conversations.accounts conversations.titles memory.models
+chatmemory.api chatmemory.templatetags memory.budget_shares conversations.accounts conversations.titles memory.models
 conversations.attachments conversations.lookup memory.brief_states memory.queue memory.usage memory.history
 memory.policies
 memory.pause memory.recall
@@ -53,12 +53,12 @@ conversations.interchange.messages conversations.interchange.pins conversations.
 conversations.interchange.values conversations.interchange.write
 conversations.openai_api.request conversations.openai_api.errors conversations.openai_api.history_keys
 conversations.openai_api.listing conversations.openai_api.model_names
-memory.limits memory.policies memory.history.turns memory.history.costs memory.history.tool_steps
+memory.limits memory.budget_shares memory.policies memory.history.turns memory.history.costs memory.history.tool_steps
 memory.context.assemble memory.context.plan memory.context.prompt_budget memory.context.render memory.context.sources
 memory.context.verbatim memory.recall.analysis memory.recall.candidates memory.recall.decision memory.recall.excerpts
 memory.recall.query memory.recall.question_forms memory.recall.ranking memory.recall.meaning.similarity
 memory.pins.contradictions memory.pins.statements memory.pins.screen memory.pins.section memory.pins.wordings
-memory.folding.answer_checks memory.folding.drift memory.folding.next_step memory.folding.provenance
+memory.folding.answer_checks memory.folding.drift memory.folding.attempts memory.folding.provenance
 memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.explain.work
 memory.usage.figures memory.worker.liveness memory.admin.overview.charts memory.admin.overview.totals

@@ -19,9 +19,9 @@ from chatmemory.runtime import fault_points
 from memory.briefs import limits_less_pins, limits_of, stored_state
 from memory.counters import COUNTERS, recount
 from memory.folding import dispatch, lease
+from memory.folding.attempts import NextStep, Work, WorkState, next_step
 from memory.folding.bites import Bite, beyond_window, is_due_now, next_bite, through_due
 from memory.folding.lease import LeaseLost, attempt, reset_failures, store_or_fail
-from memory.folding.next_step import NextStep, Work, WorkState, next_step
 from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Result, StepOutcome, locked_brief, publish
 from memory.folding.rebuild import rebuild_step

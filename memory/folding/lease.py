@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from chatmemory.database.executors import UNSTORABLE
 from chatmemory.runtime import fault_points, process_id
-from memory.folding.next_step import MAX_BACKOFF_SECONDS, backoff_seconds
+from memory.folding.attempts import MAX_BACKOFF_SECONDS, backoff_seconds
 from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest, ask_summarizer
 from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.usage import daily

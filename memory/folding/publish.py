@@ -26,7 +26,7 @@ from chatmemory.runtime import fault_points
 from chatmemory.text.salience import Retained
 from conversations.models import Chat
 from memory.counters import count_folded_tokens, recount, set_totals
-from memory.folding.next_step import backoff_seconds
+from memory.folding.attempts import backoff_seconds
 from memory.limits import MAX_TURNS
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.pause import unpause

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chatmemory.llm.summary_prompt import NO_SUMMARY
+from chatmemory.llm.summarizer_input import NO_SUMMARY
 from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn

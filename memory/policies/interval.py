@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from chatmemory.llm.summary_prompt import NO_SUMMARY
+from chatmemory.llm.summarizer_input import NO_SUMMARY
 from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn

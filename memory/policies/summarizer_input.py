@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chatmemory.llm.summary_prompt import write_summarizer_input
+from chatmemory.llm.summarizer_input import write_summarizer_input
 from memory.history.turns import Turn, assistant_text
 
 

@@ -23,7 +23,7 @@ AGAIN = 0.5
 """The share of that which counts if the term also occurs nearer."""
 
 
-class _Totals(dict[int, float]):
+class _WeightSums(dict[int, float]):
     """The sum of weights of each set of words, computed at its first use."""
 
     def __init__(self, worth: tuple[float, ...]) -> None:
@@ -43,7 +43,7 @@ class Matches:
     worth: tuple[float, ...]
     alone: int = 0
     """Words, as bits, that count in the message itself, but not around it."""
-    _totals: _Totals = field(init=False, compare=False, repr=False)
+    _sums: _WeightSums = field(init=False, compare=False, repr=False)
     _near: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
 
     def has_words(self) -> bool:
@@ -52,15 +52,15 @@ class Matches:
 
     def __post_init__(self) -> None:
         """Compute the weight of each set of words when it is first needed: many messages have the same."""
-        object.__setattr__(self, "_totals", _Totals(self.worth))
+        object.__setattr__(self, "_sums", _WeightSums(self.worth))
 
     def total(self, words: int) -> float:
         """The sum of the weights of these words."""
-        return self._totals[words]
+        return self._sums[words]
 
     def around(self, seq: int, own: int) -> tuple[float, int]:
         """The weight that neighbours add to message `seq`, which has the words `own`; and all words of both."""
-        at, totals, counted, added = self.at.get, self._totals, ~self.alone, 0.0
+        at, totals, counted, added = self.at.get, self._sums, ~self.alone, 0.0
         for step, share in NEIGHBOURS:
             if there := (at(seq - step, 0) | at(seq + step, 0)) & counted:
                 again = there & own

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
+from memory.budget_shares import some_room
 from memory.limits import RECALL_NEW_SHARE, MemoryLimits
 from memory.recall.candidates import Matches
 from memory.recall.query import Question
@@ -63,11 +64,6 @@ def is_lean(recall: Recall) -> bool:
     An answer from far back is worth one miss in the provider's cache; context is not.
     """
     return recall.sought == "all" and recall.reason != "chosen"
-
-
-def some_room(limits: MemoryLimits) -> int:
-    """Tokens that excerpts may have if they are context rather than an answer."""
-    return int(limits.prompt_budget * limits.recall_some_share)
 
 
 def room_for(recall: Recall, limits: MemoryLimits, free: int) -> int:

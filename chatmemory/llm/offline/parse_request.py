@@ -1,6 +1,6 @@
 """Parses what the built-in model has to summarize: who said what, and the memory so far.
 
-There are two layouts: that of `chatmemory.llm.summary_prompt`, and that of facts and narrative (seed
+There are two layouts: that of `chatmemory.llm.summarizer_input`, and that of facts and narrative (seed
 003). Parsing takes linear time for any text, and at most the newest `READ_CHARS` of it are analyzed.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from chatmemory.llm.offline.extract import sentences
 from chatmemory.llm.offline.phrases import split_own_words
-from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.cleaning import clean
 
 READ_CHARS, READ_CHARS_EACH = 400_000, 80_000

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated
+from memory.budget_shares import short_turn, some_room, stable_part, window_part
 from memory.context.plan.fit_excerpts import ExcerptChoice
 from memory.context.plan.lines import LineCosts
 from memory.context.plan.plan import Clips, Merged, Plan, Shown, TurnSpan, clip_state
@@ -22,7 +23,6 @@ from memory.history.costs import MERGED_TOKENS, lines_head_cost, turn_cost, verb
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
-from memory.recall.decision import some_room
 from memory.recall.excerpts import Excerpt
 
 
@@ -145,7 +145,7 @@ class _PlanChoice:
     def _stable_part(self) -> int:
         if not self.m.limits.enabled:
             return self.budget
-        return self.m.limits.stable_part(sum(self.m.state_tokens))
+        return stable_part(self.m.limits, sum(self.m.state_tokens))
 
     def _is_all(self) -> bool:
         """Whether the whole chat fits verbatim: then there is nothing to recall, and turns may use the whole budget."""
@@ -157,7 +157,7 @@ class _PlanChoice:
     def _window_part(self) -> int:
         """Maximum tokens of the window: all that there are while the prompt has nothing else of memory."""
         is_alone = self.window_at == 0 and not self.m.older_turns and not any(self.m.state_tokens)
-        return self.budget if is_alone or not self.m.limits.enabled else self.m.limits.window_part
+        return self.budget if is_alone or not self.m.limits.enabled else window_part(self.m.limits)
 
     # The newest turn and the state
 
@@ -259,7 +259,7 @@ class _PlanChoice:
 
     def _lowest(self) -> int:
         """The lowest index from which all turns up to the window may be verbatim."""
-        most = self.m.limits.short_turn
+        most = short_turn(self.m.limits)
         start = self.window_at
         while start and self.m.showable(start - 1) and self.costs[start - 1] <= most:
             start -= 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from chatmemory.llm.protocol import Completion
-from chatmemory.llm.summary_prompt import NO_SUMMARY
+from chatmemory.llm.summarizer_input import NO_SUMMARY
 from chatmemory.text.markers import quote_markers
 from memory.policies.answers import answer_text, object_in
 from memory.policies.progressive.important_data import KINDS, ImportantData, without_empty_links

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.confusables import skeleton
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.markers import is_marker, quote_markers

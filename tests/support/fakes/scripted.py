@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
-from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.tokens import count_tokens
 from memory.folding.answer_checks import without_retry_instructions
 from tests.support.fakes import objects, summarizer

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
-from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn

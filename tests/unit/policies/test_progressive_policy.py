@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.markers import is_marker, quote_markers
 from chatmemory.text.turn_line import CUT_OFF
 from memory.context.sources import Source, render_sources

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.folding.next_step import (
+from memory.folding.attempts import (
     MAX_BACKOFF_SECONDS,
     NextStep,
     Work,
