@@ -137,7 +137,7 @@ def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:
     return statements.fetch(connections[DEFAULT_DB_ALIAS], statement, params)
 
 
-MAX_MATCHES, MIN_PER_TERM, MAX_PER_TERM = 800, 100, 200
+MAX_MATCHES, MIN_PER_TERM, MAX_PER_TERM = 1000, 120, 250
 """Matches that are read of all terms together, and the bounds for one term. Long replies have many common words, so of
 fewer matches most were in replies, and what the user had said further back was not found (`docs/recall.md`)."""
 MOST_TOGETHER = 40

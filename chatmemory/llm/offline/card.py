@@ -28,7 +28,7 @@ MOST_SETTLED = 2
 """Decisions that precede values from the messages; the others of the five may be values."""
 
 MOST_DECISIONS, MOST_QUESTIONS, MOST_CONSTRAINTS, MOST_TECHNIQUES = 5, 4, 3, 6
-QUESTIONS, CONSTRAINTS, DECISIONS, TECHNIQUES = 0.25, 0.3, 0.7, 1.0
+QUESTIONS, CONSTRAINTS, DECISIONS, TECHNIQUES = 0.25, 0.2, 0.8, 1.0
 """Shares of the room that goal and context leave. Unused room goes to the next field; names take the rest."""
 
 ANSWERED = 0.3
