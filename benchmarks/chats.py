@@ -23,7 +23,7 @@ from conversations.models import Chat, Message, Role, Status
 from memory.context.plan.plan import Plan, Shown
 from memory.history.costs import line_cost
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from memory.recall.analysis.terms import stored_terms
+from memory.recall.analysis.hashed_terms import stored_terms
 
 TAIL = 10
 """Turns that are not folded: the average of a chat of 240-token turns between two folds."""

@@ -28,7 +28,7 @@ from conversations.models import ActiveReply, Chat, ChatCompletion, Message, Rol
 from conversations.replies import begin, open_turn
 from memory import services as memory
 from memory.history.turns import to_turns
-from memory.recall.analysis.terms import stored_terms
+from memory.recall.analysis.hashed_terms import stored_terms
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from django.db import DEFAULT_DB_ALIAS
 from chatmemory.database import pg_functions, vector_field
 from conversations.models import Message, Role
 from memory import services
-from memory.recall import index, schema
+from memory.recall import index, index_upkeep, schema
 from memory.recall.meaning import embedding_job
 
 
@@ -28,7 +28,7 @@ def message_saved(
 def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
     """Index messages that have no terms yet, restore the recall index after a migration, set up pgvector."""
     if using == DEFAULT_DB_ALIAS and schema.has_terms():
-        schema.fill()
+        index_upkeep.fill()
         schema.ensure()
         pg_functions.ensure([index.FIND, index.SIZES, index.LOOK])
         vector_field.ensure()

@@ -22,8 +22,8 @@ from chatmemory.runtime import fault_points
 from conversations import lookup
 from conversations.accounts import quotas
 from conversations.api import streams
-from conversations.api.event_streams import EVENTS, event_stream
 from conversations.api.serializers import OneMessageOut
+from conversations.api.stream_response import EVENTS, event_stream
 from conversations.models import ActiveReply, Message, Role
 from conversations.replies import finish, generation, pollers, reader_limits
 from conversations.replies.message_json import message_json

@@ -27,7 +27,6 @@ from conversations import lookup
 from conversations.accounts import quotas, stateless_calls
 from conversations.api import stateless_stream, streams
 from conversations.api.chats import messages_page
-from conversations.api.event_streams import EVENTS, event_stream
 from conversations.api.serializers import (
     ChatMessageIn,
     FirstMessageIn,
@@ -37,6 +36,7 @@ from conversations.api.serializers import (
     VariantIn,
 )
 from conversations.api.stateless_serializers import AskIn, AskOut
+from conversations.api.stream_response import EVENTS, event_stream
 from conversations.api.turn_start import Begun, Opened, WaitingForSearch, try_begin, wait_and_begin
 from conversations.replies import begin as services
 from conversations.replies import generation, reader_limits, stateless

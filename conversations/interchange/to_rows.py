@@ -30,7 +30,7 @@ from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.pins.section import ImportedPin
 from memory.pins.statements import Statement
 from memory.policies import POLICIES
-from memory.recall.analysis.terms import stored_terms
+from memory.recall.analysis.hashed_terms import stored_terms
 
 logger = logging.getLogger(__name__)
 

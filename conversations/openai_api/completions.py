@@ -22,8 +22,8 @@ from chatmemory.llm.openai.requests import CHAT_ONLY
 from chatmemory.llm.protocol import ToolCall, Variant
 from conversations.accounts import quotas
 from conversations.api import streams
-from conversations.api.event_streams import event_stream
 from conversations.api.replies import idempotency_key
+from conversations.api.stream_response import event_stream
 from conversations.api.turn_start import try_begin, wait_and_begin
 from conversations.models import Chat, ChatCompletion, Message
 from conversations.openai_api import find_conversation, retries, turns, unstored

@@ -17,7 +17,7 @@ from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas, stateless_calls
-from conversations.api.event_streams import event_stream
+from conversations.api.stream_response import event_stream
 from conversations.openai_api.chat_answer import (
     Answer,
     completion_id,

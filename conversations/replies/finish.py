@@ -37,7 +37,7 @@ from conversations.accounts.quotas import Reservation
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, Role, Status
 from conversations.replies import open_turn
 from memory import services as memory
-from memory.recall.analysis.terms import stored_terms
+from memory.recall.analysis.hashed_terms import stored_terms
 
 logger = logging.getLogger(__name__)
 

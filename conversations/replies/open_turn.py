@@ -19,7 +19,7 @@ from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message, Role, Status
 from memory import services as memory
 from memory.history.tool_steps import Step
-from memory.recall.analysis.terms import stored_terms
+from memory.recall.analysis.hashed_terms import stored_terms
 
 ABANDONED = "(No output: the conversation went on without it.)"
 """Stored as the output of a call whose output never came."""

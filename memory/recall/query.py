@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from memory.recall.analysis.dates import Time, times
-from memory.recall.analysis.terms import fold, hashed, terms
+from memory.recall.analysis.hashed_terms import hashed
+from memory.recall.analysis.terms import fold, terms
 from memory.recall.analysis.wishes import WISH
 from memory.recall.question_forms import NO_FORM, Form, form_of
 

@@ -27,7 +27,7 @@ from memory import queue
 from memory.folding import dispatch, lease
 from memory.lab.comparison import compare as comparison
 from memory.queue import QueueAway
-from memory.recall import schema
+from memory.recall import index_upkeep
 from memory.recall.meaning import embedding_job
 from memory.usage import daily
 from memory.worker import watches
@@ -86,12 +86,12 @@ def sweep() -> SweepReport:
         calls_refunded=quotas.refund_expired(),
         attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),
         users_erased=erasure.erase_waiting(ERASE_SECONDS),
-        messages_analysed=schema.fill(ANALYSED_AT_ONCE),
+        messages_analysed=index_upkeep.fill(ANALYSED_AT_ONCE),
         chats_to_embed=embedding_job.enqueue_missing(),
         replies_counted=daily.count_replies(COUNT_SECONDS),
         attachments_removed=attachments.remove_old(),
     )
-    schema.merge()
+    index_upkeep.merge()
     sqlite_wal.truncate_wal()
     logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
     return report

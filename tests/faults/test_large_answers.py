@@ -18,7 +18,7 @@ from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
 from memory import services as memory
 from memory.models import ConversationBrief, SummaryRevision
-from memory.recall.analysis.terms import stored_terms
+from memory.recall.analysis.hashed_terms import stored_terms
 from tests.faults.bench.resident import MB, MOST, resident
 from tests.faults.bench.table import Tally
 from tests.support.live_server import Client

@@ -16,7 +16,7 @@ from chatmemory.text.turn_line import make_line
 from conversations.models import Chat, Message, Role, Status
 from memory import services
 from memory.models import ConversationBrief
-from memory.recall.analysis.terms import stored_terms
+from memory.recall.analysis.hashed_terms import stored_terms
 
 CUT_OFF = (Status.INCOMPLETE, Status.CANCELLED)
 

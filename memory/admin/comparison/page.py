@@ -39,7 +39,7 @@ from memory.lab.comparison.compare import (
     continue_comparison,
     request_comparison,
 )
-from memory.lab.comparison.stored_chat import MOST_TURNS
+from memory.lab.comparison.read_chat import MOST_TURNS
 from memory.lab.runner import MOST_BUDGET, least_budget
 from memory.models import Comparing, Comparison, ConversationBrief
 from memory.policies import POLICIES

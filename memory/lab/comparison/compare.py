@@ -29,7 +29,7 @@ from memory import queue
 from memory.lab import runner
 from memory.lab.billing import chained
 from memory.lab.comparison.break_even import growth_of
-from memory.lab.comparison.stored_chat import stored_talk
+from memory.lab.comparison.read_chat import stored_talk
 from memory.lab.conversation import Conversation
 from memory.lab.measures import Run
 from memory.lab.outcome import Models, Outcome

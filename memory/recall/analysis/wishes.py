@@ -1,6 +1,6 @@
 """Words by which people state what they want in general: a preference, a rule, something to avoid. Only data.
 
-A message with one of them gets the term `WISH` in the index (`memory.recall.analysis.terms.stored_terms`), so that a
+A message with one of them gets the term `WISH` in the index (`memory.recall.analysis.hashed_terms`), so that a
 question for help finds it more easily. That is less strict than a pin (`memory.pins`), which is in every prompt.
 """
 

@@ -143,7 +143,7 @@ def test_one_turn_is_enough() -> None:
 
 def test_a_long_chat_says_of_how_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, played)
-    monkeypatch.setattr("memory.lab.comparison.stored_chat.MOST_TURNS", 4)
+    monkeypatch.setattr("memory.lab.comparison.read_chat.MOST_TURNS", 4)
     done = compared(talked(6))
     assert (done.turns, done.of_turns) == (4, 6)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import count_tokens
-from memory.recall.analysis.terms import stored_terms
+from memory.recall.analysis.hashed_terms import stored_terms
 from memory.recall.candidates import promising_seqs, weigh
 from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of
 from memory.recall.query import read_question, with_wish

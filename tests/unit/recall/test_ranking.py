@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory.recall import ranking
-from memory.recall.analysis.terms import stored_terms
+from memory.recall.analysis.hashed_terms import stored_terms
 from memory.recall.candidates import weigh, with_places, words_to_combine
 from memory.recall.query import MOST_TERMS, read_question
 from memory.recall.ranking import (

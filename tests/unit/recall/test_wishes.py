@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memory.limits import MemoryLimits
-from memory.recall.analysis.terms import hashed, stored_terms, terms
+from memory.recall.analysis.hashed_terms import hashed, stored_terms
+from memory.recall.analysis.terms import terms
 from memory.recall.analysis.wishes import WISH, states_wish
 from memory.recall.candidates import weigh
 from memory.recall.decision import Recall, decide

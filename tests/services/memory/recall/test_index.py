@@ -9,8 +9,9 @@ from django.db.models.functions import Now
 
 from chatmemory.database.pg_functions import ensure
 from conversations.models import Chat, Message, Status
-from memory.recall import schema
-from memory.recall.analysis.terms import hashed, stored_terms, terms
+from memory.recall import index_upkeep, schema
+from memory.recall.analysis.hashed_terms import hashed, stored_terms
+from memory.recall.analysis.terms import terms
 from memory.recall.index import FIND, LOOK, postings
 from memory.recall.retrieve import Search
 from memory.worker.sweep import sweep
@@ -121,7 +122,7 @@ def remembered(chat: Chat, question: str) -> list[str]:
 
 def test_what_was_stored_before_is_analysed_after_a_migration() -> None:
     chat = make_chat()
-    add_turns(chat, [(f"word{number} zeppelin", None) for number in range(schema.BATCH + 1)])
+    add_turns(chat, [(f"word{number} zeppelin", None) for number in range(index_upkeep.BATCH + 1)])
     Message.objects.filter(chat=chat).update(terms=None)
     assert found(chat, "word7") == []
     management.call_command("migrate", verbosity=0)
@@ -151,7 +152,7 @@ def test_merging_changes_no_find_and_leaves_fewer_parts() -> None:
     for number in range(30):
         add_turn(chat, f"zeppelin {number}", f"hangar {number}")
     found_before, before = found(chat, "zeppelin"), _parts()
-    schema.merge()
+    index_upkeep.merge()
     assert found(chat, "zeppelin") == found_before == [*range(1, 60, 2)]
     if connection.vendor == "sqlite":
         assert 0 < _parts() < before

@@ -14,8 +14,8 @@ from conversations.interchange.read import export_chat_text, read_chats
 from conversations.interchange.to_rows import import_chat
 from conversations.models import Chat, Message, Status
 from conversations.sample import SAMPLE
-from memory.lab.comparison import stored_chat
-from memory.lab.comparison.stored_chat import start_of, stored_talk
+from memory.lab.comparison import read_chat
+from memory.lab.comparison.read_chat import start_of, stored_talk
 from memory.lab.conversation import Exchange, Round, talk_of
 from tests.support.factories import add_turn, make_chat, make_user
 
@@ -37,7 +37,7 @@ def test_it_is_what_replay_makes_of_the_export() -> None:
     chat = import_chat(make_user(), replace(sample, messages=(*sample.messages, *called.messages)))
     (exported,) = read_chats("".join(export_chat_text(chat_values(chat), message_values(chat))))
     talk, turns = stored_talk(chat)
-    assert talk == replace(talk_of(exported, stored_chat.NAME), facts=())
+    assert talk == replace(talk_of(exported, read_chat.NAME), facts=())
     assert len(talk.exchanges) == turns > 40
     assert talk.exchanges[-1].tool_tokens > 0
 
@@ -80,7 +80,7 @@ def test_what_does_not_stand_is_not_played() -> None:
     add_turn(chat, "u6", "a6")
     add_turn(chat, "Is anybody there?", None)
     talk, _ = stored_talk(chat)
-    assert talk.name == stored_chat.NAME
+    assert talk.name == read_chat.NAME
     assert talk.exchanges == (
         Exchange("u1\n\nu2", "a2"),
         Exchange("u3", "half an ans", cut_off=True),
@@ -92,7 +92,7 @@ def test_of_a_long_chat_the_newest_turns_are_played(monkeypatch: pytest.MonkeyPa
     chat = make_chat()
     for number in range(1, 8):
         add_turn(chat, f"u{number}", f"a{number}")
-    monkeypatch.setattr(stored_chat, "MOST_TURNS", 3)
+    monkeypatch.setattr(read_chat, "MOST_TURNS", 3)
     assert exchanges(chat) == [("u5", "a5"), ("u6", "a6"), ("u7", "a7")]
     assert stored_talk(chat)[1] == 7
 
