@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from conversations.replies import generation
-from tests.api.talking import error, final, opened
+from conversations.replies import finish, generation
+from tests.api.talking import begun, error, final, opened, reply
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
@@ -48,3 +49,25 @@ def test_a_reply_that_takes_longer_ends_with_what_was_said(
     cut = final(alice, turn)
     assert (cut["status"], cut["error"]["code"]) == ("incomplete", "interrupted")
     assert cut["content"]
+
+
+def test_a_server_shuts_down_once_its_replies_are_stored(
+    alice: Client,
+    live: LiveServer,
+    upstream: FakeUpstream,
+    drain: Any,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.REPLY_DRAIN_SECONDS = 0.2
+    store = finish.finish
+
+    def slowly(*args: Any, **kwargs: Any) -> Any:
+        time.sleep(0.5)
+        return store(*args, **kwargs)
+
+    monkeypatch.setattr(finish, "finish", slowly)
+    upstream.behave("stall?after=5", lane="stream")
+    turn = begun(alice, "A sentence of which only the beginning is answered")
+    live.run(generation.shut_down())
+    assert reply(alice, turn)["status"] == "incomplete"

@@ -15,6 +15,7 @@ import pytest
 from django.utils import timezone
 
 from chatmemory.llm.protocol import Price
+from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from chatmemory.text.turn_line import CUT_OFF
 from conversations.models import ActiveReply, Message, Status
 from memory.counters import COUNTERS, recount
@@ -227,6 +228,23 @@ def test_a_hosted_prompt_takes_the_place_of_our_instructions(model: KeepingModel
     run(chat)
     assert model.prompts[-1].hosted_prompt is None
     assert model.prompts[-1].instructions
+
+
+@pytest.mark.django_db
+def test_a_revision_counts_the_summary_and_the_turns_that_it_replaces(model: KeepingModel) -> None:
+    chat = make_chat()
+    for last in (6, 11, 16):
+        add_turns(chat, [turn(number) for number in range(last - 5, last)])
+        request_resummarize(chat, "update")
+        run(chat)
+    rows = revisions(chat)
+    summary = 0
+    for row in rows:
+        folded = Message.objects.filter(chat=chat, seq__range=(row.from_seq, row.through_seq))
+        counts = folded.values_list("token_count", flat=True)
+        assert row.tokens_before == summary + sum(count + MESSAGE_OVERHEAD for count in counts)
+        summary = row.tokens_after
+    assert rows[-1].version == len(rows) > 2
 
 
 @pytest.mark.django_db
