@@ -114,8 +114,10 @@ def refusal(
     status: int, method: str, path: str, request_id_given: str = ""
 ) -> tuple[list[tuple[bytes, bytes]], bytes]:
     """Build the headers and the body of a refusal, and log it. The connection is closed after it."""
-    told = error_handler.error_body(REFUSALS[status], error_handler.SENTENCES[status])
-    body = json.dumps(openai_body(status, told["error"]) if path.startswith(OPENAI_PATH) else told).encode()
+    answer = error_handler.error_body(REFUSALS[status], error_handler.SENTENCES[status])
+    body = json.dumps(
+        openai_body(status, answer["error"]) if path.startswith(OPENAI_PATH) else answer
+    ).encode()
     with request_context(request_id_for(request_id_given)):
         headers = {
             "content-type": "application/json",

@@ -27,9 +27,9 @@ memory.folding
 memory.lazy_fold memory.stateless_fold
 memory.revisions
 memory.services
-memory.signals conversations.interchange conversations.lifecycle conversations.sample
+memory.signals conversations.interchange conversations.chat_lifecycle conversations.sample
 conversations.replies
-conversations.erasure conversations.editing conversations.branching memory.lab
+conversations.account_deletion conversations.message_changes conversations.branching memory.lab
 conversations.quickstart memory.worker
 conversations.api
 conversations.openai_api

@@ -17,7 +17,7 @@ from django.db.models import F
 
 from benchmarks import chats
 from benchmarks.figures import Figure, Group
-from conversations.editing import forget_message
+from conversations.message_changes import forget_message
 from conversations.models import Chat, Message
 from memory.models import ConversationBrief
 from memory.revisions.restore import restore

@@ -34,8 +34,8 @@ def played(sample: Sample, turns: int) -> Iterator[TurnMeasure]:
     The rest is folded by the summarizer that keeps nothing, what comes due later by the built-in one. The chat is
     removed afterwards.
     """
+    from conversations.chat_lifecycle import delete_chat
     from conversations.interchange.read import ImportedChat, ImportedMessage
-    from conversations.lifecycle import delete_chat
     from memory.lab.conversation import talk_of
     from memory.lab.replay import Player
 

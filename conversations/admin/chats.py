@@ -9,7 +9,7 @@ from django.db.models import Count, QuerySet, Sum
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.admin.access import ContentAdmin, Page, may_see, sees_cost, without_fields
 from conversations.admin.active_replies import ActiveReplyAdmin, IdempotencyKeyAdmin
 from conversations.admin.allowances import AllowanceAdmin
@@ -78,11 +78,11 @@ class ChatAdmin(ContentAdmin):
         return [heading(chat, may) for chat in chats], counts, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Chat) -> None:
-        lifecycle.delete_chat(obj)
+        chat_lifecycle.delete_chat(obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Chat]) -> None:
         for chat in queryset:
-            lifecycle.delete_chat(chat)
+            chat_lifecycle.delete_chat(chat)
 
     @admin.display(description="see")
     def rows(self, chat: Chat) -> SafeString:

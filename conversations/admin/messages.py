@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
-from conversations import editing
+from conversations import message_changes
 from conversations.admin.access import OfChatAdmin, Page, may_see, sees_cost, without_fields
 from conversations.admin.audit_log import LIST, record
 from conversations.admin.html import (
@@ -87,7 +87,7 @@ class MessageAdmin(OfChatAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Message) -> None:
         try:
-            editing.forget_message(obj.chat_id, obj.pk)
+            message_changes.forget_message(obj.chat_id, obj.pk)
         except ChatMemoryError as exc:  # a reply to it has begun just now
             self.message_user(request, f"Not forgotten: message {obj.seq}. {exc.message}", messages.ERROR)
 

@@ -21,7 +21,7 @@ from django.utils.safestring import SafeString
 
 from chatmemory.database import executors
 from chatmemory.errors import RateLimited
-from conversations import erasure
+from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
 from conversations.admin.html import admin_url, link, moment, trail
 from conversations.admin.readonly import LIST_LIMIT
@@ -127,7 +127,7 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
         """Return what will be deleted as counts: Django's default would load every message (16 s for 100,000)."""
         users = list(objs)
-        theirs = [erasure.chat_and_message_counts(user) for user in users]
+        theirs = [account_deletion.chat_and_message_counts(user) for user in users]
         counts = {
             "users": len(users),
             "chats": sum(chats for chats, _ in theirs),
@@ -144,8 +144,10 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
     def _erase(self, request: HttpRequest, user_ids: list[int]) -> None:
         """Disable these users now, and delete their chats after the commit: admin views run in a transaction."""
         for user_id in user_ids:
-            erasure.request_erasure(user_id)
-            executors.after_commit(partial(erasure.erase, user_id, seconds=erasure.AT_ONCE_SECONDS))
+            account_deletion.request_erasure(user_id)
+            executors.after_commit(
+                partial(account_deletion.erase, user_id, seconds=account_deletion.AT_ONCE_SECONDS)
+            )
         text = "Nobody can sign in as this user any more. Their data will be deleted within minutes."
         self.message_user(request, text, messages.WARNING)
 

@@ -18,7 +18,7 @@ from rest_framework.views import APIView
 
 from chatmemory.api.http import PAGING, CursorPages, caller
 from chatmemory.errors import InvalidCredentials, InvalidRequest, NotFound
-from conversations import erasure
+from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
 from conversations.api.account_serializers import (
     EraseIn,
@@ -183,8 +183,8 @@ class MeView(APIView):
             _require_password(request, user, body.validated_data.get("password"))
         else:
             _require_confirmation(request, user, body.validated_data.get("confirm"))
-        erasure.request_erasure(user.pk)
-        erasure.erase(user.pk, seconds=erasure.AT_ONCE_SECONDS)
+        account_deletion.request_erasure(user.pk)
+        account_deletion.erase(user.pk, seconds=account_deletion.AT_ONCE_SECONDS)
         return Response(status=204)
 
 

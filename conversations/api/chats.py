@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 from chatmemory.api.http import PAGING, CursorPages, caller
 from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
-from conversations import attachments, editing, lifecycle, lookup
+from conversations import attachments, chat_lifecycle, lookup, message_changes
 from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut
 from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message
 
@@ -57,7 +57,7 @@ class ChatsView(APIView):
     def post(self, request: Request) -> Response:
         body = ChatIn(data=request.data)
         body.is_valid(raise_exception=True)
-        chat = lifecycle.create_chat(caller(request), **body.validated_data)
+        chat = chat_lifecycle.create_chat(caller(request), **body.validated_data)
         return Response(ChatOut(chat).data, status=201)
 
 
@@ -77,7 +77,7 @@ class ChatView(APIView):
         chat = lookup.get_chat(caller(request), chat_id)
         body = ChatIn(chat, data=request.data)
         body.is_valid(raise_exception=True)
-        return Response(ChatOut(lifecycle.update_chat(chat, body.validated_data)).data)
+        return Response(ChatOut(chat_lifecycle.update_chat(chat, body.validated_data)).data)
 
     @extend_schema(
         request=None,
@@ -87,7 +87,7 @@ class ChatView(APIView):
         tags=["chats"],
     )
     def delete(self, request: Request, chat_id: UUID) -> Response:
-        lifecycle.delete_chat(lookup.get_chat(caller(request), chat_id))
+        chat_lifecycle.delete_chat(lookup.get_chat(caller(request), chat_id))
         return Response(status=204)
 
 
@@ -166,7 +166,7 @@ class MessageView(APIView):
         content = body.validated_data.get("content")
         if content is None:
             return Response(MessageOut(lookup.get_message(chat, message_id)).data)
-        return Response(MessageOut(editing.edit_message(chat, message_id, content)).data)
+        return Response(MessageOut(message_changes.edit_message(chat, message_id, content)).data)
 
     @extend_schema(
         request=None,
@@ -178,5 +178,5 @@ class MessageView(APIView):
     )
     def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         chat = lookup.get_chat(caller(request), chat_id)
-        editing.forget_message(chat.pk, message_id)
+        message_changes.forget_message(chat.pk, message_id)
         return Response(status=204)

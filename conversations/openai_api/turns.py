@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from chatmemory.database.compiled_writes import Insert
 from chatmemory.database.trips import batched_transaction
 from chatmemory.errors import NotFound
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.accounts import quotas
 from conversations.branching import PreparedBranch, prepare_branch
 from conversations.interchange.to_rows import PreparedChat, prepare_chat
@@ -159,7 +159,7 @@ def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranc
 
 def _begin(asked: CompletionRequest, place: TurnPlace, chat: Chat | None, may_wait: bool) -> CompletionTurn:
     user, turn = asked.user, asked.turn
-    chat = chat or lifecycle.create_chat(user)
+    chat = chat or chat_lifecycle.create_chat(user)
     if place.decision == "regenerated":
         last = Message.objects.filter(chat=chat).order_by("-seq").values_list("pk", flat=True)[0]
         begun = replies.begin_regeneration(

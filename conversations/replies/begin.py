@@ -31,7 +31,7 @@ from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.runtime import fault_points, process_id
 from chatmemory.text.tokens import count_tokens
-from conversations import attachments, lifecycle
+from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
 from conversations.lookup import ACTIVE_REPLY, get_chat, get_message, lock_ahead
 from conversations.models import ActiveReply, Chat, Message, Role, Status
@@ -122,7 +122,7 @@ def begin_turn(
         if known := idempotency.known_turn(user, key, fingerprint):
             return known
         if chat is None:
-            chat = lifecycle.create_chat(user, **({"policy": request.policy} if request.policy else {}))
+            chat = chat_lifecycle.create_chat(user, **({"policy": request.policy} if request.policy else {}))
         else:
             require_idle(chat)
         turn = open_turn.store_outputs(chat, request.outputs) if request.outputs else None

@@ -24,7 +24,7 @@ from chatmemory.llm.offline.model import card_after, card_block, wants_card
 from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from chatmemory.runtime import process_id
 from chatmemory.text.tokens import count_tokens
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import Chat, Status
 from conversations.replies import begin, finish
 from conversations.replies.begin import BegunTurn, TurnRequest
@@ -94,7 +94,7 @@ class Player:
         self.policy = policy
         self._owner, _ = User.objects.get_or_create(username=OWNER)
         fields = {"policy": policy, "options": dict(options), "instructions": talk.instructions}
-        self._chat = chat or lifecycle.create_chat(self._owner, **fields)
+        self._chat = chat or chat_lifecycle.create_chat(self._owner, **fields)
         self._owner = self._chat.owner
         self._variant = begin.default_variant()
         self._facts_said = _facts_by_exchange(talk)

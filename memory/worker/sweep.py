@@ -18,7 +18,7 @@ from knox.models import AuthToken
 
 from chatmemory.database import sqlite_wal
 from chatmemory.runtime import fault_points
-from conversations import attachments, erasure
+from conversations import account_deletion, attachments
 from conversations.accounts import quotas
 from conversations.models import IdempotencyKey, SignInAttempts
 from conversations.replies import idempotency
@@ -85,7 +85,7 @@ def sweep() -> SweepReport:
         watches_removed=watches.remove_abandoned(),
         calls_refunded=quotas.refund_expired(),
         attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),
-        users_erased=erasure.erase_waiting(ERASE_SECONDS),
+        users_erased=account_deletion.erase_waiting(ERASE_SECONDS),
         messages_analysed=index_upkeep.fill(ANALYSED_AT_ONCE),
         chats_to_embed=embedding_job.enqueue_missing(),
         replies_counted=daily.count_replies(COUNT_SECONDS),

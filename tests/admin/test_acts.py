@@ -15,7 +15,7 @@ from django_q.models import OrmQ
 
 from chatmemory.apps import UNWANTED
 from chatmemory.database.ids import new_id
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from memory.models import Comparison, ContextRecord, ConversationBrief, SummaryRevision
 from tests.admin.rows import PAGES, begin, make_chat, text_of
@@ -83,13 +83,13 @@ def test_selected_chats_are_deleted_through_the_service(
 ) -> None:
     other, kept = make_chat(owner), make_chat(owner)
     deleted: list[Any] = []
-    real = lifecycle.delete_chat
+    real = chat_lifecycle.delete_chat
 
     def delete_chat(chat: Chat) -> None:
         deleted.append(chat.pk)
         real(chat)
 
-    monkeypatch.setattr(lifecycle, "delete_chat", delete_chat)
+    monkeypatch.setattr(chat_lifecycle, "delete_chat", delete_chat)
     form = {"action": "delete_selected", "_selected_action": [str(remembered.pk), str(other.pk)]}
     assert b"Messages: 26" in staff.post(reverse("admin:conversations_chat_changelist"), form).content
     staff.post(reverse("admin:conversations_chat_changelist"), {**form, "post": "yes"})

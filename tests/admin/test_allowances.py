@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import Allowance
 from tests.admin.rows import begin, make_chat, member_of_staff
 from tests.support.invariants import allowance
@@ -72,7 +72,7 @@ def test_an_allowance_goes_with_its_user_alone(
     client.force_login(boss)
     delete = reverse("admin:conversations_allowance_delete", args=[owner.pk])
     assert client.post(delete, {"post": "yes"}).status_code == 403
-    lifecycle.delete_chat(chat)
+    chat_lifecycle.delete_chat(chat)
     goes = reverse("admin:auth_user_delete", args=[owner.pk])
     with django_capture_on_commit_callbacks(execute=True):
         assert client.post(goes, {"post": "yes"}).status_code == 302

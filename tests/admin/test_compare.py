@@ -17,7 +17,7 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from chatmemory.database.ids import new_id
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import Chat
 from memory import tasks
 from memory.lab.comparison import compare as comparison
@@ -257,7 +257,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_an_empty_chat_has_nothing_to_compare(staff: Client, owner: User) -> None:
-    html = staff.get(page_of(lifecycle.create_chat(owner))).content.decode()
+    html = staff.get(page_of(chat_lifecycle.create_chat(owner))).content.decode()
     assert "this chat has no messages" in html
     assert "<form" not in html.split('id="content-main"')[1]
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import Chat, ContentView
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
@@ -32,7 +32,7 @@ HERON = "A heron stood in the reeds on 12 May."
 def folded_by(owner: User, policy: str) -> Chat:
     """Make a chat whose memory has two versions by `policy`."""
     chat = make_chat(owner, turns=30, said="The order is HAT062, Marta, for 12 May")
-    lifecycle.update_chat(chat, {"policy": policy})
+    chat_lifecycle.update_chat(chat, {"policy": policy})
     for _ in range(2):
         request_resummarize(chat, "rebuild")
         while fold(chat.pk, until=time.monotonic() + 60).outcome == "more":

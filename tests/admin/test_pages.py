@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import Chat, Message
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from tests.admin.rows import EVIL, PAGES, every_page, make_chat, make_saying, say_elsewhere, text_of
@@ -90,7 +90,7 @@ def test_a_message_leads_to_what_the_model_was_sent(staff: Client, remembered: C
 
 
 def test_a_chat_without_messages_has_a_page(staff: Client, owner: User) -> None:
-    chat = lifecycle.create_chat(owner)
+    chat = chat_lifecycle.create_chat(owner)
     assert "0 messages" in text_of(staff, "conversations_chat_change", chat.pk)
     assert str(chat.pk) in text_of(staff, "conversations_chat_changelist")
 

@@ -15,8 +15,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from conversations import lifecycle
-from conversations.editing import forget_message
+from conversations import chat_lifecycle
+from conversations.message_changes import forget_message
 from conversations.models import Chat, ContentView, Message
 from memory.admin.chat.timeline import MOST_CHARS, TURNS, head_and_rest
 from memory.explain.timeline import Place
@@ -355,7 +355,7 @@ def services_tokens(chat: Chat) -> int:
 
 
 def test_empty_chats_have_a_page(staff: Client, owner: User) -> None:
-    empty = lifecycle.create_chat(owner)
+    empty = chat_lifecycle.create_chat(owner)
     assert "No messages yet." in page(staff, empty).content.decode()
     ConversationBrief.objects.filter(chat=empty).delete()
     assert "No summary yet" in page(staff, empty).content.decode()

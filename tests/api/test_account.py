@@ -19,7 +19,7 @@ from django.test import Client as Browser
 from django.utils import timezone
 from knox.models import AuthToken
 
-from conversations import erasure, lifecycle
+from conversations import account_deletion, chat_lifecycle
 from conversations.interchange.from_rows import message_values
 from conversations.models import Allowance, Chat, ContentView, Erasure, Message
 from memory.api import account_export
@@ -150,7 +150,7 @@ def test_a_slow_reader_holds_nothing_and_gets_each_chat_whole(alice: Client, ups
     with alice.http.stream("GET", "/v1/me/export") as answer:
         parts = answer.iter_bytes()
         first = next(parts)
-        lifecycle.delete_chat(chats[1])
+        chat_lifecycle.delete_chat(chats[1])
         alice.delete(f"chats/{chats[3].pk}/messages/{Message.objects.get(chat=chats[3], seq=1).pk}")
         assert alice.ask("hello", str(chats[2].pk))["message"]["seq"] == 2002
         found = json.loads(first + b"".join(parts))
@@ -280,7 +280,7 @@ def test_many_chats_go_on_in_the_background(
     user = User.objects.get(username="alice")
     for _ in range(5):
         make_chat(user)
-    monkeypatch.setattr(erasure, "AT_ONCE_SECONDS", -1.0)
+    monkeypatch.setattr(account_deletion, "AT_ONCE_SECONDS", -1.0)
     assert alice.erase(confirm="alice").status_code == 204
     error(alice.get("chats"), 401, "not_authenticated")
     assert Chat.objects.filter(owner=user).count() == 5
@@ -297,18 +297,18 @@ def test_one_that_cannot_be_erased_does_not_keep_the_others(
     users = [make_user(name) for name in ("ada", "ben", "eve")]
     stuck = make_chat(users[1])
     for user in users:
-        erasure.request_erasure(user.pk)
-    real = lifecycle.delete_chat
+        account_deletion.request_erasure(user.pk)
+    real = chat_lifecycle.delete_chat
 
     def delete_chat(chat: Chat) -> None:
         if chat.pk == stuck.pk:
             raise DatabaseError
         real(chat)
 
-    monkeypatch.setattr(lifecycle, "delete_chat", delete_chat)
-    assert erasure.erase_waiting(10) == 2
+    monkeypatch.setattr(chat_lifecycle, "delete_chat", delete_chat)
+    assert account_deletion.erase_waiting(10) == 2
     monkeypatch.undo()
-    assert erasure.erase_waiting(10) == 1
+    assert account_deletion.erase_waiting(10) == 1
     assert not User.objects.exists()
 
 
@@ -322,8 +322,8 @@ def test_others_write_meanwhile(alice: Client, bob: Client, upstream: FakeUpstre
 
     def erase() -> None:
         try:
-            erasure.request_erasure(user.pk)
-            erasure.erase(user.pk)
+            account_deletion.request_erasure(user.pk)
+            account_deletion.erase(user.pk)
         finally:
             over.set()
             connection.close()

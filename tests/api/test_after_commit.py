@@ -14,7 +14,7 @@ from django.test import Client as Browser
 
 from chatmemory.database import executors
 from chatmemory.runtime import fault_points
-from conversations import erasure
+from conversations import account_deletion
 from conversations.models import Erasure, Message
 from tests.api.talking import say
 from tests.support.live_server import Client
@@ -69,7 +69,7 @@ def test_deleting_a_user_whose_erasing_fails_is_answered_and_stays_requested(
     def fails(*args: Any, **options: Any) -> bool:
         raise RuntimeError
 
-    monkeypatch.setattr(erasure, "erase", fails)
+    monkeypatch.setattr(account_deletion, "erase", fails)
     answer = browser.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
     assert answer.status_code == 302
     assert Erasure.objects.filter(user=owner).exists()

@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import Chat, Message
 from memory import services
 from memory.models import SummaryRevision
@@ -229,7 +229,7 @@ def test_switching_away_while_a_reply_is_written(alice: Client, upstream: FakeUp
     chat = card_chat(alice)
     held(upstream, text=f"One. {CARD_OPEN}{json.dumps(GOAL)}{CARD_CLOSE}", hold_after=0, deltas=0)
     turn = begun(alice, "one", chat)
-    lifecycle.update_chat(Chat.objects.get(pk=chat), {"policy": "chunked"})
+    chat_lifecycle.update_chat(Chat.objects.get(pk=chat), {"policy": "chunked"})
     upstream.release()
     assert final(alice, turn)["content"] == "One."
     assert (fields(chat), marks(chat)) == ({}, ["missing"])

@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
 
-from conversations import lifecycle, lookup
+from conversations import chat_lifecycle, lookup
 from conversations.models import ActiveReply, Chat, Erasure, IdempotencyKey, Message, PassingCall
 from conversations.replies import finish
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
@@ -164,13 +164,13 @@ def test_somebody_who_is_erased_while_they_ask_for_much(
 def test_who_is_gone_when_their_chat_is_stored_is_told_so(
     path: str, alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create = lifecycle.create_chat
+    create = chat_lifecycle.create_chat
 
     def too_late(owner: User, **fields: Any) -> Chat:
         User.objects.filter(pk=owner.pk).delete()
         return create(owner, **fields)
 
-    monkeypatch.setattr(lifecycle, "create_chat", too_late)
+    monkeypatch.setattr(chat_lifecycle, "create_chat", too_late)
     error(alice.post(path, json={"message": "Hello"} if path != "chats" else {}), 401, "not_authenticated")
     assert not Chat.objects.exists()
 
@@ -183,7 +183,7 @@ def test_what_is_asked_of_a_chat_that_is_gone_by_then(
 
     def and_then_gone(user: User, chat_id: UUID) -> Chat:
         chat = find(user, chat_id)
-        lifecycle.delete_chat(chat)
+        chat_lifecycle.delete_chat(chat)
         return chat
 
     monkeypatch.setattr("memory.api.views.get_chat", and_then_gone)
@@ -195,7 +195,7 @@ def test_a_cancel_whose_chat_is_deleted(alice: Client, upstream: FakeUpstream) -
     held(upstream)
     turn = begun(alice, "now")
     (chat_id,) = ActiveReply.objects.values_list("pk", flat=True)
-    lifecycle.delete_chat(Chat.objects.get(pk=chat_id))
+    chat_lifecycle.delete_chat(Chat.objects.get(pk=chat_id))
     finish.finish_cancelled(chat_id, UUID(turn.reply))
     error(alice.post(f"{turn.path}/cancel"), 404, "not_found")
     upstream.release()

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.accounts import quotas, sign_in_limits
 from conversations.accounts.limits import Limits
 from conversations.models import (
@@ -422,7 +422,7 @@ def test_switched_off_nothing_is_asked_or_counted(
     with CaptureQueriesContext(connection) as captured:
         begin = services.begin_turn(user, request, chat_id=None)
         assert isinstance(begin, services.BegunTurn)
-        lifecycle.delete_chat(Chat.objects.get(pk=begin.pending.chat_id))
+        chat_lifecycle.delete_chat(Chat.objects.get(pk=begin.pending.chat_id))
     assert not any("allowance" in query["sql"] for query in captured.captured_queries)
     assert not Allowance.objects.exists()
 

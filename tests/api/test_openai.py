@@ -10,7 +10,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from conversations import editing
+from conversations import message_changes
 from conversations.models import Chat, ChatCompletion, Message
 from tests.api.talking import sdk
 from tests.support.exhaustive import first_of, first_row_of
@@ -335,7 +335,7 @@ def test_log_probabilities_come_with_the_answer(
         [listed] = ask.chat.completions.list().data
         assert listed.choices[0].logprobs == told
         reply = Message.objects.get(role="assistant")
-        editing.forget_message(reply.chat_id, reply.pk)
+        message_changes.forget_message(reply.chat_id, reply.pk)
         assert ChatCompletion.objects.get().logprobs is None
     chunks = list(ask.chat.completions.create(messages=said, stream=True, **wanted))
     streamed = [

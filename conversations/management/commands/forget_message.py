@@ -8,8 +8,8 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.errors import ChatMemoryError
-from conversations.editing import forget_message
 from conversations.management.prompts import confirmed
+from conversations.message_changes import forget_message
 from conversations.models import Message
 
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.runtime.escape import plain
-from conversations import erasure
+from conversations import account_deletion
 from conversations.management.prompts import confirmed, progress_bar
 
 
@@ -24,11 +24,11 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["user"]).first()
         if user is None:
             raise CommandError(f"There is no user {name}.")
-        chats, messages = erasure.chat_and_message_counts(user)
+        chats, messages = account_deletion.chat_and_message_counts(user)
         told = f"{name} with {chats} chats and {messages} messages"
         if not (options["yes"] or confirmed(f"Erase {told}?", self.stdout)):
             raise CommandError("Nothing was done.")
-        erasure.request_erasure(user.pk)
+        account_deletion.request_erasure(user.pk)
         with progress_bar("Erasing", chats, self.stderr) as advance:
-            erasure.erase(user.pk, on_deleted=advance)
+            account_deletion.erase(user.pk, on_deleted=advance)
         return f"Erased: {told}."

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.runtime.escape import plain
-from conversations.lifecycle import update_chat
+from conversations.chat_lifecycle import update_chat
 from conversations.management.prompts import progress_bar
 from conversations.models import Chat
 from memory.explain.estimate import Estimate

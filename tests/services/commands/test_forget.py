@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from conversations import erasure
+from conversations import account_deletion
 from conversations.models import Chat, Message
 from conversations.replies.begin import TurnRequest, begin_turn, default_variant
 from tests.support.factories import add_turns, make_chat
@@ -79,7 +79,7 @@ def test_a_user_is_erased_after_asking(chat: Chat, monkeypatch: pytest.MonkeyPat
 
 
 def test_it_goes_on_where_it_stopped(chat: Chat) -> None:
-    erasure.request_erasure(chat.owner_id)
-    assert not erasure.erase(chat.owner_id, seconds=-1)
+    account_deletion.request_erasure(chat.owner_id)
+    assert not account_deletion.erase(chat.owner_id, seconds=-1)
     assert "Erased" in run("forget_user", "alice", yes=True)
     assert not User.objects.exists()

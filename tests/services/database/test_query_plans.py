@@ -25,7 +25,7 @@ from chatmemory.llm.protocol import Reply
 from chatmemory.runtime import process_id
 from conversations import lookup
 from conversations.api.chats import ChatsView, ChatView, MessageView, messages_page
-from conversations.editing import edit_message, forget_message
+from conversations.message_changes import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin as services
 from conversations.replies import finish, pollers

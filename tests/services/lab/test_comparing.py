@@ -15,7 +15,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import Chat, Message
 from memory import tasks
 from memory.lab import runner
@@ -202,7 +202,7 @@ def test_a_chat_that_is_deleted_meanwhile_leaves_nothing(
     def delete() -> None:
         try:
             wait_for(lambda: any(Comparison.objects.get().progress.values()), timeout=60)
-            lifecycle.delete_chat(chat)
+            chat_lifecycle.delete_chat(chat)
         finally:
             connection.close()
 

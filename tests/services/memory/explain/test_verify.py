@@ -12,8 +12,8 @@ import pytest
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
-from conversations import editing
-from conversations.lifecycle import update_chat
+from conversations import message_changes
+from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
 from memory import services
 from memory.context.assemble import prompt_messages
@@ -133,10 +133,10 @@ def test_what_was_deleted_or_edited_says_so() -> None:
     sent = Sent(make_chat(policy="chunked"))
     replies = [sent.turn(number, rng) for number in range(1, 5)]
     question = Message.objects.get(chat=sent.chat, seq=5)
-    editing.edit_message(sent.chat, question.pk, "Something else.")
+    message_changes.edit_message(sent.chat, question.pk, "Something else.")
     assert sent.why(replies[1]) is None, "what came before is as it was"
     assert [sent.why(reply) for reply in replies[2:]] == [verify.EDITED, verify.EDITED]
-    editing.forget_message(sent.chat.pk, replies[0].pk)
+    message_changes.forget_message(sent.chat.pk, replies[0].pk)
     assert [sent.why(reply) for reply in replies] == [
         None,
         verify.DELETED,
@@ -157,7 +157,7 @@ def test_a_summary_that_told_of_what_was_deleted_says_so() -> None:
     told_of = Message.objects.filter(chat=sent.chat, role="assistant", seq__lte=8).exclude(seq__in=recalled)[
         0
     ]
-    editing.forget_message(sent.chat.pk, told_of.pk)
+    message_changes.forget_message(sent.chat.pk, told_of.pk)
     assert sent.why(last) == verify.SUMMARY
 
 

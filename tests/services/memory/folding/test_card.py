@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.protocol import Completion
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import Message
 from memory import services
 from memory.folding.request import request_resummarize
@@ -168,7 +168,7 @@ def test_switching_to_it_and_away_rebuilds_from_the_originals(model: KeepingMode
     chat = make_chat()
     add_turns(chat, [turn(number) for number in range(1, 9)])
     run(chat)
-    chat = lifecycle.update_chat(chat, {"policy": "card"})
+    chat = chat_lifecycle.update_chat(chat, {"policy": "card"})
     model.lines = [kept_codes]
     run(chat)
     brief = brief_of(chat)
@@ -177,7 +177,7 @@ def test_switching_to_it_and_away_rebuilds_from_the_originals(model: KeepingMode
     assert "What a later turn corrects" in model.prompts[-1].instructions
     live(chat, 9)
     assert brief_of(chat).folded_through_seq == 16
-    chat = lifecycle.update_chat(chat, {"policy": "chunked"})
+    chat = chat_lifecycle.update_chat(chat, {"policy": "chunked"})
     run(chat)
     assert list(dict.fromkeys(codes(brief_of(chat).global_summary))) == [f"T{n}" for n in range(1, 7)]
 

@@ -10,7 +10,7 @@ import pytest
 from django_q.models import OrmQ
 
 from chatmemory.llm.protocol import Prompt
-from conversations.lifecycle import update_chat
+from conversations.chat_lifecycle import update_chat
 from conversations.models import Message
 from memory.folding import rebuild
 from memory.folding.fold import fold

@@ -14,7 +14,7 @@ from django.utils import timezone
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, UpstreamError
 from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING
-from conversations.lifecycle import delete_chat
+from conversations.chat_lifecycle import delete_chat
 from conversations.models import Chat, Message
 from memory import services
 from memory.folding.request import request_resummarize

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.protocol import Completion
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import Chat
 from memory import services
 from memory.folding.fold import fold
@@ -175,7 +175,7 @@ def test_switching_to_it_and_away_rebuilds_from_the_originals(model: KeepingMode
     add_turns(chat, [turn(number) for number in range(1, 13)])
     run(chat)
     for policy in ("interval", "chunked"):
-        chat = lifecycle.update_chat(chat, {"policy": policy})
+        chat = chat_lifecycle.update_chat(chat, {"policy": policy})
         while fold(chat.pk, until=time.monotonic() + 1000).outcome == "more":
             pass
         brief = brief_of(chat)

@@ -11,7 +11,7 @@ import pytest
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.models import Chat, Message
 from memory import services
 from memory.briefs import stored_state
@@ -378,7 +378,7 @@ def test_a_rebuild_counts_its_bites_as_folds(extracting: Extracting) -> None:
     chat = make_chat(policy="chunked")
     add_turns(chat, [turn(number) for number in range(1, 61)])
     run(chat)
-    lifecycle.update_chat(chat, {"policy": "progressive"})
+    chat_lifecycle.update_chat(chat, {"policy": "progressive"})
     while run(chat).outcome == "more":
         pass
     brief = brief_of(chat)

@@ -14,7 +14,7 @@ import pytest
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
-from conversations.lifecycle import update_chat
+from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
 from memory import briefs, services
 from memory.folding.fold import FoldReport

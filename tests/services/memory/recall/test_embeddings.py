@@ -17,8 +17,8 @@ from django_q.models import OrmQ
 from chatmemory.llm import registry
 from chatmemory.llm.retry import FAILURES, REST_SECONDS
 from chatmemory.text.markers import RECALL_HEADING
-from conversations.editing import edit_message, forget_message
-from conversations.lifecycle import delete_chat
+from conversations.chat_lifecycle import delete_chat
+from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
 from memory import services
 from memory.models import ChatEmbeddings, MessageEmbedding

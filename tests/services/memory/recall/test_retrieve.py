@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from chatmemory.text.markers import RECALL_HEADING
-from conversations import editing
+from conversations import message_changes
 from conversations.models import Chat, Message, Status
 from memory import services
 from memory.context.assemble import Context
@@ -150,10 +150,10 @@ def test_of_a_long_reply_the_passage_that_answers_is_shown() -> None:
 def test_an_edited_message_is_found_by_the_wish_it_states_now() -> None:
     chat = long_chat()
     question = Message.objects.get(chat=chat, seq=5)
-    editing.edit_message(
+    message_changes.edit_message(
         chat, question.pk, "Tables, not essays: rather few words, that is how reports read well."
     )
     wished = "How should I write the code of the report?"
     assert "rather few words" in recalled(services.preview(chat, wished))
-    editing.edit_message(chat, question.pk, "Essays.")
+    message_changes.edit_message(chat, question.pk, "Essays.")
     assert "few words" not in recalled(services.preview(chat, wished))

@@ -9,8 +9,8 @@ import pytest
 
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
-from conversations import editing, lifecycle
-from conversations.lifecycle import update_chat
+from conversations import chat_lifecycle, message_changes
+from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
 from memory.counters import said_tokens
 from memory.folding.request import request_resummarize
@@ -160,7 +160,7 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
     chat = folded_chat(model)
     write(chat, "T1 to T9; the secret of T4 is Reiherhorst-4711.")
     question = Message.objects.get(chat=chat, seq=7)
-    editing.forget_message(chat.pk, question.pk)
+    message_changes.forget_message(chat.pk, question.pk)
     manual = SummaryRevision.objects.get(chat=chat, kind=RevisionKind.MANUAL)
     assert (manual.global_summary, manual.state, manual.retained["kept"]) == ("", {}, [])
     assert manual.forgotten_at is not None
@@ -173,7 +173,7 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
 
 def test_an_older_one_whose_messages_changed_is_not_edited(model: KeepingModel) -> None:
     chat = folded_chat(model)
-    editing.edit_message(chat, Message.objects.get(chat=chat, seq=8).pk, "T4 was not this")
+    message_changes.edit_message(chat, Message.objects.get(chat=chat, seq=8).pk, "T4 was not this")
     run(chat)
     with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
         write(chat, base=2)
@@ -202,7 +202,7 @@ def test_what_storage_cannot_hold_is_left_out(model: KeepingModel) -> None:
 
 
 def test_without_memory_there_is_nothing_to_edit(model: KeepingModel) -> None:
-    for chat in (chat_of(1), lifecycle.create_chat(make_user())):
+    for chat in (chat_of(1), chat_lifecycle.create_chat(make_user())):
         with pytest.raises(Conflict, match="There is no summary to edit"):
             draft(chat)
 

@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 from django.apps import apps
 
-from conversations.editing import forget_message
+from conversations.message_changes import forget_message
 from conversations.models import Message
 from memory.models import ConversationBrief, SummaryRevision
 from memory.revisions.edit import clear, edit_by_hand

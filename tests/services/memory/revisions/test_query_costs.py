@@ -15,7 +15,7 @@ from benchmarks.chats import FOLD, make_chat
 from benchmarks.speech import Exchange
 from chatmemory.errors import ChatBusy
 from chatmemory.llm.protocol import Reply
-from conversations.editing import edit_message, forget_message
+from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
 from conversations.replies import finish
 from conversations.replies.begin import BegunTurn, begin_regeneration

@@ -9,8 +9,8 @@ import pytest
 
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
-from conversations import editing
-from conversations.lifecycle import update_chat
+from conversations import message_changes
+from conversations.chat_lifecycle import update_chat
 from conversations.models import Message
 from memory import counters
 from memory.counters import Tally
@@ -110,8 +110,8 @@ def test_a_version_that_does_not_exist(model: KeepingModel) -> None:
 def test_nothing_comes_back_that_was_edited_or_deleted(model: KeepingModel) -> None:
     chat = folded_chat(model)
     question = Message.objects.get(chat=chat, seq=7)
-    editing.edit_message(chat, question.pk, "T4 was not this")
-    editing.forget_message(chat.pk, question.pk)
+    message_changes.edit_message(chat, question.pk, "T4 was not this")
+    message_changes.forget_message(chat.pk, question.pk)
     assert revisions(chat)[-1].kind == RevisionKind.RETRACT
     for version in (2, 3):
         with pytest.raises(Conflict, match=f"The texts of version {version} were deleted"):
@@ -216,7 +216,7 @@ def test_a_message_that_is_deleted_just_then_does_not_come_back(
 
     def counts_first(chat_id: UUID, after_seq: int) -> Tally | None:
         found = counted(chat_id, after_seq)
-        editing.forget_message(chat.pk, message.pk)
+        message_changes.forget_message(chat.pk, message.pk)
         return found
 
     monkeypatch.setattr("memory.revisions.restore.tally", counts_first)

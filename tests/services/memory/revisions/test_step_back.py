@@ -15,7 +15,7 @@ from django.db import transaction
 
 from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import Prompt
-from conversations.editing import edit_message, forget_message
+from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
 from memory import services
 from memory.folding.request import note_request

@@ -19,8 +19,8 @@ from django.test.utils import CaptureQueriesContext
 from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import Price, Reply, ReplyError, Usage
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
-from conversations import lifecycle
-from conversations.editing import edit_message, forget_message
+from conversations import chat_lifecycle
+from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message, Role, Status
 from conversations.replies import begin, finish
 from memory.folding.request import request_resummarize
@@ -297,7 +297,7 @@ def test_a_chat_that_goes_meanwhile_is_counted_once(monkeypatch: Any) -> None:
     many_replies()
     expected = added_up()
     chats = list(Chat.objects.all())
-    together(partial(_counted, 20), *[partial(lifecycle.delete_chat, chat) for chat in chats])
+    together(partial(_counted, 20), *[partial(chat_lifecycle.delete_chat, chat) for chat in chats])
     assert figures() == expected
     assert not ContextRecord.objects.exists()
 
@@ -437,7 +437,7 @@ def test_figures_stay_when_all_else_goes(model: KeepingModel) -> None:
     chat = chat_of(12)
     run(chat)
     say(chat)
-    lifecycle.delete_chat(chat)
+    chat_lifecycle.delete_chat(chat)
     chat.owner.delete()
     assert UsageDay.objects.get().replies == 1
     assert FoldDay.objects.get().folds > 0

@@ -19,7 +19,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import DatabaseError, transaction
 from django.db.models import Sum
 
-from conversations import lifecycle
+from conversations import chat_lifecycle
 from conversations.accounts import api_tokens
 from conversations.models import Allowance, Chat, Erasure, PassingCall
 
@@ -81,7 +81,7 @@ def erase_waiting(seconds: float) -> int:
 def _delete(chat: Chat) -> None:
     """Delete a chat; on SQLite, which has one writer, then pause as long as that took, so that others can write."""
     began = time.monotonic()
-    lifecycle.delete_chat(chat)
+    chat_lifecycle.delete_chat(chat)
     if settings.IS_SQLITE:
         time.sleep(time.monotonic() - began)
 
