@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import DataError
+from django.utils import timezone
 
 from chatmemory.llm.openai import responses
 from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Price
-from conversations.models import Message
+from conversations.models import ActiveReply, Message
+from conversations.replies import finish
 from tests.api.odd_answers import answered
+from tests.api.talking import begun, reply
 from tests.support.exhaustive import first_of
 from tests.support.fakes.odd import SAID, Odd, odd_labels
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
+from tests.support.waiting import wait_for
 from tests.upstream.talking import STYLES
 
 DEAR = Price(Decimal(10**6), Decimal(10**6), Decimal(10**6))
@@ -66,3 +72,22 @@ def test_what_no_column_takes_is_left_out_and_the_reply_is_stored_at_once(
     message = answered(alice, upstream, huge)
     assert (message["status"], message["content"]) == ("complete", SAID)
     assert message["usage"] is None
+
+
+def test_a_reply_that_cannot_be_stored_at_all_is_left_to_the_next_turn(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = finish.finish
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise DataError("a value that no column takes")
+
+    monkeypatch.setattr(finish, "finish", refuse)
+    turn = begun(alice)
+    wait_for(lambda: caplog.text.count("reply does not fit the database") == 2)
+    assert reply(alice, turn)["status"] == "streaming"
+    assert "Traceback" not in caplog.text
+    monkeypatch.setattr(finish, "finish", store)
+    ActiveReply.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert alice.ask("And now?", turn.chat)["message"]["status"] == "complete"
+    assert reply(alice, turn)["status"] in ("incomplete", "failed")
