@@ -17,6 +17,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core import serializers
 from django.core.management import call_command
+from django.db import transaction
 from django.test import Client as Browser
 from django.urls import get_resolver
 from django.utils import timezone
@@ -96,7 +97,8 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
     begun = begin.begin_turn(user, request, chat_id=busy.pk, key=BUSY_KEY)
     assert isinstance(begun, begin.BegunTurn)
     first = Message.objects.filter(chat__in=[idle, busy], seq=1)
-    attachments.store(user.pk, [(message, [PICTURE]) for message in first])
+    with transaction.atomic():
+        attachments.store(user.pk, [(message, [PICTURE]) for message in first])
     return House(
         {**mine, "message_id": reply, "Idempotency-Key": KEY},
         {**mine, "message_id": question, "Idempotency-Key": KEY},
