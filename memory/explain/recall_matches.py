@@ -23,7 +23,8 @@ class RecallMatch:
     """A recalled message. `score` is relative to the chat's best match; None if it was not found by its words.
 
     `own` are the words of the question that the message has, spelled as in the question; `beside` those that only
-    messages around it have. `updated_in` is the later message that updates it.
+    messages around it have. `updated_in` is the later message that updates it. With `states_wish`, the question seeks
+    help, and the message may say what the user wants in general.
     """
 
     seq: int
@@ -31,6 +32,7 @@ class RecallMatch:
     own: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     updated_in: int | None = None
+    states_wish: bool = False
 
 
 def matches_of(chat: Chat, question: str, before_seq: int, plan: Plan) -> list[RecallMatch]:
@@ -51,10 +53,15 @@ def matches_of(chat: Chat, question: str, before_seq: int, plan: Plan) -> list[R
             best[seq].score / highest if seq in best else None,
             *(_words(search.question, question, best[seq]) if seq in best else ((), ())),
             updated_in=quote.updated_in,
+            states_wish=seq in best and _states_wish(search.question, best[seq]),
         )
         for seq, quote in quotes.items()
     ]
     return sorted(found, key=lambda one: (-(one.score or 0), one.seq))
+
+
+def _states_wish(question: Question, ranked: Ranked) -> bool:
+    return bool(words_in(question, ranked.message) & question.wish)
 
 
 def _words(question: Question, text: str, ranked: Ranked) -> tuple[tuple[str, ...], tuple[str, ...]]:

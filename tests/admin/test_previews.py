@@ -75,6 +75,18 @@ def test_it_tells_why_each_message_was_recalled(staff: Client, owner: User) -> N
     assert "cm-matches" not in now(staff, chat, question="zeppelin").content.decode()
 
 
+def test_it_says_that_a_message_was_recalled_for_the_preference_it_states(staff: Client, owner: User) -> None:
+    chat = factories.make_chat(owner)
+    idle = [(f"Idle talk {n} " + "so " * 150, "Well, " * 150) for n in range(12)]
+    wish = ("Bulleted tables over essays: that is what reads well, rather than prose.", "Noted.")
+    factories.add_turns(chat, [wish, *idle, ("The report is about a harpsichord.", "I see."), *idle])
+    asked = {row[0]: row[2] for row in matches(now(staff, chat, question="How should I write the report?"))}
+    assert asked["1"] == "states a preference"
+    assert asked["27"] == "report"
+    told = matches(now(staff, chat, question="What was the report about?"))
+    assert "1" not in {row[0] for row in told}
+
+
 def test_it_shows_the_prompt_without_a_question_at_first(staff: Client, remembered: Chat) -> None:
     answer = now(staff, remembered)
     assert [section.kind for section in answer.context["sections"]] == ["instructions", "summary", "window"]
