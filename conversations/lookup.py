@@ -15,9 +15,6 @@ _LOCKED_CHAT = Select(
     lambda chat, owner: Chat.objects.select_for_update().filter(pk=chat, owner=owner), UUID, int
 )
 ACTIVE_REPLY = Select(lambda chat: ActiveReply.objects.filter(pk=chat), UUID)
-_OWN_ACTIVE_REPLY = Select(
-    lambda chat, owner: ActiveReply.objects.filter(pk=chat, chat__owner=owner), UUID, int
-)
 
 
 def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
@@ -26,12 +23,6 @@ def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
     if chat is None:
         raise NotFound("Chat not found.")
     return chat
-
-
-def lock_ahead(user: User, chat_id: UUID) -> None:
-    """Read a turn's first rows with the next statement: the chat, locked for `get_chat`, and its active reply."""
-    _LOCKED_CHAT.read_ahead(chat_id, user.pk)
-    _OWN_ACTIVE_REPLY.read_ahead_for(ACTIVE_REPLY, (chat_id,), chat_id, user.pk)
 
 
 def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:

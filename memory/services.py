@@ -82,9 +82,6 @@ from memory.usage import daily
 from memory.usage.count_ratio import ratio_of as ratio_of
 
 _BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
-_OWN_BRIEF = Select(
-    lambda chat, owner: ConversationBrief.objects.filter(pk=chat, chat__owner=owner), UUID, int
-)
 _NEW_BRIEF = Insert(ConversationBrief)
 _COUNTED = Update(ConversationBrief, *counters.COUNTERS)
 _ANCHORED = Update(ConversationBrief, "anchor_seq")
@@ -100,20 +97,6 @@ class PreparedPrompt:
     record: dict[str, Any]
     brings_card: bool = False
     """Whether the reply will contain a block that its reader must not see (`memory.policies.card.stream`)."""
-
-
-def read_ahead(chat_id: UUID, owner_id: int) -> None:
-    """Read the first rows for `context_for` ahead, when the next turn of a chat begins in this transaction.
-
-    Rows are read only if the chat belongs to `owner_id`.
-    """
-    _OWN_BRIEF.read_ahead_for(_BRIEF, (chat_id,), chat_id, owner_id)
-    load.read_ahead(chat_id, owner_id)
-
-
-def lock_brief_ahead(chat_id: UUID) -> None:
-    """Read ahead, and lock, the row that `count_reply` needs."""
-    _LOCKED_BRIEF.read_ahead(chat_id)
 
 
 def context_for(

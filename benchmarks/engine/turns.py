@@ -37,7 +37,7 @@ from memory.models import ContextRecord, ConversationBrief
 LENGTHS = (10, 100, 1_000, 10_000, 50_000)
 ROUNDS = 60
 WARM_UP = 10
-ORM_BAR = 0.6
+ORM_BAR = 1.1
 RAW_BAR = 4
 FLAT_BAR = 1.1
 

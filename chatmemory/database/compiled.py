@@ -18,7 +18,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, QuerySet
 
 from chatmemory.database import statements
-from chatmemory.database.trips import statement_queue
 
 M = TypeVar("M", bound=Model)
 Value = UUID | int | str
@@ -67,40 +66,10 @@ class Select(Generic[M]):
         """Return all rows, as lists of Python values."""
         return self._fetch(values)[1]
 
-    def read_ahead(self, *values: Value) -> None:
-        """Read the rows along with the next statement, for a later call with these values (`database.trips`).
-
-        That call gets the rows as they are now, unless a write in between discards them.
-        """
-        self.read_ahead_for(self, values, *values)
-
-    def read_ahead_for(self, other: Select[M], asked: Sequence[Value], *values: Value) -> None:
-        """Read rows ahead for a later call of `other` with the values `asked`. This select also checks access.
-
-        Without the check, the time that a refusal takes would reveal rows of other users.
-        """
-        connection = connections[DEFAULT_DB_ALIAS]
-        if (queue := statement_queue(connection)) is not None:
-            compiled = self._compiled(connection)
-            queue.read_ahead((other, tuple(asked)), self._model, compiled.sql, compiled.params(values))
-
-    def take_read_ahead(self, *values: Value) -> list[list[Any]] | None:
-        """Return all rows if they were read ahead, otherwise None."""
-        connection = connections[DEFAULT_DB_ALIAS]
-        queue = statement_queue(connection)
-        found = None if queue is None else queue.take_read_ahead((self, values))
-        if found is None:
-            return None
-        compiled = self._compiled(connection)
-        return [_converted(row, compiled, connection) for row in found]
-
     def _fetch(self, values: Sequence[Value]) -> tuple[_Compiled, list[list[Any]]]:
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._compiled(connection)
-        queue = statement_queue(connection)
-        found = None if queue is None else queue.take_read_ahead((self, values))
-        if found is None:
-            found = statements.fetch(connection, compiled.sql, compiled.params(values))
+        found = statements.fetch(connection, compiled.sql, compiled.params(values))
         return compiled, [_converted(row, compiled, connection) for row in found]
 
     def _compiled(self, connection: BaseDatabaseWrapper) -> _Compiled:

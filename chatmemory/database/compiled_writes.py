@@ -15,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, CharField, Expression, Field, IntegerField, Model, TextField
 from django.db.models.sql import InsertQuery
 
-from chatmemory.database import trips
+from chatmemory.database import statements
 
 M = TypeVar("M", bound=Model)
 
@@ -39,8 +39,8 @@ class _Write(Generic[M]):
         """Return the SQL, and the parameters that follow those of the fields."""
         raise NotImplementedError
 
-    def _prepared(self, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-        """Return the statement and its parameters, with a value for each field."""
+    def _execute(self, values: Sequence[Any]) -> int:
+        """Run the statement with a value for each field. Return how many rows it wrote."""
         connection = connections[DEFAULT_DB_ALIAS]
         kept: dict[_Write[Any], tuple[str, tuple[Any, ...]]] = connection.__dict__.setdefault(_COMPILED, {})
         compiled = kept.get(self)
@@ -51,7 +51,7 @@ class _Write(Generic[M]):
             value if value is None or type(value) is plain else field.get_db_prep_save(value, connection)
             for value, (field, plain) in zip(values, self._fields, strict=True)
         ]
-        return sql, (*params, *constants)
+        return statements.execute(connection, sql, (*params, *constants))
 
     def _table(self, connection: BaseDatabaseWrapper) -> str:
         return connection.ops.quote_name(self._model._meta.db_table)
@@ -63,7 +63,7 @@ class _Write(Generic[M]):
 class Insert(_Write[M]):
     """INSERT of a new instance, as `save(force_insert=True)`. The database computes the columns in `expressions`.
 
-    Only for models whose key is not a serial number. Rows that were read ahead do not include the new one.
+    Only for models whose key is not a serial number.
     """
 
     def __init__(self, model: type[M], **expressions: Expression) -> None:
@@ -73,7 +73,7 @@ class Insert(_Write[M]):
         self._expressions = expressions
 
     def save(self, instance: M) -> M:
-        trips.write(*self._prepared([field.pre_save(instance, add=True) for field, _ in self._fields]))
+        self._execute([field.pre_save(instance, add=True) for field, _ in self._fields])
         instance._state.adding, instance._state.db = False, DEFAULT_DB_ALIAS
         return instance
 
@@ -107,9 +107,6 @@ class Update(_Write[M]):
         """Set the fields to `values`, in their order."""
         self._execute([*values, pk])
 
-    def _execute(self, values: Sequence[Any]) -> None:
-        trips.write(*self._prepared(values), changes=self._model)
-
     def _compile(self, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
         *columns, key = (f"{column} = %s" for column in self._columns(connection))
         return f"UPDATE {self._table(connection)} SET {', '.join(columns)} WHERE {key}", ()  # noqa: S608  # as above
@@ -123,7 +120,7 @@ class Delete(_Write[M]):
 
     def where(self, *values: Any) -> int:
         """Delete the rows whose fields have `values`, in their order. Return how many there were."""
-        return trips.count(*self._prepared(values), changes=self._model)
+        return self._execute(values)
 
     def _compile(self, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
         conditions = " AND ".join(f"{column} = %s" for column in self._columns(connection))

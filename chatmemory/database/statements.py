@@ -1,7 +1,6 @@
 """Execute statements without Django's cursors, which take three times as long as SQLite itself.
 
-This was measured with short statements. If queries are logged or wrapped, as in tests or by `trips`, Django's cursors
-are used.
+This was measured with short statements. If queries are logged or wrapped, as in tests, Django's cursors are used.
 """
 
 from __future__ import annotations

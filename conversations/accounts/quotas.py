@@ -19,7 +19,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory.database import trips
+from chatmemory.database import statements
 from chatmemory.database.compiled import Select
 from chatmemory.errors import ChatMemoryError, QuotaExceeded, RateLimited
 from chatmemory.llm.protocol import Variant
@@ -112,12 +112,6 @@ def tokens_for(prompt_tokens: int, variant: Variant) -> int:
     return prompt_tokens + (variant.max_output_tokens or settings.LIMIT_OUTPUT_TOKENS_RESERVED)
 
 
-def read_ahead(user_id: int) -> None:
-    """Read and lock, along with the next statement, the row that the next `reserve` in this transaction needs."""
-    if enabled():
-        _LOCKED.read_ahead(user_id)
-
-
 def reserve(user_id: int, tokens: int) -> Reservation | None:
     """Reserve one call and `tokens`; return None if limits are off. Raises `RateLimited` and `QuotaExceeded`.
 
@@ -161,7 +155,7 @@ def settle(reservation: Reservation | None, spent: int | None) -> None:
         return
     row = reservation.user_id
     day = connection.ops.adapt_datefield_value(reservation.day)
-    trips.write(_END, (day, reservation.tokens, day, spent or 0, row), changes=Allowance)
+    statements.execute(connection, _END, (day, reservation.tokens, day, spent or 0, row))
     if spent is None:
         same = Allowance.objects.filter(pk=row, minute=reservation.minute)
         same.update(minute_requests=F("minute_requests") - 1)
@@ -323,7 +317,7 @@ def _store(user_id: int, taken: UserUsage) -> None:
         taken.streams,
         user_id,
     )
-    trips.write(_TAKE, values, changes=Allowance)
+    statements.execute(connection, _TAKE, values)
 
 
 def _living(user_id: int) -> int:

@@ -12,7 +12,6 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from chatmemory.database.compiled_writes import Insert
-from chatmemory.database.trips import batched_transaction
 from chatmemory.errors import NotFound
 from conversations import chat_lifecycle
 from conversations.accounts import quotas
@@ -95,7 +94,7 @@ def begin(
     """
     asked = replace(asked, turn=replace(asked.turn, near=near))
     try:
-        with batched_transaction():
+        with transaction.atomic():
             chat = _stored(asked.user, place, prepared)
             if chat is None and place.chat is not None:
                 return None

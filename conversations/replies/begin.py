@@ -19,13 +19,12 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.database.ids import new_id
-from chatmemory.database.trips import batched_transaction
 from chatmemory.errors import ChatBusy, Conflict
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from chatmemory.llm.protocol import Prompt, Variant
@@ -33,7 +32,7 @@ from chatmemory.runtime import fault_points, process_id
 from chatmemory.text.tokens import count_tokens
 from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
-from conversations.lookup import ACTIVE_REPLY, get_chat, get_message, lock_ahead
+from conversations.lookup import ACTIVE_REPLY, get_chat, get_message
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import finish, idempotency, lease, open_turn
 from conversations.replies.finish import Pending
@@ -114,11 +113,7 @@ def begin_turn(
     counted = count_tokens(request.message)
 
     def begin() -> BegunTurn | ExistingReply:
-        chat = None
-        if chat_id is not None:
-            lock_ahead(user, chat_id)
-            memory.read_ahead(chat_id, user.pk)
-            chat = get_chat(user, chat_id, lock=True)
+        chat = None if chat_id is None else get_chat(user, chat_id, lock=True)
         if known := idempotency.known_turn(user, key, fingerprint):
             return known
         if chat is None:
@@ -204,10 +199,10 @@ def default_variant() -> Variant:
 def _once(begin: Any) -> BegunTurn | ExistingReply:
     """Run in a transaction; if two requests raced for one idempotency key, the second run finds the winner's turn."""
     try:
-        with batched_transaction():
+        with transaction.atomic():
             return begin()  # type: ignore[no-any-return]  # BegunTurn | ExistingReply, by its only two callers
     except IntegrityError:
-        with batched_transaction():
+        with transaction.atomic():
             return begin()  # type: ignore[no-any-return]  # as above
 
 
@@ -260,7 +255,6 @@ def _begin_reply(
     may_wait: bool = False,
 ) -> BegunTurn:
     question = turn.question
-    quotas.read_ahead(chat.owner_id)
     prepared = memory.context_for(
         chat,
         question=question.content,

@@ -24,7 +24,6 @@ from django.db.models.signals import post_save
 from django.utils import timezone
 
 from chatmemory.database.compiled_writes import Delete, Insert, Update
-from chatmemory.database.trips import batched_transaction
 from chatmemory.llm.offline.model import NAME as OFFLINE
 from chatmemory.llm.openai.failures import EMPTY_REPLY
 from chatmemory.llm.protocol import Price, Reply, ReplyError, storable_cost
@@ -123,12 +122,11 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
     With `owner`, only if the reply still belongs to that process.
     """
     message = _message(pending, text, ending)
-    with batched_transaction():
+    with transaction.atomic():
         # The chat before its other rows, as everywhere: a concurrent deletion of the chat would otherwise deadlock.
         calls = open_turn.call_rows(message, ending.reply.calls, pending.owner_id)
         open_seq = pending.user_message.seq if message.leaves_open else 0
         _SAVE_CHAT.set(pending.chat_id, pending.seq + len(calls), open_seq, message.completed_at)
-        memory.lock_brief_ahead(pending.chat_id)
         ids = pending.chat_id, pending.message_id
         if not (_DELETE_OWN.where(*ids, owner) if owner else _DELETE_ANY.where(*ids)):
             transaction.set_rollback(True)

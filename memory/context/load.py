@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet, Subquery
+from django.db.models import QuerySet
 
 from chatmemory.database.compiled import Select
 from conversations.models import Message, Role
@@ -38,10 +38,8 @@ def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int =
     """Return about `turns` of the newest unfolded turns (two rows per turn), before message `before_seq` if given."""
     limit = turns * ROWS_PER_TURN
     before = MAX_SEQ if before_seq is None else before_seq
-    found = _unfolded_rows(limit).take_read_ahead(brief.chat_id, brief.chat.owner_id)
-    if found is None:
-        found = _newest_rows(limit).rows(brief.chat_id, brief.folded_through_seq, before)
-    rows = [row for row in map(stored, reversed(found)) if brief.folded_through_seq < row.seq < before]
+    found = _newest_rows(limit).rows(brief.chat_id, brief.folded_through_seq, before)
+    rows = [stored(row) for row in reversed(found)]
     if len(found) < limit:
         return Newest(tuple(rows), tuple(to_turns(rows)), 0)
     first = next((index for index, row in enumerate(rows) if row.role == Role.USER), 0)
@@ -49,14 +47,6 @@ def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int =
     turns_of_them = tuple(to_turns(whole))
     counted = sum(turn.tokens > 0 for turn in turns_of_them)
     return Newest(whole, turns_of_them, max(0, brief.unfolded_turns - counted))
-
-
-def read_ahead(chat_id: UUID, owner_id: int) -> None:
-    """Read the rows for `newest` ahead, with the next statement of this transaction.
-
-    The fold position is the stored one at that time. Rows are read only if the chat belongs to `owner_id`.
-    """
-    _unfolded_rows(MAX_TURNS * ROWS_PER_TURN).read_ahead(chat_id, owner_id)
 
 
 def last_reply(span: Newest) -> UUID | None:
@@ -101,17 +91,6 @@ def _shown(plan: Plan) -> Iterable[tuple[int, int]]:
 @cache
 def _newest_rows(limit: int) -> Select[Message]:
     return Select(lambda chat, after, before: _rows_between(chat, after, before)[:limit], UUID, int, int)
-
-
-@cache
-def _unfolded_rows(limit: int) -> Select[Message]:
-    def unfolded(chat_id: UUID, owner_id: int) -> QuerySet[Message, Any]:
-        folded = ConversationBrief.objects.filter(pk=chat_id, chat__owner=owner_id).values(
-            "folded_through_seq"
-        )
-        return _rows_between(chat_id, 0, MAX_SEQ).filter(seq__gt=Subquery(folded))[:limit]
-
-    return Select(unfolded, UUID, int)
 
 
 def _rows_between(chat_id: UUID, after: int, before: int) -> QuerySet[Message, Any]:

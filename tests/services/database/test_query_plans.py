@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partialmethod
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from rest_framework.test import APIRequestFactory, force_authenticate
 
 from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
-from chatmemory.database.trips import StatementQueue
 from chatmemory.llm.protocol import Reply
 from chatmemory.runtime import process_id
 from conversations import lookup
@@ -175,19 +173,6 @@ def scans(plan: str) -> bool:
     return any(sign in plan for sign in ("SCAN conversations_message", "Seq Scan on conversations_message"))
 
 
-@pytest.fixture
-def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send every statement by itself, so that it can be explained."""
-    for method in (StatementQueue.add, StatementQueue.read_ahead):
-        monkeypatch.setattr(StatementQueue, method.__name__, partialmethod(_at_once, method))
-
-
-def _at_once(self: StatementQueue, method: Callable[..., None], *args: Any) -> None:
-    method(self, *args)
-    self.flush()
-
-
-@pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize("act", ACTS)
 def test_nothing_scans_messages(world: World, act: str) -> None:
     with CaptureQueriesContext(connection) as captured:
@@ -202,7 +187,6 @@ def test_a_scan_would_be_seen(world: World) -> None:
     assert scans(plan_of("SELECT count(*) FROM conversations_message WHERE content = 'x'"))
 
 
-@pytest.mark.usefixtures("one_by_one")
 def test_a_turn_takes_the_same_queries_at_any_length(world: World) -> None:
     turn(world, make_chat(world.owner, 1, said=SAID))  # a user's first turn creates the row of the allowance
     counts = []

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
 
@@ -89,3 +91,17 @@ def test_what_is_deleted_is_overwritten() -> None:
 def test_emptying_the_log_does_no_harm_elsewhere() -> None:
     sqlite_wal.truncate_wal()
     assert User.objects.count() == 0
+
+
+@pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite has no pool")
+def test_a_pooled_connection_that_was_ended_is_not_used() -> None:
+    with connection.cursor():
+        dsn = connection.connection.info.dsn
+    connection.close()
+    with psycopg.connect(dsn) as other:
+        ended = other.execute(
+            "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        assert ended.rowcount >= 1
+    assert make_chat().title == ""
