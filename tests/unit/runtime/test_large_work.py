@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from chatmemory.errors import Unavailable
+from chatmemory.runtime import large_work
+from chatmemory.runtime.large_work import SharedAmount
+
+
+async def _settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_whoever_needs_more_than_is_left_waits_and_is_served_in_order() -> None:
+    async def run() -> None:
+        budget = SharedAmount(10)
+        served: list[str] = []
+        leave = {name: asyncio.Event() for name in "abc"}
+
+        async def work(name: str, amount: int) -> None:
+            async with budget.hold(amount):
+                served.append(name)
+                await leave[name].wait()
+
+        tasks = []
+        for name, amount in (("a", 8), ("b", 9), ("c", 1)):
+            tasks.append(asyncio.create_task(work(name, amount)))
+            await _settled()
+        assert served == ["a"]  # "c" would fit, but "b" was there before it
+        leave["a"].set()
+        await _settled()
+        assert served == ["a", "b", "c"]
+        assert budget.held == 10
+        for event in leave.values():
+            event.set()
+        await asyncio.gather(*tasks)
+        assert budget.held == 0
+
+    asyncio.run(run())
+
+
+def test_who_gives_up_waiting_keeps_nobody_out() -> None:
+    async def run() -> None:
+        budget = SharedAmount(10)
+
+        async def work(amount: int) -> None:
+            async with budget.hold(amount):
+                await asyncio.sleep(0)
+
+        async with budget.hold(5):
+            large, small = asyncio.create_task(work(9)), asyncio.create_task(work(5))
+            await _settled()
+            large.cancel()
+            await asyncio.wait_for(small, 5)
+        with contextlib.suppress(asyncio.CancelledError):
+            await large
+        assert budget.held == 0
+        await work(99)  # more than the whole waits until it is alone
+
+    asyncio.run(run())
+
+
+def test_one_that_gives_up_as_its_turn_comes_gives_back_its_part() -> None:
+    async def run() -> None:
+        budget = SharedAmount(1)
+
+        async def work() -> None:
+            async with budget.hold(1):
+                await asyncio.sleep(0)
+
+        async with budget.hold(1):
+            waiting = asyncio.create_task(work())
+            await _settled()
+        waiting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await waiting
+        assert budget.held == 0
+
+    asyncio.run(run())
+
+
+def test_waiting_ends_with_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_work, "WAIT_SECONDS", 0.01)
+
+    async def run() -> None:
+        budget = SharedAmount(1)
+        async with budget.hold(1):
+            with pytest.raises(Unavailable):
+                async with budget.hold(1):
+                    raise AssertionError
+        assert budget.held == 0
+
+    asyncio.run(run())
+
+
+def test_small_work_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_work, "_memory", SharedAmount(2_000_000))
+
+    async def run() -> None:
+        async with large_work.large(2_000_000), large_work.large(large_work.SMALL_BYTES):
+            pass
+
+    asyncio.run(run())
