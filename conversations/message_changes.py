@@ -24,7 +24,7 @@ from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line
 from conversations import attachments, titles
 from conversations.interchange.to_rows import stored_message
-from conversations.models import ActiveReply, Chat, ChatCompletion, Message, Role, Status
+from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import begin, open_turn
 from memory import services as memory
 from memory.history.turns import to_turns
@@ -131,7 +131,6 @@ def _change(message: Message, counted: memory.Tally | None, **fields: Any) -> No
     for name, value in fields.items():
         setattr(message, name, value)
     message.save(update_fields=[*fields, "edited_at"])
-    ChatCompletion.objects.filter(pk=message.pk, logprobs__isnull=False).update(logprobs=None)
     title = _retitled(message.chat_id, former)
     Chat.objects.filter(pk=message.chat_id).update(updated_at=message.edited_at, **title)
     first = _rebuild_line(message)

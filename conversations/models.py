@@ -315,7 +315,7 @@ class IdempotencyKey(models.Model):
 
 
 class ChatCompletion(models.Model):
-    """A reply requested through the OpenAI API: the request's parameters, and hashes to find its history again.
+    """A reply requested through the OpenAI API, with hashes to find its history again.
 
     Created with the turn. The hashes are those of `openai_api.history_keys`; the client's own words are in the
     messages.
@@ -337,11 +337,6 @@ class ChatCompletion(models.Model):
     """Hash of the request's body, which is the same in a retry."""
     model = models.CharField(max_length=128)
     """The model as the client named it."""
-    parameters = models.JSONField(default=dict)
-    """Parameters sent to the model besides the messages, by their names in Chat Completions."""
-    metadata = models.JSONField(default=dict)
-    logprobs = models.JSONField(null=True)
-    """Log probabilities of the reply's tokens, if the client requested them."""
     decision = models.CharField(max_length=16)
     found_by = models.CharField(max_length=16, blank=True)
     """`decision` and `found_by`: which chat it was assigned to, and by what. See `openai_api.find_conversation`."""
@@ -351,7 +346,6 @@ class ChatCompletion(models.Model):
         indexes = [
             models.Index(fields=["user", "asked"], name="completion_asked"),
             models.Index(fields=["user", "question"], name="completion_question"),
-            models.Index(fields=["user", "message_id"], name="completion_listed"),
         ]
 
     def __str__(self) -> str:

@@ -52,7 +52,7 @@ conversations.interchange.documents conversations.interchange.fields
 conversations.interchange.messages conversations.interchange.pins conversations.interchange.read
 conversations.interchange.values conversations.interchange.write
 conversations.openai_api.request conversations.openai_api.errors conversations.openai_api.history_keys
-conversations.openai_api.listing conversations.openai_api.model_names
+conversations.openai_api.model_names
 memory.limits memory.budget_shares memory.policies memory.history.turns memory.history.costs memory.history.tool_steps
 memory.context.assemble memory.context.plan memory.context.prompt_budget memory.context.render memory.context.sources
 memory.context.verbatim memory.recall.analysis memory.recall.candidates memory.recall.decision memory.recall.excerpts

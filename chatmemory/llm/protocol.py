@@ -209,8 +209,6 @@ class Reply:
     """Arguments of the last call of the prompt's tool (JSON text as the model wrote it); empty without a call."""
     calls: tuple[ToolCall, ...] = ()
     """The calls of the client's tools, in order; empty unless the reply is complete."""
-    logprobs: tuple[Mapping[str, Any], ...] = ()
-    """The log probabilities of each token, in Chat Completions' format; empty unless the client requested them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A reply in the format of Chat Completions: the whole object and its chunks. Pure, except for a row that it reads."""
+"""A reply in the format of Chat Completions: the whole object and its chunks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 
 from chatmemory.llm.openai.requests import chat_call
 from chatmemory.llm.protocol import ToolCall
-from conversations.models import ChatCompletion, Message, Status
+from conversations.models import Status
 from conversations.replies import sse
 
 PREFIX = "chatcmpl-"
@@ -25,14 +25,6 @@ _FINISH = {"too_long": "length", "refused": "content_filter"}
 
 def completion_id(message_id: UUID) -> str:
     return f"{PREFIX}{message_id.hex}"
-
-
-def message_id_of(name: str) -> UUID | None:
-    """Return the id of the reply that a completion's id names, with or without the prefix; None if it is not an id."""
-    try:
-        return UUID(name.removeprefix(PREFIX))
-    except ValueError:
-        return None
 
 
 def finish_reason(status: str, error: Mapping[str, Any] | None) -> str | None:
@@ -64,14 +56,6 @@ def _usage(spent: int, cached: int, said: int) -> dict[str, Any]:
     }
 
 
-Logprobs = Sequence[Mapping[str, Any]]
-"""Log probabilities of each token, as in `Reply.logprobs`."""
-
-
-def _shown(logprobs: Logprobs) -> dict[str, Any] | None:
-    return {"content": list(logprobs), "refusal": None} if logprobs else None
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The fields that all parts of one answer have in common."""
@@ -87,7 +71,6 @@ class Answer:
         reason: str,
         usage: Mapping[str, Any],
         calls: Sequence[ToolCall] = (),
-        logprobs: Logprobs = (),
     ) -> dict[str, Any]:
         """Return the completion as one object."""
         message: dict[str, Any] = {
@@ -99,7 +82,7 @@ class Answer:
         if calls:
             message["tool_calls"] = [chat_call(call) for call in calls]
         reason = CALLED if calls else reason
-        choice = {"index": 0, "message": message, "logprobs": _shown(logprobs), "finish_reason": reason}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         return self._object("chat.completion", [choice]) | {"usage": dict(usage)}
 
     def first_chunk(self, *, with_usage: bool) -> bytes:
@@ -115,12 +98,9 @@ class Answer:
         reason: str,
         usage: Mapping[str, Any] | None,
         calls: Sequence[ToolCall] = (),
-        logprobs: Logprobs = (),
     ) -> bytes:
-        """Return the last chunks including `[DONE]`: the log probabilities of all tokens in one chunk, then each tool
-        call as one piece, and the `usage` if the client wants it."""
-        last = self._chunk({}, None, usage is not None, logprobs) if logprobs else b""
-        last += b"".join(
+        """Return the last chunks including `[DONE]`: each tool call as one piece, and the `usage` if it is given."""
+        last = b"".join(
             self._chunk({"tool_calls": [{"index": index, **chat_call(call)}]}, None, usage is not None)
             for index, call in enumerate(calls)
         )
@@ -129,10 +109,8 @@ class Answer:
             last += sse.data(self._object("chat.completion.chunk", []) | {"usage": dict(usage)})
         return last + DONE
 
-    def _chunk(
-        self, delta: Mapping[str, Any], reason: str | None, with_usage: bool, logprobs: Logprobs = ()
-    ) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": _shown(logprobs), "finish_reason": reason}
+    def _chunk(self, delta: Mapping[str, Any], reason: str | None, with_usage: bool) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
         body = self._object("chat.completion.chunk", [choice])
         return sse.data(body | {"usage": None} if with_usage else body)
 
@@ -151,31 +129,6 @@ class Answer:
 def error_end(error: Mapping[str, Any]) -> bytes:
     """Return the end of a stream that broke off: an error in OpenAI's format, and no `finish_reason`."""
     return sse.data(error) + DONE
-
-
-def stored_completion(
-    completion: ChatCompletion,
-    message: Message,
-    prompt_tokens: int,
-    calls: Sequence[ToolCall] = (),
-    tools: Sequence[Any] = (),
-) -> dict[str, Any]:
-    """Return a completion as it is listed and retrieved."""
-    answer = Answer(completion_id(message.pk), unix(message.created_at), completion.model)
-    reason = finish_reason(message.status, message.error) or "stop"
-    usage = usage_json(message.usage, prompt_tokens, message.token_count)
-    asked = completion.parameters
-    return answer.completion(message.content, reason, usage, calls, completion.logprobs or ()) | {
-        "request_id": completion_id(message.pk),
-        "tool_choice": asked.get("tool_choice"),
-        "tools": list(tools) or None,
-        "input_user": asked.get("user"),
-        "metadata": completion.metadata,
-        **{name: asked.get(name) for name in _SHOWN},
-    }
-
-
-_SHOWN = ("seed", "top_p", "temperature", "presence_penalty", "frequency_penalty", "response_format")
 
 
 def unix(moment: datetime) -> int:

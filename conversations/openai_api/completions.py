@@ -25,11 +25,10 @@ from conversations.api import streams
 from conversations.api.replies import idempotency_key
 from conversations.api.stream_response import event_stream
 from conversations.api.turn_start import try_begin, wait_and_begin
-from conversations.models import Chat, ChatCompletion, Message
+from conversations.models import Chat, Message
 from conversations.openai_api import find_conversation, retries, turns, unstored
 from conversations.openai_api.chat_answer import (
     Answer,
-    Logprobs,
     completion_id,
     error_end,
     finish_reason,
@@ -42,9 +41,9 @@ from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.model_names import variant_named
 from conversations.openai_api.request.chat_request import ChatRequest, read_request
 from conversations.openai_api.request.history import RequestLimits, refuse_outputs_alone
-from conversations.openai_api.stored import StoredCompletionsList
 from conversations.openai_api.turns import CompletionRequest, CompletionTurn
 from conversations.openai_api.unstored import Unstored
+from conversations.openai_api.view import OpenAIView
 from conversations.replies import generation, reader_limits, sse
 from conversations.replies.begin import TurnRequest
 from conversations.replies.idempotency import ExistingReply
@@ -65,7 +64,7 @@ class Opening:
     place: TurnPlace
 
 
-class CompletionsView(StoredCompletionsList):
+class CompletionsView(OpenAIView):
     """Finds the chat that the messages belong to, and sends the model the prompt that memory makes for it."""
 
     reads_first = True
@@ -159,8 +158,8 @@ class CompletionsView(StoredCompletionsList):
         if reason is None:
             return self._rendered(Response(_error(message), status=502, headers=_retry_after_header(message)))
         usage = usage_json(message.usage, _tokens(context), message.token_count)
-        beside = await _calls(message), await _logprobs(message, self.asked)
-        return self._rendered(Response(answer.completion(message.content, reason, usage, *beside)))
+        calls = await _calls(message)
+        return self._rendered(Response(answer.completion(message.content, reason, usage, calls)))
 
 
 async def _begun(opening: Opening) -> CompletionTurn:
@@ -214,7 +213,6 @@ def _refuse_what_the_built_in_model_lacks(asked: ChatRequest) -> None:
     lacking = {
         "response_format": wanted.get("response_format", {"type": "text"})["type"] != "text",
         "stop": "stop" in wanted,
-        "logprobs": "logprobs" in wanted,
         "tools": bool(asked.tools),
     }
     for name, is_wanted in lacking.items():
@@ -294,18 +292,9 @@ async def _chunks(
         yield error_end(_error(message))
         return
     usage = usage_json(message.usage, _tokens(context), message.token_count)
-    beside = await _calls(message), await _logprobs(message, asked)
-    yield answer.last_chunks(reason, usage if with_usage else None, *beside)
+    yield answer.last_chunks(reason, usage if with_usage else None, await _calls(message))
 
 
 async def _calls(message: Message) -> Sequence[ToolCall]:
     """Return the tool calls of a reply; queried only if there are any."""
     return await executors.read(calls_of, message) if message.payload else ()
-
-
-async def _logprobs(message: Message, asked: ChatRequest) -> Logprobs:
-    """Return the log probabilities of a reply's tokens; queried only if the client wants them."""
-    if not asked.parameters.get("logprobs"):
-        return ()
-    stored = ChatCompletion.objects.filter(pk=message.pk).values_list("logprobs", flat=True)
-    return await executors.read(stored.first) or ()

@@ -198,8 +198,6 @@ def _remember(asked: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> N
         question=asked.keys.question,
         request=asked.body_hash,
         model=asked.request.model,
-        parameters=dict(asked.request.parameters),
-        metadata=dict(asked.request.metadata),
         decision=place.decision,
         found_by=place.found_by,
     )

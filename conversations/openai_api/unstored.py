@@ -86,14 +86,14 @@ async def _chunks(answer: Answer, call: StatelessRequest, *, with_usage: bool) -
                 yield chunk_of(text)
             elif not reading.is_over:
                 yield sse.comment()
-        message, beside = reading.message(), (reading.calls, reading.logprobs)
+        message, calls = reading.message(), reading.calls
         await reading.settle()
     reason = finish_reason(message["status"], message["error"])
     if reason is None:
         yield error_end(openai_body(502, message["error"]))
         return
     usage = _usage_of(call, message)
-    yield answer.last_chunks(reason, usage if with_usage else None, *beside)
+    yield answer.last_chunks(reason, usage if with_usage else None, calls)
 
 
 async def _whole(answer: Answer, call: StatelessRequest) -> Response:
@@ -101,13 +101,12 @@ async def _whole(answer: Answer, call: StatelessRequest) -> Response:
         while not reading.is_over:
             await reading.more(sse.KEEP_ALIVE_SECONDS)
         await reading.settle()
-        message, retry_after = reading.message(), reading.retry_after
-        beside = reading.calls, reading.logprobs
+        message, calls, retry_after = reading.message(), reading.calls, reading.retry_after
     reason = finish_reason(message["status"], message["error"])
     if reason is None:
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         return Response(openai_body(502, message["error"]), status=502, headers=headers)
-    return Response(answer.completion(message["content"], reason, _usage_of(call, message), *beside))
+    return Response(answer.completion(message["content"], reason, _usage_of(call, message), calls))
 
 
 def _usage_of(call: StatelessRequest, message: Mapping[str, Any]) -> dict[str, Any]:

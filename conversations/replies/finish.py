@@ -33,7 +33,7 @@ from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line
 from conversations.accounts import quotas
 from conversations.accounts.quotas import Reservation
-from conversations.models import ActiveReply, Chat, ChatCompletion, Message, Role, Status
+from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import open_turn
 from memory import services as memory
 from memory.recall.analysis.hashed_terms import stored_terms
@@ -134,9 +134,6 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         _REPLY.save(message)
         if calls:
             Message.objects.bulk_create(calls)
-        if ending.reply.logprobs:
-            asked = ChatCompletion.objects.filter(pk=message.pk)
-            asked.update(logprobs=list(ending.reply.logprobs))
         post_save.send(
             Message, instance=message, created=True, raw=False, using=DEFAULT_DB_ALIAS, update_fields=None
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,11 +93,6 @@ class StatelessReply:
     def retry_after(self) -> int | None:
         """Seconds after which the upstream may be called again, if the reply failed with them."""
         return self._reply.error.retry_after if self._reply.error else None
-
-    @property
-    def logprobs(self) -> tuple[Mapping[str, Any], ...]:
-        """Log probabilities of the tokens of a reply that has ended, if requested."""
-        return self._reply.logprobs
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

@@ -161,22 +161,14 @@ def _facts(
 
 
 def _of_request(reply: Message) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """The request of a client of OpenAI's API for the reply; nothing for other clients.
-
-    Numeric parameters are shown with values, others only by name.
-    """
+    """The request of a client of OpenAI's API for the reply; nothing for other clients."""
     asked = ChatCompletion.objects.filter(pk=reply.pk).first()
     if asked is None:
         return []
-    parameters = [
-        f"{name} {value}" if isinstance(value, int | float) else name
-        for name, value in sorted(asked.parameters.items())
-    ]
     found = f"{asked.decision}, found by its {asked.found_by}" if asked.found_by else asked.decision
     rows = [
         ("Conversation", found),
         ("Model asked for", asked.model),
-        ("Parameters", ", ".join(parameters) or "none"),
     ]
     return [("OpenAI client", rows)]
 

@@ -42,7 +42,7 @@ _LIMITS = (
 ).split()
 _LOOK = "at page object_id chat_id".split()
 _KEY = "key chat_id user_message_id message_id created_at".split()
-_COMPLETION = "message_id chat_id model parameters metadata decision found_by created_at".split()
+_COMPLETION = "message_id chat_id model decision found_by created_at".split()
 _BRIEF = (
     "policy options global_summary state version head folded_through_seq token_count degraded unfolded_turns "
     "unfolded_tokens last_error paused_at updated_at"

@@ -390,23 +390,6 @@ def test_nothing_is_kept_of_what_is_not_to_be_remembered(ask: OpenAI, upstream: 
     assert not Chat.objects.exists()
 
 
-def test_stored_completions_show_tools_calls_and_outputs(ask: OpenAI, upstream: FakeUpstream) -> None:
-    talk = ToolTalk(ask, tool_choice="auto")
-    upstream.script("stream", FIRST)
-    talk.turn("Where is my order?")
-    first, last = ask.chat.completions.list(order="asc").data
-    assert first.choices[0].message.tool_calls is not None
-    assert first.choices[0].finish_reason == "tool_calls"
-    raw = ask.chat.completions.with_raw_response.retrieve(last.id)
-    assert json.loads(raw.text)["tools"] == [LOOK]
-    listed = json.loads(ask.chat.completions.messages.with_raw_response.list(last.id, order="asc").text)[
-        "data"
-    ]
-    assert [one["role"] for one in listed] == ["user", "assistant", "tool"]
-    assert listed[1]["tool_calls"] == [CALL]
-    assert listed[2]["tool_call_id"] == "call_a"
-
-
 def test_what_is_forgotten_ends_the_turn(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     talk = ToolTalk(ask)
     talk.messages.append(QUESTION)

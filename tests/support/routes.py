@@ -8,8 +8,6 @@ from django.urls import URLPattern, URLResolver
 
 OPENAI = {
     "/v1/chat/completions",
-    "/v1/chat/completions/{}",
-    "/v1/chat/completions/{}/messages",
     "/v1/models/{}",
 }
 """Routes that OpenAI's schema describes, not ours. `tests/api/test_openai.py` tests who may use them."""

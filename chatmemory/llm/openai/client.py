@@ -97,7 +97,6 @@ class OpenAIModel:
             max_bytes=deadlines.max_bytes,
             takes_calls=bool(prompt.tools),
             own_tool=prompt.tool.name if prompt.tool else "",
-            keeps_logprobs=bool(prompt.parameters.get("logprobs")),
         )
         failure: NoAnswerError | None = None
         self._open.add(reader)

@@ -42,7 +42,6 @@ class ReplyReader:
         max_bytes: int,
         takes_calls: bool = False,
         own_tool: str = "",
-        keeps_logprobs: bool = False,
     ) -> None:
         longest = max_event_bytes(max_bytes)
         self._parser: StreamParser = parser_for(
@@ -51,8 +50,6 @@ class ReplyReader:
             max_event_bytes=longest,
             max_call_chars=max_bytes if takes_calls else MAX_CHARS,
         )
-        if keeps_logprobs:
-            self._parser.logprobs = []
         self._takes_calls = takes_calls
         self._own_tool = own_tool
         self._cleaner = TextCleaner()
@@ -102,7 +99,7 @@ class ReplyReader:
         parser = self._parser
         kept = () if error else calls
         told = parser.model or model, parser.response_id
-        return Reply(status, error, parser.usage, *told, own, kept, tuple(parser.logprobs or ()))
+        return Reply(status, error, parser.usage, *told, own, kept)
 
     def _calls(self) -> tuple[tuple[ToolCall, ...], str]:
         """The calls of the client's tools, and the arguments of the last call of our own tool."""

@@ -73,8 +73,6 @@ def _own(prompt: Prompt) -> list[dict[str, Any]]:
 def _for_responses(body: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters of Chat Completions in the Responses API's format; the caller refuses those that it does not have."""
     made = {name: value for name, value in wanted.items() if name not in _NESTED}
-    if wanted.get("logprobs"):
-        made["include"] = ["message.output_text.logprobs"]
     if "reasoning_effort" in wanted:
         made["reasoning"] = {"effort": wanted["reasoning_effort"]}
     text = dict(body.get("text", {}))
@@ -88,7 +86,7 @@ def _for_responses(body: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[s
     return made | ({"text": text} if text else {})
 
 
-_NESTED = {"reasoning_effort", "verbosity", "response_format", "logprobs"}
+_NESTED = {"reasoning_effort", "verbosity", "response_format"}
 
 
 def _choice_for_items(choice: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ ignored if it is only informative.
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,28 +125,6 @@ def text_and_refusal(response: dict[str, Any]) -> tuple[str, bool]:
     ]
     refused = any(part.get("type") == "refusal" for part in parts)
     return "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in parts), refused
-
-
-def logprobs_in(value: object) -> list[dict[str, Any]]:
-    """The log probabilities of tokens in an event, in the format of both API styles; invalid items are left out."""
-    return [
-        {**_logprob(one), "top_logprobs": [_logprob(other) for other in objects_in(one.get("top_logprobs"))]}
-        for one in objects_in(value)
-    ]
-
-
-def _logprob(one: dict[str, Any]) -> dict[str, Any]:
-    value, made = one.get("logprob"), one.get("bytes")
-    is_bytes = isinstance(made, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in made)
-    return {
-        "token": clean(text_in(one.get("token"))),
-        "logprob": float(value) if isinstance(value, int | float) and math.isfinite(value) else LOGPROB_FLOOR,
-        "bytes": made if is_bytes else None,
-    }
-
-
-LOGPROB_FLOOR = -9999.0
-"""OpenAI's log probability for very unlikely tokens."""
 
 
 def calls_in(response: dict[str, Any]) -> list[dict[str, Any]]:

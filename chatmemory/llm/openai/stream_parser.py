@@ -20,10 +20,6 @@ Style = Literal["responses", "chat"]
 Terminal = Literal["strict", "done"]
 
 
-MAX_LOGPROBS = 100_000
-"""Maximum number of tokens of one reply whose log probabilities are kept."""
-
-
 class StreamParser(ABC):
     """Feed it bytes, get text. `ending` is the upstream's outcome once it has arrived; `close` returns the final one.
 
@@ -45,8 +41,6 @@ class StreamParser(ABC):
         self.model = ""
         self.response_id = ""
         self.calls = CallReader(max_call_chars)
-        self.logprobs: list[dict[str, Any]] | None = None
-        """The log probabilities of the tokens so far, collected if the caller sets it to a list."""
         self._terminal = terminal
         self._max_event_bytes = max_event_bytes
         self._unended = bytearray()
@@ -103,10 +97,6 @@ class StreamParser(ABC):
     def _read(self, event: dict[str, Any]) -> str:
         """Return the text of one event, and set the outcome if the event has one. Raise `MalformedError`."""
 
-    def _keep_logprobs(self, value: object) -> None:
-        if self.logprobs is not None and value and len(self.logprobs) < MAX_LOGPROBS:
-            self.logprobs += responses.logprobs_in(value)
-
     def _done(self) -> None:
         if self._terminal == "done" and not self.ending:
             self.ending = UpstreamEnding(failures.REFUSED if self._refused else None)
@@ -136,7 +126,6 @@ class ResponsesParser(StreamParser):
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             self._has_text = True
             self._refused = self._refused or kind == "response.refusal.delta"
-            self._keep_logprobs(event.get("logprobs"))
             return responses.text_in(event.get("delta"))
         if kind in self._ENDS:
             return self._finish(kind, responses.object_in(event.get("response")))
@@ -194,7 +183,6 @@ class ChatParser(StreamParser):
         self._refused = self._refused or bool(refusal)
         for part in (parts := responses.objects_in(delta.get("tool_calls"))):
             self.calls.add_chat_part(part)
-        self._keep_logprobs(responses.object_in(choice.get("logprobs")).get("content"))
         if text or parts:
             self.ending = None  # some servers send a reason in every chunk: it counts only if nothing follows
         if reason := responses.text_in(choice.get("finish_reason")):

@@ -20,7 +20,6 @@ from conversations.openai_api.request.tools import check_choice, read_tools
 METADATA_PAIRS, METADATA_KEY_CHARS, METADATA_VALUE_CHARS = 16, 64, 512
 """OpenAI's limits for `metadata`."""
 STOPS = 4
-TOP_LOGPROBS = 20
 MODEL_CHARS = 128
 """Length of the database column for a completion's model; a test compares them."""
 PARAMETERS_MAX_BYTES = 256 * 1024
@@ -122,14 +121,6 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
 def _parameters(given: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any]:
     """Return the parameters that are passed to the model unchanged and stored with the reply."""
     without = set() if has_tools else {"tool_choice", "parallel_tool_calls"}
-    if not given.get("logprobs"):
-        if given.get("top_logprobs"):
-            raise RequestError(
-                "Invalid 'top_logprobs': only allowed when 'logprobs' is true.",
-                param="top_logprobs",
-                code=None,
-            )
-        without |= {"logprobs", "top_logprobs"}
     wanted = {name: given[name] for name in _PASSED if name in given and name not in without}
     require_storable(wanted, "parameters", param=None, max_bytes=PARAMETERS_MAX_BYTES)
     return wanted
@@ -247,13 +238,6 @@ def _is_whole(name: str, value: object) -> None:
     _whole(name, value)
 
 
-def _is_top(name: str, value: object) -> None:
-    if _whole(name, value, 0) > TOP_LOGPROBS:
-        raise RequestError(
-            f"Invalid '{name}': expected at most {TOP_LOGPROBS}.", param=name, code="integer_above_max_value"
-        )
-
-
 def _is_stop(name: str, value: object) -> None:
     stops = value if isinstance(value, list) else [value]
     if len(stops) > STOPS or not all(isinstance(one, str) and one for one in stops):
@@ -303,8 +287,6 @@ _PASSED: dict[str, Callable[[str, object], None]] = {
     "reasoning_effort": _is_text,
     "verbosity": _is_text,
     "service_tier": _is_text,
-    "logprobs": _is_flag,
-    "top_logprobs": _is_top,
     "tool_choice": _is_any,
     "parallel_tool_calls": _is_flag,
     "user": _is_text,
@@ -314,6 +296,8 @@ _PASSED: dict[str, Callable[[str, object], None]] = {
 """Parameters passed to the model, each with its check."""
 _NEUTRAL: dict[str, Callable[[Any], bool]] = {
     "n": lambda value: value == 1 and not isinstance(value, bool),
+    "logprobs": lambda value: value is False,
+    "top_logprobs": lambda value: value == 0 and not isinstance(value, bool),
     "functions": lambda value: value == [],
     "function_call": lambda value: value == "none",
     "modalities": lambda value: value == ["text"],

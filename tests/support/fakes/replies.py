@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
-from typing import Any
 
 from tests.support.fakes import cards, objects, summarizer, tools
 from tests.support.fakes.answering import answer_steps
@@ -57,13 +56,7 @@ class Replies:
         usage = {"input": asked, "cached": asked // 2, "output": thought + max(1, len(text) // 4)}
         wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
         model = request.model or "gpt-hosted"
-        top = request.body.get("top_logprobs", 0) if wants_logprobs(request.body) else None
-        return Speech(request.style, model, f"resp_{number}", usage, wants_usage, calls, top)
-
-
-def wants_logprobs(body: dict[str, Any]) -> bool:
-    """Whether the request asks for the log probabilities of tokens, in either style."""
-    return bool(body.get("logprobs")) or "message.output_text.logprobs" in body.get("include", ())
+        return Speech(request.style, model, f"resp_{number}", usage, wants_usage, calls)
 
 
 def thought(how: Behaviour, limit: int | None, text: str) -> tuple[Behaviour, str]:

@@ -52,8 +52,6 @@ class Speech:
     include_usage: bool = True
     calls: tuple[Call, ...] = ()
     """The tools that are called after the text."""
-    top_logprobs: int | None = None
-    """The number of likely alternatives listed with each token; None: no log probabilities at all."""
     _sequence: int = 0
 
     @property
@@ -83,11 +81,7 @@ class Speech:
     def delta(self, text: str) -> bytes:
         """Return the event of one piece of text."""
         if self.style == "chat":
-            return self._chunk({"content": text}, said=text)
-        if self.top_logprobs is not None:
-            where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
-            told = logprobs(text, self.top_logprobs)
-            return self._event("response.output_text.delta", delta=text, logprobs=told, **where)
+            return self._chunk({"content": text})
         self._sequence += 1
         return (
             b"event: response.output_text.delta\n"
@@ -229,12 +223,8 @@ class Speech:
         *,
         finish: str | None = None,
         usage: dict[str, Any] | None = None,
-        said: str = "",
     ) -> bytes:
-        told = None
-        if said and self.top_logprobs is not None:
-            told = {"content": logprobs(said, self.top_logprobs), "refusal": None}
-        choice = {"index": 0, "delta": delta, "logprobs": told, "finish_reason": finish}
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         chunk = {
             "id": self.answer_id,
             "object": "chat.completion.chunk",
@@ -276,16 +266,6 @@ def call_item(at: int, call: Call, arguments: str, status: str) -> dict[str, Any
         "name": call.name,
         "input" if call.is_custom else "arguments": arguments,
     }
-
-
-def logprobs(text: str, top: int) -> list[dict[str, Any]]:
-    """Return the log probability of the single token `text`, and of `top` others."""
-
-    def one(token: str, logprob: float) -> dict[str, Any]:
-        return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
-
-    others = [one(f"{text}{at}", -0.5 - at) for at in range(top)]
-    return [{**one(text, -0.25), "top_logprobs": others}]
 
 
 def error_object(end: End) -> dict[str, Any]:
