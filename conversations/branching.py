@@ -7,13 +7,13 @@ the branch starts from the newest revision that had not seen a later message.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
 from chatmemory.database.ids import new_id
 from conversations import attachments
-from conversations.interchange.to_rows import BATCH
+from conversations.interchange.to_rows import BATCH, set_lines
 from conversations.models import Chat, Message, Role
 from memory import services as memory
 from memory.pins.section import ImportedPin
@@ -62,6 +62,7 @@ def prepare_branch(chat: Chat, through_seq: int) -> PreparedBranch:
     if calls:
         later = Message.objects.filter(chat=chat, seq__gt=through_seq, seq__lte=through_seq + calls)
         rows += later.order_by("seq")
+    question = next((row.seq for row in reversed(rows) if row.role == Role.USER), 0)
     row = Chat(
         owner_id=chat.owner_id,
         title=chat.title,
@@ -71,7 +72,7 @@ def prepare_branch(chat: Chat, through_seq: int) -> PreparedBranch:
         instructions=chat.instructions,
         metadata=chat.metadata,
         last_seq=through_seq + calls,
-        open_seq=_question_of(rows) if calls else 0,
+        open_seq=question if calls else 0,
     )
     copies = {
         one.pk: Message(id=new_id(), chat=row, **{name: getattr(one, name) for name in COPIED})
@@ -81,8 +82,6 @@ def prepare_branch(chat: Chat, through_seq: int) -> PreparedBranch:
         copy = copies[one.pk]
         copy.reply_to = copies.get(one.reply_to_id) if one.reply_to_id else None
         copy.superseded_by = copies.get(one.superseded_by_id) if one.superseded_by_id else None
+    # The line of a turn that the branch cuts off may be on a later reply.
+    set_lines([copy for copy in copies.values() if copy.seq >= question])
     return PreparedBranch(row, chat.pk, copies, memory.exported_pins(chat.pk, row.last_seq))
-
-
-def _question_of(rows: Sequence[Message]) -> int:
-    return next((row.seq for row in reversed(rows) if row.role == Role.USER), 0)

@@ -11,7 +11,6 @@ import logging
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Left
@@ -21,13 +20,11 @@ from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
 from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import make_line
 from conversations import attachments, titles
-from conversations.interchange.to_rows import stored_message
+from conversations.interchange.to_rows import set_lines
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import begin, open_turn
 from memory import services as memory
-from memory.history.turns import to_turns
 from memory.recall.analysis.hashed_terms import stored_terms
 
 logger = logging.getLogger(__name__)
@@ -160,14 +157,9 @@ def _rebuild_line(message: Message) -> int:
     which is cleared.
     """
     rows = _turn_of(message)
-    turn = to_turns([stored_message(row) for row in rows])[0]
-    holder = (turn.last_assistant_id or turn.message_ids[-1]) if turn.message_ids else None
-    for row in rows:
-        line = _line(turn.user, turn.answer, cut_off=turn.cut_off) if row.pk == holder else ""
-        if row.line != line:
-            row.line = line
-            row.save(update_fields=["line"])
-    return turn.from_seq
+    for row in set_lines(rows):
+        row.save(update_fields=["line"])
+    return rows[0].seq
 
 
 def _turn_of(message: Message) -> list[Message]:
@@ -178,7 +170,3 @@ def _turn_of(message: Message) -> list[Message]:
     following = asked.filter(seq__gt=message.seq).order_by("seq").first()
     rows = said.filter(seq__gte=first).order_by("seq")
     return list(rows.filter(seq__lt=following) if following else rows)
-
-
-def _line(user: str, assistant: str, *, cut_off: bool) -> str:
-    return make_line(user, assistant, settings.MEMORY_LIMITS.line_tokens, cut_off=cut_off)

@@ -212,8 +212,8 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
         _ANCHORED.set(reply.chat_id, anchor)
     said = record.get("said")  # none in the record of a reply that an older version began
     if record["again"] and reply.reply_to is not None:
-        # A failed answer replaces none, but the question may not have been counted.
-        changed = reply if reply.status == Status.FAILED else reply.reply_to
+        # An answer that replaces none changes nothing, but the question may not have been counted.
+        changed = reply if reply.status == Status.FAILED or reply.superseded_by_id else reply.reply_to
         said = _said_before(reply, messages_changed(reply.chat_id, from_seq=changed.seq))
     asked_for_card = carding.requested_card(record) and not reply.leaves_open
     became = carding.publish_card(reply, record, card) if asked_for_card else CardOutcome.NONE
@@ -340,10 +340,12 @@ def _tokens_of(question: Message, reply: Message) -> int:
 def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
     """Tokens of the chat before the question of its last turn, to which `reply` is the new answer. None: unknown.
 
-    A failed reply leaves the previous answer in the count.
+    A failed reply leaves the previous answer in the count. A turn that goes on is not in it.
     """
     said = counters.said_tokens(brief)
-    if said is None or reply.reply_to is None or reply.status == Status.FAILED:
+    if said is None or reply.leaves_open:
+        return said
+    if reply.reply_to is None or reply.status == Status.FAILED:
         return None
     return max(0, said - _tokens_of(reply.reply_to, reply))
 

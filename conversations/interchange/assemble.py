@@ -169,11 +169,11 @@ def _index(places: Mapping[str, int | None], name: str, indexes: Mapping[int, in
 
 
 def _check_links(messages: Sequence[ImportedMessage]) -> None:
-    """Check that replies answer earlier user messages, and that messages are superseded only by later replies."""
+    """Check that replies answer earlier user messages, and that messages are superseded only by other replies."""
     for index, message in enumerate(messages):
         answers, heir = message.reply_to, message.superseded_by
         good_answer = answers is None or (answers < index and messages[answers].role == "user")
-        good_heir = heir is None or (heir > index and messages[heir].role == "assistant")
+        good_heir = heir is None or (heir != index and messages[heir].role == "assistant")
         if message.role == "user" and (answers, heir) != (None, None):
             raise FormatError(f"message {message.number}: a user message replies to nothing")
         if message.role not in ("user", "assistant") and answers is not None:

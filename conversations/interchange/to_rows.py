@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -26,7 +27,7 @@ from conversations import attachments
 from conversations.interchange.read import ImportedChat, ImportedMessage
 from conversations.models import Chat, Message, Role
 from memory import services as memory
-from memory.history.turns import StoredMessage, Turn, to_turns
+from memory.history.turns import StoredMessage, to_turns
 from memory.pins.section import ImportedPin
 from memory.pins.statements import Statement
 from memory.policies import POLICIES
@@ -99,7 +100,7 @@ def prepare_chat(
     row = _chat_row(owner, chat)
     messages = _message_rows(row, chat.messages, advance)
     row.open_seq = _open_seq(messages)
-    _add_lines(messages)
+    set_lines(messages)
     stated = memory.stated_in(messages) if chat.pins is None else []
     attached = [
         (made, one.attachments) for made, one in zip(messages, chat.messages, strict=True) if one.attachments
@@ -195,18 +196,20 @@ def _open_seq(rows: Sequence[Message]) -> int:
     return question if waiting else 0
 
 
-def _add_lines(rows: Sequence[Message]) -> None:
-    """Store the line of each turn: on the last reply that counts, or on the user's message if there is none."""
+def set_lines(rows: Sequence[Message]) -> list[Message]:
+    """Set the line of each turn, on the last reply that counts, or else on its last message; clear all others.
+
+    `rows` are whole turns. Return those that changed; nothing is stored.
+    """
+    lines: dict[UUID, str] = {}
     for turn in to_turns([stored_message(row) for row in rows]):
         if turn.message_ids:
             line = make_line(turn.user, turn.answer, settings.MEMORY_LIMITS.line_tokens, cut_off=turn.cut_off)
-            _line_row(rows, turn).line = line
-
-
-def _line_row(rows: Sequence[Message], turn: Turn) -> Message:
-    span = rows[turn.from_seq - 1 : turn.through_seq]
-    holder = turn.last_assistant_id or turn.message_ids[-1]
-    return next(row for row in span if row.pk == holder)
+            lines[turn.last_assistant_id or turn.message_ids[-1]] = line
+    changed = [row for row in rows if row.line != lines.get(row.pk, "")]
+    for row in changed:
+        row.line = lines.get(row.pk, "")
+    return changed
 
 
 def stored_message(row: Message) -> StoredMessage:

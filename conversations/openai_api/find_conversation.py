@@ -181,8 +181,11 @@ def _broke_off(completion: ChatCompletion) -> bool:
 
 
 def _is_head(completion: ChatCompletion) -> bool:
-    """Whether nothing except its own tool calls follows the reply in its chat, or the reply is still being written."""
+    """Whether nothing except its own tool calls follows the reply in its chat, or the reply is still being written.
+
+    Later tries that failed, or were cancelled in favour of its tool calls, do not count.
+    """
     if completion.seq >= completion.chat.last_seq:
         return True
-    later = Message.objects.filter(chat=completion.chat_id, seq__gt=completion.seq)
-    return not later.exclude(role=Role.TOOL_CALL).exists()
+    later = Message.objects.filter(chat=completion.chat_id, seq__gt=completion.seq, superseded_by=None)
+    return not later.exclude(role=Role.TOOL_CALL).exclude(status=Status.FAILED).exists()

@@ -283,6 +283,7 @@ def _begin_reply(
         context=prepared.record,
         started_at=timezone.now(),
         owner_id=chat.owner_id,
+        open_seq=chat.open_seq,
         reservation=reservation,
     )
     active = ActiveReply(

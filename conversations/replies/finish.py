@@ -63,12 +63,15 @@ class Pending:
     """The record of the prompt, from `memory.services.context_for`."""
     started_at: datetime
     owner_id: int
+    open_seq: int = 0
+    """The chat's `open_seq` when the reply began."""
     reservation: Reservation | None = None
 
     @classmethod
     def of(cls, active: ActiveReply) -> Pending:
         """Return the same value, read from a row."""
-        last_seq, owner_id = Chat.objects.values_list("last_seq", "owner_id").get(pk=active.chat_id)
+        found = Chat.objects.values_list("last_seq", "owner_id", "open_seq").get(pk=active.chat_id)
+        last_seq, owner_id, open_seq = found
         return cls(
             chat_id=active.chat_id,
             message_id=active.message_id,
@@ -80,6 +83,7 @@ class Pending:
             context=active.context,
             started_at=active.started_at,
             owner_id=owner_id,
+            open_seq=open_seq,
             reservation=Reservation.of(active, owner_id),
         )
 
@@ -137,7 +141,7 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         post_save.send(
             Message, instance=message, created=True, raw=False, using=DEFAULT_DB_ALIAS, update_fields=None
         )
-        if pending.supersedes and message.status != Status.FAILED:
+        if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
             _earlier_answers(pending).update(superseded_by=message)
         memory.turn_finished(message, pending.context, ending.reply.call)
         quotas.settle(pending.reservation, _spent(message, pending.context))
@@ -227,12 +231,12 @@ def _follows(pending: Pending) -> int:
     return max((pending.user_message.seq, *shown))
 
 
-def _was_over(pending: Pending) -> bool:
-    """Whether an earlier answer ended the turn: it stays the current one if this one fails."""
-    if pending.supersedes is None:
-        return False
-    earlier = Message.objects.filter(pk=pending.supersedes).exclude(status=Status.FAILED)
-    return earlier.filter(payload__isnull=True).exists()
+def _calls_instead(pending: Pending, ending: Ending) -> UUID | None:
+    """Return the id of the reply whose tool calls still wait for outputs, because another try was cancelled."""
+    if not (pending.open_seq and pending.supersedes and ending.status == Status.CANCELLED):
+        return None
+    earlier = Message.objects.filter(pk=pending.supersedes, payload__isnull=False)
+    return earlier.values_list("pk", flat=True).first()
 
 
 def _message(pending: Pending, text: str, ending: Ending) -> Message:
@@ -272,9 +276,9 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         created_at=pending.started_at,
         completed_at=timezone.now(),
     )
-    message.leaves_open = bool(reply.calls) or (
-        is_later and ending.status == Status.FAILED and not _was_over(pending)
-    )
+    message.superseded_by_id = _calls_instead(pending, ending)
+    is_no_answer = ending.status == Status.FAILED or message.superseded_by_id is not None
+    message.leaves_open = bool(reply.calls) or (is_no_answer and pending.open_seq > 0)
     message.after_tools = is_later and not pending.context.get("again")
     message.retry_after = reply.error.retry_after if reply.error else None
     return message

@@ -57,10 +57,26 @@ def is_whole(steps: Sequence[Step]) -> bool:
     return not waiting
 
 
+def whole_part(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps without calls that have no output and outputs that have no call, because one was deleted."""
+    kept: set[int] = set()
+    waiting: dict[str, int] = {}
+    for at, step in enumerate(steps):
+        call_id = (step.payload or {}).get("call_id", "")
+        if step.role == "assistant":
+            kept.add(at)
+            waiting.clear()
+        elif step.role == "tool_call" and call_id:
+            waiting[call_id] = at
+        elif call_id in waiting:
+            kept |= {waiting.pop(call_id), at}
+    return [step for at, step in enumerate(steps) if at in kept]
+
+
 def as_messages(steps: Sequence[Step], output_tokens: int | None = None) -> list[PromptMessage]:
     """Render the steps as messages for a model, outputs cut to `output_tokens` (None: whole)."""
     made: list[PromptMessage] = []
-    for step in steps:
+    for step in whole_part(steps):
         payload = step.payload or {}
         if step.role == "tool":
             text = step.content if output_tokens is None else clip_middle(step.content, output_tokens)

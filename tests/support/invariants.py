@@ -243,7 +243,7 @@ def _coverage(chat: Chat, brief: ConversationBrief, turns: list[Turn]) -> Iterat
 def _recount(context: Context) -> int:
     """Return the tokens of the memory in a prompt, counted from the messages that are sent."""
     messages = list(context.prompt.messages)
-    while context.plan.open_turn and messages[-1].role != "user":
+    while context.plan.open_turn and messages and messages[-1].role != "user":
         messages.pop()
     after = sum(section.kind in ("sources", "question") for section in context.sections)
     return sum(message.tokens(count_tokens) for message in messages[: len(messages) - after])
