@@ -10,7 +10,7 @@ REDIS_URL_FOR_TESTS ?= redis://127.0.0.1:6379/5
 AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 # What is slow waits for processes and for leases more than for a core.
 WAITING := -n 4 --dist worksteal
-QUICK := not slow and not services and not browser and not embeddings and not clients and not clients_python
+QUICK := not slow and not services and not browser and not embeddings and not clients and not clients_python and not wheel
 NEEDS_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
 # Where to look, for less than everything: make test-postgres WHERE=tests/api
 WHERE ?=
@@ -20,7 +20,7 @@ NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_repla
 # Python keeps what it compiled, and pytest what it made of asserts: 10 s a process of tests that would else be spent again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots recording docs bench lab recall evidence lock clean
+.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings test-wheel schemathesis faults faults-redis lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/runtime
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -33,7 +33,7 @@ test-exhaustive: .venv/installed
 	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK)" $(WHERE)
 
 test-all: export THOROUGH=1
-test-all: test test-exhaustive test-embeddings test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python schemathesis
+test-all: test test-exhaustive test-embeddings test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python test-wheel schemathesis
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser"
@@ -66,6 +66,10 @@ tests/clients/node_modules/installed: tests/clients/package-lock.json
 	$(PYTHON) -m venv .venv/clients
 	.venv/clients/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
 	touch $@
+
+# The wheel, built, installed into an empty environment, and walked.
+test-wheel: .venv/installed
+	$(BIN)/python -m pytest -m wheel tests/processes/test_wheel.py
 
 # Embeddings without an upstream, by a small real model.
 test-embeddings: .venv/checks

@@ -33,17 +33,23 @@ from conversations.accounts.limits import Limits
 from memory.limits import MemoryLimits
 from memory.policies import PER_POLICY
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-VAR_DIR = BASE_DIR / "var"
-environ.Env.read_env(BASE_DIR / ".env")
+PACKAGE_DIR = Path(__file__).resolve().parent
+BASE_DIR = PACKAGE_DIR.parent
+_templates = PACKAGE_DIR / "templates"
+IS_INSTALLED = _templates.is_dir()
+"""True where the wheel is installed, which has the templates inside of the package: then nothing is written here."""
+_home = ServerSettings.CHATMEMORY_HOME.read() or ("~/.chatmemory" if IS_INSTALLED else str(BASE_DIR))
+HOME = Path(_home).expanduser().resolve()
+VAR_DIR = HOME / "var"
+environ.Env.read_env(HOME / ".env")
 
 
 def _secret_key() -> str:
-    """The configured key, or a key of this checkout, created at first use and shared by its processes."""
+    """The configured key, or a key of this installation, created at first use and shared by its processes."""
     if configured := ServerSettings.DJANGO_SECRET_KEY.read():
         return configured
     path = VAR_DIR / "secret-key"
-    VAR_DIR.mkdir(exist_ok=True)
+    make_folder("CHATMEMORY_HOME", VAR_DIR)
     if not path.exists():
         # Linked when it is complete: processes that start together all read the first one's key, and never half of
         # it.
@@ -127,7 +133,7 @@ APPEND_SLASH = True  # the admin's URLs end in a slash; those of the API do not,
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [_templates if IS_INSTALLED else BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

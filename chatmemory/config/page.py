@@ -30,9 +30,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 OPENING = """\
 # Settings
 
-chatmemory reads its settings from the environment, or from a file `.env` beside `manage.py`. The environment wins. An
-empty value means the default. A bad value stops the start with a sentence that names the setting and the values that it
-allows.
+chatmemory reads its settings from the environment, or from a file `.env`: beside `manage.py`, or in
+`CHATMEMORY_HOME`. The environment wins. An empty value means the default. A bad value stops the start with a sentence that
+names the setting and the values that it allows.
 
 Most installations set fewer than ten of these; the [README](../README.md#settings) lists them. All durations are in
 seconds. Tokens are those of the encoding o200k_base.

@@ -22,6 +22,13 @@ from chatmemory.llm.openai.stream_parser import Style, Terminal
 class ServerSettings:
     """How the server identifies itself, what it serves, and what it logs."""
 
+    CHATMEMORY_HOME = Setting(
+        "",
+        AnyText(),
+        "The folder of `.env` and of `var/`, which holds what is written: the key, SQLite's database, `quickstart`'s "
+        "logs. Only read from the environment.",
+        "the checkout; `~/.chatmemory` if the wheel is installed",
+    )
     DJANGO_SECRET_KEY = Setting(
         "",
         AnyText(),

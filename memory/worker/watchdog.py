@@ -177,7 +177,7 @@ def _run_cluster(watch: str) -> None:
 
 
 def _executed(watch: str) -> Child:
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "qcluster"]
+    command = [sys.executable, "-m", "chatmemory", "qcluster"]
     cluster = subprocess.Popen(  # noqa: S603  # our own command, no shell
         parent_death.command(command),
         stdin=subprocess.DEVNULL,

@@ -194,7 +194,7 @@ def _serve(port: int) -> None:
 
 
 def _worker() -> Running:
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker"]
+    command = [sys.executable, "-m", "chatmemory", "worker"]
     return _start("worker", command, partial(call_command, "worker"), settings.WORKER_STOP_SECONDS + 4)
 
 

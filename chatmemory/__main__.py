@@ -1,0 +1,75 @@
+"""The command line: `manage.py` in a checkout, `chatmemory` where the wheel is installed.
+
+`python -m chatmemory` works in both. Where the database cannot be used, it says so in one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+WITHOUT_DATABASE = {
+    "",
+    "check",
+    "collectstatic",
+    "diffsettings",
+    "findstatic",
+    "help",
+    "makemigrations",
+    "spectacular",
+    "version",
+}
+POOLED = {"worker", "qcluster", "quickstart"}
+"""Commands that stay, whose database may go away and come back."""
+FIRST_LOOK = "quickstart"
+"""Anybody gets the playground, and logs are for people, unless the environment says otherwise."""
+WATCHED = "qcluster"
+"""Its watchdog has asked before, and starts it again while the database is away."""
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command == FIRST_LOOK:
+        os.environ.setdefault("LOG_FORMAT", "console")
+        os.environ["PLAYGROUND"] = os.environ.get("PLAYGROUND", "").strip() or "open"
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        _run(command)
+    except ImproperlyConfigured as exc:
+        sys.exit(f"chatmemory cannot start: {exc}")
+
+
+def _run(command: str) -> None:
+    from django.conf import settings
+    from django.core.management import execute_from_command_line
+    from django.db import DatabaseError, InterfaceError
+
+    from chatmemory import preflight
+
+    asks_for_help = {"-h", "--help"} & set(sys.argv)
+    if command.startswith("-") or command in WITHOUT_DATABASE or asks_for_help:
+        execute_from_command_line(sys.argv)
+        return
+    database = settings.DATABASES["default"]
+    if command != WATCHED and (problem := preflight.problem(database)):
+        sys.exit(problem)
+    if command not in POOLED:
+        settings.DATABASES["default"] = preflight.without_pool(database)
+    try:
+        execute_from_command_line(sys.argv)
+    except (DatabaseError, InterfaceError):
+        if problem := preflight.problem(database) or _migrations_problem():
+            sys.exit(problem)
+        raise
+
+
+def _migrations_problem() -> str | None:
+    from chatmemory.database import migration_state
+
+    return migration_state.problem()
+
+
+if __name__ == "__main__":
+    main()
