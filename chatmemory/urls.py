@@ -4,7 +4,7 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 import chatmemory.api.openapi.hooks  # noqa: F401  # registers the OpenAPI extensions
-from chatmemory.api.error_handler import page_error
+from chatmemory.api.error_handler import no_such_page, page_error
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import landing, playground
 from memory.admin.overview.page import start
@@ -30,5 +30,5 @@ urlpatterns = [
 
 handler400 = page_error(400, "invalid_request")
 handler403 = page_error(403, "permission_denied")
-handler404 = page_error(404, "not_found")
+handler404 = no_such_page
 handler500 = page_error(500, "internal")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from django.core.exceptions import (
     ObjectDoesNotExist,
@@ -15,6 +17,7 @@ from django.core.exceptions import (
 )
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.urls import Resolver404, resolve
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -49,6 +52,8 @@ SENTENCES = {
 }
 
 
+NO_ENDPOINT = "No such endpoint; see /v1/docs."
+_ID = re.compile(r"/(chats|messages|pins)/[^/]+")
 NOT_KNOWN = "Invalid or expired token."
 MOST_CHARS = 300
 """Maximum length of an error message in characters. It may quote what the client sent."""
@@ -192,6 +197,21 @@ def unavailable_page(exc: Exception) -> HttpResponse | None:
     if not cannot_serve(exc):
         return None
     return JsonResponse(error_body("unavailable", SENTENCES[503]), status=503, headers=LATER)
+
+
+def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """The handler for paths that do not exist: those of the API say where its documentation is."""
+    is_unknown = f"{request.path}/".startswith("/v1/") and not _has_malformed_id(request.path)
+    message = NO_ENDPOINT if is_unknown else SENTENCES[404]
+    return JsonResponse(error_body("not_found", message), status=404)
+
+
+def _has_malformed_id(path: str) -> bool:
+    """Whether the path is that of an endpoint but for an id that is none: then an object is missing, no endpoint."""
+    with suppress(Resolver404):
+        resolve(_ID.sub(rf"/\1/{UUID(int=0)}", path))
+        return True
+    return False
 
 
 def page_error(status: int, code: str) -> Any:

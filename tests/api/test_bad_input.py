@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -287,12 +288,17 @@ def test_a_chat_of_someone_else_is_as_if_it_were_not(
 )
 def test_an_id_that_is_none(alice: Client, upstream: FakeUpstream, bad: str) -> None:
     for path in (f"chats/{bad}", f"chats/{bad}/messages", f"chats/{bad}/brief"):
-        error(alice.get(path), 404, "not_found")
-    error(alice.get("nothing"), 404, "not_found")
+        assert error(alice.get(path), 404, "not_found")["message"] == "Not found." or bad == ".."
     details = error(alice.post("message", json={"message": "x", "chat_id": bad}), 400, "invalid_request")[
         "details"
     ]
     assert "chat_id" in details
+
+
+@pytest.mark.parametrize("path", ["", "nothing", "chats/", f"chats/{UUID(int=0)}/briefs", "message/second"])
+def test_an_unknown_path_names_the_documentation(alice: Client, path: str) -> None:
+    for answer in (alice.get(path), alice.post(path, json={"input": "x"}), alice.delete(path)):
+        assert error(answer, 404, "not_found")["message"] == "No such endpoint; see /v1/docs."
 
 
 def test_queries_that_make_no_sense(alice: Client, upstream: FakeUpstream) -> None:
