@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from knox.models import AuthToken
 
+from chatmemory.runtime.escape import plain
 from conversations.management.prompts import user_named
 
 MAX_DAYS = 36_500
@@ -15,7 +18,10 @@ MAX_DAYS = 36_500
 
 
 class Command(BaseCommand):
-    help = "Make a new API token for a user and print it; it is stored hashed and cannot be shown again."
+    help = (
+        "Make a new API token for a user and print it; it is stored hashed and cannot be shown again. With --create, "
+        "make the user, too, if there is none of that name: a normal account without a password."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER", help="name of the user")
@@ -23,11 +29,30 @@ class Command(BaseCommand):
             "--expires", metavar="DAYS", type=int, help="days until it expires; default: never"
         )
 
+        parser.add_argument(
+            "--create", action="store_true", help="make the user if there is none of that name"
+        )
+
     def handle(self, *_args: Any, **options: Any) -> str:
         days: int | None = options["expires"]
         if days is not None and not 1 <= days <= MAX_DAYS:
             raise CommandError(f"--expires must be from 1 to {MAX_DAYS} days.")
+        if options["create"]:
+            _create(options["user"])
         user = user_named(options["user"])
         expiry = None if days is None else timedelta(days=days)
         _, token = AuthToken.objects.create(user, expiry=expiry)
         return str(token)
+
+
+def _create(name: str) -> None:
+    """Make a normal account of that name, which can use the API only, unless there is one. Raises `CommandError`."""
+    if User.objects.filter(username=name).exists():
+        return
+    user = User(username=name)
+    user.set_unusable_password()
+    try:
+        user.full_clean(exclude=["password"])
+    except ValidationError as error:
+        raise CommandError(f"{plain(name)!r} cannot be a user's name: {error.messages[0]}") from None
+    user.save()

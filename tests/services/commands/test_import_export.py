@@ -352,6 +352,34 @@ def test_a_strange_number_of_days_is_refused(days: int) -> None:
 
 def test_a_token_for_nobody_is_refused() -> None:
     assert refusal("create_token", "nobody") == "There is no user 'nobody'."
+    assert not User.objects.filter(username="nobody").exists()
+
+
+def test_a_user_made_with_a_token_is_a_normal_account() -> None:
+    token = run("create_token", "bot", "--create").strip()
+    bot = User.objects.get(username="bot")
+    assert (bot.is_active, bot.is_staff, bot.is_superuser, bot.has_usable_password()) == (
+        True,
+        False,
+        False,
+        False,
+    )
+    answer = Client().get("/v1/me", headers={"Authorization": f"Bearer {token}"})
+    assert (answer.status_code, answer.json()["username"]) == (200, "bot")
+
+
+def test_create_leaves_a_user_of_that_name_as_it_is(alice: User) -> None:
+    alice.is_staff = True
+    alice.save()
+    run("create_token", "alice", "--create")
+    again = User.objects.get(username="alice")
+    assert (again.pk, again.is_staff, again.password) == (alice.pk, True, alice.password)
+
+
+def test_a_name_that_cannot_be_a_users_is_refused() -> None:
+    told = refusal("create_token", "a b", "--create")
+    assert told.startswith("'a b' cannot be a user's name: ")
+    assert not User.objects.filter(username="a b").exists()
 
 
 # --- recorded conversations, if there are any
