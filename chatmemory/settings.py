@@ -10,13 +10,15 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory.config.kinds import database, make_folder
+from chatmemory.config import page
+from chatmemory.config.kinds import database, make_folder, text_or_file
 from chatmemory.config.memory import (
     ChunkedSettings,
     MemorySettings,
     RecallSettings,
     SummarizerSettings,
 )
+from chatmemory.config.names import check_names
 from chatmemory.config.relations import check_relations
 from chatmemory.config.service import (
     DatabaseSettings,
@@ -42,6 +44,9 @@ _home = ServerSettings.CHATMEMORY_HOME.read() or ("~/.chatmemory" if IS_INSTALLE
 HOME = Path(_home).expanduser().resolve()
 VAR_DIR = HOME / "var"
 environ.Env.read_env(HOME / ".env")
+if (ServerSettings.CHATMEMORY_HOME.read() or _home) != _home:
+    raise ImproperlyConfigured("CHATMEMORY_HOME cannot be set in .env, which is a file in it.")
+check_names(os.environ, page.names())
 
 
 def _secret_key() -> str:
@@ -337,6 +342,9 @@ MEMORY_LIMITS = MemoryLimits(
     window_share=MemorySettings.MEMORY_WINDOW_SHARE.read(),
     sources_budget=MemorySettings.SOURCES_TOKEN_BUDGET.read(),
     turns_as=MemorySettings.MEMORY_TURNS_AS.read(),
+    summarizer_task=text_or_file(
+        "MEMORY_SUMMARIZER_INSTRUCTIONS", SummarizerSettings.MEMORY_SUMMARIZER_INSTRUCTIONS.read(), HOME
+    ),
     enabled=MemorySettings.MEMORY_ENABLED.read(),
     numbers={name: read_numbers(name, kind) for name, kind in PER_POLICY.items()},
 )
@@ -349,8 +357,6 @@ SUMMARIZER = Variant(
     price=price_of(_summarizer),
 )
 SUMMARIZER_TOTAL_SECONDS = SummarizerSettings.SUMMARIZER_TOTAL_SECONDS.read()
-PROMPT_ID_SUMMARY_GLOBAL = SummarizerSettings.PROMPT_ID_SUMMARY_GLOBAL.read()
-PROMPT_VERSION_SUMMARY_GLOBAL = SummarizerSettings.PROMPT_VERSION_SUMMARY_GLOBAL.read()
 MEMORY_FOLD_SECONDS = MemorySettings.MEMORY_FOLD_SECONDS.read()
 MEMORY_FOLD_LEASE_SECONDS = MemorySettings.MEMORY_FOLD_LEASE_SECONDS.read()
 MEMORY_FOLD_ATTEMPTS = MemorySettings.MEMORY_FOLD_ATTEMPTS.read()

@@ -51,6 +51,10 @@ class MemoryLimits:
     """Largest share of the prompt's budget for the window, to which long replies are clipped; 1: no such limit."""
     sources_budget: int = 4000
     turns_as: TurnsAs = "messages"
+    summarizer_task: str = ""
+    """What the summarizer is told to keep, in place of the policy's own words."""
+    focus: str = ""
+    """What the chat's owner wants memory to attend to, besides (`memory.policies.focus`)."""
     enabled: bool = True
     """False: only a sliding window of the newest turns."""
     instructions_tokens: int = 0

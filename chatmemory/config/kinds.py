@@ -279,6 +279,24 @@ def database(name: str, value: str) -> dict[str, Any]:
     return found
 
 
+def text_or_file(name: str, value: str, home: Path) -> str:
+    """The text of a setting, which may stand in a file: `@` and its path. Relative paths start at `home`."""
+    if not value.startswith("@"):
+        return value
+    path = home / Path(value[1:].strip()).expanduser()
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError as exc:
+        raise ImproperlyConfigured(
+            f"{name} names the file {path}, which cannot be read: {exc.strerror}."
+        ) from None
+    except UnicodeDecodeError:
+        raise ImproperlyConfigured(f"{name} names the file {path}, which is not UTF-8.") from None
+    if not text:
+        raise ImproperlyConfigured(f"{name} names the file {path}, which is empty.")
+    return text
+
+
 def make_folder(name: str, folder: Path) -> None:
     """Create the folder that a setting names, if it does not exist."""
     try:

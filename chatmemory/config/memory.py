@@ -154,7 +154,7 @@ class SummarizerSettings:
         None,
         Choice(EFFORTS),
         "How much it reasons, as far as the model knows the word. Unset: nothing is sent, so the upstream's default "
-        "holds. A hosted prompt has its own effort.",
+        "holds.",
         "the upstream's",
     )
     MEMORY_SUMMARIZER_OUTPUT_TOKENS = Setting(
@@ -175,7 +175,10 @@ class SummarizerSettings:
         "Share of the known numbers, ids and names that a new summary must keep. Below it, the summarizer is asked "
         "once more, and the better answer is marked for staff. `0`: accepts any.",
     )
-    PROMPT_ID_SUMMARY_GLOBAL = Setting(
-        "", AnyText(), "The id of a hosted prompt that replaces the built-in instructions."
+    MEMORY_SUMMARIZER_INSTRUCTIONS = Setting(
+        "",
+        AnyText("text, or `@` and the path of a file"),
+        "What the summarizer is told to keep, in place of the [policy's own words](policies.md#instructions). What it "
+        "reads and how it must answer is added to it. A relative path starts at `CHATMEMORY_HOME`.",
+        "the policy's",
     )
-    PROMPT_VERSION_SUMMARY_GLOBAL = Setting("", AnyText(), "The version of that hosted prompt.")

@@ -31,8 +31,8 @@ OPENING = """\
 # Settings
 
 chatmemory reads its settings from the environment, or from a file `.env`: beside `manage.py`, or in
-`CHATMEMORY_HOME`. The environment wins. An empty value means the default. A bad value stops the start with a sentence that
-names the setting and the values that it allows.
+`CHATMEMORY_HOME`. The environment wins. An empty value means the default. A bad value stops the start with a sentence
+that names the setting and the values that it allows. So does a misspelt name, with the name that was probably meant.
 
 Most installations set fewer than ten of these; the [README](../README.md#settings) lists them. All durations are in
 seconds. Tokens are those of the encoding o200k_base.
@@ -69,6 +69,11 @@ def tables() -> Iterator[SettingsTable]:
     yield _table("Recall and embeddings", RecallSettings)
     yield _table("Summarizer", SummarizerSettings)
     yield _table("Worker", WorkerSettings)
+
+
+def names() -> list[str]:
+    """The names of all settings."""
+    return [setting.name for table in tables() for setting in table.settings]
 
 
 def render() -> str:

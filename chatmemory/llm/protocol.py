@@ -116,8 +116,6 @@ class Prompt:
     instructions: str = ""
     cache_key: str = ""
     """Routes prompts of one chat to one provider cache (`prompt_cache_key`)."""
-    hosted_prompt: tuple[str, str] | None = None
-    """(id, version) of a prompt stored at the provider; no model and no instructions are sent then."""
     schema: Schema | None = None
     """For `complete` only: the answer must be such an object."""
     tool: Tool | None = None

@@ -205,7 +205,7 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
             "held_against": HELD_AGAINST.get(row.kind, "the summarized turns mention"),
         }
         content = {
-            "facts": [*facts, _hashes(row)],
+            "facts": [*facts, _request(row)],
             "remembered": readable_parts(row),
             "diff": changes(row) if row.forgotten_at is None else None,
             "state": json.dumps(row.state, indent=2, ensure_ascii=False, sort_keys=True) if row.state else "",
@@ -214,6 +214,7 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
             "missing": _missing(row),
             "drifted": _drifted(row),
         }
+        texts["focus"] = row.focus
         texts |= {"kept": "\n".join(kept), "lost": "\n".join(lost), "missing": "\n".join(_missing(row))}
         return Page({**texts, "drift": row.drift}, context, content)
 
@@ -315,6 +316,11 @@ def _facts(revision: SummaryRevision, family: dict[int, int]) -> list[tuple[str,
             "Origin",
             [
                 ("Model", f"{revision.model or '–'}{' (built-in)' if revision.degraded else ''}"),
+                *(
+                    [("Instructions", "MEMORY_SUMMARIZER_INSTRUCTIONS")]
+                    if revision.custom_instructions
+                    else []
+                ),
                 (
                     "Usage",
                     f"{revision.input_tokens:,} input tokens, {revision.output_tokens:,} output tokens",
@@ -327,9 +333,13 @@ def _facts(revision: SummaryRevision, family: dict[int, int]) -> list[tuple[str,
     ]
 
 
-def _hashes(revision: SummaryRevision) -> tuple[str, list[tuple[str, Any]]]:
-    """The hashes; they count as content, since a short text can be guessed from a plain hash."""
-    return ("Hashes", [("Prompt", revision.prompt_hash or "–"), ("Source", revision.source_hash or "–")])
+def _request(revision: SummaryRevision) -> tuple[str, list[tuple[str, Any]]]:
+    """The chat's focus, and the hashes; they count as content, since a short text can be guessed from a plain hash."""
+    hashes = [
+        ("Instructions, hash", revision.prompt_hash or "–"),
+        ("Source, hash", revision.source_hash or "–"),
+    ]
+    return ("Request", [*([("Focus", revision.focus)] if revision.focus else []), *hashes])
 
 
 def _span(revision: SummaryRevision) -> SafeString | str:

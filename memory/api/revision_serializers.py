@@ -20,7 +20,8 @@ def revision_json(revision: SummaryRevision) -> dict[str, Any]:
     """A revision as the API shows it."""
     plain = (
         "version parent kind degraded global_summary state from_seq through_seq turns tokens_before tokens_after "
-        "input_tokens output_tokens model prompt_hash source_hash duration_ms retained soft_faults drift"
+        "input_tokens output_tokens model prompt_hash focus custom_instructions source_hash duration_ms retained "
+        "soft_faults drift"
     ).split()
     return {
         **{name: getattr(revision, name) for name in plain},
@@ -101,7 +102,15 @@ class RevisionOut(serializers.Serializer[Any]):
     output_tokens = serializers.IntegerField()
     cost_usd = serializers.FloatField(allow_null=True)
     model = serializers.CharField()
-    prompt_hash = serializers.CharField()
+    prompt_hash = serializers.CharField(
+        help_text="The version of the instructions that the summarizer got: equal if they were the same."
+    )
+    focus = serializers.CharField(
+        allow_blank=True, help_text="The chat's option `focus`, as it was part of the instructions."
+    )
+    custom_instructions = serializers.BooleanField(
+        help_text="Whether the instructions were those of the setting `MEMORY_SUMMARIZER_INSTRUCTIONS`."
+    )
     source_hash = serializers.CharField()
     duration_ms = serializers.IntegerField()
     retained = RetainedOut()

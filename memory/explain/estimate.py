@@ -137,7 +137,7 @@ def _call(policy: Policy, state: State, limits: MemoryLimits, summarizer: Varian
     if ask is None:
         return EstimatedCall(0, 0, 0)
     return EstimatedCall(
-        count_tokens(ask.instructions) + count_tokens(ask.input),
+        count_tokens(ask.instructions_under(limits)) + count_tokens(ask.input),
         ask.answer_tokens,
         output_limit(summarizer, ask.max_output_tokens),
     )

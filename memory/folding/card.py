@@ -138,9 +138,10 @@ class _Spoken:
 
     @cached_property
     def instructions(self) -> list[str]:
-        """The instructions of the chat and of the turn."""
+        """The instructions of the chat and of the turn, and what memory is to attend to."""
         own = self._texts.get(self._record["turn_instructions_hash"], "")
-        return [text for text in (self._brief.chat.instructions, own) if text]
+        focus = limits_of(self._brief).focus
+        return [text for text in (self._brief.chat.instructions, own, focus) if text]
 
     @cached_property
     def sources(self) -> list[str]:

@@ -230,6 +230,8 @@ def _result(brief: ConversationBrief, bite: Bite, answer: FoldAnswer, *, degrade
         cost_usd=answer.cost_usd,
         model=answer.model,
         prompt_hash=answer.prompt_hash,
+        focus=answer.focus,
+        custom_instructions=answer.custom_instructions,
         duration_ms=answer.duration_ms,
         soft_faults=answer.soft_faults,
     )

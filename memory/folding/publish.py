@@ -73,6 +73,9 @@ class Result:
     model: str
     prompt_hash: str
     duration_ms: int
+    focus: str = ""
+    custom_instructions: bool = False
+    """Made with the operator's instructions for the summarizer."""
     seen_seq: int = 0
     """Seq of the last message that went into the state, if later than `through_seq`."""
     soft_faults: Sequence[Mapping[str, Any]] = ()
@@ -242,6 +245,8 @@ def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> S
         cost_usd=storable_cost(result.cost_usd),
         model=result.model,
         prompt_hash=result.prompt_hash,
+        focus=result.focus,
+        custom_instructions=result.custom_instructions,
         source_hash=result.source_hash,
         duration_ms=result.duration_ms,
         retained={name: value for name, value in asdict(result.retained).items() if value is not None},

@@ -85,6 +85,8 @@ def _after(progress: Progress, bite: Bite, answer: FoldAnswer, target: int, *, b
         duration_ms=progress.duration_ms + answer.duration_ms,
         model=answer.model,
         prompt_hash=answer.prompt_hash,
+        focus=answer.focus,
+        custom_instructions=answer.custom_instructions,
         degraded=progress.degraded or builtin,
         soft_faults=[*progress.soft_faults, *_faults_of(bite, answer)][:MOST_FAULTS],
     )
@@ -136,6 +138,8 @@ def _swap(brief: ConversationBrief, progress: Progress) -> StepOutcome:
         cost_usd=None if progress.cost_usd is None else Decimal(progress.cost_usd),
         model=progress.model,
         prompt_hash=progress.prompt_hash,
+        focus=progress.focus,
+        custom_instructions=progress.custom_instructions,
         duration_ms=progress.duration_ms,
         soft_faults=progress.soft_faults,
     )
@@ -219,6 +223,8 @@ class Progress:
     duration_ms: int = 0
     model: str = ""
     prompt_hash: str = ""
+    focus: str = ""
+    custom_instructions: bool = False
     degraded: bool = False
     soft_faults: list[dict[str, Any]] = field(default_factory=list)
 

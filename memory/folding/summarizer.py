@@ -60,6 +60,10 @@ class FoldAnswer:
     cost_usd: Decimal | None
     """None if the price is unknown."""
     prompt_hash: str
+    focus: str
+    """The chat's option `focus` that it was made with."""
+    custom_instructions: bool
+    """Whether it was made with the operator's instructions."""
     duration_ms: int
     soft_faults: Sequence[Mapping[str, Any]] = ()
     """Defects of the state, which was accepted anyway (`memory.folding.answer_checks`)."""
@@ -79,10 +83,11 @@ class _Calls:
     """The calls of one fold: the model, the time limit, the prompts sent and the answers received."""
 
     model: ChatModel
+    limits: MemoryLimits
     chat_id: str
     started: float
     until: float
-    is_hosted: bool
+    is_upstream: bool
     """The configured summarizer, as opposed to the built-in one used in its place."""
     is_free: bool
     sent: list[Prompt] = field(default_factory=list)
@@ -111,10 +116,11 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
     started = time.monotonic()
     calls = _Calls(
         model=registry.offline_model() if builtin else registry.chat_model(),
+        limits=folding.limits,
         chat_id=chat_id,
         started=started,
         until=started + timeout,
-        is_hosted=not builtin,
+        is_upstream=not builtin,
         is_free=builtin or registry.is_offline(),
     )
     try:
@@ -129,6 +135,8 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
         usage=_usage(calls.said),
         cost_usd=_cost(calls.said, calls.is_free),
         prompt_hash=_hash(calls.sent),
+        focus=folding.limits.focus if calls.sent else "",
+        custom_instructions=bool(calls.sent and folding.limits.summarizer_task),
         duration_ms=round((time.monotonic() - started) * 1000),
         soft_faults=faults,
     )
@@ -179,7 +187,7 @@ def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Accepted:
         room = max(room, ask.answer_tokens)
         answers.append(_call(calls, replace(ask, input=ask.input + behind)))
     after = policy.absorb(state, turns, answers, limits)
-    if calls.is_hosted:
+    if calls.is_upstream:
         # The built-in summarizer only repeats what it was shown, and no fallback comes after it: never refused.
         answer_checks.check(state, after, answer_checks.said_in(turns))
     return _Accepted(after, room)
@@ -187,7 +195,7 @@ def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Accepted:
 
 def _call(calls: _Calls, ask: Ask) -> Completion | None:
     """Make one call; None if it failed and the policy can do without."""
-    prompt = _prompt(ask, calls.chat_id, hosted=calls.is_hosted)
+    prompt = _prompt(ask, calls)
     limit = output_limit(settings.SUMMARIZER, ask.max_output_tokens)
     variant = replace(settings.SUMMARIZER, max_output_tokens=limit)
     calls.sent.append(prompt)
@@ -202,31 +210,22 @@ def _call(calls: _Calls, ask: Ask) -> Completion | None:
     return answer
 
 
-def _prompt(ask: Ask, chat_id: str, *, hosted: bool) -> Prompt:
-    """Build the prompt: our own instructions, or the one stored at the provider (Responses API only)."""
-    use_hosted = (
-        hosted
-        and ask.takes_hosted
-        and settings.PROMPT_ID_SUMMARY_GLOBAL
-        and settings.OPENAI_API_STYLE == "responses"
-    )
-    disarms = hosted and registry.disarms_control_tokens()
+def _prompt(ask: Ask, calls: _Calls) -> Prompt:
+    told, instructions = ask.input, ask.instructions_under(calls.limits)
+    if calls.is_upstream and registry.disarms_control_tokens():
+        told, instructions = disarm(told), disarm(instructions)
     return Prompt(
-        messages=(PromptMessage("user", disarm(ask.input) if disarms else ask.input),),
-        instructions="" if use_hosted else ask.instructions,
-        cache_key=chat_id,
-        hosted_prompt=(settings.PROMPT_ID_SUMMARY_GLOBAL, settings.PROMPT_VERSION_SUMMARY_GLOBAL)
-        if use_hosted
-        else None,
+        messages=(PromptMessage("user", told),),
+        instructions=instructions,
+        cache_key=calls.chat_id,
         schema=ask.schema,
         answer_tokens=ask.answer_tokens,
     )
 
 
 def _hash(sent: Sequence[Prompt]) -> str:
-    """The version of the request: a hash of the instructions, or of the hosted prompt's name; repeats count once."""
-    versions = (":".join(prompt.hosted_prompt or (prompt.instructions,)) for prompt in sent)
-    return prompt_hash("\n".join(dict.fromkeys(versions)))
+    """The version of the request: a hash of the instructions; repeats count once."""
+    return prompt_hash("\n".join(dict.fromkeys(prompt.instructions for prompt in sent)))
 
 
 def _usage(said: Sequence[Completion]) -> Usage:

@@ -127,8 +127,10 @@ class SummaryRevision(models.Model):
     `folded_tokens` is the size in tokens of all turns up to `through_seq`, before folding; None if it was not
     counted. `parent` is the version from whose state this one was made: for a restored one, the version restored.
     `soft_faults` are its defects, `is_wanting` is set if there are any; `drift` is how far a rebuild found the
-    previous memory to be from the originals. `forgotten_at`: when its texts were removed, because a message that it
-    had seen was edited or forgotten; its cost is kept.
+    previous memory to be from the originals. `prompt_hash` is the version of the instructions that the summarizer
+    got, `focus` the chat's option of that name, which was part of them; `custom_instructions` is set if they were the
+    operator's (`MEMORY_SUMMARIZER_INSTRUCTIONS`). `forgotten_at`: when its texts were removed, because a message that
+    it had seen was edited or forgotten; its cost is kept.
     """
 
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="revisions", db_index=False)
@@ -151,6 +153,8 @@ class SummaryRevision(models.Model):
     cost_usd = models.DecimalField(max_digits=16, decimal_places=9, null=True, blank=True)
     model = models.CharField(max_length=128, blank=True)
     prompt_hash = models.CharField(max_length=64, blank=True)
+    focus = models.CharField(max_length=500, blank=True, default="", db_default="")
+    custom_instructions = models.BooleanField(default=False, db_default=False)
     source_hash = models.CharField(max_length=64, blank=True)
     duration_ms = models.PositiveIntegerField(default=0)
     retained = models.JSONField(default=dict)

@@ -28,16 +28,17 @@ from memory.policies.summarizer_input import summarizer_input
 OUTPUT_ROOM = 4
 """Output limit as a multiple of the cap: reasoning models spend output tokens before the first word of the summary."""
 
-INSTRUCTIONS = """\
-You keep the memory of a conversation between a user and an assistant. You get the summary so far, \
-between === EXISTING_SUMMARY === and === END_EXISTING_SUMMARY === (NONE if there is none yet), and the \
-turns that came after it, between === NEW_TURNS === and === END_NEW_TURNS ===. Write the summary anew, so \
-that it covers both.
+TASK = """\
+You keep the memory of a conversation between a user and an assistant. Keep what may matter later: goals, \
+decisions and their reasons, constraints, preferences, open questions, recurring issues and lasting facts. \
+Copy numbers, dates, amounts, ids, names, addresses and links exactly. What a later turn corrects replaces \
+what it corrects. Leave out greetings, courtesies and what is over and done with.
+"""
 
-Keep what may matter later: goals, decisions and their reasons, constraints, preferences, open questions, \
-recurring issues and lasting facts. Copy numbers, dates, amounts, ids, names, addresses and links \
-exactly. What a later turn corrects replaces what it corrects. Leave out greetings, courtesies and what \
-is over and done with.
+ANSWER_FORMAT = """\
+You get the summary so far, between === EXISTING_SUMMARY === and === END_EXISTING_SUMMARY === (NONE if \
+there is none yet), and the turns that came after it, between === NEW_TURNS === and === END_NEW_TURNS ===. \
+Write the summary anew, so that it covers both.
 
 Write plain, dense sentences of {low} to {cap} tokens together, never more than {cap}; fewer if little \
 was said. Say each thing once. Invent nothing: if something was not said, it is not in the summary.
@@ -47,9 +48,9 @@ the summary alone: no heading, no preface, no comment.
 """
 
 
-def instructions(limits: MemoryLimits) -> str:
-    """The instructions with the target length filled in: 400 to 500 tokens by default."""
-    return INSTRUCTIONS.format(low=limits.summary_cap * 4 // 5, cap=limits.summary_cap)
+def answer_format(limits: MemoryLimits) -> str:
+    """How to answer, with the target length filled in: 400 to 500 tokens by default."""
+    return ANSWER_FORMAT.format(low=limits.summary_cap * 4 // 5, cap=limits.summary_cap)
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,11 @@ class Chunked(Policy):
         if answers:
             return None
         return Ask(
-            instructions(limits),
+            TASK,
+            answer_format(limits),
             summarizer_input(state.summary, turns),
             limits.summary_cap * OUTPUT_ROOM,
             answer_tokens=limits.summary_cap,
-            takes_hosted=True,
         )
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:

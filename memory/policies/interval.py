@@ -26,15 +26,16 @@ OPENING = "I've summarized our previous exchanges for context:"
 OUTPUT_ROOM = 4
 """Output limit as a multiple of the cap: reasoning models spend output tokens before the first word."""
 
-INSTRUCTIONS = """\
-You keep the memory of a conversation between a user and an assistant, as one paragraph. You get the paragraph so far, \
-between === EXISTING_SUMMARY === and === END_EXISTING_SUMMARY === (NONE if there is none yet), and the turns that came \
-after it, between === NEW_TURNS === and === END_NEW_TURNS ===. Write the paragraph anew, so that it covers both: it is \
-all that a model will know of them in later turns.
+TASK = """\
+You keep the memory of a conversation between a user and an assistant, as one paragraph. Be concise and factual: which \
+topics came up, and what each side said that may matter to what follows. Copy numbers, dates, amounts, ids, names, \
+addresses and links exactly. What a later turn corrects replaces what it corrects.
+"""
 
-Be concise and factual: which topics came up, and what each side said that may matter to what follows. Copy numbers, \
-dates, amounts, ids, names, addresses and links exactly. What a later turn corrects replaces what it corrects. Invent \
-nothing.
+ANSWER_FORMAT = """\
+You get the paragraph so far, between === EXISTING_SUMMARY === and === END_EXISTING_SUMMARY === (NONE if there is none \
+yet), and the turns that came after it, between === NEW_TURNS === and === END_NEW_TURNS ===. Write the paragraph anew, \
+so that it covers both: it is all that a model will know of them in later turns. Invent nothing.
 
 Write one continuous paragraph of at most {cap} tokens: no heading, no list, no line break. Begin with the content \
 itself, without an introductory phrase such as "Here is a summary:" or "The conversation discussed:". Ask no questions \
@@ -103,7 +104,8 @@ class Interval(Policy):
         cap = _numbers(limits).token_cap
         existing = _existing(state, carried)
         return Ask(
-            INSTRUCTIONS.format(cap=cap),
+            TASK,
+            ANSWER_FORMAT.format(cap=cap),
             summarizer_input(existing, spoken),
             cap * OUTPUT_ROOM,
             answer_tokens=cap,

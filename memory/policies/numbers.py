@@ -22,7 +22,7 @@ N = TypeVar("N", bound=Numbers)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The valid values of a number: a range of whole numbers, a share, one of some words, or on and off."""
+    """The valid values of a number: a range of whole numbers, a share, one of some words, a text, or on and off."""
 
     kind: type[int] | type[float] | type[bool] | type[str]
     at_least: int = 0
@@ -30,11 +30,15 @@ class Bounds:
     words: tuple[str, ...] = ()
     most: float = 1.0
     """Upper bound of a share; the lower one is 0."""
+    max_chars: int = 0
+    """For any text, which has no `words`: its longest length."""
 
     def allows(self, value: object) -> bool:
         """Whether `value`, as parsed from JSON, is valid."""
         if isinstance(value, bool) or self.kind is bool:
             return isinstance(value, bool) and self.kind is bool
+        if self.kind is str and not self.words:
+            return isinstance(value, str) and len(value) <= self.max_chars
         if self.kind is str:
             return value in self.words
         if self.kind is float:
@@ -46,6 +50,8 @@ class Bounds:
         """The valid values in words, for an error message."""
         if self.kind is bool:
             return "true or false"
+        if self.kind is str and not self.words:
+            return f"a text of at most {self.max_chars} characters"
         if self.words:
             return f"one of {', '.join(self.words)}"
         if self.kind is float:

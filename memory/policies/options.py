@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memory.limits import RECALL_MODES, MemoryLimits
+from memory.policies.focus import MAX_FOCUS_CHARS
 from memory.policies.numbers import Bounds, bounds_of, numbers_in
 from memory.policies.protocol import Policy
 
@@ -32,13 +33,14 @@ class Shared:
 EVERY_POLICY: Final[dict[str, Shared]] = {
     "budget": Shared("prompt_budget", Bounds(int, 200, MOST_BUDGET)),
     "budget_for": Shared("budget_for", Bounds(str, words=("memory", "prompt"))),
+    "focus": Shared("focus", Bounds(str, max_chars=MAX_FOCUS_CHARS)),
     "min_fold_tokens": Shared("min_fold_tokens", Bounds(int, 0, MOST_BUDGET)),
     "recall": Shared("recall", Bounds(str, words=RECALL_MODES)),
     "recall_share": Shared("recall_share", Bounds(float, most=0.9)),
     "sources_token_budget": Shared("sources_budget", Bounds(int, 0, MOST_BUDGET)),
     "turns_as": Shared("turns_as", Bounds(str, words=("messages", "text"))),
 }
-"""What every chat may choose, by the name of the option. None of these changes what is remembered."""
+"""What every chat may choose, by the name of the option. Only `focus` changes what is remembered."""
 
 SOME_POLICIES: Final[dict[str, Shared]] = {
     "k_raw_turns": Shared("k_raw_turns", Bounds(int, 1, 50)),

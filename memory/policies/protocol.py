@@ -17,6 +17,7 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_token
 from memory.history.turns import Turn
 from memory.limits import RECALL_NEW_SHARE, RECALL_SOME_SHARE, MemoryLimits, RecallMode
 from memory.policies.edit_form import MANY_ROWS, BadEdit, EditField, clean, require_within
+from memory.policies.focus import instructions_of
 from memory.policies.numbers import Numbers
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -111,9 +112,12 @@ class FoldProgress:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request to the summarizer. `instructions` are ours, `input` contains user content."""
+    """A request to the summarizer. `task` and `answer_format` are ours, `input` contains user content."""
 
-    instructions: str
+    task: str
+    """What to keep. The operator may replace it."""
+    answer_format: str
+    """What the input is and how to answer. Kept whatever the task is, because `absorb` relies on it."""
     input: str
     max_output_tokens: int
     answer_tokens: int = 0
@@ -122,8 +126,15 @@ class Ask:
     """The schema of the answer's object; None: the answer is text."""
     is_optional: bool = False
     """Whether the policy continues, with None as the answer, if this request fails."""
-    takes_hosted: bool = False
-    """Whether the operator's hosted summary prompt, if there is one, asks for the same."""
+
+    @property
+    def instructions(self) -> str:
+        """The instructions without anything of the operator's or of the chat's owner."""
+        return instructions_of(self.task, "", self.answer_format)
+
+    def instructions_under(self, limits: MemoryLimits) -> str:
+        """The instructions to send."""
+        return instructions_of(limits.summarizer_task or self.task, limits.focus, self.answer_format)
 
 
 Answers: TypeAlias = "Sequence[Completion | None]"

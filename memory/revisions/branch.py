@@ -38,6 +38,8 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
             degraded=older.degraded,
             model=older.model,
             prompt_hash=older.prompt_hash,
+            focus=older.focus,
+            custom_instructions=older.custom_instructions,
             retained=older.retained,
             soft_faults=older.soft_faults,
             is_wanting=older.is_wanting,

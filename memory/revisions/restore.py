@@ -148,6 +148,8 @@ def _revision(
         degraded=restored.degraded,
         model=restored.model,
         prompt_hash=restored.prompt_hash,
+        focus=restored.focus,
+        custom_instructions=restored.custom_instructions,
         retained=restored.retained,
         soft_faults=restored.soft_faults,
         is_wanting=restored.is_wanting,

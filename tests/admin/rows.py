@@ -140,10 +140,10 @@ def make_saying(owner: User, text: str) -> Chat:
     """Make a chat that has `text` in every text field, as far as it fits, with a row for every page."""
     note = {"note": text, text[:40]: [text]}
     chat = make_chat(owner, title=text[:200], said=text)
-    Chat.objects.filter(pk=chat.pk).update(options=note)
+    Chat.objects.filter(pk=chat.pk).update(options={**note, "focus": text[:500]})
     add_revision(chat, 1, text, through=2)
     add_revision(chat, 2, text + text, through=4)
-    SummaryRevision.objects.filter(chat=chat).update(state=note, model="offline")
+    SummaryRevision.objects.filter(chat=chat).update(state=note, model="offline", focus=text[:500])
     error = {"code": "refused", "message": text}
     ConversationBrief.objects.filter(chat=chat).update(last_error=error, state=note, rebuild=note)
     Message.objects.filter(chat=chat).update(line=text, outline=text[:400], error=error)

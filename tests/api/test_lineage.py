@@ -24,7 +24,7 @@ from tests.support.live_server import Client
 REVISION_KEYS = (
     "version parent kind degraded global_summary state from_seq through_seq turns tokens_before tokens_after "
     "input_tokens output_tokens cost_usd model prompt_hash source_hash duration_ms retained created_at "
-    "soft_faults drift forgotten_at"
+    "soft_faults drift forgotten_at focus custom_instructions"
 ).split()
 """The fields that the contract lists, and those added since."""
 

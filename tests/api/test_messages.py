@@ -108,8 +108,7 @@ def test_the_path_names_the_chat_alone(alice: Client, upstream: FakeUpstream) ->
     error(alice.post("message/first", json={"message": "x", "chat_id": chat}), 400, "invalid_request")
 
 
-def test_the_request_upstream(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
-    settings.PROMPT_ID_SUMMARY_GLOBAL, settings.PROMPT_VERSION_SUMMARY_GLOBAL = "pmpt_1", "2"
+def test_the_request_upstream(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.post("chats", json={"instructions": "You teach."}).json()["id"]
     alice.ask("one", chat)
     alice.ask(
@@ -120,7 +119,6 @@ def test_the_request_upstream(alice: Client, upstream: FakeUpstream, settings: A
         assert call.body["store"] is False
         assert call.body["prompt_cache_key"] == chat
         assert call.body["model"] == "gpt-5-mini"
-        assert "prompt" not in call.body, "a hosted prompt is for summaries"
         assert "previous_response_id" not in call.body
     assert first.instructions == "You teach."
     assert "You teach." in second.instructions

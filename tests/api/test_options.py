@@ -79,13 +79,13 @@ def fitting(bounds: Bounds) -> Any:
     if bounds.kind is bool:
         return True
     if bounds.kind is str:
-        return bounds.words[-1]
+        return bounds.words[-1] if bounds.words else "x" * bounds.max_chars
     return 0.1 if bounds.kind is float else min(bounds.at_most, max(bounds.at_least, 600))
 
 
 def misfits(bounds: Bounds) -> list[Any]:
     """Return values of every wrong type, and values beyond both bounds."""
-    odd: list[Any] = [None, [], {}, "no such word", [1]]
+    odd: list[Any] = [None, [], {}, "x" * (bounds.max_chars + 1), [1]]
     odd += [1, 0, 0.5] if bounds.kind in (bool, str) else [True, False, "1", -1]
     if bounds.kind is int:
         odd += [bounds.at_least - 1, bounds.at_most + 1, 10**400, float(bounds.at_least)]

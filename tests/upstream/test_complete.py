@@ -52,15 +52,6 @@ def test_the_summarizer_keeps_every_code(fake: FakeUpstream, style: Style) -> No
     assert "CD-5678" in answer.text
 
 
-def test_a_hosted_prompt_is_sent_by_its_id(fake: FakeUpstream) -> None:
-    answer = ask(fake, "responses", Prompt((PromptMessage("user", TURNS),), hosted_prompt=("pmpt_1", "3")))
-    [request] = fake.requests
-    assert request.body["prompt"] == {"id": "pmpt_1", "version": "3"}
-    assert request.body["input"] == TURNS
-    assert "model" not in request.body
-    assert answer.model == "gpt-hosted"
-
-
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize(
     ("how", "truncated", "refused", "text"),

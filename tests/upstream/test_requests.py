@@ -87,24 +87,6 @@ def test_compatible_servers_get_only_what_all_of_them_know() -> None:
     }
 
 
-def test_a_hosted_prompt_names_everything_itself() -> None:
-    hosted = Prompt((PromptMessage("user", "=== EXISTING …"),), "ignored", "k", hosted_prompt=("pmpt_1", "3"))
-    assert body("responses", prompt=hosted, stream=False) == {
-        "prompt": {"id": "pmpt_1", "version": "3"},
-        "input": "=== EXISTING …",
-        "store": False,
-        "stream": False,
-    }
-    assert "version" not in body("responses", prompt=Prompt((), hosted_prompt=("pmpt_1", "")))["prompt"]
-
-
-def test_chat_style_knows_no_hosted_prompts() -> None:
-    hosted = Prompt(PROMPT.messages, "Be kind.", hosted_prompt=("pmpt_1", "3"))
-    sent = body("chat", prompt=hosted)
-    assert (sent["model"], sent["messages"][0]["content"]) == ("gpt-x", "Be kind.")
-    assert "prompt" not in sent
-
-
 def test_a_schema_asks_for_structured_output() -> None:
     shaped = Prompt(PROMPT.messages, schema=SCHEMA)
     strict = {"name": "facts", "schema": dict(SCHEMA.schema), "strict": True}

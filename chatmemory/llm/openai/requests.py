@@ -24,13 +24,13 @@ CHAT_ONLY = {"stop", "seed", "presence_penalty", "frequency_penalty", "logit_bia
 def request_body(
     prompt: Prompt, variant: Variant, *, style: Style, is_openai: bool, stream: bool
 ) -> dict[str, Any]:
-    """Return the JSON to send. Only the responses style has hosted prompts; chat style sends model and instructions.
+    """Return the JSON to send.
 
     A prompt's schema requests structured output; for servers without it, the caller removes the schema.
     """
     wanted = {name: value for name, value in prompt.parameters.items() if is_openai or name not in _HINTS}
     if style == "responses":
-        body = _hosted(prompt) if prompt.hosted_prompt else _responses(prompt, variant)
+        body = _responses(prompt, variant)
         return body | _for_responses(body, wanted) | {"stream": stream}
     return _chat(prompt, variant, is_openai=is_openai) | wanted | _chat_stream(stream)
 
@@ -97,15 +97,6 @@ def _choice_for_items(choice: Mapping[str, Any]) -> dict[str, Any]:
     allowed = choice["allowed_tools"]
     tools = [{"type": tool["type"], "name": tool[tool["type"]]["name"]} for tool in allowed["tools"]]
     return {"type": "allowed_tools", "mode": allowed["mode"], "tools": tools}
-
-
-def _hosted(prompt: Prompt) -> dict[str, Any]:
-    """The body for a hosted prompt, which names model, effort and limits; a single message is sent as a string."""
-    name, version = prompt.hosted_prompt or ("", "")
-    hosted = {"id": name} | ({"version": version} if version else {})
-    items = _items(prompt)
-    said: Any = items[0]["content"] if len(items) == 1 and items[0].get("role") == "user" else items
-    return {"prompt": hosted, "input": said, "store": False}
 
 
 def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any]:

@@ -258,13 +258,15 @@ def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict
 
 
 def numbers_of(chat: Chat) -> list[tuple[str, object, object]]:
-    """The options that the chat has set: name, value, and the default of other chats."""
+    """The numbers among the options that the chat has set: name, value, and the default of other chats."""
     policy = POLICIES.get(chat.policy)
     if policy is None:
         return []
     others = default_options(policy, settings.MEMORY_LIMITS)
     return [
-        (name, value, others[name]) for name, value in sorted(effective_options(policy, chat.options).items())
+        (name, value, others[name])
+        for name, value in sorted(effective_options(policy, chat.options).items())
+        if name != "focus"  # somebody wrote it
     ]
 
 

@@ -48,7 +48,7 @@ KEPT = 20
 
 OPEN = (Comparing.WAITING, Comparing.RUNNING)
 
-OFFLINE_ENVIRONMENT = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "PROMPT_ID_SUMMARY_GLOBAL": ""}
+OFFLINE_ENVIRONMENT = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
 """Settings of the child processes: without key and address, only the built-in model is available."""
 
 NOTHING = "There is nothing to compare: nobody answers a question in this chat."

@@ -60,8 +60,14 @@ EXISTING_HEADING = "## Existing facts (merge, update, or remove as needed):"
 CONVERSATION_HEADING = "## Conversation:"
 NO_FACTS = "- none"
 
-INSTRUCTIONS = """\
-You keep the memory of a conversation between a user and an assistant. You get the facts that are known so far, one \
+TASK = """\
+You keep the memory of a conversation between a user and an assistant. Keep what may matter later: who or what it is \
+about, what was settled, what must hold, how far things have come. Copy ids, numbers, dates, amounts, names and links \
+exactly.
+"""
+
+ANSWER_FORMAT = """\
+You get the facts that are known so far, one \
 to a line, and the part of the conversation that came after them. Answer with one JSON object:
 
 {{"facts": [{{"key": "...", "value": "...", "category": "ENTITY|DECISION|CONDITION|STATE|NUMERIC|GENERAL"}}],
@@ -72,7 +78,7 @@ facts: what this part says that may matter later, and nothing that is known alre
 or what, with its id, name or address. DECISION: what was settled. CONDITION: what must hold, limits, preferences. \
 STATE: how far something has come. NUMERIC: amounts, counts, dates, times. GENERAL: anything else. Keys are short, in \
 snake_case and telling (refund_amount, not amount). To correct a fact, give its key as it is listed with the new \
-value. Copy ids, numbers, dates, amounts, names and links exactly.
+value.
 removed: keys of listed facts that no longer hold. A fact that you do not name stays. A key with "(earlier)" has a \
 value that was replaced; leave it as it is.
 narrative: how this part of the conversation went, in 2 or 3 sentences of at most {piece} tokens together: what was \
@@ -182,7 +188,8 @@ class Hierarchical(Policy):
         if answers:
             return None
         return Ask(
-            INSTRUCTIONS.format(piece=_numbers(limits).piece_tokens),
+            TASK,
+            ANSWER_FORMAT.format(piece=_numbers(limits).piece_tokens),
             facts_input(stored_facts(state.data.get("facts")), turns),
             ANSWER_TOKENS * OUTPUT_ROOM,
             answer_tokens=ANSWER_TOKENS,

@@ -20,7 +20,14 @@ from memory.policies.progressive.answers import ParsedAnswers, Wanted, parse_one
 from memory.policies.progressive.edit import edit_fields, from_fields
 from memory.policies.progressive.important_data import merged, rendered, trimmed
 from memory.policies.progressive.narrative_length import LAST_TARGET, summary_cap, target_words, tokens_of
-from memory.policies.progressive.prompts import BOTH_SCHEMA, DATA_SCHEMA, for_both, for_data, for_summary
+from memory.policies.progressive.prompts import (
+    BOTH_SCHEMA,
+    DATA_SCHEMA,
+    TASK,
+    for_both,
+    for_data,
+    for_summary,
+)
 from memory.policies.progressive.stored import data_of, folds_of, state_of
 from memory.policies.protocol import (
     Answers,
@@ -182,10 +189,10 @@ def _request(wanted: Wanted, state: State, turns: Sequence[Turn], limits: Memory
     return _ask(for_both(low, high), told, data + summary, BOTH_SCHEMA)
 
 
-def _ask(instructions: str, told: str, tokens: int, schema: Schema | None) -> Ask:
+def _ask(answer_format: str, told: str, tokens: int, schema: Schema | None) -> Ask:
     """Make a request. One for data only is optional: the fold continues without its answer."""
     optional = schema is DATA_SCHEMA
-    return Ask(instructions, told, tokens * OUTPUT_ROOM, tokens, schema, is_optional=optional)
+    return Ask(TASK, answer_format, told, tokens * OUTPUT_ROOM, tokens, schema, is_optional=optional)
 
 
 def _spoken(turns: Sequence[Turn]) -> list[Turn]:

@@ -121,15 +121,6 @@ def test_a_rebuild_is_held_to_the_same(upstream: FakeUpstream) -> None:
     assert (run(chat).error, remembered(chat)) == ("new_instruction", before)
 
 
-@pytest.mark.parametrize("style", ["responses", "chat"])
-def test_so_is_a_hosted_prompt(upstream: FakeUpstream, settings: Any, style: str) -> None:
-    settings.PROMPT_ID_SUMMARY_GLOBAL, settings.OPENAI_API_STYLE = "pmpt_1", style
-    chat = waiting_chat("chunked")
-    upstream.behave(Behaviour(text="See www.evil.example."), lane="complete")
-    assert run(chat).error == "new_url"
-    assert ("prompt" in upstream.requests[-1].body) == (style == "responses")
-
-
 @pytest.mark.promise("P24", injected="the stateless summarizer plants links and orders")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_stateless_summary_passes_the_gate(

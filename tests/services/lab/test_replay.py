@@ -20,6 +20,7 @@ from memory.lab import runner
 from memory.lab.conversation import Conversation, Exchange
 from memory.lab.runner import LabError
 from memory.policies import POLICIES
+from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +54,17 @@ def replay(*args: object) -> str:
     call_command("replay", *map(str, args), stdout=out, stderr=err)
     assert err.getvalue() == "", "there is no terminal to draw a bar on"
     return out.getvalue()
+
+
+def test_a_focus_and_the_operators_instructions_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeUpstream() as fake:
+        monkeypatch.setenv("OPENAI_BASE_URL", fake.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+        monkeypatch.setenv("MEMORY_SUMMARIZER_INSTRUCTIONS", "Keep the prices.")
+        replay(SAMPLE, "--policy", "chunked", "--option", "focus=Opening hours", "--option", "threshold=500")
+        told = {request.instructions for request in fake.calls("complete")}
+    assert told
+    assert all(one.startswith("Keep the prices.") and "\nOpening hours\n" in one for one in told)
 
 
 def refusal(*args: object) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
+from chatmemory.config import page
 from chatmemory.config.kinds import (
     Boolean,
     Choice,
@@ -23,7 +24,9 @@ from chatmemory.config.kinds import (
     Seconds,
     Secret,
     Url,
+    text_or_file,
 )
+from chatmemory.config.names import check_names
 from chatmemory.config.setting import Setting, settings_in
 from chatmemory.config.variants import VariantTable
 from chatmemory.llm.protocol import Price, Usage
@@ -70,6 +73,8 @@ def start(**variables: str) -> subprocess.CompletedProcess[str]:
             ("MEMORY_EMBEDDINGS_FOLDER", "/nowhere"),
             ("OPENAI_BASE_URL", "http://"),
             ("OPENAI_API_KEY", "sk-ü"),
+            ("MEMORY_PROMT_TOKEN_BUDGET", "100"),
+            ("PROMPT_ID_SUMMARY_GLOBAL", "pmpt_1"),
         ]
     ),
 )
@@ -80,6 +85,85 @@ def test_it_does_not_start(name: str, value: str) -> None:
     assert len(run.stderr.splitlines()) == 1
     assert "sk-" not in run.stderr
     assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("MEMORY_PROMT_TOKEN_BUDGET", "MEMORY_PROMPT_TOKEN_BUDGET"),
+        ("MEMROY_POLICY", "MEMORY_POLICY"),
+        ("MEMORY_HIERARCHICAL_FACT_TOKENS", "MEMORY_HIERARCHICAL_FACTS_TOKENS"),  # a policy's own number
+        ("OPENAI_BASE_ULR", "OPENAI_BASE_URL"),
+        ("DATABSE_URL", "DATABASE_URL"),
+        ("PLAYGROUD", "PLAYGROUND"),
+    ],
+)
+def test_a_misspelt_name_is_told_with_the_one_that_was_meant(name: str, meant: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=rf"^{name} is not a setting\. Did you mean {meant}\?$"):
+        check_names({name: "1"}, page.names())
+
+
+def test_a_name_like_none_that_begins_like_ours_is_told() -> None:
+    with pytest.raises(
+        ImproperlyConfigured, match=r"^LIMIT_X is not a setting\. docs/settings\.md lists them\.$"
+    ):
+        check_names({"LIMIT_X": "1"}, page.names())
+
+
+def test_a_removed_name_is_told_with_what_to_set_instead() -> None:
+    with pytest.raises(ImproperlyConfigured, match="Set MEMORY_SUMMARIZER_INSTRUCTIONS to"):
+        check_names({"PROMPT_ID_SUMMARY_GLOBAL": "pmpt_1"}, page.names())
+
+
+def test_the_names_of_others_are_left_alone() -> None:
+    kubernetes = (
+        "SERVICE_HOST",
+        "SERVICE_PORT",
+        "SERVICE_PORT_HTTP",
+        "PORT",
+        "PORT_80_TCP",
+        "PORT_80_TCP_ADDR",
+    )
+    names = [
+        "PATH",
+        "DJANGO_SETTINGS_MODULE",
+        "DJANGO_SUPERUSER_PASSWORD",
+        "LOG_DIR",
+        "OPENAI_ORG_ID",
+        "OPENAI_LOG",
+    ]
+    names += [
+        "POSTGRES_PASSWORD",
+        "PORT",
+        "MEMORY_PRESSURE_WATCH",
+        *(f"CHATMEMORY_{one}" for one in kubernetes),
+    ]
+    check_names(
+        dict.fromkeys([*names, *page.names()], "1") | {"MEMORY_PROMT_TOKEN_BUDGET": " "}, page.names()
+    )
+
+
+def test_a_misspelt_name_in_the_file_stops_the_start_too(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("MEMORY_POLCY=card\n")
+    run = start(CHATMEMORY_HOME=str(tmp_path))
+    told = "chatmemory cannot start: MEMORY_POLCY is not a setting. Did you mean MEMORY_POLICY?"
+    assert (run.returncode, run.stderr.strip()) == (1, told)
+
+
+def test_a_text_may_stand_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "task.txt").write_text(" Keep the names of ships.\n", encoding="utf-8")
+    for value in ("@task.txt", f"@{tmp_path}/task.txt", "Keep the names of ships."):
+        assert text_or_file("SOME_SETTING", value, tmp_path) == "Keep the names of ships."
+
+
+@pytest.mark.parametrize(("name", "bytes_"), [("none", None), ("empty", b" \n"), ("latin", b"\xe4")])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, bytes_: bytes | None) -> None:
+    if bytes_ is not None:
+        (tmp_path / name).write_bytes(bytes_)
+    with pytest.raises(
+        ImproperlyConfigured, match=rf"^SOME_SETTING names the file {tmp_path}/{name}, which "
+    ):
+        text_or_file("SOME_SETTING", f"@{name}", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,7 @@ class Replies:
         asked = sum(len(content) for _, content in request.said) // 4
         usage = {"input": asked, "cached": asked // 2, "output": thought + max(1, len(text) // 4)}
         wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
-        model = request.model or "gpt-hosted"
-        return Speech(request.style, model, f"resp_{number}", usage, wants_usage, calls)
+        return Speech(request.style, request.model, f"resp_{number}", usage, wants_usage, calls)
 
 
 def thought(how: Behaviour, limit: int | None, text: str) -> tuple[Behaviour, str]:

@@ -142,7 +142,7 @@ def test_the_input_is_the_seeds_to_the_letter() -> None:
 def test_one_call_asks_for_both_by_a_strict_schema() -> None:
     ask = asked()
     assert ask.schema is SCHEMA
-    assert (ask.answer_tokens, ask.takes_hosted, ask.is_optional) == (ANSWER_TOKENS, False, False)
+    assert (ask.answer_tokens, ask.is_optional) == (ANSWER_TOKENS, False)
     assert ask.max_output_tokens > ask.answer_tokens
     assert POLICY.ask(State(), TURNS, LIMITS, [answered(ANSWER)]) is None
 

@@ -210,24 +210,7 @@ def test_the_summarizer_is_asked_to_the_letter(model: KeepingModel, settings: An
     assert [message.role for message in prompt.messages] == ["user"]
     assert "never orders" in prompt.instructions
     assert prompt.cache_key == str(chat.pk)
-    assert prompt.hosted_prompt is None
     assert 0 < model.timeouts[0] <= settings.SUMMARIZER_TOTAL_SECONDS
-
-
-@pytest.mark.django_db
-def test_a_hosted_prompt_takes_the_place_of_our_instructions(model: KeepingModel, settings: Any) -> None:
-    settings.PROMPT_ID_SUMMARY_GLOBAL, settings.PROMPT_VERSION_SUMMARY_GLOBAL = "pmpt_1", "3"
-    chat = chat_of(5)
-    request_resummarize(chat, "update")
-    run(chat)
-    assert model.prompts[0].hosted_prompt == ("pmpt_1", "3")
-    assert model.prompts[0].instructions == ""
-    settings.OPENAI_API_STYLE = "chat"
-    add_turns(chat, [turn(6)])
-    request_resummarize(chat, "update")
-    run(chat)
-    assert model.prompts[-1].hosted_prompt is None
-    assert model.prompts[-1].instructions
 
 
 @pytest.mark.django_db
