@@ -17,11 +17,14 @@ from tests.api.talking import heard, held
 from tests.support import costs
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.image import ROOT, Image
+from tests.support.images import data_url, png
 from tests.support.live_server import Client
 from tests.support.ports import free_port
 from tests.support.processes import Product, scratch, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.services]
+
+MB = 1024 * 1024
 
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
@@ -79,6 +82,29 @@ def test_the_proxy_passes_each_piece_on_as_it_comes(
         answer = client.post("message/first", json={"message": "x" * 3 * 1024 * 1024})
         assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
         client.http.close()
+
+
+@pytest.mark.skipif(not NGINX, reason="there is no nginx on this machine")
+def test_the_proxy_takes_what_the_api_takes_and_refuses_in_its_words(
+    product: Product, fake: FakeUpstream, tmp_path: Path
+) -> None:
+    product.server("--forwarded-allow-ips", "*")
+    with proxy(tmp_path, product.url) as url:
+        client = Client(url, product.client().token)
+        image = {"type": "image_url", "image_url": {"url": data_url(png() + b"x" * 19_000_000)}}
+        body = {"model": "arco", "messages": [{"role": "user", "content": [image]}]}
+        assert client.post("chat/completions", json=body).status_code == 200
+        refused = {
+            path: [client.post(path, content=b"x" * int(mb * MB)) for mb in sizes]
+            for path, sizes in (("message/first", (3, 5)), ("chat/completions", (32.5, 34)))
+        }
+        client.http.close()
+    for by_server, by_proxy in refused.values():
+        assert by_server.status_code == by_proxy.status_code == 413
+        assert "x-request-id" in by_server.headers
+        assert "x-request-id" not in by_proxy.headers
+        assert by_server.json() == by_proxy.json()
+        assert by_server.headers["content-type"] == by_proxy.headers["content-type"] == "application/json"
 
 
 @pytest.mark.skipif(not NGINX, reason="there is no nginx on this machine")
