@@ -160,6 +160,7 @@ USE_TZ = True
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
+LOGIN_REDIRECT_URL = "admin:index"  # where a sign-in ends whose `next` is a foreign address
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGGING_CONFIG = "logging.config.dictConfig"
 LOGGING = logging_config(

@@ -109,3 +109,11 @@ def test_it_opens_at_the_newest_messages(staff: Client, owner: User) -> None:
     assert "cm-from-end" in text_of(staff, "conversations_chat_change", chat.pk)
     for query in ({"after": 0}, {"at": 5}):
         assert "cm-from-end" not in text_of(staff, "conversations_chat_change", chat.pk, **query)
+
+
+def test_a_sign_in_with_a_foreign_next_ends_here(boss: User) -> None:
+    boss.set_password("correct horse")
+    boss.save()
+    form = {"username": "boss", "password": "correct horse", "next": "https://example.com/"}
+    answer = Client().post("/admin/login/", form)
+    assert (answer.status_code, answer.headers["location"]) == (302, "/admin/")
