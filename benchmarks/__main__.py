@@ -33,6 +33,7 @@ NAMES = (
     "growth",
     "heads",
     "hostile",
+    "images",
     "recall",
     "vectors",
     "lineage",

@@ -50,6 +50,14 @@ def pacemaker() -> Iterator[Running]:
 
 
 @contextmanager
+def sink() -> Iterator[Running]:
+    """Run the upstream of `benchmarks.serving.sink`."""
+    port = free_port()
+    with _process([sys.executable, "-m", "benchmarks.serving.sink", "--port", str(port)], port) as upstream:
+        yield upstream
+
+
+@contextmanager
 def server(upstream: Running, log: Path, http: str = BOUNDED) -> Iterator[Running]:
     """Run one server process on this process's database, as `make run` starts it, except that its logs go to a file.
 
