@@ -2,9 +2,10 @@
 
 If a header or a URL arrives in pieces, httptools joins it again with each piece, and neither httptools nor uvicorn
 has a limit: one connection could fill the memory of the process and keep its loop busy. The application is called
-only once the headers are complete, so the limit is here. So is the limit of the loop's time for one connection: 256
-KiB of a body in chunks of one byte take a tenth of a second to parse, in which no other client is served, and the
-next 256 KiB have arrived by then.
+only once the headers are complete, so the limit is here. So is the limit on the time in which a client has to read,
+because what it does not read stays in memory. And so is the limit of the loop's time for one connection: 256 KiB of a
+body in chunks of one byte take a tenth of a second to parse, in which no other client is served, and the next 256 KiB
+have arrived by then.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ SLICE_BYTES = 4096
 """Bytes parsed at once. A read has up to 256 KiB, which may be 14,000 tiny requests, or 44,000 chunks of a body."""
 PARSE_SECONDS = 0.001
 """How long one connection may be parsed before others are served. No ordinary client sends input that takes as long."""
+UNREAD_SECONDS = 30.0
+"""How long a client may read nothing while an answer waits for it. Streams of replies can be resumed."""
 REST_SECONDS = 0.004
 """How long the connection then waits, so that parsing it takes at most a fifth of the loop's time."""
 
@@ -82,6 +85,8 @@ class HttpProtocol(HttpToolsProtocol):
     """Received data that is not yet parsed."""
     _next_parse: asyncio.Handle | None = None
     """The scheduled call that parses more of it."""
+    _unread_timer: asyncio.TimerHandle | None = None
+    """Runs while more of an answer waits for the client than the connection takes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
@@ -90,6 +95,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_timer()
+        self._cancel_unread_timer()
         self._left = b""
         super().connection_lost(exc)
 
@@ -174,6 +180,31 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
         else:
             self._refuse(408)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reading()
+
+    def resume_writing(self) -> None:
+        self._cancel_unread_timer()
+        super().resume_writing()
+
+    def _watch_reading(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        self._unread_timer = self.loop.call_later(UNREAD_SECONDS, self._check_reading, unread)
+
+    def _check_reading(self, unread: int) -> None:
+        """Close the connection if the client has read nothing. Not gently: that would wait for it to read the rest."""
+        if self.transport.get_write_buffer_size() < unread:
+            self._watch_reading()
+        else:
+            self._unread_timer = None
+            self.transport.abort()
+
+    def _cancel_unread_timer(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
 
     # Refusals
 

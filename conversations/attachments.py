@@ -1,14 +1,16 @@
 """Store bytes of images and files once per user, by hash, within a size limit, for a time after they were last sent.
 
-A message names its attachments by hash (`chatmemory.llm.attachments`). Bytes are deleted in the same transaction as
-the last message that refers to them. When bytes expire earlier, their mark in the message's text stays.
+They are stored and read in pieces, so that an image never has to be in memory whole. A message names its attachments
+by hash (`chatmemory.llm.attachments`). Bytes are deleted in the same transaction as the last message that refers to
+them. When bytes expire earlier, their mark in the message's text stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import count, islice
 from uuid import UUID
 
 from django.conf import settings
@@ -16,12 +18,46 @@ from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
-from chatmemory.llm.attachments import Attachment, attachments_in
+from chatmemory.database import executors
+from chatmemory.llm.attachments import Attachment, attachments_in, slices
 from chatmemory.llm.protocol import Prompt
-from conversations.models import Chat, Message, StoredAttachment
+from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
 
 LINKS = StoredAttachment.messages.through
 REMOVED_AT_ONCE = 50
+STORED_AT_ONCE = 4
+"""Pieces written by one statement: on PostgreSQL its text is more than twice as long as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBytes:
+    """The bytes of a stored attachment, read piece by piece, each in its own query."""
+
+    attachment_id: UUID
+    size: int
+
+    def __iter__(self) -> Iterator[bytes]:
+        left = self.size
+        for number in count():
+            if left <= 0:
+                return
+            piece = self._read(number)
+            left -= len(piece)
+            yield piece
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self.size
+        for number in count():
+            if left <= 0:
+                return
+            piece = await executors.read(self._read, number)
+            left -= len(piece)
+            yield piece
+
+    def _read(self, number: int) -> bytes:
+        """Return a piece. Raises `DoesNotExist` if the attachment was deleted in the meantime."""
+        found = AttachmentPiece.objects.filter(attachment=self.attachment_id, number=number)
+        return bytes(found.values_list("data", flat=True).get())
 
 
 def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> None:
@@ -41,10 +77,11 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
                 sha256=sha256,
                 media_type=one.media_type,
                 size=one.size,
-                data=one.data,
                 sent_at=now,
             )
             StoredAttachment.objects.bulk_create([row], ignore_conflicts=True)
+            if mine.filter(pk=row.pk).exists():  # else another transaction has just stored the same
+                _store_bytes(row, one.data or b"")
     ids = dict(mine.filter(sha256__in=by_hash).values_list("sha256", "pk"))
     links = {(ids[one.sha256], message.pk) for message, them in sent for one in them if one.sha256 in ids}
     rows = [LINKS(storedattachment_id=one, message_id=message) for one, message in sorted(links)]
@@ -65,8 +102,11 @@ def find(chat: Chat, sha256: str) -> StoredAttachment | None:
 
 
 def with_bytes(prompt: Prompt, user_id: int) -> Prompt:
-    """Return `prompt` with the bytes of its images and files. Expired ones are left out; their mark stays."""
-    found = _bytes_of(user_id, prompt.attachments)
+    """Return `prompt` with its images and files, whose bytes are read while they are sent.
+
+    Expired ones are left out; their mark stays.
+    """
+    found = _stored(user_id, prompt.attachments)
     messages = (
         replace(message, attachments=tuple(_loaded(message.attachments, found)))
         if message.attachments
@@ -77,9 +117,9 @@ def with_bytes(prompt: Prompt, user_id: int) -> Prompt:
 
 
 def with_stored_bytes(user_id: int, attachments: Sequence[Attachment]) -> list[Attachment]:
-    """Return `attachments` with their bytes where they are stored, for an export."""
-    found = _bytes_of(user_id, attachments)
-    return [replace(one, data=found.get(one.sha256)) for one in attachments]
+    """Return `attachments` with their bytes where they are stored, for an export that reads them as it writes."""
+    found = _stored(user_id, attachments)
+    return [replace(one, pieces=found.get(one.sha256)) for one in attachments]
 
 
 def release(message: Message, kept: Sequence[Attachment] = ()) -> None:
@@ -126,19 +166,25 @@ def remove_old() -> int:
             return removed
 
 
-def _bytes_of(user_id: int, attachments: Iterable[Attachment]) -> dict[str, bytes]:
-    """Return the stored bytes of these attachments, by hash."""
+def _store_bytes(row: StoredAttachment, data: bytes) -> None:
+    pieces = (AttachmentPiece(attachment=row, number=at, data=piece) for at, piece in enumerate(slices(data)))
+    while some := list(islice(pieces, STORED_AT_ONCE)):
+        AttachmentPiece.objects.bulk_create(some)
+
+
+def _stored(user_id: int, attachments: Iterable[Attachment]) -> dict[str, StoredBytes]:
+    """Return those of these attachments whose bytes are stored, by hash."""
     hashes = {one.sha256 for one in attachments if one.sha256}
     rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
-    return {sha256: bytes(data) for sha256, data in rows.values_list("sha256", "data")}
+    return {sha256: StoredBytes(pk, size) for sha256, pk, size in rows.values_list("sha256", "pk", "size")}
 
 
-def _loaded(attachments: Iterable[Attachment], found: Mapping[str, bytes]) -> Iterable[Attachment]:
+def _loaded(attachments: Iterable[Attachment], found: Mapping[str, StoredBytes]) -> Iterable[Attachment]:
     for one in attachments:
         if one.url:
             yield one
-        elif (data := found.get(one.sha256)) is not None:
-            yield replace(one, data=data)
+        elif (pieces := found.get(one.sha256)) is not None:
+            yield replace(one, pieces=pieces)
 
 
 def _keep_within_cap(user_id: int, just_sent: set[UUID]) -> None:
@@ -160,7 +206,8 @@ def _remove_unused(user_id: int) -> None:
 
 
 def _remove(ids: Sequence[UUID]) -> None:
-    """Delete these by two statements: the ORM would read the bytes of each first."""
+    """Delete these without reading them first, as the ORM would."""
     if ids:
+        AttachmentPiece.objects.filter(attachment__in=ids)._raw_delete(DEFAULT_DB_ALIAS)
         LINKS.objects.filter(storedattachment__in=ids).delete()
         StoredAttachment.objects.filter(pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS)

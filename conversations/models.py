@@ -169,7 +169,6 @@ class StoredAttachment(models.Model):
     sha256 = models.CharField(max_length=64)
     media_type = models.CharField(max_length=255)
     size = models.PositiveIntegerField()
-    data = models.BinaryField()
     sent_at = models.DateTimeField(db_index=True)
     messages = models.ManyToManyField(Message, related_name="stored_attachments", db_constraint=False)
 
@@ -178,6 +177,24 @@ class StoredAttachment(models.Model):
 
     def __str__(self) -> str:
         return self.sha256
+
+
+class AttachmentPiece(models.Model):
+    """A piece of the bytes of a stored attachment: whoever reads or writes them holds one piece in memory at a time."""
+
+    attachment = models.ForeignKey(
+        StoredAttachment, on_delete=models.CASCADE, related_name="pieces", db_index=False
+    )
+    number = models.PositiveIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["attachment", "number"], name="attachment_piece_number")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.attachment_id}/{self.number}"
 
 
 MEMORY_COLUMNS = ("terms", "line", "outline")

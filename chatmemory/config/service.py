@@ -114,7 +114,7 @@ class LimitSettings:
         4,
         Integer(at_most=100),
         "Images and files of recent messages that the model is sent again with the next one, so that it can be asked "
-        "about them; the newest first, besides the budget. `0`: none.",
+        "about them; the newest first, 8 MiB together at most, besides the budget. `0`: none.",
     )
     REQUEST_HEAD_MAX_BYTES = Setting(
         64 * 1024,
@@ -156,8 +156,8 @@ class LimitSettings:
     LIMIT_READERS = Setting(
         100,
         Integer(),
-        "Additional readers of one user's replies in one server process, beside the calls that started them. Over it: "
-        "429 `rate_limited`.",
+        "Additional readers of one user's replies, and of images and files, in one server process, beside the calls "
+        "that started the replies. Over it: 429 `rate_limited`.",
     )
     LIMIT_RESUMMARIZE_PER_HOUR = Setting(
         20,

@@ -10,13 +10,15 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import json
 import math
 import re
+import secrets
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import imagesize
 
@@ -32,6 +34,18 @@ LONG_SIDE, SHORT_SIDE = 2048, 768
 DATA_URL: Final = re.compile(r"data:([a-z0-9.+-]+/[a-z0-9.+-]+);base64,", re.IGNORECASE)
 URL_CHARS: Final = 200
 """Maximum length of a link in a mark, in characters."""
+PIECE_BYTES: Final = 192 * 1024
+"""Bytes of an attachment that are handled at once. A multiple of 3, so that the base64 of the pieces can be joined."""
+HEAD_BYTES: Final = 256 * 1024
+"""Bytes in which the size of an image is looked for: `imagesize` reads a JPEG byte by byte, to its end if need be."""
+
+
+class Pieces(Protocol):
+    """Bytes that are read when they are needed, in pieces of `PIECE_BYTES`; the last one may be shorter."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,9 @@ class Attachment:
     size: int = 0
     """Size in bytes."""
     data: bytes | None = field(default=None, compare=False, repr=False)
-    """The bytes, if they are loaded."""
+    """The bytes, if they are in memory."""
+    pieces: Pieces | None = field(default=None, compare=False, repr=False)
+    """The bytes, if they are to be read from where they are stored."""
 
     @property
     def mark(self) -> str:
@@ -78,13 +94,16 @@ class Attachment:
         return image_tokens(self.width, self.height)
 
     @property
-    def link(self) -> str:
-        """A URL of the image or the file: with its bytes if they are loaded, otherwise with their hash."""
+    def link(self) -> str | Attachment:
+        """A URL of the image or the file. The attachment itself stands for its data URL, which is written in pieces."""
         if self.url:
             return self.url
-        if self.data is None:
-            return f"sha256:{self.sha256}"
-        return f"data:{self.media_type};base64,{base64.b64encode(self.data).decode('ascii')}"
+        return f"sha256:{self.sha256}" if self.data is None and self.pieces is None else self
+
+    @property
+    def data_url_head(self) -> str:
+        """The data URL up to the base64 of the bytes."""
+        return f"data:{self.media_type};base64,"
 
     def to_json(self) -> dict[str, Any]:
         """All known fields except the bytes."""
@@ -109,7 +128,7 @@ def image_of(data: bytes, media_type: str, detail: str = "") -> Attachment | Non
     if media_type not in IMAGE_TYPES or not _begins_as(media_type, data):
         return None
     try:
-        width, height = imagesize.get(io.BytesIO(data))
+        width, height = imagesize.get(io.BytesIO(data[:HEAD_BYTES]))
     except (ValueError, struct.error):
         width = height = 0
     width, height = (max(0, int(side)) for side in (width, height))  # -1 if the size cannot be read
@@ -126,12 +145,45 @@ def file_of(data: bytes, media_type: str, name: str) -> Attachment:
 def read_data_url(url: str) -> tuple[str, bytes] | None:
     """The media type and the bytes of a base64 data URL; None for any other URL."""
     match = DATA_URL.match(url)
-    if match is None:
+    if match is None or "=" in url[match.end() : -2]:
         return None
+    # In slices, because each of several copies of the whole would be as large as the request.
+    data, step = io.BytesIO(), PIECE_BYTES // 3 * 4
     try:
-        return match[1].lower(), base64.b64decode(url[match.end() :], validate=True)
+        for start in range(match.end(), len(url), step):
+            data.write(base64.b64decode(url[start : start + step], validate=True))
     except (binascii.Error, ValueError):
         return None
+    return match[1].lower(), data.getvalue()
+
+
+def slices(data: bytes) -> Iterator[bytes]:
+    """`data` in pieces of `PIECE_BYTES`."""
+    return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
+
+
+def base64_length(size: int) -> int:
+    """The length of the base64 of that many bytes."""
+    return (size + 2) // 3 * 4
+
+
+def json_parts(
+    value: Any, *, default: Callable[[Any], Any] | None = None, **options: Any
+) -> list[str | Attachment]:
+    """The JSON of `value` in parts: text, and between quotes each attachment whose bytes are to be written there."""
+    found: dict[str, Attachment] = {}
+
+    def keep(one: Any) -> Any:
+        if not isinstance(one, Attachment):
+            return default(one) if default else json.JSONEncoder().default(one)
+        mark = secrets.token_hex(16)  # nobody can know it before, so it is nowhere else in the text
+        found[mark] = one
+        return mark
+
+    text = json.dumps(value, ensure_ascii=False, default=keep, **options)
+    if not found:
+        return [text]
+    return [found.get(part, part) for part in re.split(f"({'|'.join(found)})", text)]
 
 
 def attachments_in(payload: Mapping[str, Any] | None) -> tuple[Attachment, ...]:

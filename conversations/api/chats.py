@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import ValidationError
@@ -14,12 +14,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import PAGING, CursorPages, caller
 from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
 from conversations import attachments, chat_lifecycle, lookup, message_changes
+from conversations.accounts import quotas
 from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut
-from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message
+from conversations.api.stream_response import held_stream
+from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message, StoredAttachment
+from conversations.replies import reader_limits
+from conversations.replies.reader_limits import ReaderSlot
 
 
 class ChatPages(CursorPages):
@@ -91,24 +96,33 @@ class ChatView(APIView):
         return Response(status=204)
 
 
-class AttachmentView(APIView):
+class AttachmentView(AsyncView):
+    """Streams the bytes as they are read. Whoever reads one counts as a reader, as of a reply."""
+
     @extend_schema(
         responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
         operation_id="attachments_read",
         summary="The bytes of an image or a file that came with a message",
         tags=["messages"],
     )
-    def get(self, request: Request, chat_id: UUID, sha256: str) -> HttpResponse:
-        found = attachments.find(lookup.get_chat(caller(request), chat_id), sha256)
+    def get(self, request: Request, chat_id: UUID, sha256: str) -> tuple[StoredAttachment, ReaderSlot]:
+        user = caller(request)
+        found = attachments.find(lookup.get_chat(user, chat_id), sha256)
         if found is None:
             raise NotFound("This chat has no such image or file, or its bytes are not kept any more.")
+        return found, reader_limits.take(user.pk, quotas.readers_allowed(user.pk))
+
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        found, slot = opened
         # Only images keep their media type, since browsers do not run them, and nothing is displayed inline.
         kind = found.media_type if found.media_type in IMAGE_TYPES else "application/octet-stream"
-        return HttpResponse(
-            bytes(found.data),
-            content_type=kind,
-            headers={"Content-Disposition": "attachment", "Cache-Control": "private, max-age=3600"},
-        )
+        headers = {
+            "Content-Disposition": "attachment",
+            # Nothing is shown from a cache after it was deleted, or to whoever is no longer signed in.
+            "Cache-Control": "no-store",
+            "Content-Length": str(found.size),
+        }
+        return held_stream(aiter(attachments.StoredBytes(found.pk, found.size)), slot, kind, headers)
 
 
 class MessagePages(CursorPages):

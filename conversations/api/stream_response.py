@@ -1,8 +1,8 @@
-"""Responses that carry server-sent events and hold a reader's slot while they last."""
+"""Responses that are streamed and hold a reader's slot while they last."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 from django.http import StreamingHttpResponse
@@ -19,14 +19,14 @@ HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class HeldEvents:
-    """Events with their reader's slot: `StreamingHttpResponse` closes what it iterates over, which frees the slot."""
+class HeldStream:
+    """A stream with its reader's slot: `StreamingHttpResponse` closes what it iterates over, which frees the slot."""
 
-    events: AsyncIterator[bytes]
+    pieces: AsyncIterator[bytes]
     slot: ReaderSlot
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return self.events
+        return self.pieces
 
     def close(self) -> None:
         self.slot.release()
@@ -34,5 +34,12 @@ class HeldEvents:
 
 def event_stream(events: AsyncIterator[bytes], slot: ReaderSlot | None = None) -> StreamingHttpResponse:
     """Return a response that streams `events` and holds `slot` until it ends."""
-    content = events if slot is None else HeldEvents(events, slot)
-    return StreamingHttpResponse(content, content_type="text/event-stream", headers=HEADERS)
+    return held_stream(events, slot, "text/event-stream", HEADERS)
+
+
+def held_stream(
+    pieces: AsyncIterator[bytes], slot: ReaderSlot | None, content_type: str, headers: Mapping[str, str]
+) -> StreamingHttpResponse:
+    """Return a response that streams `pieces` and holds `slot` until it ends."""
+    content = pieces if slot is None else HeldStream(pieces, slot)
+    return StreamingHttpResponse(content, content_type=content_type, headers=headers)

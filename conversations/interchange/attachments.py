@@ -47,7 +47,12 @@ def read_attachments(raw: Mapping[str, object]) -> tuple[Attachment, ...]:
 
 
 def attachment_fields(attachment: Attachment) -> dict[str, Any]:
-    """Return an image or a file in our own format, with its bytes as base64 if they are stored."""
+    """Return an image or a file in our own format, with its bytes as base64 if they are known.
+
+    Bytes that are still to be read are represented by the attachment itself: see `write.json_text`.
+    """
+    if attachment.pieces is not None:
+        return {**attachment.to_json(), "data": attachment}
     data = attachment.data
     return {
         **attachment.to_json(),

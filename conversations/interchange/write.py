@@ -5,10 +5,13 @@ Messages are named by `seq`, their number in the chat from 1.
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
+from chatmemory.llm.attachments import Attachment, json_parts
 from chatmemory.runtime.escape import plain_json
 from conversations.interchange.attachments import attachment_fields
 from conversations.interchange.pins import pin_fields
@@ -67,9 +70,19 @@ def export_chat_text(chat: ImportedChat, messages: Iterable[ImportedMessage]) ->
     yield plain_json(head.removesuffix("\n}")) + ',\n "messages": ['
     separator = "\n"
     for seq, message in enumerate(messages, start=1):
-        yield separator + "  " + plain_json(json.dumps(message_fields(message, seq), ensure_ascii=False))
+        yield separator + "  "
+        yield from json_text(message_fields(message, seq))
         separator = ",\n"
     yield "\n ]\n}\n"
+
+
+def json_text(value: object, default: Callable[[Any], Any] | None = None) -> Iterator[str]:
+    """Yield JSON in pieces: images and files are read as they are written, and never in memory whole."""
+    for part in json_parts(value, default=default):
+        if isinstance(part, Attachment):
+            yield from (base64.b64encode(piece).decode("ascii") for piece in part.pieces or ())
+        else:
+            yield plain_json(part)
 
 
 def _attachments(message: ImportedMessage) -> dict[str, object]:

@@ -21,7 +21,7 @@ from knox.models import AuthToken
 from chatmemory.database import executors
 from chatmemory.runtime.escape import plain_json
 from conversations.interchange.from_rows import CHUNK, chat_values, message_values
-from conversations.interchange.write import chat_fields, message_fields
+from conversations.interchange.write import chat_fields, json_text, message_fields
 from conversations.models import (
     Allowance,
     Chat,
@@ -141,7 +141,8 @@ def _named_list(name: str, values: Iterator[dict[str, Any]]) -> Iterator[str]:
     yield f",\n {_json(name)}: ["
     separator = "\n  "
     for value in values:
-        yield separator + _json(value)
+        yield separator
+        yield from json_text(value, _plain)
         separator = ",\n  "
     yield "]"
 

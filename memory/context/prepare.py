@@ -29,6 +29,9 @@ from memory.recall.ranking import Near
 
 logger = logging.getLogger(__name__)
 
+BYTES_SENT_AGAIN = 8 * 1024 * 1024
+"""Bytes of images and files that are sent again with one prompt: every question would otherwise send 80 MB."""
+
 
 def context_of(
     brief: ConversationBrief,
@@ -75,9 +78,10 @@ def _sent_again(
     """Return the turns (by their first seq) whose images and files are sent to the model again.
 
     These are the newest turns whose user message is whole in the prompt and whose files are still stored, up to
-    `ATTACHMENTS_SENT_AGAIN` files. Empty if the budget is for the whole prompt, or if turns are sent as text.
+    `ATTACHMENTS_SENT_AGAIN` files and `BYTES_SENT_AGAIN`. Empty if the budget is for the whole prompt, or if turns are
+    sent as text.
     """
-    room = settings.ATTACHMENTS_SENT_AGAIN
+    room, bytes_left = settings.ATTACHMENTS_SENT_AGAIN, BYTES_SENT_AGAIN
     if not room or plan.turns_as == "text" or limits.budget_for != "memory":
         return ()
     whole = {shown.from_seq for shown in plan.verbatim if shown.user_clip is None}
@@ -89,7 +93,8 @@ def _sent_again(
     chosen: list[int] = []
     for turn in attached:
         room -= len(turn.attachments)
-        if room < 0:
+        bytes_left -= sum(one.size for one in turn.attachments)
+        if room < 0 or bytes_left < 0:
             break
         if all(one.url or one.sha256 in there for one in turn.attachments):
             chosen.append(turn.from_seq)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.utils import timezone
 from openai import OpenAI
 
-from chatmemory.llm.attachments import read_data_url
+from chatmemory import http_protocol
+from chatmemory.llm.attachments import PIECE_BYTES, read_data_url
 from conversations import attachments
+from conversations.accounts.limits import Limits
 from conversations.interchange.from_rows import chat_values, message_values
 from conversations.interchange.read import export_chat_text, read_chats
 from conversations.interchange.to_rows import import_chat
-from conversations.models import Chat, Message, StoredAttachment
+from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
 from tests.api.talking import sdk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.images import data_url, png
-from tests.support.live_server import Client
+from tests.support.live_server import Client, LiveServer
+from tests.support.waiting import wait_for
 
 PHOTO = png(640, 480, 7)
 OTHER = png(800, 600, 9)
@@ -204,6 +211,46 @@ def test_forgetting_takes_the_bytes_with_it(ask: OpenAI, alice: Client, upstream
     assert not StoredAttachment.objects.exists()
 
 
+def test_large_ones_are_kept_and_read_in_pieces(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+    large = PHOTO + bytes(range(256)) * 10_000
+    PictureTalk(ask).turn(text("What is this?"), image(large))
+    chat, stored = Chat.objects.get(), StoredAttachment.objects.get()
+    assert max(len(piece.data) for piece in AttachmentPiece.objects.all()) <= PIECE_BYTES < stored.size
+    answer = alice.get(f"chats/{chat.pk}/attachments/{stored.sha256}")
+    assert answer.content == large
+    assert answer.headers["content-length"] == str(len(large))
+    assert answer.headers["cache-control"] == "no-store"
+    (told,) = alice.get("me/export").json()["chats"][0]["messages"][0]["attachments"]
+    assert base64.b64decode(told["data"]) == large
+    alice.delete(f"chats/{chat.pk}")
+    assert not AttachmentPiece.objects.exists()
+
+
+def test_whoever_never_reads_an_image_is_disconnected(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream, live: LiveServer, settings: Any, monkeypatch: Any
+) -> None:
+    """Until then they count as a reader, of whom a user has a limited number."""
+    settings.LIMITS = Limits(readers=1)
+    monkeypatch.setattr(http_protocol, "UNREAD_SECONDS", 1.0)
+    large = PHOTO + b"x" * 15_000_000
+    PictureTalk(ask).turn(text("What is this?"), image(large))
+    path = f"/v1/chats/{Chat.objects.get().pk}/attachments/{StoredAttachment.objects.get().sha256}"
+    where = urlsplit(live.url)
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect((where.hostname, where.port))
+        deaf.sendall(
+            f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {alice.token}\r\n\r\n".encode()
+        )
+        refused = wait_for(lambda: (answer := alice.get(path)).status_code == 429 and answer)
+        assert refused.json()["error"]["details"] == {"limit": "readers", "allowed": 1}
+        assert wait_for(lambda: (answer := alice.get(path)).status_code == 200 and answer).content == large
+        deaf.settimeout(10)
+        with suppress(ConnectionResetError):
+            while deaf.recv(65536):
+                pass
+
+
 def test_a_branch_refers_to_the_same_bytes_until_the_last_of_them_goes(
     ask: OpenAI, alice: Client, upstream: FakeUpstream
 ) -> None:
@@ -234,13 +281,21 @@ def test_an_unknown_history_is_imported_with_its_images(ask: OpenAI, upstream: F
     assert sent_with(upstream) == [("image/png", PHOTO)]
 
 
-@pytest.mark.exhaustive
-def test_large_ones_arrive_whole(ask: OpenAI, upstream: FakeUpstream) -> None:
-    large = PHOTO + b"x" * 15_000_000
+def test_large_ones_arrive_whole_and_few_bytes_are_sent_again(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream
+) -> None:
+    images = [PHOTO + bytes([number]) * size for number, size in enumerate((100_000, 4_000_000, 5_000_000))]
     talk = PictureTalk(ask)
-    talk.turn(text("What is this?"), image(large))
-    talk.turn(text("And who took it?"))
-    assert sent_with(upstream, 0) == sent_with(upstream) == [("image/png", large)]
+    for number, data in enumerate(images):
+        talk.turn(text(f"Picture {number}"), image(data))
+        assert sent_with(upstream)[-1] == ("image/png", data)
+    talk.turn(text("And who took them?"))
+    assert sent_with(upstream) == [
+        ("image/png", images[2])
+    ]  # with the one before, it would be more than 8 MiB
+    assert upstream.requests[-1].text.count("[image: 640×480 PNG, 4.0 MB]")
+    reply = Message.objects.order_by("-seq")[0]
+    assert alice.get(f"chats/{reply.chat_id}/messages/{reply.pk}/context").json()["verified"] is True
 
 
 def test_links_are_passed_on_and_never_fetched(ask: OpenAI, upstream: FakeUpstream) -> None:

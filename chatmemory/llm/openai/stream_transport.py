@@ -7,10 +7,10 @@ are still sent.
 
 from __future__ import annotations
 
+import base64
 import io
-import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,13 +18,39 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
+from chatmemory.llm.attachments import Attachment, base64_length, json_parts, slices
 from chatmemory.llm.openai import failures
 from chatmemory.llm.openai.sdk_errors import NoAnswerError, refuse_status
 
 KEPT_SECONDS = 5.0
 """How long an unused connection stays open. Servers close theirs after a while; it is better to be first."""
 IN_ONE_PIECE = 512 * 1024
-"""Bytes of a request that are written at once. Only images and files make a request longer."""
+"""Bytes of a request that are written at once."""
+
+
+MAX_INTERIM = 10
+"""Maximum number of interim answers (`100 Continue`) before the answer."""
+
+
+class BoundedResponse(aiohttp.ClientResponse):
+    """aiohttp's, which reads any number of interim answers: 200,000 of them stopped the loop for seconds."""
+
+    async def start(self, connection: Any) -> aiohttp.ClientResponse:
+        protocol = connection.protocol
+        read, left = protocol.read, MAX_INTERIM
+
+        async def bounded() -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise aiohttp.ClientConnectionError("too many interim answers")
+            return await read()
+
+        protocol.read = bounded
+        try:
+            return await super().start(connection)
+        finally:
+            del protocol.read
 
 
 class StreamTransport:
@@ -36,6 +62,7 @@ class StreamTransport:
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_SECONDS, ssl=tls)
         self._session = aiohttp.ClientSession(
             connector=connector,
+            response_class=BoundedResponse,
             # Compression is refused, so that a few bytes on the wire cannot become many in memory.
             headers={**headers, "Content-Type": "application/json", "Accept-Encoding": "identity"},
             timeout=aiohttp.ClientTimeout(total=None),
@@ -52,11 +79,12 @@ class StreamTransport:
         Raises `NoAnswerError` if there is no successful answer. A connection that breaks later raises aiohttp's
         error.
         """
-        data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        # Writing a long request in one piece would block the loop; aiohttp warns about that.
-        sent = data if len(data) <= IN_ONE_PIECE else io.BytesIO(data)
+        parts = [
+            part if isinstance(part, Attachment) else part.encode()
+            for part in json_parts(body, separators=(",", ":"), allow_nan=False)
+        ]
         try:
-            response = await self._session.post(self._url, data=sent, allow_redirects=False)
+            response = await self._session.post(self._url, **_content(parts), allow_redirects=False)
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             raise NoAnswerError(failures.UNREACHABLE, retry=True) from exc
         async with response:
@@ -67,6 +95,35 @@ class StreamTransport:
 
     async def close(self) -> None:
         await self._session.close()
+
+
+def _content(parts: Sequence[bytes | Attachment]) -> dict[str, Any]:
+    """The arguments for a request with this body. Images and files are read and encoded while they are sent."""
+    first = parts[0]
+    if len(parts) == 1 and isinstance(first, bytes):
+        # Writing a long request in one piece would block the loop; aiohttp warns about that.
+        return {"data": first if len(first) <= IN_ONE_PIECE else io.BytesIO(first)}
+    length = sum(
+        len(part) if isinstance(part, bytes) else len(part.data_url_head) + base64_length(part.size)
+        for part in parts
+    )
+    return {"data": _sent(parts), "headers": {"Content-Length": str(length)}}  # not every server reads chunks
+
+
+async def _sent(parts: Sequence[bytes | Attachment]) -> AsyncIterator[bytes]:
+    """Yield a body in pieces."""
+    for part in parts:
+        if isinstance(part, bytes):
+            for start in range(0, len(part), IN_ONE_PIECE):
+                yield part[start : start + IN_ONE_PIECE]
+            continue
+        yield part.data_url_head.encode()
+        if part.pieces is not None:
+            async for piece in part.pieces:
+                yield base64.b64encode(piece)
+        else:
+            for piece in slices(part.data or b""):
+                yield base64.b64encode(piece)
 
 
 def _proxy_for(url: str) -> str | None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.attachments import (
     IMAGE_TYPES,
+    PIECE_BYTES,
     Attachment,
     attachments_in,
     file_of,
     image_of,
     image_tokens,
+    json_parts,
     payload_of,
     read_data_url,
     still_marked,
@@ -73,9 +79,30 @@ def test_the_payload_has_all_but_the_bytes() -> None:
 def test_links_stand_for_themselves_and_bytes_for_theirs() -> None:
     image = image_of(png(), "image/png")
     assert image is not None
-    assert read_data_url(image.link) == ("image/png", png())
+    assert image.link is image
+    assert "".join(
+        one.data_url_head + base64.b64encode(one.data or b"").decode() if isinstance(one, Attachment) else one
+        for one in json_parts({"url": image.link})
+    ) == json.dumps({"url": data_url(png())})
     assert attachments_in(payload_of([image]))[0].link == f"sha256:{image.sha256}"
     assert Attachment("image", url="https://example.com/cat.png").link == "https://example.com/cat.png"
+
+
+def test_a_jpeg_without_a_frame_is_not_read_to_its_end() -> None:
+    began = time.process_time()
+    image = image_of(b"\xff\xd8\xff" + b"\xff\xd0" * 10**7, "image/jpeg")
+    assert time.process_time() - began < 0.5
+    assert image is not None
+    assert image.width == 0
+
+
+@given(data=st.binary(max_size=50), large=st.booleans())
+def test_a_data_url_is_read_in_slices_as_it_would_be_in_one(data: bytes, large: bool) -> None:
+    data = data + b"x" * PIECE_BYTES if large else data
+    url = data_url(data)
+    assert read_data_url(url) == ("image/png", data)
+    padded = data_url(data + b"=" * ((1 - len(data)) % 3))
+    assert read_data_url(f"{padded}AAAA") is None  # padding is only at the end
 
 
 @pytest.mark.parametrize("url", ["", "data:image/png,abc", "data:image/png;base64,a", "https://example.com"])
