@@ -1,0 +1,161 @@
+"""The answer of every operation of the API, frozen, for one seeded chat: a change of the code changes none of them.
+
+Ids, times and hashes are replaced by marks. Where an answer is meant to change, `FREEZE=1` writes
+`frozen_answers.json` anew; the commit says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+from django.utils import timezone
+
+from memory.models import Watch
+from tests.security.access.operations import operations
+from tests.support.factories import add_turns, make_chat, make_user
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import run, turn
+from tests.support.live_server import Client, parse_events
+
+FROZEN = Path(__file__).with_name("frozen_answers.json")
+LEFT_OUT = {"DELETE /v1/me", "DELETE /v1/auth/tokens", "DELETE /v1/auth/token"}
+"""They end what the other operations need; each has tests of its own."""
+QUESTION = "What was said of T3?"
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*Z|\b\d{4}-\d\d-\d\d\b")
+_SERVER = re.compile(r"http://127\.0\.0\.1:\d+")
+_HASH = re.compile(r"\b[0-9a-f]{64}\b")
+_VARIES = {
+    "duration_ms",
+    "minutes",
+    "created",
+    "token",
+    "cursor",
+    "next",
+    "previous",
+    "request_id",
+    "id",
+    "prefix",
+}
+
+
+class Marks:
+    """Replaces what differs from run to run: each id by the number of its first appearance."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, str] = {}
+
+    def of(self, value: Any, name: str = "") -> Any:
+        """Return a JSON value with marks."""
+        if isinstance(value, dict):
+            return {key: self.of(inner, key) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.of(inner, name) for inner in value]
+        if isinstance(value, str):
+            text = _UUID.sub(lambda found: self._ids.setdefault(found[0], f"<id {len(self._ids)}>"), value)
+            text = _HASH.sub("<hash>", _TIME.sub("<time>", _SERVER.sub("", text)))
+            return f"<{name}>" if name in _VARIES and text == value else text
+        return f"<{name}>" if name in _VARIES and value is not None else value
+
+
+def told(answer: httpx.Response, marks: Marks) -> Any:
+    """Return status and body of an answer with marks: JSON, or the events of a stream."""
+    kind = answer.headers.get("content-type", "")
+    if kind.startswith("text/event-stream"):
+        events = [
+            (event.name, marks.of(event.data)) for event in parse_events(iter(answer.text.splitlines()))
+        ]
+        return [answer.status_code, [one for one in events if one[0] != "content.delta"]]
+    return [answer.status_code, marks.of(answer.json()) if "json" in kind else kind]
+
+
+def script(alice: Client) -> list[tuple[str, str, Any]]:
+    """Every call: its operation as in the schema, its path, and its body."""
+    chat = make_chat(make_user("alice"), title="Harbour", instructions="Be brief.")
+    add_turns(chat, [turn(number, 40) for number in range(1, 31)])
+    alice.post(f"chats/{chat.pk}/resummarize", json={"mode": "update"})
+    run(chat)
+    spare = make_chat(make_user("alice"))
+    add_turns(spare, [turn(number) for number in range(1, 4)])
+    here, there = f"/v1/chats/{chat.pk}", f"/v1/chats/{spare.pk}"
+    asked = alice.ask(QUESTION, str(chat.pk))
+    reply, question = asked["message"]["id"], asked["user_message_id"]
+    pin = alice.post(f"chats/{chat.pk}/pins", json={"text": "Always answer in English."}).json()
+    token = alice.get("auth/tokens").json()
+    token_id = (token["results"] if isinstance(token, dict) else token)[0]["id"]
+    say = {"message": "And T4?", "stream": False}
+    one = "/v1/chats/{chat_id}"
+    message = f"{one}/messages/{{message_id}}"
+    return [
+        ("GET /healthz", "/healthz", None),
+        ("GET /readyz", "/readyz", None),
+        ("GET /v1/me", "/v1/me", None),
+        ("GET /v1/auth/tokens", "/v1/auth/tokens", None),
+        ("POST /v1/auth/token", "/v1/auth/token", {"username": "alice", "password": "wrong"}),
+        ("GET /v1/models", "/v1/models", None),
+        ("GET /v1/usage", "/v1/usage", None),
+        ("GET /v1/chats", "/v1/chats", None),
+        (f"GET {one}", here, None),
+        (f"GET {one}/messages", f"{here}/messages?limit=3", None),
+        (f"GET {message}", f"{here}/messages/{reply}", None),
+        (f"GET {message}/context", f"{here}/messages/{reply}/context", None),
+        (f"GET {message}/stream", f"{here}/messages/{reply}/stream", None),
+        (f"GET {one}/attachments/{{sha256}}", f"{here}/attachments/{'0' * 64}", None),
+        (f"GET {one}/brief", f"{here}/brief", None),
+        (f"GET {one}/estimate", f"{here}/estimate", None),
+        (f"GET {one}/revisions", f"{here}/revisions", None),
+        (f"GET {one}/revisions/{{version}}", f"{here}/revisions/1", None),
+        (f"GET {one}/revisions/{{version}}/diff", f"{here}/revisions/1/diff", None),
+        (f"GET {one}/context", f"{here}/context?message=T3", None),
+        (f"POST {one}/context", f"{here}/context", {"message": QUESTION}),
+        (f"GET {one}/trace", f"{here}/trace?text=T3", None),
+        (f"POST {one}/trace", f"{here}/trace", {"text": "T3"}),
+        (f"GET {one}/pins", f"{here}/pins", None),
+        (f"POST {one}/pins", f"{here}/pins", {"text": "Never shout."}),
+        ("GET /v1/search", "/v1/search?q=T3", None),
+        ("POST /v1/search", "/v1/search", {"q": "T3"}),
+        ("POST /v1/ask", "/v1/ask", {"messages": [{"role": "user", "content": "Hello"}], "stream": False}),
+        ("POST /v1/summarize", "/v1/summarize", {"messages": [{"role": "user", "content": "T1 was said."}]}),
+        ("POST /v1/message/first", "/v1/message/first", say),
+        ("POST /v1/message", "/v1/message", {**say, "chat_id": str(chat.pk)}),
+        (f"POST {one}/messages", f"{here}/messages", {"message": "And T5?"}),
+        ("POST /v1/chats", "/v1/chats", {"title": "New"}),
+        (f"PATCH {one}", there, {"title": "Spare", "options": {"recall": "off"}}),
+        (f"POST {message}/regenerate", f"{here}/messages/{reply}/regenerate", {"stream": False}),
+        (f"POST {message}/cancel", f"{here}/messages/{reply}/cancel", {}),
+        (f"PATCH {message}", f"{here}/messages/{question}", {"content": "What was said of T2?"}),
+        (f"POST {one}/brief/pause", f"{here}/brief/pause", {}),
+        (f"POST {one}/brief/resume", f"{here}/brief/resume", {}),
+        (f"POST {one}/resummarize", f"{here}/resummarize", {"mode": "rebuild"}),
+        (f"POST {one}/revisions/{{version}}/restore", f"{here}/revisions/1/restore", {}),
+        (f"POST {one}/brief/clear", f"{here}/brief/clear", {}),
+        (f"DELETE {one}/pins/{{pin_id}}", f"{here}/pins/{pin['id']}", None),
+        (f"DELETE {message}", f"{here}/messages/{question}", None),
+        ("GET /v1/me/export", "/v1/me/export", None),
+        (f"DELETE {one}", there, None),
+        ("DELETE /v1/auth/tokens/{token_id}", f"/v1/auth/tokens/{token_id}", None),
+    ]
+
+
+def test_answers_are_those_that_were_frozen(alice: Client, upstream: FakeUpstream) -> None:
+    Watch.objects.create(pk="w", alive_at=timezone.now())
+    upstream.behave("normal", lane="complete")
+    marks, answers = Marks(), {}
+    calls = script(alice)
+    for name, path, body in calls:
+        send: Callable[..., httpx.Response] = getattr(alice.http, name.split(" ")[0].lower())
+        answers[name] = told(send(path) if body is None else send(path, json=body), marks)
+    if os.environ.get("FREEZE"):
+        FROZEN.write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
+    frozen = json.loads(FROZEN.read_text())
+    for name in frozen:
+        assert json.loads(json.dumps(answers[name])) == frozen[name], name
+    known = {f"{one.method} {one.path}" for one in operations()}
+    assert known - {name for name, _, _ in calls} - LEFT_OUT == set()

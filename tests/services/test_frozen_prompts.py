@@ -1,0 +1,83 @@
+"""The prompts of the sample chats, frozen: a change of the code that should not change prompts changes none.
+
+Each sample is played turn by turn under each policy, with a scripted summarizer. `frozen_prompts.json` has a hash for
+every turn. Where a prompt is meant to change, `FREEZE=1` writes the file anew; the commit says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Reply
+from conversations.models import Chat, Message
+from conversations.replies import finish as finishing
+from conversations.replies.begin import BegunTurn, TurnRequest, begin_turn, default_variant
+from conversations.replies.finish import Ending
+from memory.folding.fold import fold
+from memory.models import ContextRecord
+from memory.policies import POLICIES
+from tests.support.factories import brief_of, make_chat
+from tests.support.fakes.scripted import TellingModel
+
+pytestmark = pytest.mark.django_db
+
+SAMPLES = Path(__file__).resolve().parents[2] / "conversations" / "samples"
+FROZEN = Path(__file__).with_name("frozen_prompts.json")
+BEGAN = datetime(2026, 1, 5, 9, tzinfo=UTC)
+
+
+def exchanges(name: str) -> list[tuple[str, str]]:
+    """Return the questions with their last answers, without the calls of tools in between."""
+    messages: list[Mapping[str, str]] = json.loads((SAMPLES / f"{name}.json").read_text())["messages"]
+    found: list[tuple[str, str]] = []
+    for one in messages:
+        if one["role"] == "user":
+            found.append((one["content"], ""))
+        elif one["role"] == "assistant" and one["content"]:
+            found[-1] = (found[-1][0], one["content"])
+    return found
+
+
+def play(chat: Chat, number: int, question: str, answer: str) -> str:
+    """Play a turn, and what it makes due. Return the hash of its prompt."""
+    request = TurnRequest(message=question, variant=default_variant())
+    begun = begin_turn(chat.owner, request, chat_id=chat.pk)
+    assert isinstance(begun, BegunTurn)
+    card = (
+        json.dumps({"decisions": [question[:60]], "open_questions": [answer[-60:]]})
+        if chat.policy == "card"
+        else ""
+    )
+    reply = finishing.finish(begun.pending, answer, Ending.of(Reply("complete", model="scripted", call=card)))
+    assert reply is not None
+    at = BEGAN + timedelta(hours=5 * number)
+    Message.objects.filter(chat=chat, seq__gt=reply.seq - 2).update(created_at=at)
+    if brief_of(chat).due:
+        fold(chat.pk, until=time.monotonic() + 60)
+    return ContextRecord.objects.get(reply=reply).prompt_hash[:16]
+
+
+@pytest.mark.parametrize("sample", ["trip", "workshop"])
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_prompts_are_those_that_were_frozen(
+    policy: str, sample: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = TellingModel()
+    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    chat = make_chat(policy=policy, instructions="Be brief.")
+    played = [play(chat, number, *said) for number, said in enumerate(exchanges(sample))]
+    assert brief_of(chat).version > 0 or sample == "workshop", "nothing was folded"
+    frozen: dict[str, list[str]] = json.loads(FROZEN.read_text()) if FROZEN.exists() else {}
+    name = f"{policy} {sample}"
+    if os.environ.get("FREEZE"):
+        frozen[name] = played
+        FROZEN.write_text(json.dumps(dict(sorted(frozen.items())), indent=1) + "\n")
+    assert played == frozen[name]
