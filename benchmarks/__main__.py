@@ -24,7 +24,6 @@ NAMES = (
     "streams",
     "memory",
     "footprint",
-    "folds",
     "slow-streams",
     "two-servers",
     "gap",

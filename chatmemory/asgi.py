@@ -116,6 +116,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 _chain_sigterm(asyncio.get_running_loop())
                 log_uncaught_exceptions()
             lease.watch()
+            garbage.return_large_blocks()
             garbage.freeze_existing()
             await send({"type": "lifespan.startup.complete"})
         else:

@@ -7,10 +7,14 @@ them. When bytes expire earlier, their mark in the message's text stays.
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count, islice
+from tempfile import TemporaryFile
+from typing import IO
 from uuid import UUID
 
 from django.conf import settings
@@ -19,7 +23,7 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from chatmemory.database import executors
-from chatmemory.llm.attachments import Attachment, attachments_in, slices
+from chatmemory.llm.attachments import PIECE_BYTES, Attachment, attachments_in, slices
 from chatmemory.llm.protocol import Prompt
 from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
 
@@ -58,6 +62,40 @@ class StoredBytes:
         """Return a piece. Raises `DoesNotExist` if the attachment was deleted in the meantime."""
         found = AttachmentPiece.objects.filter(attachment=self.attachment_id, number=number)
         return bytes(found.values_list("data", flat=True).get())
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledBytes:
+    """Bytes in a temporary file, which is gone with this object."""
+
+    file: IO[bytes]
+
+    def __del__(self) -> None:
+        self.file.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        at = 0
+        while piece := self._read(at):
+            at += len(piece)
+            yield piece
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        at = 0
+        while piece := await asyncio.to_thread(self._read, at):
+            at += len(piece)
+            yield piece
+
+    def _read(self, at: int) -> bytes:
+        return os.pread(self.file.fileno(), PIECE_BYTES, at)
+
+
+def spooled(attachment: Attachment) -> Attachment:
+    """Return an attachment that is not stored, with its bytes in a file instead of in memory if they are many."""
+    if attachment.data is None or attachment.size <= PIECE_BYTES:
+        return attachment
+    file = TemporaryFile(buffering=0)  # noqa: SIM115 - closed when nothing refers to it any more
+    file.writelines(slices(attachment.data))
+    return replace(attachment, data=None, pieces=SpooledBytes(file))
 
 
 def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> None:

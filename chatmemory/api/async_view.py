@@ -7,7 +7,9 @@ on the database executor (measured: twice the streams of a synchronous view, a f
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from io import BytesIO
 from typing import Any, ClassVar
 
 from asgiref.sync import markcoroutinefunction
@@ -22,6 +24,11 @@ from rest_framework.views import APIView
 from chatmemory.api import error_handler
 from chatmemory.api.http import EventStreamRenderer
 from chatmemory.database import executors
+from chatmemory.errors import Unavailable
+from chatmemory.runtime.large_work import SMALL_BYTES, large
+
+BODY_COPIES = 2
+"""How many times its length a body takes in memory, at least: itself and what was parsed from it."""
 
 
 class AsyncView(APIView):
@@ -37,6 +44,8 @@ class AsyncView(APIView):
     """Whether the view stores nothing. It needs no writer, and is cancelled when its client disconnects."""
     reads_first: ClassVar[bool] = False
     """Whether the handlers only read, because everything that is written is written in `answer`."""
+    answer_frees_memory: ClassVar[bool] = False
+    """Whether `answer` closes `memory`, before it waits for a model. If not, the handler's end does."""
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
@@ -48,7 +57,23 @@ class AsyncView(APIView):
         return self._dispatch(request, *args, **kwargs)
 
     async def _dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        _take_body(request)
+        self.memory = AsyncExitStack()
+        """The part of the budget for large bodies that this request holds."""
+        length = int(request.META.get("CONTENT_LENGTH") or 0)
+        try:
+            await self.memory.enter_async_context(large(BODY_COPIES * length))
+        except Unavailable as exc:
+            answer = await executors.read(partial(self._open, request, *args, refusal=exc, **kwargs))
+            assert isinstance(answer, HttpResponseBase)
+            return answer
+        try:
+            if length > SMALL_BYTES:  # from a file
+                await asyncio.to_thread(_take_body, request)
+            else:
+                _take_body(request)
+        except BaseException:
+            await self.memory.aclose()
+            raise
         work = asyncio.get_running_loop().create_task(self._serve(request, *args, **kwargs))
         _serving.add(work)
         work.add_done_callback(_serving.discard)
@@ -60,24 +85,36 @@ class AsyncView(APIView):
             raise
 
     async def _serve(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        async with self.memory:
+            return await self._answered(request, *args, **kwargs)
+
+    async def _answered(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         only_reads = self.is_stateless or self.reads_first or request.method in SAFE_METHODS
         run = executors.read if only_reads else executors.write
         opened = await run(self._open, request, *args, **kwargs)
         if isinstance(opened, HttpResponseBase):
             return opened
+        if not self.answer_frees_memory:
+            await self.memory.aclose()
+        answering = self.answer(opened)
+        del opened  # `answer` drops what is large in it
         try:
-            answer = await self.answer(opened)
+            answer = await answering
         except Exception as exc:  # noqa: BLE001  # the same last resort as DRF's dispatch: every error gets its body
             answer = self._failed(exc)
         return answer if not isinstance(answer, Response) else self._rendered(answer)
 
-    def _open(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+    def _open(
+        self, request: HttpRequest, *args: Any, refusal: Unavailable | None = None, **kwargs: Any
+    ) -> Any:
         """Run DRF's dispatch up to and including the handler. A `Response` is returned rendered."""
         self.args, self.kwargs = args, kwargs
         drf_request = self.initialize_request(request, *args, **kwargs)
         self.request = drf_request
         self.headers = self.default_response_headers
         try:
+            if refusal is not None:
+                raise refusal
             self.initial(drf_request, *args, **kwargs)
             method = (request.method or "").lower()
             # Look up method names only: `getattr` would find any other attribute of the view, too.
@@ -100,6 +137,12 @@ class AsyncView(APIView):
         assert isinstance(finalized, Response)
         rendered: HttpResponse = finalized.render()
         return rendered
+
+    def drop_body(self) -> None:
+        """Drop the request's body and what was parsed from it, which Django and DRF keep until the response ends."""
+        self.request._data = self.request._full_data = {}
+        self.request._stream = self.request._request._stream = BytesIO()
+        self.request._request._body = b""
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         """Turn what the handler returned into a response, on the event loop."""

@@ -145,7 +145,7 @@ def file_of(data: bytes, media_type: str, name: str) -> Attachment:
 def read_data_url(url: str) -> tuple[str, bytes] | None:
     """The media type and the bytes of a base64 data URL; None for any other URL."""
     match = DATA_URL.match(url)
-    if match is None or "=" in url[match.end() : -2]:
+    if match is None or url.find("=", match.end(), len(url) - 2) >= 0:
         return None
     # In slices, because each of several copies of the whole would be as large as the request.
     data, step = io.BytesIO(), PIECE_BYTES // 3 * 4

@@ -68,22 +68,26 @@ class CompletionsView(OpenAIView):
     """Finds the chat that the messages belong to, and sends the model the prompt that memory makes for it."""
 
     reads_first = True
+    answer_frees_memory = True
 
     @extend_schema(exclude=True)  # its schema is OpenAI's
     def post(self, request: Request) -> Opening | Unstored | CompletionTurn:
         user = caller(request)
         self.limits = quotas.remaining(user.pk)
         generation.refuse_when_draining()
+        data, body_hash = request.data, hashlib.sha256(request._request.body).digest()
+        self.drop_body()
         asked = read_request(
-            request.data,
+            data,
             RequestLimits(
                 message_chars=settings.MESSAGE_MAX_CHARS,
                 instructions_chars=settings.OPENAI_REQUEST_MAX_BYTES,
                 attachment_bytes=settings.ATTACHMENT_MAX_BYTES,
             ),
         )
+        del data
         variant = _variant(asked)
-        self.asked = asked
+        self.asked = replace(asked, history=(), new=())
         name = _name_of(request, asked)
         if not name or not asked.store:
             refuse_outputs_alone((*asked.history, *asked.new))
@@ -102,7 +106,7 @@ class CompletionsView(OpenAIView):
                 outputs=tuple(ToolOutput(one.call_id, one.content) for one in asked.outputs),
                 attachments=asked.attachments,
             ),
-            hashlib.sha256(request._request.body).digest(),
+            body_hash,
             name=name,
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
@@ -113,9 +117,16 @@ class CompletionsView(OpenAIView):
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         if isinstance(opened, Unstored):
+            await self.memory.aclose()
             response = await unstored.answer(caller(self.request).pk, opened)
             return self._rendered(response) if isinstance(response, Response) else response
-        made = await _begun(opened) if isinstance(opened, Opening) else opened
+        if isinstance(opened, Opening):
+            beginning = _begun(opened)
+            del opened
+            made = await beginning
+        else:
+            made = opened
+        await self.memory.aclose()
         if isinstance(made.turn, ExistingReply):
             return await self._attached(made, made.turn)
         generation.start(made.turn)

@@ -18,6 +18,7 @@ from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas, stateless_calls
 from conversations.api.stream_response import event_stream
+from conversations.attachments import spooled
 from conversations.openai_api.chat_answer import (
     Answer,
     completion_id,
@@ -46,7 +47,7 @@ class Unstored:
     @classmethod
     def of(cls, asked: ChatRequest, variant: Variant) -> Unstored:
         """The completion that `asked` requests."""
-        return cls(asked, _stateless(asked, variant))
+        return cls(replace(asked, history=(), new=()), _stateless(asked, variant))
 
 
 def is_to_be_stored(request: Request, asked: ChatRequest) -> bool:
@@ -72,6 +73,7 @@ async def answer(user_id: int, opened: Unstored) -> HttpResponseBase:
 def _stateless(asked: ChatRequest, variant: Variant) -> StatelessRequest:
     breaks = disarm if registry.disarms_control_tokens() else str
     messages = tuple(one.as_prompt(breaks) for one in (*asked.history, *asked.new))
+    messages = tuple(replace(one, attachments=tuple(map(spooled, one.attachments))) for one in messages)
     prompt = Prompt(messages, instructions=asked.instructions, parameters=asked.parameters, tools=asked.tools)
     operator = f"{asked.instructions}\n{tools_text(asked.tools)}" if asked.tools else asked.instructions
     return StatelessRequest(prompt, variant, stateless_calls.count(messages, operator))

@@ -1,1 +1,1 @@
-"""The worker: its loop, which workers are alive, and the sweep."""
+"""Worker processes: the queue's brokers, the watchdog and the sweep."""

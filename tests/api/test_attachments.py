@@ -6,7 +6,8 @@ import base64
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,13 +18,14 @@ from openai import OpenAI
 
 from chatmemory import http_protocol
 from chatmemory.llm.attachments import PIECE_BYTES, read_data_url
+from chatmemory.runtime import large_work
 from conversations import attachments
 from conversations.accounts.limits import Limits
 from conversations.interchange.from_rows import chat_values, message_values
 from conversations.interchange.read import export_chat_text, read_chats
 from conversations.interchange.to_rows import import_chat
 from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
-from tests.api.talking import sdk
+from tests.api.talking import held, sdk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.images import data_url, png
 from tests.support.live_server import Client, LiveServer
@@ -224,6 +226,39 @@ def test_large_ones_are_kept_and_read_in_pieces(ask: OpenAI, alice: Client, upst
     assert base64.b64decode(told["data"]) == large
     alice.delete(f"chats/{chat.pk}")
     assert not AttachmentPiece.objects.exists()
+
+
+def test_large_requests_share_a_budget_of_memory(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream, live: LiveServer, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(large_work, "WAIT_SECONDS", 0.2)
+    body = {"model": "arco", "messages": [{"role": "user", "content": [image(PHOTO + b"x" * 3_000_000)]}]}
+    budget = AsyncExitStack()
+    live.run(budget.enter_async_context(large_work.large(large_work.BUDGET_BYTES)))
+    refused = alice.post("chat/completions", json=body)
+    assert (refused.status_code, refused.json()["error"]["reason"]) == (503, "unavailable")
+    assert refused.headers["retry-after-ms"] == "5000"
+    alice.ask("A small one")
+    live.run(budget.aclose())
+    assert alice.post("chat/completions", json=body).status_code == 200
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_nothing_of_the_budget_is_held_while_the_model_answers(
+    alice: Client, upstream: FakeUpstream, live: LiveServer, store: bool
+) -> None:
+    held(upstream, deltas=0)
+    body = {
+        "model": "arco",
+        "store": store,
+        "messages": [{"role": "user", "content": [image(PHOTO + b"x" * 3_000_000)]}],
+    }
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(alice.post, "chat/completions", json=body) for _ in range(2)]
+        wait_for(lambda: len(upstream.requests) == 2)
+        assert large_work._memory.held == 0
+        upstream.release()
+        assert [one.result().status_code for one in answers] == [200, 200]
 
 
 def test_whoever_never_reads_an_image_is_disconnected(

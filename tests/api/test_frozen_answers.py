@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from django.utils import timezone
 
-from memory.models import Worker
+from memory.models import Watch
 from tests.security.access.operations import operations
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
@@ -144,7 +145,7 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
 
 
 def test_answers_are_those_that_were_frozen(alice: Client, upstream: FakeUpstream) -> None:
-    Worker.objects.create(pk="w")
+    Watch.objects.create(pk="w", alive_at=timezone.now())
     upstream.behave("normal", lane="complete")
     marks, answers = Marks(), {}
     calls = script(alice)

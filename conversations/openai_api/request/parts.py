@@ -80,7 +80,7 @@ def _part(at: str, part: object, *, takes_attachments: bool, max_bytes: int) -> 
 
 
 def _image(at: str, value: dict[str, Any], max_bytes: int) -> Attachment:
-    url = clean(required_text(f"{at}.url", value.get("url")))
+    url = required_text(f"{at}.url", value.get("url"))
     detail = value.get("detail") or ""
     if detail not in ("", *_DETAILS):
         raise RequestError(
@@ -88,7 +88,8 @@ def _image(at: str, value: dict[str, Any], max_bytes: int) -> Attachment:
             param=f"{at}.detail",
             code="invalid_value",
         )
-    if url.lower().startswith(("https://", "http://")):
+    if url[:8].lower().startswith(("https://", "http://")):
+        url = clean(url)
         if len(url) > URL_MAX_CHARS or not url.isprintable():
             raise _bad(
                 f"{at}.url", f"a link has at most {URL_MAX_CHARS} printable characters", "invalid_value"
