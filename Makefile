@@ -1,11 +1,10 @@
-# Everything needs Python 3.11 or later and nothing else; `test-all` adds PostgreSQL and Redis.
+# Everything needs Python 3.11 or later and nothing else; `test-all` adds PostgreSQL.
 
 PYTHON ?= python3
 BIN := .venv/bin
 PORT ?= 8000
-# What `test-all` and `bench` speak to. Both databases are made and dropped by the tests themselves.
+# What `test-all` and `bench` speak to. The database is made and dropped by the tests themselves.
 POSTGRES_URL ?= postgres://postgres@127.0.0.1:5432/chatmemory
-REDIS_URL_FOR_TESTS ?= redis://127.0.0.1:6379/5
 # A process of tests a core, each with a database of its own; a file stays in one process.
 AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 # What is slow waits for processes and for leases more than for a core.
@@ -20,7 +19,7 @@ NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_repla
 # Python keeps what it compiled, and pytest what it made of asserts: 10 s a process of tests that would else be spent again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings test-wheel schemathesis faults faults-redis lint types audit screenshots recording docs bench lab recall evidence lock clean
+.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings test-wheel schemathesis faults lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/runtime
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -45,7 +44,7 @@ test-slow-postgres: .venv/installed
 	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser" $(NO_DATABASE) $(WHERE)
 
 test-services: .venv/checks
-	POSTGRES_URL=$(POSTGRES_URL) REDIS_URL_FOR_TESTS=$(REDIS_URL_FOR_TESTS) $(BIN)/python -m pytest -m services $(WHERE)
+	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m services $(WHERE)
 
 # Chromium in the path, headless.
 test-browser: .venv/checks
@@ -87,14 +86,10 @@ recording: .venv/checks
 schemathesis: .venv/checks
 	SCHEMATHESIS=1 $(BIN)/python -m pytest tests/security/outside/test_schemathesis.py
 
-# The table of promises with the queue on Redis, in its short form: one process, because the queue is one.
-faults-redis: .venv/checks
-	Q_BROKER=redis REDIS_URL=$(REDIS_URL_FOR_TESTS) $(BIN)/python -m pytest -m "promise and not services and not browser" $(WHERE)
-
 # Breaks all that can break, as often as docs/reliability.md says, and writes its table. Takes well over an hour.
 faults: .venv/checks
 	$(BIN)/python -m pytest -m "promise and not services and not browser" --faults full --table docs/reliability.md
-	DATABASE_URL=$(POSTGRES_URL) POSTGRES_URL=$(POSTGRES_URL) REDIS_URL_FOR_TESTS=$(REDIS_URL_FOR_TESTS) \
+	DATABASE_URL=$(POSTGRES_URL) POSTGRES_URL=$(POSTGRES_URL) \
 		$(BIN)/python -m pytest -m promise $(NO_DATABASE) --faults full --table docs/reliability.md
 
 lint: .venv/installed types
@@ -156,9 +151,9 @@ evidence: .venv/installed
 
 lock:
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis pyproject.toml -o requirements-dev.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra redis -c requirements-dev.lock pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis --extra local-embeddings --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab pyproject.toml -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 -c requirements-dev.lock pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra local-embeddings --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
 	printf 'langchain-openai>=1.7\nlitellm>=1.106\nmcp\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-clients.lock
 
 clean:

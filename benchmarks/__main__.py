@@ -24,6 +24,7 @@ NAMES = (
     "streams",
     "memory",
     "footprint",
+    "folds",
     "slow-streams",
     "two-servers",
     "gap",

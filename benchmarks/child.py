@@ -36,7 +36,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages
     from benchmarks.engine import calls, growth, hostile, lineage, talks, turns
     from benchmarks.recall import speed, vectors
-    from benchmarks.serving import completions, footprint, gap, heads, images, slow, streams
+    from benchmarks.serving import completions, folds, footprint, gap, heads, images, slow, streams
 
     return {
         "turns": turns.run,
@@ -44,6 +44,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "streams": streams.throughput,
         "memory": streams.memory,
         "footprint": footprint.run,
+        "folds": folds.run,
         "slow-streams": slow.run,
         "two-servers": slow.two_servers,
         "gap": gap.run,

@@ -19,12 +19,10 @@ WITHOUT_DATABASE = {
     "spectacular",
     "version",
 }
-POOLED = {"worker", "qcluster", "quickstart"}
-"""Commands that stay, whose database may go away and come back."""
+POOLED = {"worker", "quickstart"}
+"""Commands that stay, with threads that share a pool. `qcluster` forks, which a pool does not survive."""
 FIRST_LOOK = "quickstart"
 """Anybody gets the playground, and logs are for people, unless the environment says otherwise."""
-WATCHED = "qcluster"
-"""Its watchdog has asked before, and starts it again while the database is away."""
 
 
 def main() -> None:
@@ -53,7 +51,7 @@ def _run(command: str) -> None:
         execute_from_command_line(sys.argv)
         return
     database = settings.DATABASES["default"]
-    if command != WATCHED and (problem := preflight.problem(database)):
+    if problem := preflight.problem(database):
         sys.exit(problem)
     if command not in POOLED:
         settings.DATABASES["default"] = preflight.without_pool(database)

@@ -7,7 +7,6 @@ from django.contrib import admin
 from django.contrib.admin.exceptions import NotRegistered
 
 from chatmemory import checks
-from chatmemory.database import fork_safety
 
 UNWANTED = (
     # A schedule names any function to call, so anyone who may edit one runs code as the worker. The others show
@@ -26,7 +25,6 @@ class ChatmemoryConfig(AppConfig):
     name = "chatmemory"
 
     def ready(self) -> None:
-        fork_safety.install()
         checks.install()
         admin.site.site_header = admin.site.site_title = "chatmemory"
         admin.site.index_title = "Chats and memory"

@@ -17,7 +17,7 @@ from chatmemory.database import migration_state
 from chatmemory.runtime.threads import OneAtATime
 from memory import queue
 from memory.queue import UNAVAILABLE
-from memory.worker import watches
+from memory.worker import alive
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def _queue() -> str | None:
 PARTS: dict[str, Callable[[], str | None]] = {
     "database": _database,
     MIGRATIONS: migration_state.problem,
-    "worker": watches.problem,
+    "worker": alive.problem,
     "queue": _queue,
 }
 """By name, a function that returns a part's problem, and raises or hangs if the part does not answer."""

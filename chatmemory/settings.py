@@ -202,23 +202,17 @@ else:
 _database["CONN_MAX_AGE"] = 0  # under ASGI, threads come and go; our executors keep their own connections
 DATABASES = {"default": _database}
 
-REDIS_URL = DatabaseSettings.REDIS_URL.read()
 # Never a shared cache: Django stores unsigned pickles, so anyone who can write to it could run code in the worker. We
 # cache nothing; django-q2 keeps the statistics of its processes here.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
-Q_BROKER = DatabaseSettings.Q_BROKER.read()
-if Q_BROKER == "redis" and not REDIS_URL:
-    raise ImproperlyConfigured(
-        "Q_BROKER is 'redis', but REDIS_URL is empty: name the Redis server to queue on."
-    )
-Q_WORKERS = WorkerSettings.Q_WORKERS.read()
+WORKER_THREADS = WorkerSettings.WORKER_THREADS.read()
 Q_TIMEOUT = 120
-"""Seconds after which the queue kills a task. Our own limits within each task are far lower."""
+"""Seconds after which a task counts as hanging. Our own limits within each task are far lower."""
 Q_CLUSTER = {
     "name": "chatmemory",
     "label": "Queue",
-    "workers": Q_WORKERS,
+    "workers": 2,  # of `manage.py qcluster`, for those who prefer django-q2's own cluster
     # Prefetch little: tasks that a killed worker had prefetched run twice.
     "queue_limit": 2,
     "timeout": Q_TIMEOUT,
@@ -230,14 +224,9 @@ Q_CLUSTER = {
     "catch_up": False,
     "save_limit": 100,
     "recycle": 200,
-    **(
-        {"orm": "default", "broker_class": "memory.worker.broker.OrmBroker"}
-        if Q_BROKER == "orm"
-        else {"redis": REDIS_URL, "broker_class": "memory.worker.redis_broker.RedisBroker"}
-    ),
+    "orm": "default",
+    "broker_class": "memory.queue.Broker",
 }
-WORKER_CANARY_SECONDS = WorkerSettings.WORKER_CANARY_SECONDS.read()
-WORKER_PATIENCE_SECONDS = WorkerSettings.WORKER_PATIENCE_SECONDS.read()
 WORKER_STOP_SECONDS = WorkerSettings.WORKER_STOP_SECONDS.read()
 
 # --- API -------------------------------------------------------------------------------------------------------------

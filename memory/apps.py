@@ -7,16 +7,10 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from django_q.signals import post_spawn
-
         from memory import queue, signals
-        from memory.worker import heartbeat, schedule
 
         post_save.connect(
             signals.message_saved, sender="conversations.Message", dispatch_uid="memory.message_saved"
         )
-        post_migrate.connect(schedule.schedule_sweep, sender=self, dispatch_uid="memory.schedule_sweep")
+        post_migrate.connect(queue.schedule_sweep, sender=self, dispatch_uid="memory.schedule_sweep")
         post_migrate.connect(signals.index_messages, sender=self, dispatch_uid="memory.index_messages")
-        post_spawn.connect(queue.worker_started, dispatch_uid="memory.worker_started")
-        if heartbeat.name():
-            heartbeat.listen()

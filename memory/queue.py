@@ -1,34 +1,31 @@
 """Queueing of memory's tasks. The queue is only a hint: pending work is recorded in the tables.
 
-On the ORM broker a task is queued in the caller's own transaction, so it exists if and only if the change does; on
-the Redis broker it is queued after the commit, and a lost one is found by the sweep. Arguments are only ids, because
-they are pickled and kept.
+A task is queued in the caller's own transaction, so it exists if and only if the change does. Arguments are only ids,
+because they are pickled and kept.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+import math
 from datetime import timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 from django_q.brokers import get_broker
+from django_q.brokers.orm import ORM
+from django_q.models import OrmQ, Schedule
 from django_q.signing import BadSignature, SignedPackage
 from django_q.tasks import async_task
 
-from chatmemory.database import executors
 from chatmemory.database.ids import new_id
 from chatmemory.runtime import fault_points
 from chatmemory.runtime.logging_config import request_id
 from memory.models import ChatEmbeddings, ConversationBrief
-
-logger = logging.getLogger(__name__)
 
 FOLD_TASK = "memory.tasks.fold_task"
 SWEEP_TASK = "memory.tasks.sweep_task"
@@ -52,10 +49,7 @@ def enqueue_fold(chat_id: UUID, name: str = "", *, lost: bool = False) -> str:
     free = briefs if lost else briefs.exclude(RECENT)
     if not free.update(queued_at=Now(), task_name=name):
         return briefs.values_list("task_name", flat=True).first() or name
-    options = {"task_name": name, "group": "fold"}
-    put = partial(async_task, FOLD_TASK, str(chat_id), request_id.get(), q_options=options)
-    _enqueue(put, undo=partial(briefs.filter(task_name=name).update, queued_at=None))
-    return name
+    return _enqueue(FOLD_TASK, str(chat_id), request_id.get(), name=name)
 
 
 def task_started(chat_id: UUID) -> None:
@@ -69,9 +63,7 @@ def enqueue_embedding(chat_id: UUID, *, lost: bool = False) -> None:
     free = rows if lost else rows.exclude(RECENT)
     if not free.update(queued_at=Now()) and rows.exists():
         return
-    options = {"task_name": str(new_id()), "group": "embed"}
-    put = partial(async_task, EMBED_TASK, str(chat_id), request_id.get(), q_options=options)
-    _enqueue(put, undo=partial(rows.update, queued_at=None))
+    _enqueue(EMBED_TASK, str(chat_id), request_id.get())
 
 
 def embedding_task_started(chat_id: UUID) -> None:
@@ -81,28 +73,20 @@ def embedding_task_started(chat_id: UUID) -> None:
 
 def enqueue_comparison(comparison_id: UUID) -> str:
     """Queue a task that runs a comparison. Returns the task's name."""
-    name = str(new_id())
-    options = {"task_name": name, "group": "compare"}
-    _enqueue(partial(async_task, COMPARE_TASK, str(comparison_id), request_id.get(), q_options=options))
-    return name
+    return _enqueue(COMPARE_TASK, str(comparison_id), request_id.get())
 
 
 def enqueue_sweep() -> str:
     """Queue a sweep. Returns the task's name."""
-    name = str(new_id())
-    _enqueue(partial(async_task, SWEEP_TASK, q_options={"task_name": name, "group": "sweep"}))
-    return name
+    return _enqueue(SWEEP_TASK)
 
 
-def worker_started(**_: object) -> None:
-    """Queue a sweep when a worker process starts, as the previous one may have left work behind.
-
-    Receives django-q2's `post_spawn`, in the worker. If the database is away, the worker must start nevertheless.
-    """
-    try:
-        enqueue_sweep()
-    except DatabaseError:
-        logger.warning("sweep at start could not be queued", exc_info=True)
+def schedule_sweep(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
+    """Have the sweep run every `SWEEP_SECONDS`, rounded up to whole minutes, django-q2's unit. After each migration."""
+    if using == DEFAULT_DB_ALIAS:
+        minutes = max(1, math.ceil(settings.SWEEP_SECONDS / 60))
+        defaults = {"func": SWEEP_TASK, "schedule_type": Schedule.MINUTES, "minutes": minutes, "repeats": -1}
+        Schedule.objects.update_or_create(name="chatmemory sweep", defaults=defaults)
 
 
 def waiting_tasks() -> int:
@@ -116,8 +100,8 @@ def waiting_chats(task: str, at_most: int) -> set[str]:
     Read from the queue itself: a task that is queued according to the tables may have been lost.
     """
     found = set[str]()
-    broker: Any = get_broker()
-    for payload in broker.payloads(at_most):
+    waiting = OrmQ.objects.filter(lock__lte=timezone.now()).order_by("pk")
+    for payload in waiting.values_list("payload", flat=True)[:at_most]:
         try:
             queued: Any = SignedPackage.loads(payload)
         except BadSignature:  # signed with another SECRET_KEY: the worker drops it
@@ -127,30 +111,20 @@ def waiting_chats(task: str, at_most: int) -> set[str]:
     return found
 
 
-def _enqueue(put: Callable[[], object], undo: Callable[[], object] = lambda: None) -> None:
-    if settings.Q_BROKER == "redis":
-        executors.after_commit(partial(_put_or_leave, put, undo))
-    else:
-        _put(put)
-
-
-def _put(put: Callable[[], object]) -> None:
-    put()
+def _enqueue(task: str, *args: str, name: str = "") -> str:
+    name = name or str(new_id())
+    async_task(task, *args, q_options={"task_name": name, "group": task.rpartition(".")[2], "save": False})
     fault_points.point("queue.enqueued")
+    return name
 
 
-def _put_or_leave(put: Callable[[], object], undo: Callable[[], object]) -> None:
-    """Queue a task, or leave its work to the sweep while the queue is away."""
-    try:
-        _put(put)
-    except UNAVAILABLE as exc:
-        undo()
-        logger.warning("task not queued, its work waits for the sweep", extra={"error": type(exc).__name__})
+class Broker(ORM):
+    """django-q2's broker on the database, which takes tasks in the order they were queued; its own has no order."""
+
+    @staticmethod
+    def get_connection(list_key: str | None = None) -> Any:
+        return ORM.get_connection(list_key or "").order_by("pk")
 
 
 UNAVAILABLE: tuple[type[Exception], ...] = (DatabaseError, InterfaceError, OSError)
-"""Raised while the database, or the queue's own server, does not answer."""
-
-
-class QueueAway(OSError):
-    """The queue does not answer, or did not a moment ago. The database may be available."""
+"""Raised while the database does not answer."""

@@ -18,7 +18,7 @@ from memory import queue
 from memory.folding import dispatch, fold
 from memory.lab.comparison import compare as comparison
 from memory.recall.meaning import embedding_job
-from memory.worker import heartbeat, sweep
+from memory.worker import sweep
 
 
 class TaskFailed(Exception):
@@ -63,9 +63,3 @@ def sweep_task() -> None:
     """Find and repair what a crash or a lost queue left behind."""
     with _task():
         sweep.sweep()
-
-
-def canary_task(watch: str, number: int) -> None:
-    """Show a watchdog that its cluster runs tasks."""
-    with _task():
-        heartbeat.run_canary(watch, number)

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.test import override_settings
-from django_q.brokers import get_broker
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from knox.models import AuthToken
@@ -72,13 +70,6 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
     yield
     with django_db_blocker.unblock():
         emptying.end_other_sessions()
-
-
-@pytest.fixture(autouse=True)
-def own_queue() -> None:
-    """Empty the queue on Redis, which is no table of the test database: an earlier test may have left tasks."""
-    if django_settings.Q_BROKER == "redis":
-        get_broker().purge_queue()
 
 
 @pytest.fixture(scope="session")

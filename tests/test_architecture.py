@@ -61,7 +61,7 @@ memory.pins.contradictions memory.pins.statements memory.pins.screen memory.pins
 memory.folding.answer_checks memory.folding.drift memory.folding.attempts memory.folding.provenance
 memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.explain.work
-memory.usage.figures memory.worker.liveness memory.admin.overview.charts memory.admin.overview.totals
+memory.usage.figures memory.admin.overview.charts memory.admin.overview.totals
 memory.admin.overview.sentences memory.admin.comparison.chart memory.admin.comparison.verdict
 memory.lab.billing memory.lab.conversation memory.lab.comparison.break_even memory.lab.measures memory.lab.outcome
 memory.lab.plots memory.lab.quality memory.lab.retention memory.lab.tables

@@ -78,7 +78,7 @@ def _quickstart() -> tuple[float, int, float, float]:
         assert found is not None
         for _ in range(TURNS):
             _ask(port, found["token"], found["chat"])
-        for _ in range(5 * settings.Q_WORKERS):
+        for _ in range(10):
             queue.enqueue_fold(UUID(found["chat"]), lost=True)
         _until(lambda: not waiting_tasks())
         return up, count, idle, _mebibytes(process.pid)

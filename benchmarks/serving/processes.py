@@ -58,6 +58,15 @@ def sink() -> Iterator[Running]:
 
 
 @contextmanager
+def slow_summarizer() -> Iterator[Running]:
+    """Run the upstream of `benchmarks.serving.summarizer`."""
+    port = free_port()
+    command = [sys.executable, "-m", "benchmarks.serving.summarizer", "--port", str(port)]
+    with _process(command, port) as upstream:
+        yield upstream
+
+
+@contextmanager
 def server(upstream: Running, log: Path, http: str = BOUNDED) -> Iterator[Running]:
     """Run one server process on this process's database, as `make run` starts it, except that its logs go to a file.
 

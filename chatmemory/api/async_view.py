@@ -140,9 +140,10 @@ class AsyncView(APIView):
 
     def drop_body(self) -> None:
         """Drop the request's body and what was parsed from it, which Django and DRF keep until the response ends."""
-        self.request._data = self.request._full_data = {}
-        self.request._stream = self.request._request._stream = BytesIO()
-        self.request._request._body = b""
+        request: Any = self.request
+        request._data = request._full_data = {}
+        request._stream = request._request._stream = BytesIO()
+        request._request._body = b""
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         """Turn what the handler returned into a response, on the event loop."""

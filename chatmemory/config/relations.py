@@ -10,7 +10,6 @@ from chatmemory.config.kinds import bad_value
 
 def check_relations(settings: Mapping[str, Any]) -> None:
     """Raise `ImproperlyConfigured` for the first rule that is broken."""
-    _require_multiple(settings, "WORKER_PATIENCE_SECONDS", 3, "WORKER_CANARY_SECONDS")
     _require_multiple(settings, "REPLY_LEASE_SECONDS", 4, "REPLY_CHECKPOINT_SECONDS")
     variants = settings["MODEL_VARIANTS"]
     if (default := settings["DEFAULT_MODEL_VARIANT"]) not in variants:
@@ -27,7 +26,7 @@ def check_relations(settings: Mapping[str, Any]) -> None:
         )
 
 
-_TIMES = {3: "three", 4: "four"}
+_TIMES = {4: "four"}
 
 
 def _require_multiple(settings: Mapping[str, Any], name: str, times: int, of: str) -> None:

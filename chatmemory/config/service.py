@@ -74,17 +74,6 @@ class DatabaseSettings:
     DATABASE_POOL_SIZE = Setting(
         10, Integer(at_least=2, at_most=1000), "PostgreSQL connections that one process may hold."
     )
-    REDIS_URL = Setting(
-        "",
-        Url(("redis", "rediss", "unix")),
-        "The Redis server for the queue. It is used only with `Q_BROKER=redis`.",
-    )
-    Q_BROKER = Setting(
-        "orm",
-        Choice(("orm", "redis")),
-        "`orm` queues a task in the transaction that stores the turn. `redis` is faster but can lose tasks; the sweep "
-        "queues them again. While Redis is away, chats go on and summaries wait.",
-    )
 
 
 class LimitSettings:
@@ -266,15 +255,10 @@ class UpstreamSettings:
 class WorkerSettings:
     """How the worker runs, how the server notices when it does not, and how often it repairs what a crash left."""
 
-    Q_WORKERS = Setting(2, Integer(at_least=1, at_most=64), "Worker processes of one `manage.py worker`.")
-    WORKER_CANARY_SECONDS = Setting(
-        5, Seconds(at_least=0.1), "How often a watchdog sends its cluster a small task as a probe."
-    )
-    WORKER_PATIENCE_SECONDS = Setting(
-        30,
-        Seconds(),
-        "A cluster that has idle workers and answers no probe for this long is replaced, and `/readyz` reports it. At "
-        "least three times `WORKER_CANARY_SECONDS`.",
+    WORKER_THREADS = Setting(
+        16,
+        Integer(at_least=1, at_most=1000),
+        "Tasks that one worker runs at once; each mostly waits for the summarizer.",
     )
     WORKER_STOP_SECONDS = Setting(
         8,

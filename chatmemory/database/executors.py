@@ -79,6 +79,15 @@ def _job(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
             connection.close()
 
 
+def give_back() -> None:
+    """Return this thread's connection to the pool, so that none is held while the network is waited for.
+
+    Does nothing in a transaction, or on SQLite, where connections are many and their opening costs.
+    """
+    if connection.vendor != "sqlite" and not connection.in_atomic_block:
+        connection.close()
+
+
 async def _run(
     executor: ThreadPoolExecutor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:

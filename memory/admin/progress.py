@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from memory.folding.rebuild import RebuildProgress, current_progress
 from memory.models import ConversationBrief, Requested
-from memory.worker import watches
+from memory.worker import alive
 
 
 class ProgressPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -119,7 +119,7 @@ def under_way(brief: ConversationBrief, now: datetime, has_worker: Callable[[], 
 
 def has_worker() -> bool:
     """Whether any worker has answered recently."""
-    return watches.problem() is None
+    return alive.problem() is None
 
 
 def _at_work(rebuild: RebuildProgress | None) -> tuple[Doing, str]:

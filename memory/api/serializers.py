@@ -36,7 +36,7 @@ from memory.policies.interval import Interval
 from memory.policies.readable import Shape
 from memory.recall.decision import REASONS, Recall, Sought
 from memory.stateless_fold import Summarized
-from memory.worker import watches
+from memory.worker import alive
 
 
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def work_json(brief: ConversationBrief) -> dict[str, Any]:
         error=(brief.last_error or {}).get("code", ""),
     )
     lease = timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
-    has_worker = not is_wanted or watches.problem() is None
+    has_worker = not is_wanted or alive.problem() is None
     work = work_of(told, timezone.now(), lease, has_worker=has_worker)
     return {"state": work.state, "since": iso(work.since), "attempt": work.attempt, "error": work.error}
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.injections import KnownOrders
-from chatmemory.text.links import KnownLinks
+from chatmemory.text.links import KnownLinks, links_in
 from chatmemory.text.salience import SpanIndex
 from chatmemory.text.spans import scan
 from memory.history.turns import Turn
@@ -36,12 +36,15 @@ def check(before: State, after: State, shown: Iterable[str]) -> None:
         return
     # The earlier state may have been collapsed to one line since.
     known = [*old, *(" ".join(text.split()) for text in old), *shown]
-    links = KnownLinks(known)
-    if any(links.new_in(text) for text in new):
-        raise Refusal("new_url")
-    orders = KnownOrders(known)
-    if any(orders.new_in(text) for text in new):
-        raise Refusal("new_instruction")
+    # Few answers have a link or an order: only then what was known is searched, which takes longer than all the rest.
+    if any(map(links_in, new)):
+        links = KnownLinks(known)
+        if any(links.new_in(text) for text in new):
+            raise Refusal("new_url")
+    if any(map(KnownOrders([]).new_in, new)):
+        orders = KnownOrders(known)
+        if any(orders.new_in(text) for text in new):
+            raise Refusal("new_instruction")
 
 
 def said_in(turns: Sequence[Turn]) -> list[str]:

@@ -52,7 +52,7 @@ def enqueue_next_demanded(chat_id: UUID) -> None:
 
 
 def others_wait(chat_id: UUID) -> bool:
-    """Whether a task of another chat waits for a worker, including those that a cluster has already fetched."""
+    """Whether a task of another chat waits for a worker."""
     return ConversationBrief.objects.filter(queue.RECENT).exclude(pk=chat_id).exists()
 
 

@@ -21,7 +21,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory.database.executors import UNSTORABLE
+from chatmemory.database.executors import UNSTORABLE, give_back
 from chatmemory.runtime import fault_points, process_id
 from memory.folding.attempts import MAX_BACKOFF_SECONDS, backoff_seconds
 from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest, ask_summarizer
@@ -157,6 +157,7 @@ def attempt(
         raise LeaseLost
     try:
         fault_points.point("fold.counted")
+        give_back()
         answer = ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
         fault_points.point("fold.answered")
     except FoldFailed as failure:

@@ -146,8 +146,6 @@ def _start(folder: Path, policy: str, options: str, changes: Mapping[str, str]) 
     environment = {
         **os.environ,
         "DATABASE_URL": f"sqlite:///{folder / policy}.sqlite3",
-        "Q_BROKER": "orm",
-        "REDIS_URL": "",
         "RATE_LIMITS": "off",  # turns played here count against nobody's limits
         "LOG_LEVEL": "ERROR",
         **changes,

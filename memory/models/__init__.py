@@ -12,7 +12,7 @@ from memory.models.briefs import (
 )
 from memory.models.contexts import CardOutcome, ContextRecord, ContextText
 from memory.models.pins import BY_HAND, MAX_CHARS, MOST_PINS, PEOPLE, Pin, PinKind, PinnedBy
-from memory.models.workers import ChatEmbeddings, MessageEmbedding, Watch, WorkerProcess
+from memory.models.workers import ChatEmbeddings, MessageEmbedding, Worker
 
 __all__ = [
     "BY_HAND",
@@ -35,6 +35,5 @@ __all__ = [
     "RevisionKind",
     "SummaryRevision",
     "UsageDay",
-    "Watch",
-    "WorkerProcess",
+    "Worker",
 ]

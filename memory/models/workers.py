@@ -12,36 +12,14 @@ from chatmemory.database.vector_field import VectorField
 from conversations.models import Chat
 
 
-class Watch(models.Model):
-    """A watchdog's record of its cluster of workers. `name` is the watchdog's process.
-
-    Canaries are numbered: `done` is the highest that a worker process ran, `acknowledged` the highest whose result
-    was acknowledged. `alive_at`: when the cluster last showed that it works; `seen_at`: when the watchdog itself did.
-    """
+class Worker(models.Model):
+    """A worker, by the name under which it holds leases, and when it was last alive. Removed when it ends."""
 
     name = models.CharField(max_length=100, primary_key=True)
-    done = models.PositiveIntegerField(default=0)
-    acknowledged = models.PositiveIntegerField(default=0)
-    alive_at = models.DateTimeField(null=True, blank=True)
     seen_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         default_permissions = ()  # shown to nobody
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class WorkerProcess(models.Model):
-    """A worker process of a watched cluster, by the name under which it holds leases; busy with a task, or idle."""
-
-    name = models.CharField(max_length=100, primary_key=True)
-    watch = models.ForeignKey(Watch, on_delete=models.CASCADE, related_name="processes")
-    pid = models.PositiveIntegerField()
-    busy_since = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        default_permissions = ()  # as above
 
     def __str__(self) -> str:
         return self.name

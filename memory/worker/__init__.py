@@ -1,1 +1,1 @@
-"""Worker processes: the queue's brokers, the watchdog and the sweep."""
+"""The worker: its loop, which workers are alive, and the sweep."""

@@ -26,11 +26,10 @@ from conversations.replies.lease import finish_expired
 from memory import queue
 from memory.folding import dispatch, lease
 from memory.lab.comparison import compare as comparison
-from memory.queue import QueueAway
 from memory.recall import index_upkeep
 from memory.recall.meaning import embedding_job
 from memory.usage import daily
-from memory.worker import watches
+from memory.worker import alive
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +59,7 @@ class SweepReport:
     tokens_removed: int
     failures_removed: int
     comparisons_given_up: int
-    watches_removed: int
+    workers_removed: int
     calls_refunded: int
     attempts_removed: int
     users_erased: int
@@ -82,7 +81,7 @@ def sweep() -> SweepReport:
         tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
         failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
         comparisons_given_up=comparison.give_up_stale(),
-        watches_removed=watches.remove_abandoned(),
+        workers_removed=alive.remove_dead(),
         calls_refunded=quotas.refund_expired(),
         attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),
         users_erased=account_deletion.erase_waiting(ERASE_SECONDS),
@@ -102,11 +101,8 @@ def _enqueue_waiting() -> int:
 
     Due folds come first, then work that owners demanded, one chat per user, then recoveries.
     """
-    try:
-        room = max(0, MAX_QUEUED - queue.waiting_tasks())
-        queued = queue.waiting_chats(queue.FOLD_TASK, MAX_QUEUED) if room else set[str]()
-    except QueueAway:
-        return 0  # the rest of the sweep needs no queue
+    room = max(0, MAX_QUEUED - queue.waiting_tasks())
+    queued = queue.waiting_chats(queue.FOLD_TASK, MAX_QUEUED) if room else set[str]()
     ready = lease.ready().exclude(chat_id__in=queued).order_by(F("next_attempt_at").asc(nulls_first=True))
     waiting = ready.values_list("chat_id", flat=True)
     chats = list(waiting.filter(lease.FLAGGED, on_demand_at=None)[:room])

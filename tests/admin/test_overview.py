@@ -14,14 +14,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
-from django_q.models import OrmQ, Success
+from django_q.models import OrmQ, Schedule
 
 from conversations.models import Chat
 from memory import queue
 from memory.admin.overview import workload
 from memory.admin.overview.charts import MOST_SERIES, OTHERS, charts_of
 from memory.admin.overview.totals import lines_of, totals_of
-from memory.models import ConversationBrief, FoldDay, UsageDay, Watch
+from memory.models import ConversationBrief, FoldDay, UsageDay, Worker
 from memory.usage import daily
 from tests.admin.rows import begin, make_chat, member_of_staff, say
 
@@ -169,24 +169,14 @@ def test_the_queue_and_the_worker(staff: Client) -> None:
     OrmQ.objects.update(lock=timezone.now() - timedelta(minutes=4))
     queue.enqueue_sweep()
     now = timezone.now()
-    Watch.objects.create(name="w", alive_at=now - timedelta(seconds=2))
-    ended = now - timedelta(seconds=50)
-    Success.objects.create(
-        id="1", name="sweep", func=queue.SWEEP_TASK, started=ended, stopped=ended, success=True
-    )
+    Worker.objects.create(name="w", seen_at=now - timedelta(seconds=2))
     told = facts(staff)
     assert (told["Tasks in the queue"], told["Oldest task"]) == ("2", "waiting for 4 min")
     assert told["Worker online"] == "yes"
     assert re.fullmatch(r"\d s ago", told["Last heartbeat"])
-    assert re.fullmatch(r"5\d s ago", told["Last sweep"])
-
-
-def test_a_queue_that_is_away_does_not_take_the_page_along(staff: Client, monkeypatch: Any) -> None:
-    def away() -> int:
-        raise ConnectionError
-
-    monkeypatch.setattr(queue, "waiting_tasks", away)
-    assert facts(staff)["Tasks in the queue"] == "the queue is not responding"
+    assert told["Sweep"] == "on schedule"
+    Schedule.objects.update(next_run=now - timedelta(minutes=3))
+    assert facts(staff)["Sweep"] == "overdue"
 
 
 # Daily figures

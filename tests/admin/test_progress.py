@@ -16,7 +16,7 @@ from conversations.models import Chat
 from memory.admin.progress import SIGNS
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
-from memory.models import ConversationBrief, Watch
+from memory.models import ConversationBrief, Worker
 from tests.admin.rows import make_chat, make_saying, member_of_staff, text_of
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +69,7 @@ def test_nothing_is_to_be_done(staff: Client, chat: Chat) -> None:
 def test_from_the_request_to_the_end(staff: Client, chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
     request_resummarize(chat, "rebuild")
     assert told(staff, chat)["sentence"] == "No worker is running: start `manage.py worker`."
-    Watch.objects.create(pk="w", alive_at=timezone.now())
+    Worker.objects.create(pk="w")
     found = told(staff, chat)
     assert (found["doing"], found["is_over"], found["of"]) == ("waiting", False, None)
     assert found["sentence"] == "Waiting for a worker."

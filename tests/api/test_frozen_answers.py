@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from django.utils import timezone
 
-from memory.models import Watch
+from memory.models import Worker
 from tests.security.access.operations import operations
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
@@ -145,7 +144,7 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
 
 
 def test_answers_are_those_that_were_frozen(alice: Client, upstream: FakeUpstream) -> None:
-    Watch.objects.create(pk="w", alive_at=timezone.now())
+    Worker.objects.create(pk="w")
     upstream.behave("normal", lane="complete")
     marks, answers = Marks(), {}
     calls = script(alice)

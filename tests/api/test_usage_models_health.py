@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from chatmemory import readiness
 from chatmemory.llm.protocol import Price
 from conversations.models import Message
-from memory.models import Watch
+from memory.models import Worker
 from tests.api.talking import error, say
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
@@ -91,9 +91,9 @@ def test_without_an_upstream_the_built_in_model_answers(alice: Client) -> None:
 
 
 def a_worker_answered(seconds_ago: float = 0) -> None:
-    """Record a canary's answer, as the monitor of a watched cluster does."""
+    """Record a sign of life, as a worker does."""
     at = Now() - timedelta(seconds=seconds_ago)
-    Watch.objects.update_or_create(pk="a watchdog", defaults={"alive_at": at})
+    Worker.objects.update_or_create(pk="a worker", defaults={"seen_at": at})
 
 
 def test_the_process_is_up_and_ready(live: LiveServer) -> None:
@@ -114,14 +114,14 @@ def test_probes_come_by_whatever_address(live: LiveServer) -> None:
         assert answer.status_code == status, path
 
 
-def test_without_a_worker_it_is_not_ready(live: LiveServer, settings: Any) -> None:
+def test_without_a_worker_it_is_not_ready(live: LiveServer) -> None:
     told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
     assert told["message"] == "Not ready: worker."
     assert told["details"] == {"worker": ["No worker has answered yet: start one with `manage.py worker`."]}
-    a_worker_answered(seconds_ago=settings.WORKER_PATIENCE_SECONDS + 1)
+    a_worker_answered(seconds_ago=31)
     told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
     assert told["details"] == {"worker": ["No worker has answered for 30 s."]}
-    a_worker_answered(seconds_ago=settings.WORKER_PATIENCE_SECONDS - 5)
+    a_worker_answered(seconds_ago=25)
     assert httpx.get(f"{live.url}/readyz").status_code == 200
 
 

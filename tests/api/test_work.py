@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from memory.folding.fold import fold
-from memory.models import ConversationBrief, Watch
+from memory.models import ConversationBrief, Worker
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.upstream import FakeUpstream
@@ -36,7 +36,7 @@ def test_the_work_is_told_until_it_is_settled(alice: Client, chat: str) -> None:
     assert work(alice, chat) == idle
     assert alice.post(f"chats/{chat}/resummarize", json={"mode": "update"}).status_code == 202
     assert work(alice, chat)["state"] == "no_worker"
-    Watch.objects.create(pk="w", alive_at=timezone.now())
+    Worker.objects.create(pk="w")
     queued = work(alice, chat)
     assert queued["state"] == "queued"
     assert queued["since"] is not None

@@ -11,7 +11,6 @@ from django.conf import settings
 from conversations.replies import generation
 from tests.faults.bench.bench import Bench
 from tests.faults.bench.postgres import NoPostgres, PrivatePostgres, private_postgres
-from tests.faults.bench.redis_server import NoRedis, PrivateRedis, private_redis
 from tests.faults.bench.table import Tally
 from tests.faults.bench.two import two, two_servers
 from tests.support.fakes.upstream import FakeUpstream
@@ -39,16 +38,6 @@ def private_server() -> Iterator[PrivatePostgres]:
         with private_postgres() as server:
             yield server
     except NoPostgres as exc:
-        pytest.skip(str(exc))
-
-
-@pytest.fixture
-def redis() -> Iterator[PrivateRedis]:
-    """A Redis that may be killed, frozen, and written to."""
-    try:
-        with private_redis() as server:
-            yield server
-    except NoRedis as exc:
         pytest.skip(str(exc))
 
 

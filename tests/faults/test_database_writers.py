@@ -55,7 +55,7 @@ def _writers(product: Product, chat: str, transactions: int) -> subprocess.Popen
     return subprocess.Popen(
         [sys.executable, "-m", "tests.faults.bench.writers", chat, str(PROCESSES), str(transactions)],
         cwd=ROOT,
-        env=product._environment({"LOG_LEVEL": "ERROR"}),
+        env=product.environment({"LOG_LEVEL": "ERROR"}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

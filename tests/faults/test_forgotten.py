@@ -1,7 +1,7 @@
 """What was deleted is gone: from prompts at once, and within five minutes from everything stored (P25).
 
 Every text to be forgotten has a canary, an unguessable word, which the fake's summarizer repeats. Afterwards it must
-be in no byte of a dump (of PostgreSQL by `pg_dump`, of SQLite the files themselves, of Redis every value) and in no
+be in no byte of a dump (of PostgreSQL by `pg_dump`, of SQLite the files themselves) and in no
 log.
 """
 
@@ -19,12 +19,11 @@ from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
-from redis import Redis
 
 from conversations.models import Chat, Message
 from memory.models import SummaryRevision
 from tests.faults.bench.canaries import PATTERN
-from tests.faults.bench.forgetting import REDIS, dump, gone, traces
+from tests.faults.bench.forgetting import dump, gone, traces
 from tests.faults.bench.table import Tally
 from tests.processes.talking import LOW, say, settled
 from tests.support.factories import add_turns, make_chat, make_user
@@ -53,22 +52,14 @@ def forget(client: Client, chat_id: UUID, *seqs: int) -> None:
         assert client.delete(f"chats/{chat_id}/messages/{message.pk}").status_code == 204
 
 
-@pytest.fixture(params=["orm", pytest.param("redis", marks=pytest.mark.services)])
-def talking(request: pytest.FixtureRequest, product: Product, fake: FakeUpstream) -> Iterator[Product]:
-    """The product with all its processes, on each broker, with a summarizer that keeps canaries."""
-    if request.param == "redis":
-        if not REDIS:
-            pytest.skip("REDIS_URL_FOR_TESTS names no Redis server")
-        product.env |= {"REDIS_URL": REDIS, "Q_BROKER": "redis"}
+@pytest.fixture
+def talking(product: Product, fake: FakeUpstream) -> Product:
+    """The product with all its processes, with a summarizer that keeps canaries."""
     product.env |= LOW | BITES
     fake.behave("normal", lane="complete", pattern=PATTERN)
     product.worker()
     product.server()
-    yield product
-    if request.param == "redis":
-        product.stop()
-        with Redis.from_url(REDIS) as server:
-            server.flushdb()
+    return product
 
 
 @pytest.mark.promise("P25", injected="messages, a chat and a user deleted or edited, each with its canary")

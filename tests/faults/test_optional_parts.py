@@ -21,15 +21,14 @@ from memory.models import ChatEmbeddings, SummaryRevision
 from tests.faults.bench import scene
 from tests.faults.bench.delays import SLICES, TRIES, measure, most, p95
 from tests.faults.bench.forgetting import gone
-from tests.faults.bench.redis_server import PrivateRedis
-from tests.faults.bench.scene import PATIENCE_SECONDS, Check, Scene
+from tests.faults.bench.scene import Check, Scene
 from tests.faults.bench.table import Tally
 from tests.processes.prompts import code
 from tests.processes.talking import LOW, say, settled, talk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
-from tests.support.process_watch import Watched, expect_deaths
 from tests.support.processes import KEY, Product, wait_for
+from tests.support.supervised import Supervised
 
 ALL = {f"P{number}" for number in range(1, 33)}
 CHECKS: tuple[tuple[str, Check], ...] = (
@@ -74,56 +73,32 @@ ENV = {
     "LIMIT_REQUESTS_PER_MINUTE": "0",
     "LIMIT_TOKENS_PER_DAY": "0",
 }
-WATCHED = {"WORKER_CANARY_SECONDS": "1", "WORKER_PATIENCE_SECONDS": "10"}
 
 Break = Callable[[], None]
 
 
 class Part:
-    """An optional part in use: the environment of the processes, how it fails, and whether /readyz names it."""
+    """An optional part in use: the environment of the processes, and how it fails."""
 
-    def __init__(self, env: dict[str, str], fail: Break, heal: Break, named: str = "") -> None:
-        self.env, self.fail, self.heal, self.named = env, fail, heal, named
+    def __init__(self, env: dict[str, str], fail: Break, heal: Break) -> None:
+        self.env, self.fail, self.heal = env, fail, heal
 
 
 @pytest.fixture
 def part(request: pytest.FixtureRequest, fake: FakeUpstream) -> Part:
     """The part and the failure that the parameter names: `<part> <how>`."""
     name, _, how = request.param.rpartition(" ")
-    if name in ("embeddings", "pgvector"):
-        ways = {"absent": "normal", "refusing": "status", "hanging": "slow"}
-        fake.embeddings.slow_seconds = HANGS_SECONDS
-        env = EMBEDDINGS if name == "pgvector" or how != "absent" else {}
-        return Part(env, lambda: _embeddings(fake, ways[how]), lambda: _embeddings(fake, "normal"))
-    if how == "absent":
-        return Part({"REDIS_URL": "", "Q_BROKER": "orm"}, _nothing, _nothing)
-    redis: PrivateRedis = request.getfixturevalue("redis")
-    fail = redis.kill if how == "refusing" else redis.freeze
-    broker = "redis" if name == "Redis broker" else "orm"
-    env = {"REDIS_URL": redis.url, "Q_BROKER": broker}
-    return Part(env, fail, redis.revive, "queue" if broker == "redis" else "")
-
-
-def _nothing() -> None:
-    pass
+    ways = {"absent": "normal", "refusing": "status", "hanging": "slow"}
+    fake.embeddings.slow_seconds = HANGS_SECONDS
+    env = EMBEDDINGS if name == "pgvector" or how != "absent" else {}
+    return Part(env, lambda: _embeddings(fake, ways[how]), lambda: _embeddings(fake, "normal"))
 
 
 def _embeddings(fake: FakeUpstream, how: str) -> None:
     fake.embeddings.how = how
 
 
-WITH_REDIS = [
-    pytest.param(f"{name} {how}", marks=pytest.mark.services)
-    for name in ("Redis broker", "unused Redis")
-    for how in ("refusing", "hanging")
-]
-WITHOUT = [
-    "Redis broker absent",
-    "embeddings absent",
-    "embeddings refusing",
-    "embeddings hanging",
-    "pgvector absent",
-]
+WITHOUT = ["embeddings absent", "embeddings refusing", "embeddings hanging", "pgvector absent"]
 
 
 @pytest.mark.processes
@@ -158,7 +133,7 @@ WITHOUT = [
     "P32",
     injected="each optional part absent, refusing and hanging while a client does all it can",
 )
-@pytest.mark.parametrize("part", [*WITHOUT, *WITH_REDIS], indirect=True)
+@pytest.mark.parametrize("part", WITHOUT, indirect=True)
 def test_everything_is_answered_and_memory_catches_up(
     product: Product, fake: FakeUpstream, part: Part, tally: Tally
 ) -> None:
@@ -173,8 +148,6 @@ def test_everything_is_answered_and_memory_catches_up(
     for _, check in CHECKS:
         check(there)
     tally(there.calls)
-    if part.named:
-        assert part.named in _not_ready(product)
     part.heal()
     _catches_up(there)
 
@@ -189,7 +162,7 @@ def test_every_promise_is_tried_or_cannot_be_touched() -> None:
 def _everything_there(product: Product, fake: FakeUpstream) -> Scene:
     """Start all processes, and make a chat whose first turns are folded."""
     servers = product.server(), product.server()
-    worker = Watched(product, **WATCHED)
+    worker = Supervised(product)
     client = product.client()
     chat_id, _ = talk(client, range(12))
     wait_for(lambda: settled(chat_id), "a fold with everything there")
@@ -236,27 +209,16 @@ def _catches_up(there: Scene) -> None:
     product.manage("sweep")
     wait_for(lambda: settled(there.chat_id), "a fold of what came meanwhile", timeout=120)
     assert SummaryRevision.objects.filter(chat=there.chat_id, forgotten_at=None).exists()
-    assert there.worker.whole()
-    assert there.worker.strangers() == set()
+    there.worker.wait_until_alive()
+    there.worker.stop()
     gone(product, code(0))
     logged = product.log_text()
     assert not [word for word in (KEY, scene.SECRET, scene.LIKE_IT) if word in logged]
-    expect_deaths(product)
-    product.expected |= {
-        "Could not create task from schedule"
-    }  # django-q2's scheduler, while the queue is down
-    # Tasks whose database connection was cut fail.
-    failed = {line["event"] for line in product.errors() if line["event"].startswith("Failed 'memory.")}
-    product.expected |= {"Failed to pull task from broker"} if connection.vendor == "postgresql" else set()
-    product.expected |= {event for event in failed if "OperationalError" in event}
-
-
-def _not_ready(product: Product) -> set[str]:
-    began = time.monotonic()
-    answer = httpx.get(f"{product.url}/readyz", timeout=30)
-    assert time.monotonic() - began < PATIENCE_SECONDS
-    assert answer.status_code == 503
-    return set(answer.json()["error"]["details"])
+    if connection.vendor == "postgresql":  # tasks whose connection was cut fail
+        failed = [line for line in product.errors() if line["event"] == "task failed"]
+        product.expected |= (
+            {"task failed"} if all("OperationalError" in line["reason"] for line in failed) else set()
+        )
 
 
 def _is_ready(product: Product) -> bool:

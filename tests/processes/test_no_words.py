@@ -171,7 +171,7 @@ def _command_lines(product: Product, client: Client) -> None:
         pid for child in product.children for pid in (child.process.pid, *descendants_of(child.process.pid))
     ]
     lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids if Path(f"/proc/{pid}").exists()]
-    assert len(lines) >= 4
+    assert len(lines) >= 2
     for secret in (KEY, client.token, product.env["DJANGO_SECRET_KEY"], product.env["DATABASE_URL"]):
         assert all(secret not in line for line in lines)
 

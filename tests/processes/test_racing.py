@@ -81,7 +81,7 @@ def test_8_racing_folds_of_one_chat(product: Product, fake: FakeUpstream) -> Non
         "MEMORY_FOLD_LEASE_SECONDS": "0.05",
         "MEMORY_FOLD_BACKOFF_SECONDS": "0.05",
         "MEMORY_FOLD_ATTEMPTS": "1000",
-        "Q_WORKERS": str(RACERS // 2),
+        "WORKER_THREADS": str(RACERS // 2),
     }
     fake.hold("complete")
     for _ in range(2):

@@ -1,215 +1,176 @@
-"""The watchdog: after the death of any process, work continues, nothing is left behind, and it ends on a signal.
-
-The process tree is read from /proc, so Linux only.
-"""
+"""The worker: many folds at once in one process; after its death work goes on, and it ends on a signal."""
 
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from datetime import timedelta
 
 import httpx
 import pytest
 from django.db import connection, transaction
+from django.db.models.functions import Now
 
-from memory.models import ConversationBrief, Watch, WorkerProcess
-from memory.worker import watches
+from memory.models import ConversationBrief, SummaryRevision, Worker
+from memory.worker.loop import HANGS
 from tests.faults.bench.table import Tally
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.process_tree import left_of
-from tests.support.process_watch import QUICK, Watched, due_chat, expect_deaths, is_folded
-from tests.support.processes import POLL_SECONDS, Product, wait_for
+from tests.support.processes import ROOT, Product, wait_for
+from tests.support.supervised import Supervised, due_chat, is_folded
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.slow,
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="tells processes apart by /proc"),
-]
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-Start = Callable[..., Watched]
-VICTIMS = ("worker 1", "monitor", "worker 2", "pusher", "sentinel", "main")
+Start = Callable[..., Supervised]
 PROMISED = 120.0
 """Seconds."""
-PATIENCE = float(QUICK["WORKER_PATIENCE_SECONDS"])
+AT_ONCE = 40
 
 
 @pytest.fixture
 def start(product: Product) -> Iterator[Start]:
-    """Return a function that starts a worker. At the end, no process of any may be left."""
-    started: list[Watched] = []
+    """Return a function that starts a worker under a supervisor."""
+    started: list[Supervised] = []
 
-    def worker(**env: str) -> Watched:
-        started.append(Watched(product, **env))
+    def worker(**env: str) -> Supervised:
+        started.append(Supervised(product, **env))
         return started[-1]
 
     yield worker
-    product.stop()
-    expect_deaths(product)
-    assert [pid for one in started for pid in left_of(one.name)] == []
+    for one in started:
+        one.stop()
 
 
-def passing(seconds: float) -> Iterator[float]:
-    """Yield the seconds passed, for checks while time passes."""
-    begun = time.monotonic()
-    while (passed := time.monotonic() - begun) < seconds:
-        yield passed
-        time.sleep(POLL_SECONDS)
-
-
-@pytest.mark.promise("P14", injected="`kill -9` of each process of an idle cluster in turn")
-def test_whichever_is_killed_work_goes_on(
+@pytest.mark.promise("P14", injected="`kill -9` of an idle worker, with the settings as they come")
+def test_after_its_death_work_goes_on(
     start: Start, fake: FakeUpstream, tally: Tally, effort: Callable[[int, int], int]
 ) -> None:
     worker = start()
     longest = 0.0
-    for victim in VICTIMS[: effort(2, 6)] * effort(1, 5):
-        pid = worker.whole().cluster()[victim]
+    for _ in range(effort(2, 20)):
         killed = time.monotonic()
-        worker.kill(pid)
+        worker.kill()
         chat_id = due_chat()
-        wait_for(lambda: is_folded(chat_id), f"a fold after the death of {victim}", timeout=60)  # noqa: B023
+        wait_for(lambda: is_folded(chat_id), "a fold after the death of the worker", timeout=PROMISED)  # noqa: B023
         longest = max(longest, time.monotonic() - killed)
-        assert worker.whole().cluster()[victim] != pid
-        assert worker.strangers() == set()
-        tally()
-    tally.note(f"the next fold was done {longest:.1f} s after the kill, with a patience of {PATIENCE:g} s")
-
-
-@pytest.mark.promise("P14", injected="the same, with the settings as they come")
-def test_by_default_work_goes_on_within_two_minutes(
-    start: Start, fake: FakeUpstream, tally: Tally, effort: Callable[[int, int], int]
-) -> None:
-    if not effort(0, 1):
-        pytest.skip("takes minutes: the long form")
-    worker = start(WORKER_CANARY_SECONDS="5", WORKER_PATIENCE_SECONDS="30")
-    longest = 0.0
-    for victim in VICTIMS:
-        killed = time.monotonic()
-        worker.kill(worker.whole().cluster()[victim])
-        chat_id = due_chat()
-        wait_for(lambda: is_folded(chat_id), f"a fold after the death of {victim}", timeout=PROMISED)  # noqa: B023
-        longest = max(longest, time.monotonic() - killed)
+        worker.wait_until_alive()
         tally()
     assert longest < PROMISED
-    tally.note(f"the next fold was done {longest:.0f} s after the kill")
+    assert [row.name for row in Worker.objects.all() if f":{worker.pid}:" not in row.name] == []
+    tally.note(f"the next fold was done {longest:.1f} s after the kill")
 
 
-@pytest.mark.promise("P14", injected="the monitor of one of two clusters on one database killed")
-def test_a_cluster_at_work_does_not_hide_one_that_has_frozen(
-    start: Start, fake: FakeUpstream, product: Product
-) -> None:
-    """Each has its own canaries, which no other cluster takes."""
-    frozen, other = start(), start()
-    frozen.kill(frozen.family.monitor)
-    replaced = "the cluster has frozen and is replaced"
-    wait_for(lambda: product.logged(replaced, name=frozen.child.name), "a cluster that is replaced")
-    (told,) = product.logged(replaced)
-    assert told["symptom"] == "acknowledges nothing"
-    assert frozen.whole().main != frozen.family.main
-    assert other.whole() == other.family
-
-
-@pytest.mark.promise("P14", injected="`kill -9` of a worker in the middle of a fold")
+@pytest.mark.promise("P14", injected="`kill -9` of a worker in the middle of its folds")
 def test_what_a_killed_worker_was_at_is_taken_up_at_once(
     start: Start, fake: FakeUpstream, tally: Tally, effort: Callable[[int, int], int]
 ) -> None:
-    """Long before its lease ends: the watchdog knows that its owner is dead."""
+    """Long before its leases end: the next worker of this machine knows that their owner is dead."""
     worker = start(MEMORY_FOLD_LEASE_SECONDS="600", MEMORY_FOLD_BACKOFF_SECONDS="0.1")
     for _ in range(effort(1, 10)):
-        worker.whole()
         fake.hold("complete")
-        chat_id = due_chat()
-        fake.wait_until(lambda it: it.held("complete") == 1)
-        busy = wait_for(
-            lambda: WorkerProcess.objects.filter(busy_since__isnull=False).first(), "a busy worker"
-        )
-        assert ConversationBrief.objects.get(pk=chat_id).lease_owner.startswith(busy.pk)
-        worker.kill(busy.pid)
+        chats = [due_chat() for _ in range(3)]
+        fake.wait_until(lambda it: it.held("complete") == 3)
+        worker.kill()
         fake.release("complete")
-        wait_for(lambda: is_folded(chat_id), "a fold by another worker", timeout=60)  # noqa: B023
+        wait_for(lambda: all(map(is_folded, chats)), "folds by the next worker", timeout=60)  # noqa: B023
+        worker.wait_until_alive()
         tally()
 
 
-@pytest.mark.promise(
-    "P14", injected="all workers busy for twice the patience, then a database that hangs so long"
-)
-def test_a_cluster_that_cannot_answer_is_left_alone(
-    start: Start, fake: FakeUpstream, settings: Any, tally: Tally
-) -> None:
+@pytest.mark.promise("P15", injected="a table of the worker's locked for ten seconds")
+def test_a_database_that_hangs_is_waited_for(start: Start, fake: FakeUpstream) -> None:
     worker = start()
-    fake.hold("complete")
-    chats = [due_chat() for _ in range(3)]
-    fake.wait_until(lambda it: it.held("complete") == 2)
-    settings.WORKER_PATIENCE_SECONDS = PATIENCE
-    for _ in passing(2 * PATIENCE):
-        assert watches.problem() is None, "readyz would say so"
-    fake.release("complete")
-    wait_for(lambda: all(map(is_folded, chats)), "all folds", timeout=60)
-    tally()
-
+    pid = worker.pid
     with transaction.atomic():  # on SQLite, nothing else can write now
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
-                cursor.execute("LOCK TABLE memory_watch IN ACCESS EXCLUSIVE MODE")
-        for _ in passing(2 * PATIENCE):
-            assert worker.child.exit_code is None
-    assert worker.whole() == worker.family
-    tally()
+                cursor.execute("LOCK TABLE memory_worker, django_q_ormq IN ACCESS EXCLUSIVE MODE")
+        time.sleep(10)
+    chat_id = due_chat()
+    wait_for(lambda: is_folded(chat_id), "a fold", timeout=60)
+    assert worker.pid == pid
 
 
-@pytest.mark.promise("P14", injected="`kill -9` of the watchdog")
-def test_nothing_outlives_the_watchdog_and_readyz_tells(
-    start: Start, fake: FakeUpstream, product: Product
-) -> None:
-    product.env |= QUICK
+@pytest.mark.promise("P14", injected="`kill -9` of the only worker, which nobody starts again")
+def test_readyz_tells_whether_a_worker_is_alive(fake: FakeUpstream, product: Product) -> None:
     product.server()
     ready = f"{product.url}/readyz"
     told = httpx.get(ready)
     assert (told.status_code, set(told.json()["error"]["details"])) == (503, {"worker"})
-    worker = start()
+    worker = product.worker()
     wait_for(lambda: httpx.get(ready).status_code == 200, "a server that is ready")
-    worker.kill(worker.child.process.pid)
-    wait_for(lambda: left_of(worker.name) == [], "the end of all that it watched")
-    wait_for(lambda: httpx.get(ready).status_code == 503, "a server that misses its worker")
+    product.manage("worker", "--check")
+    product.kill(worker)
+    Worker.objects.update(seen_at=Now() - timedelta(seconds=31))  # as after half a minute
     told = httpx.get(ready)
-    assert told.json()["error"]["details"] == {"worker": ["No worker has answered for 3 s."]}
-    start()
+    assert told.json()["error"]["details"] == {"worker": ["No worker has answered for 30 s."]}
+    product.worker()
     wait_for(lambda: httpx.get(ready).status_code == 200, "a server that is ready again")
 
 
-def test_told_to_end_it_ends_with_all_it_has(
-    start: Start, fake: FakeUpstream, effort: Callable[[int, int], int]
+def test_told_to_stop_it_leaves_nothing_behind(
+    product: Product, fake: FakeUpstream, effort: Callable[[int, int], int]
 ) -> None:
     """Also in the middle of a fold that exceeds the stop time: its lease is free for others afterwards."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)[: effort(1, 3)]:
-        worker = start(WORKER_STOP_SECONDS="0.5")
+        worker = product.worker(WORKER_STOP_SECONDS="0.5")
         fake.hold("complete")
         due_chat()
         fake.wait_until(lambda it: it.held("complete") >= 1)
-        worker.child.process.send_signal(number)
-        assert worker.child.process.wait(20) == 0
-        assert left_of(worker.name) == []
-        assert not Watch.objects.exists()
+        worker.process.send_signal(number)
+        assert worker.process.wait(20) == 0
+        assert not Worker.objects.exists()
         assert not ConversationBrief.objects.exclude(lease_owner="").exists()
         fake.release("complete")
 
 
-def test_a_cluster_that_cannot_start_is_tried_again_ever_more_rarely(
-    product: Product, tmp_path: Path
-) -> None:
-    """Something on this machine kills every watched process at once."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os\n"
-        "os.register_at_fork(after_in_child=lambda: os._exit(1))\n"
-        "if 'WORKER_WATCH' in os.environ: os._exit(1)\n"
-    )
-    worker = product.worker(PYTHONPATH=str(tmp_path), **QUICK)
-    ended = "the cluster ended by itself"
-    product.expected = {ended}
-    wait_for(lambda: len(product.logged(ended)) == 2, "two clusters that ended")
-    assert [line["code"] for line in product.logged(ended)] == [1, 1]
+def test_told_to_stop_it_finishes_what_runs(product: Product, fake: FakeUpstream) -> None:
+    worker = product.worker(WORKER_STOP_SECONDS="30")
+    fake.hold("complete")
+    chat_id = due_chat()
+    fake.wait_until(lambda it: it.held("complete") == 1)
     worker.process.terminate()
-    assert worker.process.wait(20) == 0
+    fake.release("complete")
+    assert worker.process.wait(40) == 0
+    assert is_folded(chat_id)
+
+
+def test_one_process_folds_many_chats_at_once(product: Product, fake: FakeUpstream) -> None:
+    """Each waits for the summarizer in a thread, and holds no connection to the database meanwhile."""
+    fake.hold("complete")
+    chats = [due_chat() for _ in range(AT_ONCE)]
+    product.worker(WORKER_THREADS=str(AT_ONCE))
+    fake.wait_until(lambda it: it.held("complete") == AT_ONCE)
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+            assert cursor.fetchone()[0] <= 12, "those of the worker's pool, and this one"
+    fake.release("complete")
+    wait_for(lambda: all(map(is_folded, chats)), "all folds", timeout=90)
+    assert SummaryRevision.objects.filter(chat__in=chats).count() == AT_ONCE
+
+
+def test_a_task_that_hangs_ends_the_process(product: Product, fake: FakeUpstream) -> None:
+    """A thread cannot be ended, so the process is, and its supervisor starts it again."""
+    fake.hold("complete")
+    due_chat()
+    quick = "import chatmemory.settings as settings; settings.Q_TIMEOUT = 1; import manage; manage.main()"
+    worker = subprocess.Popen(
+        [sys.executable, "-c", quick, "worker"],
+        cwd=ROOT,
+        env=product.environment({}),
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        assert worker.wait(60) == HANGS
+    finally:
+        worker.kill()
+    fake.release("complete")
+
+
+def test_django_q2s_own_cluster_works_too(product: Product, fake: FakeUpstream) -> None:
+    chat_id = due_chat()
+    product.cluster()
+    wait_for(lambda: is_folded(chat_id), "a fold by `manage.py qcluster`", timeout=90)

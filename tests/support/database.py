@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.test import TransactionTestCase
 
-from memory.worker import schedule
+from memory import queue
 
 SHARED_MEMORY = Path("/dev/shm")
 KEPT = {"auth_permission", "django_content_type", "django_migrations"}
@@ -38,7 +38,7 @@ def empty() -> None:
         )
         for (table,) in cursor.fetchall():
             cursor.execute(f"DELETE FROM {table}")
-        schedule.schedule_sweep(sender=None)  # as after `migrate`
+        queue.schedule_sweep(sender=None)  # as after `migrate`
 
 
 @functools.cache

@@ -1,9 +1,9 @@
 """The product as separate processes: a server and workers on one database, their logs, and their end.
 
-They run on the database that pytest made (`here()`), so a test can look into the tables directly, and on the queue of
-its settings; what runs outside pytest uses a scratch database that is made and dropped here (`scratch()`). Every
-process leads its own group, so that everything it starts ends with it. No other variable of the caller's environment
-that chatmemory reads reaches them. This module does not know what a test expects of the product.
+They run on the database that pytest made (`here()`), so a test can look into the tables directly; what runs outside
+pytest uses a scratch database that is made and dropped here (`scratch()`). Every process leads its own group, so that
+everything it starts ends with it. No other variable of the caller's environment that chatmemory reads reaches them.
+This module does not know what a test expects of the product.
 """
 
 from __future__ import annotations
@@ -50,8 +50,6 @@ _STANDARD = {
     # Set even if empty, so that a `.env` file of the checkout has no effect.
     "OPENAI_API_KEY": "",
     "OPENAI_BASE_URL": "",
-    "REDIS_URL": settings.REDIS_URL,
-    "Q_BROKER": settings.Q_BROKER,
     "RATE_LIMITS": "off",
     "LOG_FORMAT": "json",
     "LOG_LEVEL": "DEBUG",
@@ -110,11 +108,11 @@ class Product:
         return child
 
     def worker(self, **env: str) -> Child:
-        """Start a watchdog with its cluster of workers. It is ready when it does something; wait for that."""
+        """Start a worker. It is ready when it does something; wait for that."""
         return self._start("worker", [sys.executable, "manage.py", "worker"], env, patience=15)
 
     def cluster(self, **env: str) -> Child:
-        """Start a cluster of workers without a watchdog."""
+        """Start django-q2's own cluster."""
         return self._start("worker", [sys.executable, "manage.py", "qcluster"], env, patience=5)
 
     def command(self, *arguments: str, **env: str) -> Child:
@@ -126,7 +124,7 @@ class Product:
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=ROOT,
-            env=self._environment(env),
+            env=self.environment(env),
             capture_output=True,
             text=True,
             timeout=300,
@@ -188,13 +186,14 @@ class Product:
                 command,
                 log=self.folder / f"{name}.log",
                 cwd=ROOT,
-                env=self._environment(env),
+                env=self.environment(env),
                 patience=patience,
             )
         )
         return self.children[-1]
 
-    def _environment(self, env: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a process that is started with `env`."""
         outside = {key: value for key, value in os.environ.items() if not _OURS.match(key)}
         return {**outside, **_STANDARD, **self.env, **env}
 

@@ -11,19 +11,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Max, Min, QuerySet
 from django.db.models.fields.json import KT
 from django.db.models.functions import Now
 from django_q.conf import Conf
-from django_q.models import OrmQ, Schedule, Success
+from django_q.models import OrmQ, Schedule
 
 from conversations.models import ActiveReply
 from memory import queue
 from memory.admin import states
-from memory.models import ContextRecord, Watch
-from memory.queue import UNAVAILABLE
-from memory.worker import watches
+from memory.models import ContextRecord, Worker
+from memory.worker import alive
 
 MAX_COUNTED = 1000
 """The most rows counted of anything; if there are more, the count is shown as "1,000 or more"."""
@@ -63,32 +61,26 @@ class Workload:
     being_written: Count
     uncounted: Count
     """Replies that are not in the daily figures yet."""
-    queued: int | None
-    """None if the queue is not responding."""
+    queued: int
     oldest_queued_at: datetime | None
-    """None if nothing waits, or if the queue is on Redis, which does not say."""
+    """None if nothing waits."""
     worker_problem: str | None
     """A sentence if no worker gives a sign of life, else None."""
     worker_alive_at: datetime | None
-    swept_at: datetime | None
-    """The end of the last sweep that the queue remembers."""
     next_sweep_at: datetime | None
 
 
 def current_workload() -> Workload:
     """The current workload, in a fixed number of queries."""
-    oldest = _oldest_task() if settings.Q_BROKER == "orm" else None
     schedule = Schedule.objects.filter(func=queue.SWEEP_TASK).order_by("pk").first()
-    swept = Success.objects.filter(func=queue.SWEEP_TASK).aggregate(at=Max("stopped"))
     return Workload(
         chats=_waiting_chats(),
         being_written=_count(ActiveReply.objects.order_by("pk")),
         uncounted=_count(ContextRecord.objects.filter(is_counted=False)),
-        queued=_queued(),
-        oldest_queued_at=oldest,
-        worker_problem=watches.problem(),
-        worker_alive_at=Watch.objects.aggregate(at=Max("alive_at"))["at"],
-        swept_at=swept["at"],
+        queued=queue.waiting_tasks(),
+        oldest_queued_at=_oldest_task(),
+        worker_problem=alive.problem(),
+        worker_alive_at=Worker.objects.aggregate(at=Max("seen_at"))["at"],
         next_sweep_at=schedule.next_run if schedule else None,
     )
 
@@ -114,13 +106,6 @@ def _waiting_chats() -> dict[str, Count]:
 def _count(rows: QuerySet[Any]) -> Count:
     found = rows[: MAX_COUNTED + 1].count()
     return Count(min(found, MAX_COUNTED), found <= MAX_COUNTED)
-
-
-def _queued() -> int | None:
-    try:
-        return queue.waiting_tasks()
-    except UNAVAILABLE:
-        return None
 
 
 def _oldest_task() -> datetime | None:

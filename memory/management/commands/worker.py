@@ -1,51 +1,63 @@
-"""`manage.py worker`: run a cluster of workers under a watchdog, until a signal ends it."""
+"""`manage.py worker`: update memory in the background, until a signal ends it."""
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import socket
 import threading
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
 from chatmemory.database import migration_state
-from chatmemory.llm import local_embeddings
+from chatmemory.llm import local_embeddings, registry
 from chatmemory.runtime.logging_config import log_uncaught_exceptions
-from memory.models import Watch
+from chatmemory.text import tokens
+from memory.models import Worker
 from memory.queue import UNAVAILABLE
-from memory.worker.watchdog import Watchdog
+from memory.worker import alive
+from memory.worker.loop import TaskRunner
 
 logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
-    help = "Update memory in the background: a django-q2 cluster with a watchdog that restarts it when it freezes."
+    help = "Update memory in the background: takes tasks from the queue and runs them in threads, until it is stopped."
 
-    def handle(self, *_args: Any, **_options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help="only say whether a worker is alive on this machine, as a health check",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        if options["check"]:
+            if problem := alive.problem(socket.gethostname()[:60]):
+                raise CommandError(problem)
+            return
         require_tables()
         require_embeddings()
         log_uncaught_exceptions()
+        tokens.load()
+        registry.load()
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: stopped.set())
-        Watchdog().run(stopped)
+        if not TaskRunner().run(stopped, parent=int(os.environ.get("WORKER_PARENT", "0"))):
+            logging.shutdown()
+            os._exit(0)  # a thread still waits for the summarizer, whose answer is not wanted any more
 
 
 def require_embeddings() -> None:
-    """Raise `CommandError` if the embedding model in the configured folder cannot be loaded.
-
-    Tried in a process of its own: the model takes 150 MB, and the watchdog does not use it.
-    """
-    if not settings.MEMORY_EMBEDDINGS_FOLDER:
-        return
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
-        problem = apart.submit(local_embeddings.problem, settings.MEMORY_EMBEDDINGS_FOLDER).result()
-    if problem:
+    """Raise `CommandError` if the embedding model in the configured folder cannot be loaded."""
+    if settings.MEMORY_EMBEDDINGS_FOLDER and (
+        problem := local_embeddings.problem(settings.MEMORY_EMBEDDINGS_FOLDER)
+    ):
         raise CommandError(f"MEMORY_EMBEDDINGS_FOLDER {problem}.")
 
 
@@ -57,7 +69,7 @@ def require_tables() -> None:
     """
     try:
         problem = migration_state.problem()
-        is_there = not problem or Watch._meta.db_table in connection.introspection.table_names()
+        is_there = not problem or Worker._meta.db_table in connection.introspection.table_names()
     except UNAVAILABLE:
         return
     finally:

@@ -25,7 +25,6 @@ from conversations.models import TEXT_STATUSES, Chat, Message, Role
 from memory import queue
 from memory.history.rows import pending_seq
 from memory.models import ChatEmbeddings, ConversationBrief, MessageEmbedding
-from memory.queue import QueueAway
 
 logger = logging.getLogger(__name__)
 
@@ -64,10 +63,7 @@ def enqueue_missing() -> int:
     whole = current & Q(embedded__through_seq__gte=F("last_seq"))
     waits = Q(embedded__next_attempt_at__gt=Now())
     behind = Chat.objects.exclude(Q(last_seq=0) | whole | waits).order_by("-updated_at")
-    try:
-        queued = queue.waiting_chats(queue.EMBED_TASK, MAX_QUEUED)
-    except QueueAway:
-        return 0
+    queued = queue.waiting_chats(queue.EMBED_TASK, MAX_QUEUED)
     chats = list(behind.exclude(pk__in=queued).values_list("pk", flat=True)[:CHATS_OF_A_SWEEP])
     for chat_id in chats:
         queue.enqueue_embedding(chat_id, lost=True)

@@ -50,8 +50,6 @@ ENV = {
     "MEMORY_FOLD_LEASE_SECONDS": "2",
     "MEMORY_FOLD_BACKOFF_SECONDS": "0.1",
     "REPLY_LEASE_SECONDS": "3",
-    "WORKER_CANARY_SECONDS": "1",
-    "WORKER_PATIENCE_SECONDS": "10",
 }
 
 
@@ -81,7 +79,7 @@ class Bench(Product):
 
     def begin(self) -> None:
         """Start everything and wait until it is ready."""
-        self.inside = Inside(self._environment({}), self.folder / "inside.log")
+        self.inside = Inside(self.environment({}), self.folder / "inside.log")
         for name in SERVERS:
             self.ports[name] = free_port()
             options = ["--no-access-log", "--port", str(self.ports[name])]
@@ -207,7 +205,7 @@ class Bench(Product):
 
     def _put(self, name: str, arguments: list[str]) -> None:
         command = [sys.executable, *arguments]
-        env = self._environment({"FAULT": f"@{self.order_file(name)}"} if name != SERVERS[1] else {})
+        env = self.environment({"FAULT": f"@{self.order_file(name)}"} if name != SERVERS[1] else {})
         self.slots[name] = Slot(name, command, env, self._launch(name, command, env))
 
     def _launch(self, name: str, command: list[str], env: dict[str, str]) -> Child:

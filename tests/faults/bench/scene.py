@@ -30,9 +30,8 @@ from tests.processes.prompts import code
 from tests.processes.talking import say
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
-from tests.support.process_tree import is_alive
-from tests.support.process_watch import Watched
 from tests.support.processes import Product, wait_for
+from tests.support.supervised import Supervised
 
 PATIENCE_SECONDS = 20.0
 """Seconds for one call on a busy machine. A call that hangs takes far longer."""
@@ -52,7 +51,7 @@ class Scene:
     product: Product
     fake: FakeUpstream
     servers: tuple[Child, Child]
-    worker: Watched
+    worker: Supervised
     chat_id: UUID
     calls: int = 0
     here: Client = field(init=False)
@@ -329,10 +328,9 @@ def the_database_drops_everybody(scene: Scene) -> None:
 
 
 def killed(scene: Scene) -> None:
-    """Kills a worker process, and the server that writes a reply: the question is kept, the reply ended elsewhere."""
-    family = scene.worker.family
-    assert is_alive(family.main), "no cluster is replaced because a part is away"
-    scene.worker.kill(family.workers[0])
+    """Kills the worker, and the server that writes a reply: the question is kept, the reply ended elsewhere."""
+    assert scene.worker.starts == 1, "no worker ends because a part is away"
+    scene.worker.kill()
     scene.fake.hold("stream")
     with opened(scene.here, "Are you still there?", str(scene.chat_id)) as (turn, _):
         scene.product.kill(scene.servers[0])

@@ -16,9 +16,9 @@ from tests.security.outside.audit import verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCKS = {
-    "requirements.lock": {"", "redis"},
-    "requirements-dev.lock": {"", "redis", "lab", "dev"},
-    "requirements-check.lock": {"", "redis", "local-embeddings", "lab", "dev", "check"},
+    "requirements.lock": {""},
+    "requirements-dev.lock": {"", "lab", "dev"},
+    "requirements-check.lock": {"", "local-embeddings", "lab", "dev", "check"},
 }
 """For each file, the extras of pyproject.toml in it; "" is what the product itself needs."""
 

@@ -180,7 +180,7 @@ def test_it_ends_when_its_time_is_up(chat: Chat, scratch: Path, monkeypatch: pyt
 
 
 def test_its_time_is_within_that_of_the_queue() -> None:
-    queue = float(str(settings.Q_CLUSTER["timeout"]))
+    queue = float(settings.Q_TIMEOUT)
     assert queue >= comparing.MOST_SECONDS + 20
     assert comparing.GIVEN_UP_AFTER.total_seconds() > queue
 

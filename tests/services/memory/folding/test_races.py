@@ -246,24 +246,6 @@ def test_a_reply_that_makes_its_chat_due_queues_the_fold_with_itself(model: Keep
     assert {queued.task["args"][0] for queued in OrmQ.objects.all()} == {str(chat.pk)}
 
 
-@pytest.mark.django_db(transaction=True)
-def test_on_redis_a_fold_is_queued_after_the_commit(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from django.db import transaction
-
-    from memory import queue
-
-    settings.Q_BROKER = "redis"
-    queued: list[Any] = []
-    monkeypatch.setattr(queue, "async_task", lambda *args, **options: queued.append((args, options)))
-    chat = make_chat()
-    with transaction.atomic():
-        name = queue.enqueue_fold(chat.pk)
-        assert queued == []
-    assert queued == [
-        (("memory.tasks.fold_task", str(chat.pk), ""), {"q_options": {"task_name": name, "group": "fold"}})
-    ]
-
-
 def test_no_task_is_a_coroutine_function() -> None:
     named = [value for name, value in vars(tasks).items() if name.endswith("_task")]
     assert tasks.fold_task in named

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import io
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
 from django_q.models import OrmQ, Task
-from django_q.signals import post_spawn
 from knox.models import AuthToken
 
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
@@ -180,19 +178,3 @@ def test_the_command_prints_what_it_found(model: KeepingModel) -> None:
     out = io.StringIO()
     call_command("sweep", stdout=out)
     assert "1 chats queued for an update" in out.getvalue().splitlines()
-
-
-def test_a_worker_that_starts_queues_a_sweep() -> None:
-    post_spawn.send(sender="django_q", proc_name="worker")
-    assert [one.func() for one in OrmQ.objects.all()] == ["memory.tasks.sweep_task"]
-    tasks.sweep_task()
-
-
-def test_a_worker_starts_though_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    from django.db import OperationalError
-
-    def away(*args: Any, **options: Any) -> None:
-        raise OperationalError
-
-    monkeypatch.setattr(queue, "async_task", away)
-    post_spawn.send(sender="django_q", proc_name="worker")

@@ -1,0 +1,70 @@
+"""Which workers are alive: each has a row, which it renews while it runs. All times are the database's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models.functions import Now
+
+from chatmemory.runtime import process_id
+from memory import queue
+from memory.folding import lease
+from memory.models import Worker
+
+BEAT_SECONDS = 5.0
+"""How often a worker renews its row."""
+ALIVE_FOR = timedelta(seconds=30)
+"""A worker that has not renewed its row for so long is dead, or cannot reach the database."""
+
+NEVER = "No worker has answered yet: start one with `manage.py worker`."
+
+
+def beat() -> None:
+    """Record that this worker is alive."""
+    Worker.objects.update_or_create(pk=process_id.name(), defaults={"seen_at": Now()})
+
+
+def leave() -> None:
+    """Release what this worker holds, as it ends."""
+    lease.release_dead(process_id.name())
+    Worker.objects.filter(pk=process_id.name()).delete()
+
+
+def problem(host: str = "") -> str | None:
+    """A sentence if no worker, or none of this `host`, is alive; else None."""
+    workers = Worker.objects.filter(pk__startswith=f"{host}:") if host else Worker.objects
+    if workers.filter(seen_at__gte=Now() - ALIVE_FOR).exists():
+        return None
+    return f"No worker has answered for {ALIVE_FOR.seconds} s." if workers.exists() else NEVER
+
+
+def remove_dead() -> int:
+    """Release the leases of dead workers, so that others continue before those expire, and remove their rows.
+
+    Returns the number of dead workers. A worker that comes back makes a new row, and notices that its lease is lost.
+    """
+    names = list(Worker.objects.filter(seen_at__lt=Now() - ALIVE_FOR).values_list("pk", flat=True))
+    return _remove(names)
+
+
+def remove_predecessors() -> None:
+    """Remove workers that this one replaces after a crash: those of this host whose process is gone.
+
+    A container that is started again has its host name and its process ids again.
+    """
+    host, pid, _ = process_id.name().rsplit(":", 2)
+    others = Worker.objects.filter(pk__startswith=f"{host}:").exclude(pk=process_id.name())
+    gone = [name for name in others.values_list("pk", flat=True) if _is_gone(name, pid)]
+    if _remove(gone):
+        queue.enqueue_sweep()
+
+
+def _is_gone(name: str, pid: str) -> bool:
+    its = name.rsplit(":", 2)[1]
+    return its == pid or not process_id.is_running(int(its))
+
+
+def _remove(names: list[str]) -> int:
+    for name in names:
+        lease.release_dead(name)
+    return Worker.objects.filter(pk__in=names).delete()[0]

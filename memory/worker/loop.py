@@ -1,0 +1,158 @@
+"""The worker: one process that takes tasks from django-q2's queue and runs each in a thread.
+
+The queue is only a hint, because pending work is recorded in the tables: a task is removed from it however it ended,
+and the sweep, each minute, queues what is still to be done. Most of a task's time is spent waiting for the
+summarizer, so threads are enough. A task that hangs cannot be ended in its thread: then the process ends, and what
+started it (systemd, a container's restart policy, `make run`) starts it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import connections
+from django.utils.module_loading import import_string
+from django_q.brokers import get_broker
+from django_q.models import Failure
+from django_q.scheduler import scheduler
+from django_q.signing import BadSignature, SignedPackage
+
+from memory import queue
+from memory.queue import UNAVAILABLE
+from memory.worker import alive
+
+logger = logging.getLogger(__name__)
+
+TASKS = {queue.FOLD_TASK, queue.EMBED_TASK, queue.COMPARE_TASK, queue.SWEEP_TASK}
+"""What may run: a queue in a database that others can write to must not choose the code."""
+SCHEDULE_SECONDS = 30.0
+"""How often the schedule of the sweep is looked at, as by django-q2's own cluster."""
+PAUSE_SECONDS = 1.0
+"""Pause after the database was away."""
+HANGS = 70
+"""Exit code of a worker that ends because one of its tasks hangs."""
+
+
+class TaskRunner:
+    """Takes tasks and runs up to `WORKER_THREADS` of them at once."""
+
+    def __init__(self) -> None:
+        self._room = threading.Semaphore(settings.WORKER_THREADS)
+        self._started: dict[int, float] = {}
+        """When each running task was started, in monotonic time, by the id of its thread."""
+
+    def run(self, stopped: threading.Event, parent: int = 0) -> bool:
+        """Work until `stopped`, then wait for what runs, up to `WORKER_STOP_SECONDS`. Returns whether all has ended.
+
+        Also stops when the process `parent` does, if that is given.
+        """
+        clock = threading.Thread(target=self._keep_time, args=(stopped, parent), name="clock", daemon=True)
+        clock.start()
+        broker = get_broker()
+        while not stopped.is_set() and clock.is_alive():  # without its clock, it would look dead to everybody
+            if not self._room.acquire(timeout=PAUSE_SECONDS):
+                continue
+            taken = self._take(broker)
+            if taken is None:
+                self._room.release()
+                continue
+            threading.Thread(target=self._run, args=(broker, *taken), name="task", daemon=True).start()
+        until = time.monotonic() + settings.WORKER_STOP_SECONDS
+        while self._started and time.monotonic() < until:
+            time.sleep(0.05)
+        with suppress(*UNAVAILABLE):
+            alive.leave()
+        return not self._started
+
+    def _take(self, broker: Any) -> tuple[Any, str] | None:
+        """Take a task from the queue: its id there, and its payload. If there is none, None after a short wait."""
+        try:
+            found = broker.dequeue()
+        except UNAVAILABLE as exc:
+            logger.warning("the queue does not answer", extra={"error": type(exc).__name__})
+            connections.close_all()
+            time.sleep(PAUSE_SECONDS)
+            return None
+        return found[0] if found else None
+
+    def _run(self, broker: Any, queue_id: Any, payload: str) -> None:
+        """Run a task in a thread of its own, and remove it from the queue."""
+        self._started[threading.get_ident()] = time.monotonic()
+        try:
+            run_task(payload)
+            broker.acknowledge(queue_id)
+        except UNAVAILABLE as exc:
+            logger.warning("a task could not be removed from the queue", extra={"error": type(exc).__name__})
+        finally:
+            connections.close_all()
+            del self._started[threading.get_ident()]
+            self._room.release()
+
+    def _keep_time(self, stopped: threading.Event, parent: int) -> None:
+        """Renew the sign of life and look at the schedule, until the worker stops. Ends the process if a task hangs."""
+        has_begun, scheduled_at = False, 0.0
+        while not stopped.is_set():
+            try:
+                alive.beat()
+                if not has_begun:
+                    alive.remove_predecessors()
+                    queue.enqueue_sweep()
+                    has_begun = True
+                if time.monotonic() - scheduled_at >= SCHEDULE_SECONDS:
+                    scheduler()
+                    scheduled_at = time.monotonic()
+            except UNAVAILABLE as exc:
+                logger.warning("the database does not answer", extra={"error": type(exc).__name__})
+            finally:
+                connections.close_all()
+            if any(time.monotonic() - at > settings.Q_TIMEOUT for at in list(self._started.values())):
+                logger.error("a task hangs, so the worker ends")
+                logging.shutdown()
+                os._exit(HANGS)
+            if parent and os.getppid() != parent:
+                stopped.set()
+            stopped.wait(min(alive.BEAT_SECONDS, 1.0) if parent else alive.BEAT_SECONDS)
+
+
+def run_task(payload: str) -> None:
+    """Run the task of a signed `payload`. What it raises is logged, and kept among django-q2's failures."""
+    try:
+        task: dict[str, Any] = SignedPackage.loads(payload)
+    except BadSignature:
+        logger.error("dropped a task that was signed with another key")
+        return
+    if task["func"] not in TASKS:
+        logger.error("dropped a task that is none of ours")
+        return
+    started = time.time()
+    try:
+        import_string(task["func"])(*task["args"], **task["kwargs"])
+    except Exception as exc:  # noqa: BLE001  # whatever it is, the worker goes on
+        logger.error("task failed", extra={"task": task["func"], "reason": str(exc)})
+        _keep_failure(task, started, f"{type(exc).__name__}: {exc}")
+
+
+def _keep_failure(task: Mapping[str, Any], started: float, reason: str) -> None:
+    with suppress(*UNAVAILABLE):
+        Failure.objects.update_or_create(
+            pk=task["id"],
+            defaults={
+                "name": task["name"],
+                "func": task["func"],
+                "args": task["args"],
+                "kwargs": task["kwargs"],
+                "group": task.get("group"),
+                "started": datetime.fromtimestamp(started, UTC),
+                "stopped": datetime.now(UTC),
+                "success": False,
+                "result": reason,
+            },
+        )

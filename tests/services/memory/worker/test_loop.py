@@ -1,0 +1,105 @@
+"""What the worker does with a task, and which workers are alive."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from django.utils import timezone
+from django_q.models import Failure, OrmQ
+from django_q.tasks import async_task
+
+from chatmemory.runtime import process_id
+from memory import queue, tasks
+from memory.models import ConversationBrief, Worker
+from memory.worker import alive, loop
+from tests.support.factories import brief_of, make_chat
+
+pytestmark = pytest.mark.django_db
+
+
+def payload() -> str:
+    """The newest task in the queue, as it was signed."""
+    return str(OrmQ.objects.latest("pk").payload)
+
+
+def test_it_runs_the_tasks_of_the_queue() -> None:
+    chat = make_chat()
+    queue.enqueue_fold(chat.pk)
+    loop.run_task(payload())
+    assert brief_of(chat).queued_at is None
+    assert not Failure.objects.exists()
+
+
+def test_it_runs_nothing_else(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Who can write to the queue, and knows the key, must not choose the code."""
+    ran: list[Any] = []
+    monkeypatch.setattr(tasks, "somebody_elses", lambda: ran.append(1), raising=False)
+    async_task("memory.tasks.somebody_elses")
+    loop.run_task(payload())
+    loop.run_task(payload()[:-1] + "x")
+    assert ran == []
+    assert [record.message for record in caplog.records] == [
+        "dropped a task that is none of ours",
+        "dropped a task that was signed with another key",
+    ]
+
+
+def test_a_failure_is_kept_and_does_not_end_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: str) -> None:
+        raise tasks.TaskFailed("it broke")
+
+    monkeypatch.setattr(tasks, "fold_task", broken)
+    queue.enqueue_fold(make_chat().pk)
+    loop.run_task(payload())
+    failure = Failure.objects.get()
+    assert (failure.func, failure.result) == (queue.FOLD_TASK, "TaskFailed: it broke")
+
+
+def held_by(name: str) -> ConversationBrief:
+    """Make a brief that the worker `name` holds for an hour."""
+    brief = brief_of(make_chat())
+    brief.lease_owner, brief.lease_expires_at = f"{name}:1", timezone.now() + timedelta(hours=1)
+    brief.save(update_fields=["lease_owner", "lease_expires_at"])
+    return brief
+
+
+def test_a_worker_that_gives_no_sign_is_dead_and_holds_nothing() -> None:
+    Worker.objects.create(name="there:1:a", seen_at=Now() - timedelta(seconds=31))
+    Worker.objects.create(name="there:2:b")
+    dead, living = held_by("there:1:a"), held_by("there:2:b")
+    assert alive.problem() is None
+    assert alive.remove_dead() == 1
+    assert [row.name for row in Worker.objects.all()] == ["there:2:b"]
+    assert brief_of(dead.chat).lease_owner == ""
+    assert brief_of(living.chat).lease_owner == living.lease_owner
+
+
+def test_a_worker_that_starts_replaces_those_of_its_machine_that_are_gone() -> None:
+    host, pid, _ = process_id.name().rsplit(":", 2)
+    for name in (
+        f"{host}:{pid}:before",
+        f"{host}:4194305:gone",
+        f"{host}:1:runs",
+        "elsewhere:4194305:unknown",
+    ):
+        Worker.objects.create(name=name)
+    brief = held_by(f"{host}:4194305:gone")
+    alive.beat()
+    alive.remove_predecessors()
+    left = set(Worker.objects.values_list("pk", flat=True))
+    assert left == {process_id.name(), f"{host}:1:runs", "elsewhere:4194305:unknown"}
+    assert brief_of(brief.chat).lease_owner == ""
+    alive.leave()
+    assert not Worker.objects.filter(pk=process_id.name()).exists()
+
+
+def test_without_a_worker_the_problem_is_a_sentence() -> None:
+    assert alive.problem() == alive.NEVER
+    Worker.objects.create(name="there:1:a", seen_at=Now() - timedelta(seconds=31))
+    assert alive.problem() == "No worker has answered for 30 s."
+    Worker.objects.create(name="here:1:a")
+    assert alive.problem() is None
+    assert alive.problem("there") is not None
