@@ -7,6 +7,7 @@ module knows neither chats nor messages.
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from conversations.quickstart import PRINTED_LINK
 from memory.explain.reasons import SECTION_NAMES
 from memory.policies import POLICIES, Policy
 from memory.policies.options import bounds_for
@@ -137,11 +139,15 @@ WORDS: dict[str, str | dict[str, str]] = {
         "summarizer": "found by the summarizer",
     },
     "no_pins": "Nothing is pinned. Pin a message, or say “always …” or “I prefer …”.",
+    "no_chats": "No chats yet. Write a message to start one.",
+    "own_chats": "Only your own chats are listed here.",
+    "no_hits": "Nothing found. Messages are found by whole words, chats by any part of their title.",
     "searching": "Searching messages…",
     "going_up": "Loading older messages…",
     "far_up": "This message is further up than what is loaded.",
     "later": "Available when the reply is finished.",
     "left_free": "are kept free for earlier messages that match your question, and to keep prompts cheap.",
+    "stayed_free": "of the budget stayed free.",
     "all_recent": "All of them are recent, and the most recent turns always stay in full.",
     "unfit": "did not fit and can only be recalled.",
     "differs": "This differs from the prompt that was sent:",
@@ -196,6 +202,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         "default_policy": settings.MEMORY_POLICY,
         "section_names": json.dumps(SECTIONS),
         "words": json.dumps(WORDS),
+        "printed_link": os.environ.get(PRINTED_LINK, ""),
     }
     answer = render(request, "playground.html", context)
     answer["Cache-Control"] = "no-store"

@@ -25,6 +25,12 @@ from conversations.interchange.to_rows import import_chat
 from conversations.models import Chat
 from conversations.sample import SAMPLE, with_summaries
 
+PRINTED_LINK = "_QUICKSTART_TOKEN_SHA256"
+"""The environment variable by which the command tells its server the hash of the token in the link that it prints.
+
+The playground signs in with that token at once. A link with any other token may come from somebody who wants to read
+what others write into their account: for those the page asks first, naming the account.
+"""
 ADMIN = "admin"
 DEMO = "demo"
 

@@ -43,13 +43,24 @@ def open_as(person: Person, token: str) -> Any:
 
 def test_without_a_chat_the_list_says_so(visitor: Person, token: str) -> None:
     page = open_as(visitor, token)
-    assert page.locator("#chats").inner_text() == "No chats yet."
+    assert page.locator("#chats").inner_text() == "No chats yet. Write a message to start one."
     page.fill("#search", "journey")
     page.get_by_text(
         "Nothing found. Messages are found by whole words, chats by any part of their title."
     ).wait_for()
     assert visitor.axe() == []
     assert visitor.troubles() == []
+
+
+def test_staff_without_a_chat_are_told_whose_chats_these_are(keeper: Person) -> None:
+    page = keeper.page
+    keeper.go("/playground/")
+    page.get_by_text("Only your own chats are listed here.").wait_for()
+    assert keeper.axe() == []
+    page.get_by_role("link", name="All chats are in the admin").click()
+    page.wait_for_url("**/admin/conversations/chat/")
+    page.get_by_role("link", name="A journey to Ljubljana").wait_for()
+    assert keeper.troubles() == []
 
 
 @pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])

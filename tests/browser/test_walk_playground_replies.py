@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.browser.support.corpus import CANARY_HOST, CORPUS
-from tests.browser.support.first_look import FirstLook, Person, running
+from tests.browser.support.first_look import FirstLook, Person, person, running
 from tests.browser.support.playground import (
     COMPLETE,
     ask,
@@ -138,7 +139,7 @@ def test_keys_stop_search_and_begin_and_are_listed(visitor: Person) -> None:
 
     page.locator("#scroller").focus()
     page.keyboard.press("?")
-    page.get_by_role("heading", name="Keys").wait_for()
+    page.get_by_role("heading", name="Keyboard shortcuts").wait_for()
     assert visitor.axe() == []
     page.keyboard.press("Escape")
     page.keyboard.press("Control+k")
@@ -160,7 +161,7 @@ def test_what_a_reply_strikes_out_is_no_change_of_the_memory(visitor: Person) ->
     assert struck.evaluate("one => getComputedStyle(one).backgroundColor") == "rgba(0, 0, 0, 0)"
 
 
-def test_who_is_told_that_a_reply_is_being_written_can_watch_it(visitor: Person) -> None:
+def test_another_tab_shows_what_is_said_in_this_one(visitor: Person) -> None:
     chat_id = make_chat(visitor, ("Hello.", "echo"))
     other = visitor.page.context.new_page()
     other.goto(f"{visitor.look.url}/playground/#token={visitor.look.demo_token}&chat={chat_id}")
@@ -169,14 +170,44 @@ def test_who_is_told_that_a_reply_is_being_written_can_watch_it(visitor: Person)
     page = enter(visitor, chat_id)
     page.select_option("#variant", "slow")
     say(page, "Take your time.")
-    page.locator('.cm-message:last-child[data-status="streaming"] .cm-body', has_text="lorem").wait_for()
-    say(other, "Me first!")
-    other.get_by_text("A reply is being written in this chat.").wait_for()
-    assert other.input_value("#message") == "Me first!"
-    other.get_by_role("button", name="Watch it").click()
-    other.locator('.cm-message:last-child[data-status="streaming"]').wait_for()
+    other.locator(".cm-user", has_text="Take your time.").wait_for()
+    other.locator('.cm-message:last-child[data-status="streaming"] .cm-body', has_text="lorem").wait_for()
     other.wait_for_selector(COMPLETE)
     assert newest(other) == stored(visitor, chat_id)[-1]["content"]
+    page.wait_for_selector(COMPLETE)
+
+    page.locator(".cm-user").last.hover()
+    page.locator(".cm-user").last.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    other.get_by_text("This message was deleted, from memory too.").wait_for()
+
+    page.click("#new")
+    ask(page, "My other locker is number 19.")
+    other.locator(".cm-chat-title", has_text="My other locker is number 19.").wait_for()
+    assert visitor.troubles() == []
+
+
+def test_who_is_told_that_a_reply_is_being_written_sees_it_to_its_end(walking: Any, visitor: Person) -> None:
+    chat_id = make_chat(visitor, ("Hello.", "echo"))
+    page = enter(visitor, chat_id)
+    with person(walking, visitor.look) as somebody:  # another browser: this one tells it nothing
+        other = enter(somebody, chat_id)
+        page.select_option("#variant", "slow")
+        say(page, "Take your time.")
+        page.locator('.cm-message:last-child[data-status="streaming"] .cm-body', has_text="lorem").wait_for()
+        say(other, "Me first!")
+        other.get_by_text("A reply is being written in this chat.").wait_for()
+        other.locator('.cm-message:last-child[data-status="streaming"] .cm-body', has_text="lorem").wait_for()
+        assert other.get_by_text("A reply is being written in this chat.").is_visible()
+        other.wait_for_selector(COMPLETE)
+        other.get_by_text("A reply is being written in this chat.").wait_for(state="detached")
+        assert other.input_value("#message") == "Me first!"
+        assert newest(other) == stored(visitor, chat_id)[-1]["content"]
+
+        page.select_option("#variant", "echo")
+        ask(page, "And then?")
+        other.evaluate("dispatchEvent(new Event('focus'))")
+        other.locator(".cm-user", has_text="And then?").wait_for()
 
 
 def test_a_model_that_fails_is_a_sentence(visitor: Person) -> None:
@@ -187,6 +218,13 @@ def test_a_model_that_fails_is_a_sentence(visitor: Person) -> None:
     assert page.inner_text(".cm-ended").startswith("No reply.")
     assert "{" not in page.inner_text("#messages")
     assert visitor.axe() == []
+    page.select_option("#variant", "echo")
+    ask(page, "And now?")
+    failed = page.locator('.cm-reply[data-status="failed"]')
+    assert [one.get_attribute("aria-label") for one in failed.locator(".cm-tools button").all()] == [
+        "Delete",
+        "Prompt sent",
+    ]
 
 
 def test_nothing_that_a_model_says_does_anything(visitor: Person) -> None:

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from chatmemory.runtime.logging_config import logging_config
 from chatmemory.runtime.processes import Running
 from chatmemory.text import tokens
 from conversations import quickstart
-from conversations.quickstart import QuickstartData
+from conversations.quickstart import PRINTED_LINK, QuickstartData
 from conversations.sample import QUESTION
 
 HOST = "127.0.0.1"
@@ -63,7 +64,7 @@ curl -N http://{host}:{port}/v1/message \\
 Press Ctrl-C to stop."""
 
 PLAYGROUND = """  Playground    http://{host}:{port}/playground/#token={token}&chat={chat_id}
-                open this first, and continue as demo: a long chat, with its memory next to it
+                open this first: a long chat of the user demo, with its memory next to it
 
 """
 
@@ -87,6 +88,7 @@ class Command(BaseCommand):
         if forks.are_safe():
             _load()
         prepared = _prepared_apart() if forks.are_safe() else _prepared()
+        os.environ[PRINTED_LINK] = sha256(prepared.demo_token.encode()).hexdigest()
         running: list[Running] = []
         try:
             running += [_server(port), _worker()]

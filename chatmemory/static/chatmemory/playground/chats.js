@@ -1,7 +1,7 @@
 // The list of chats: newest first, searched by title.
 
 import { call, queryOf } from "./api.js";
-import { counted, el, id, link, time } from "./dom.js";
+import { counted, el, id, link, time, WORDS } from "./dom.js";
 
 export const titleOf = (chat) => chat.title || "Untitled chat";
 
@@ -96,7 +96,8 @@ export class Chats {
         ),
       ),
     );
-    const empty = el("li", { class: this.#search ? "cm-empty cm-nothing" : "cm-empty" }, this.#search ? "Nothing found. Messages are found by whole words, chats by any part of their title." : "No chats yet.");
+    const others = el("span", { class: "cm-for-staff" }, WORDS.own_chats, " ", el("a", { href: "/admin/conversations/chat/" }, "All chats are in the admin"));
+    const empty = this.#search ? el("li", { class: "cm-empty cm-nothing" }, WORDS.no_hits) : el("li", { class: "cm-empty" }, WORDS.no_chats, " ", others);
     const more = this.#next ? [el("li", {}, link("More chats", () => this.#more().catch(this.failed)))] : [];
     id("chats").replaceChildren(...(rows.length ? rows : [empty]), ...more);
     if (focused) [...this.#rows()].find((one) => one.dataset.id === focused)?.focus();

@@ -50,6 +50,23 @@ export class Conversation {
     this.toNewest();
   }
 
+  /** Takes in what was said or changed elsewhere. Tells whether there was anything. */
+  async renew() {
+    const path = this.#path;
+    const page = await call("GET", `${path}?order=desc&limit=${PAGE}`);
+    if (path !== this.#path) return false;
+    const newest = page.results.reverse();
+    const changed = newest.filter((one) => isOther(one, this.find(one.id)));
+    if (newest.length && !this.find(newest[0].id) && page.next) {
+      this.clear(); // so much is new that it does not join what is shown
+      this.#path = path;
+      this.#older = queryOf(page.next);
+      this.#messages = newest;
+      this.toNewest();
+    } else for (const one of changed) this.put(one);
+    return changed.length > 0;
+  }
+
   clear() {
     this.#messages = [];
     this.#items.clear();
@@ -82,14 +99,13 @@ export class Conversation {
       this.#unchoose(message);
       if (this.#to === this.#messages.length - 1) this.#to++;
     }
-    this.#redraw(before, ...this.#answers(message));
+    this.#anchored(() => this.#redraw(before, ...this.#answers(message)));
   }
 
   drop(id) {
     this.#messages = this.#messages.filter((one) => one.id !== id);
     this.#to = Math.min(this.#to, this.#messages.length);
-    this.#redraw(this.last);
-    if (this.#sticks) this.#toBottom();
+    this.#anchored(() => this.#redraw(this.last));
   }
 
   /** A reply that is being written says `text` by now. It is drawn once a frame, less often where that takes long. */
@@ -293,8 +309,9 @@ export class Conversation {
     const looked = [...this.list.children].find((one) => one.getBoundingClientRect().bottom > top);
     const before = looked?.getBoundingClientRect().top ?? 0;
     change();
+    const still = looked?.isConnected ? looked : this.#items.get(looked?.dataset.id); // it may have been drawn anew
     if (this.#sticks) this.#toBottom();
-    else if (looked?.isConnected) this.scroller.scrollTop += looked.getBoundingClientRect().top - before;
+    else if (still) this.scroller.scrollTop += still.getBoundingClientRect().top - before;
   }
 
   #toBottom() {
@@ -302,6 +319,9 @@ export class Conversation {
     this.#top = this.scroller.scrollTop;
   }
 }
+
+const SHOWN = ["content", "status", "edited_at", "superseded_by"];
+const isOther = (message, known) => !known || SHOWN.some((name) => (message[name] ?? null) !== (known[name] ?? null));
 
 /** A reply that ended while the page was read is there twice, the final one last. */
 const unique = (messages) => [...new Map(messages.map((one) => [one.id, one])).values()];

@@ -24,8 +24,9 @@ export function door({ entered, left, ended, told }) {
   };
 
   /** Shows whose account it is, for as long as somebody is in. */
-  const named = (given) => {
+  const named = (given, isStaff = false) => {
     name = given;
+    document.body.toggleAttribute("data-staff", isStaff);
     id("who").hidden = !name;
     id("who-name").textContent = id("who-name").title = name;
   };
@@ -34,7 +35,7 @@ export function door({ entered, left, ended, told }) {
     const isSame = () => document.body.dataset.view !== "door" && token === session.token();
     try {
       const me = await call("GET", "me");
-      if (isSame()) named(me.username);
+      if (isSame()) named(me.username, me.is_staff);
     } catch (error) {
       if (error.status !== 401) setTimeout(() => isSame() && identify(), AGAIN_MS);
     }
@@ -50,7 +51,7 @@ export function door({ entered, left, ended, told }) {
     id("token").focus();
   };
 
-  /** Asks whether to go on as the account of a link's token. Until somebody says so, the token is not used otherwise. */
+  /** Asks whether to go on as the account of a link's token, unless `quickstart` printed that link. Until then, the token is not used otherwise. */
   const offer = async ({ token, chat }) => {
     show();
     asideLink = null;
@@ -67,12 +68,14 @@ export function door({ entered, left, ended, told }) {
       tell(sentence);
       return;
     }
-    id("offer-name").textContent = me.username;
-    id("offer-yes").textContent = `Continue as ${me.username}`;
-    id("offer-yes").onclick = () => {
+    const accept = () => {
       session.keep(token);
       enter();
     };
+    if (await session.isPrinted(token)) return accept();
+    id("offer-name").textContent = me.username;
+    id("offer-yes").textContent = `Continue as ${me.username}`;
+    id("offer-yes").onclick = accept;
     id("offer").hidden = false;
     id("ways").hidden = true;
     id("offer-title").focus();

@@ -15,12 +15,14 @@ import { Note } from "./note.js";
 import { Pins } from "./pins.js";
 import { Search } from "./search.js";
 import * as session from "./session.js";
+import { hear, tellOthers } from "./tabs.js";
 import { Talk } from "./talk.js";
 import * as unsent from "./unsent.js";
 
 const WELCOMED = "cm-welcomed";
 let chat = null;
 let opening = null;
+let renewing = false;
 let opened = Promise.resolve(true); // whether the chat that was asked for last is there
 
 const note = new Note(id("note"));
@@ -31,7 +33,7 @@ const acts = { edit: changing(edit), forget: changing(forget), pin: (message) =>
 const conversation = new Conversation(id("scroller"), id("messages"), acts, (atEnd) => (id("newest").hidden = atEnd));
 const chats = new Chats(open, failed);
 const search = new Search(chats, { goTo: (...found) => tried(() => goTo(...found)), failed });
-const desk = { chat: () => chat, began, open, replied, failed };
+const desk = { chat: () => chat, began, open, renew, replied, failed };
 const talk = new Talk({ conversation, memory, note, composer }, desk);
 
 async function entered() {
@@ -167,6 +169,25 @@ function renewed(chatId) {
   });
 }
 
+/** Takes in what another tab, or somebody elsewhere, did in the open chat, and reads a reply that is being written there. */
+function renew() {
+  return tried(async () => {
+    const before = chat;
+    if (!before || renewing || talk.isReading || document.hidden) return;
+    renewing = true;
+    const hasNews = await conversation.renew().finally(() => (renewing = false));
+    if (chat?.id !== before.id || talk.isReading) return;
+    if (hasNews) {
+      renewed(chat.id);
+      pins.refresh();
+      memory.afterChange();
+    }
+    const { last } = conversation;
+    if (last?.status === "streaming") await talk.resume(last);
+    note.clear("busy");
+  });
+}
+
 /** A chat that is no more leaves nothing behind, here either. */
 function gone(chatId) {
   chats.drop(chatId);
@@ -222,6 +243,7 @@ function changing(work) {
       conversation.put(changed);
       memory.afterChange();
       pins.refresh();
+      tellOthers(changed.chat_id);
       await (again ? talk.regenerate(conversation.last) : renewed(changed.chat_id));
     });
 }
@@ -236,6 +258,7 @@ function saw(message) {
   memory.saw(message);
 }
 
+hear((chatId) => (chatId && chatId !== chat?.id ? renewed(chatId) : renew()));
 keys({ stop: () => talk.stop(), fresh });
 on("newest", () => conversation.toNewest());
 on("guide-close", () => {

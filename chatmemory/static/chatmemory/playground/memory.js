@@ -53,7 +53,7 @@ export class Memory {
   /** What `message.created` tells of a prompt: sizes, the texts come later. */
   sent(context) {
     this.#pinned = "next";
-    showContext(context, "Prompt of this reply");
+    showContext(context, "Prompt of this reply", { wasSent: true });
   }
 
   async afterReply(message) {
@@ -79,7 +79,7 @@ export class Memory {
       const context = await call("GET", `chats/${chat.id}/messages/${message.id}/context`);
       if (chat.id !== this.#chat?.id) return;
       this.#pinned = message.id;
-      showContext(context, `Prompt sent for message ${message.seq}`);
+      showContext(context, `Prompt sent for message ${message.seq}`, { wasSent: true });
       id("context-now").hidden = false;
     });
   }

@@ -56,7 +56,7 @@ function draw(body, message, most) {
     body.replaceChildren();
     draw(body, message, Infinity);
   };
-  body.append(el("p", { class: "cm-more" }, "… ", link(`Show all ${counted(message.content.length, "letter")}`, whole)));
+  body.append(el("p", { class: "cm-more" }, "… ", link(`Show all ${counted([...message.content].length, "character")}`, whole)));
 }
 
 function ending(message, acts, isLast) {
@@ -80,15 +80,16 @@ function tools(message, acts, isLast, answers) {
   if (["streaming", "sending"].includes(message.status)) return null;
   const isReply = message.role === "assistant";
   const gone = message.status === "deleted";
+  const hasText = Boolean(message.content.trim());
   const copying = button("Copy", () => copy(message.content, copying), { sign: "copy" });
   const unanswered = message.role === "user" && isLast && !gone;
   return el(
     "div",
     { class: "cm-tools" },
     versions(message, acts, answers),
-    gone ? null : copying,
-    gone || !message.content.trim() ? null : button("Pin", () => acts.pin(message), { sign: "pin" }),
-    gone || message.role === "tool_call" ? null : button("Edit", () => acts.edit(message), { sign: "edit" }),
+    hasText ? copying : null,
+    hasText ? button("Pin", () => acts.pin(message), { sign: "pin" }) : null,
+    hasText && message.role !== "tool_call" ? button("Edit", () => acts.edit(message), { sign: "edit" }) : null,
     gone ? null : button("Delete", () => acts.forget(message), { sign: "bin" }),
     (isReply && isLast) || unanswered ? button(isReply ? "Regenerate" : "Ask for a reply", () => acts.regenerate(message), { sign: "again" }) : null,
     isReply && message.model_variant ? button("Prompt sent", () => acts.saw(message), { sign: "eye" }) : null,

@@ -4,8 +4,8 @@ import { counted, el, hint, id, number, WORDS } from "./dom.js";
 
 const BESIDE = ["instructions", "tools", "sources", "question", "open_turn", "attachments"];
 
-/** Shows a context of the API; `title` says of when it is. */
-export function showContext(context, title) {
+/** Shows a context of the API; `title` says of when it is, `wasSent` that it is not the next one. */
+export function showContext(context, title, { wasSent = false } = {}) {
   const memory = context.sections.filter((one) => !BESIDE.includes(one.kind) && one.tokens);
   const beside = context.sections.filter((one) => BESIDE.includes(one.kind) && one.tokens);
   const used = memory.map((one) => `${nameOf(one)} ${number(one.tokens)}`).join(", ") || "nothing yet";
@@ -15,13 +15,13 @@ export function showContext(context, title) {
   const bar = id("bar");
   const left = Math.max(0, context.budget - context.tokens);
   bar.setAttribute("aria-label", `Memory budget: ${used}; ${number(left)} free.`);
-  bar.replaceChildren(...memory.map((one) => piece(one.kind, `${nameOf(one)}: ${counted(one.tokens, "token")}`, one.tokens)), keptFree(context, left));
+  bar.replaceChildren(...memory.map((one) => piece(one.kind, `${nameOf(one)}: ${counted(one.tokens, "token")}`, one.tokens)), wasSent ? piece("free", "Free", left) : keptFree(context, left));
   const opened = new Set([...id("sections").querySelectorAll("details[open]")].map((one) => one.dataset.kind));
   id("sections").replaceChildren(
     ...memory.map((one) => section(one, opened)),
     ...(beside.length ? [el("p", { class: "cm-beside" }, "Not counted toward the memory budget:")] : []),
     ...beside.map((one) => section(one, opened)),
-    ...lacking(context),
+    ...lacking(context, wasSent),
   );
 }
 
@@ -67,10 +67,10 @@ function section(one, opened) {
   );
 }
 
-function lacking(context) {
+function lacking(context, wasSent) {
   const said = [];
   const left = context.budget - context.tokens;
-  if (left > 0 && context.said_tokens > context.tokens) said.push(`${counted(left, "token")} ${WORDS.left_free}`);
+  if (left > 0 && context.said_tokens > context.tokens) said.push(`${counted(left, "token")} ${wasSent ? WORDS.stayed_free : WORDS.left_free}`);
   if (context.unrepresented) said.push(`${counted(context.unrepresented, "older turn")} ${WORDS.unfit}`);
   if (context.exact === false && context.why) said.push(`${WORDS.differs} ${context.why}`);
   return said.map((one) => hint(one));

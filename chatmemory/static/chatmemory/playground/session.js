@@ -33,6 +33,14 @@ export function forget() {
   sessionStorage.removeItem(ISSUED);
 }
 
+/** Whether this is the token of the link that `quickstart` printed when it started this server: nobody else has that. */
+export async function isPrinted(given) {
+  const printed = document.body.dataset.printed;
+  if (!printed || !crypto.subtle) return false;
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(given));
+  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("") === printed;
+}
+
 /** Headers that say who calls. */
 export function credentials() {
   return token() ? bearer(token()) : csrf ? { "X-CSRFToken": csrf } : {};

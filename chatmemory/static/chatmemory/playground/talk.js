@@ -3,6 +3,7 @@
 import { call, request } from "./api.js";
 import { announce, id, link, WORDS } from "./dom.js";
 import { follow } from "./follow.js";
+import { tellOthers } from "./tabs.js";
 import * as unsent from "./unsent.js";
 
 export class Talk {
@@ -10,7 +11,7 @@ export class Talk {
 
   /**
    * `parts` are the page's conversation, memory, note and composer. `desk` has what is not of one reply: chat() is the
-   * open one, began(chatId) is told of a new one, open(chatId), replied(chatId), failed(error).
+   * open one, began(chatId) is told of a new one, open(chatId), renew(), replied(chatId), failed(error).
    */
   constructor(parts, desk) {
     Object.assign(this, parts, { desk });
@@ -93,6 +94,7 @@ export class Talk {
       announce(WORDS.ends[final.status] ?? "The reply is complete.");
       this.memory.afterReply(final);
       this.desk.replied(final.chat_id);
+      if (start) tellOthers(final.chat_id);
     } catch (error) {
       if (error.status === 401) this.#takeBack(mine);
       else if (!signal.aborted) this.#refused(error, mine);
@@ -117,15 +119,18 @@ export class Talk {
     if (!this.conversation.find(data.message_id))
       this.conversation.put({ ...now, id: data.message_id, seq: this.#nextSeq(), role: "assistant", content: "", status: "streaming", model_variant: data.model_variant });
     if (!this.desk.chat()) this.desk.began(data.chat_id);
+    tellOthers(data.chat_id);
     if (data.context) this.memory.sent(data.context);
   }
 
   #refused(error, mine) {
     const { chatId, messageId } = mine;
     this.#takeBack(mine);
-    const open = (words) => link(words, () => this.desk.open(chatId));
-    if (error.code === "chat_busy") this.note.fail(error.message, { action: open("Watch it") });
-    else if (messageId && error.status !== 404) this.note.fail(error.message, { action: open("Try again") });
+    if (error.code === "chat_busy") {
+      this.note.fail(error.message, { about: "busy" });
+      this.#read(null);
+      this.desk.renew(); // shows what was asked elsewhere, and the reply as it is written
+    } else if (messageId && error.status !== 404) this.note.fail(error.message, { action: link("Try again", () => this.desk.open(chatId)) });
     else this.desk.failed(error);
   }
 
