@@ -37,7 +37,7 @@ def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:
     page.get_by_role("heading", name="Prompt sent for message 98").wait_for()
     recalled = page.locator('#sections [data-kind="recall"]')
     recalled.locator("summary").click()
-    assert re.search(r"\[\d+\] (User|Assistant): ", recalled.inner_text())
+    assert re.search(r"\[[^\]]+\]\n(User|Assistant): ", recalled.inner_text())
     page.get_by_text("of the budget stayed free.").wait_for()
     assert not page.get_by_text("are kept free for earlier messages").is_visible()
     page.get_by_role("button", name="Back to now").click()

@@ -14,7 +14,9 @@ from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
 TURNS = 6
-FROM_END = "(one => Math.round(one.scrollHeight - one.clientHeight - one.scrollTop))(document.getElementById('scroller'))"
+FROM_END = """
+(one => Math.round(one.scrollHeight - one.clientHeight - one.scrollTop))(document.getElementById("scroller"))
+"""
 TABLE = "| Day | Train | Price |\n|---|---|---|\n" + "\n".join(
     f"| {day} | IC {200 + day} | {day * 7} |" for day in range(18)
 )
@@ -63,6 +65,6 @@ def test_long_replies_end_at_their_end(visitor: Person, fake: FakeUpstream) -> N
     fake.script("stream", Behaviour(text=LONG, rate=40))
     say(page, "And one more.")
     page.locator(".cm-user", has_text="And one more.").wait_for()
-    page.locator(f'{COMPLETE} table').wait_for()
+    page.locator(f"{COMPLETE} table").wait_for()
     assert from_end(page) == 0
     assert visitor.troubles() == []
