@@ -184,7 +184,12 @@ class ReplyError:
     retry_after: int | None = field(default=None, compare=False)
     """Seconds to wait before the next request, if the upstream gave them; bounded."""
     upstream_code: str = field(default="", compare=False)
-    """The upstream's own code (`model_not_found`), only for the log; empty if it may be something else."""
+    """The upstream's own code (`model_not_found`), empty if it may be something else."""
+    upstream_status: int = field(default=0, compare=False)
+    """The upstream's HTTP status, if it refused the request; else 0."""
+    upstream_reason: str = field(default="", compare=False)
+    """What the upstream wrote about a request that it rejected, without addresses and keys. Never logged or stored:
+    it can quote the request, so it is only for whoever sent that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,4 +31,5 @@ async def final_message(asked: StatelessRequest) -> tuple[dict[str, Any], int | 
         while not reading.is_over:
             await reading.more(sse.KEEP_ALIVE_SECONDS)
         await reading.settle()
-        return reading.message(), reading.retry_after
+        failure = reading.failure
+        return reading.message(), failure.retry_after if failure else None

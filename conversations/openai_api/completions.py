@@ -19,7 +19,7 @@ from chatmemory.database import executors
 from chatmemory.errors import ChatBusy, NotFound, Unavailable
 from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY
-from chatmemory.llm.protocol import ToolCall, Variant
+from chatmemory.llm.protocol import ReplyError, ToolCall, Variant
 from conversations.accounts import quotas
 from conversations.api import streams
 from conversations.api.replies import idempotency_key
@@ -30,13 +30,13 @@ from conversations.openai_api import find_conversation, retries, turns, unstored
 from conversations.openai_api.chat_answer import (
     Answer,
     completion_id,
-    error_end,
     finish_reason,
     unix,
     usage_json,
 )
-from conversations.openai_api.errors import RequestError, openai_body, unsupported
+from conversations.openai_api.errors import ModelFailed, RequestError, unsupported
 from conversations.openai_api.find_conversation import TurnPlace
+from conversations.openai_api.first_piece import begun
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.model_names import variant_named
 from conversations.openai_api.request.chat_request import ChatRequest, read_request
@@ -46,6 +46,7 @@ from conversations.openai_api.unstored import Unstored
 from conversations.openai_api.view import OpenAIView
 from conversations.replies import generation, reader_limits, sse
 from conversations.replies.begin import TurnRequest
+from conversations.replies.generation import Generation
 from conversations.replies.idempotency import ExistingReply
 from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reader_limits import ReaderSlot
@@ -152,11 +153,14 @@ class CompletionsView(OpenAIView):
         slot: ReaderSlot | None = None,
     ) -> HttpResponseBase:
         answer = Answer(completion_id(turn.message_id), created, self.asked.model)
-        if self.asked.stream:
-            chunks = _chunks(answer, turn, context, self.asked)
-            response: HttpResponseBase = event_stream(chunks, slot)
-        else:
-            response = await self._whole(answer, turn, context)  # the slot is held until this returns
+        try:
+            if self.asked.stream:
+                chunks = await begun(_chunks(answer, turn, context, self.asked))
+                response: HttpResponseBase = event_stream(chunks, slot)
+            else:
+                response = await self._whole(answer, turn, context)  # the slot is held until this returns
+        except ModelFailed as failed:
+            response = self._rendered(self._failed(failed))
         for name, value in headers.items():
             response[name] = value
         return response
@@ -164,10 +168,10 @@ class CompletionsView(OpenAIView):
     async def _whole(
         self, answer: Answer, turn: ExistingReply, context: Mapping[str, Any]
     ) -> HttpResponseBase:
-        message = await _final(turn)
+        message, failure = await _final(turn, generation.running(turn.message_id))
         reason = finish_reason(message.status, message.error)
         if reason is None:
-            return self._rendered(Response(_error(message), status=502, headers=_retry_after_header(message)))
+            raise ModelFailed(failure, answer.id)
         usage = usage_json(message.usage, _tokens(context), message.token_count)
         calls = await _calls(message)
         return self._rendered(Response(answer.completion(message.content, reason, usage, calls)))
@@ -267,22 +271,21 @@ def _tokens(context: Mapping[str, Any]) -> int:
     return sum(section["tokens"] for section in context.get("sections", ()))
 
 
-async def _final(turn: ExistingReply) -> Message:
+async def _final(turn: ExistingReply, own: Generation | None) -> tuple[Message, ReplyError]:
+    """Wait for the final message. Return it and why it is not complete, of use only if it is not."""
     message = await streams.final_message(turn.chat_id, turn.message_id)
     if message is None and not generation.is_draining():
         raise NotFound("The chat was deleted while the reply was being written.")
     if message is None:
         raise Unavailable("This server is restarting; the reply goes on. Try again.", retry_after=1)
-    return message
-
-
-def _error(message: Message) -> dict[str, Any]:
-    told = message.error or {"code": "upstream_error", "message": "The model gave no answer."}
-    return openai_body(502, {**told, "details": {"completion": [completion_id(message.pk)]}})
-
-
-def _retry_after_header(message: Message) -> dict[str, str]:
-    return {} if message.retry_after is None else {"Retry-After": str(message.retry_after)}
+    if own is not None and own.failure is not None:
+        return message, own.failure
+    stored = message.error or {}
+    return message, ReplyError(
+        stored.get("code", "upstream_error"),
+        stored.get("message", "The model gave no answer."),
+        retry_after=message.retry_after,
+    )
 
 
 async def _chunks(
@@ -290,18 +293,19 @@ async def _chunks(
 ) -> AsyncIterator[bytes]:
     with_usage = asked.include_usage
     chunk_of = answer.text_chunks(with_usage=with_usage)
-    yield answer.first_chunk(with_usage=with_usage)
+    own = generation.running(turn.message_id)
+    has_begun = False
     async for text in streams.texts(turn.chat_id, turn.message_id):
+        if not has_begun:
+            has_begun = True
+            yield answer.first_chunk(with_usage=with_usage)
         yield chunk_of(text) if text else sse.comment()
-    try:
-        message = await _final(turn)
-    except (NotFound, Unavailable) as error:
-        yield error_end(openai_body(error.status, {"code": error.code, "message": error.message}))
-        return
+    message, failure = await _final(turn, own)
     reason = finish_reason(message.status, message.error)
     if reason is None:
-        yield error_end(_error(message))
-        return
+        raise ModelFailed(failure, answer.id)
+    if not has_begun:
+        yield answer.first_chunk(with_usage=with_usage)
     usage = usage_json(message.usage, _tokens(context), message.token_count)
     yield answer.last_chunks(reason, usage if with_usage else None, await _calls(message))
 

@@ -6,10 +6,11 @@ Pure. What OpenAI's SDKs do with an error depends on its status, and on `x-shoul
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from chatmemory.errors import InvalidRequest
+from chatmemory.errors import ChatMemoryError, InvalidRequest
+from chatmemory.llm.protocol import ReplyError
 
 INVALID: Final = "invalid_request_error"
 
@@ -21,10 +22,25 @@ _CODES: Final[Mapping[str, tuple[str, str | None]]] = {
     "rate_limited": ("requests", "rate_limit_exceeded"),
     "quota_exceeded": ("insufficient_quota", "insufficient_quota"),
     "context_length_exceeded": (INVALID, "context_length_exceeded"),
+    "refused": (INVALID, "content_filter"),
 }
 """Our code → OpenAI's type and code."""
 _FINAL: Final = frozenset({"quota_exceeded"})
 """Codes with status 429 that no retry within the SDK's patience resolves."""
+
+
+_STATUS: Final[Mapping[str, int]] = {
+    "context_length_exceeded": 400,
+    "refused": 400,
+    "upstream_timeout": 504,
+}
+_UPSTREAM_STATUS: Final[Mapping[int, int]] = {400: 400, 413: 400, 422: 400, 404: 404, 429: 429}
+"""The upstream's status → ours. All others are 502: a 401 would tell the client that its own token is wrong."""
+_NO_QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+MAX_NAMES: Final = 20
+"""Maximum number of models that an error names."""
+MAX_RETRY_SECONDS: Final = 60
+"""The longest pause that OpenAI's SDKs keep. If it is longer, they retry at once, as if there were none."""
 
 
 class RequestError(InvalidRequest):
@@ -46,11 +62,11 @@ def require_storable(value: object, what: str, *, param: str | None, max_bytes: 
         size = len(text.encode())
     except (ValueError, RecursionError):
         raise RequestError(
-            f"The {what} hold what JSON text cannot.", param=param, code="invalid_value"
+            f"The {what} contain a value that JSON cannot represent.", param=param, code="invalid_value"
         ) from None
     if size > max_bytes or "\\u0000" in text.replace("\\\\", ""):
         raise RequestError(
-            f"The {what} have over {max_bytes:,} bytes as JSON, or hold a NUL.",
+            f"The {what} exceed {max_bytes:,} bytes as JSON, or contain a NUL character.",
             param=param,
             code="invalid_value",
         )
@@ -61,12 +77,54 @@ def unsupported(name: str, why: str = "is not supported here") -> RequestError:
     return RequestError(f"The parameter '{name}' {why}.", param=name, code="unsupported_parameter")
 
 
+class ModelFailed(ChatMemoryError):
+    """The model gave no answer, and nothing of the response has been sent yet."""
+
+    def __init__(self, failure: ReplyError, completion: str | None = None) -> None:
+        reason = failure.upstream_reason
+        super().__init__(
+            f"{failure.message.rstrip('.')}: {reason}" if reason else failure.message,
+            details={"completion": [completion]} if completion else None,
+            retry_after=failure.retry_after,
+        )
+        self.failure = failure
+        default = _UPSTREAM_STATUS.get(failure.upstream_status, 502)
+        self.http_status = _STATUS.get(failure.code, default)
+
+    def body(self) -> dict[str, Any]:
+        """Return the body of the response."""
+        ours = {"code": self.failure.code, "message": self.message, "details": self.details}
+        error = openai_body(self.http_status, ours)["error"]
+        if self.http_status == 429:
+            code = "insufficient_quota" if self.failure.upstream_code in _NO_QUOTA else "rate_limited"
+            error["type"], error["code"] = _CODES["quota_exceeded" if code == "insufficient_quota" else code]
+        elif self.http_status < 500 and self.failure.code == "upstream_error":
+            error["code"] = self.failure.upstream_code or None
+        return {"error": {**error, "param": None}}
+
+    def headers(self) -> dict[str, str]:
+        """Return headers that tell the SDK whether and when to retry; none where its own judgement is as good."""
+        if self.retry_after is not None:
+            later = str(self.retry_after)
+            return {"Retry-After": later, **retry_headers(self.http_status, self.failure.code, later)}
+        return {"x-should-retry": "false"} if self._is_final() else {}
+
+    def _is_final(self) -> bool:
+        """Whether the same request would fail again: 429s, 5xx and lost connections pass; what was refused does not."""
+        told = self.failure.upstream_status
+        may_pass = told in (0, 408, 409, 429) or told >= 500
+        return self.failure.code in _STATUS or self.failure.upstream_code in _NO_QUOTA or not may_pass
+
+
 class ModelNotFound(RequestError):
     status, code = 404, "not_found"
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, names: Sequence[str] = ()) -> None:
+        listed = ", ".join(f"`{name}`" for name in names[:MAX_NAMES])
+        more = " and others, see GET /v1/models" if len(names) > MAX_NAMES else ""
         super().__init__(
-            f"The model `{model[:128]}` does not exist or you do not have access to it.",
+            f"The model `{model[:128]}` does not exist here. "
+            + (f"Models: {listed}{more}." if names else "GET /v1/models lists the models."),
             param="model",
             code="model_not_found",
         )
@@ -85,7 +143,7 @@ def retry_headers(status: int, code: str, retry_after: str | None) -> dict[str, 
     """Return headers that tell the SDK whether and when to retry. By default it retries after half a second."""
     if status not in (408, 409, 429) and status < 500:
         return {}
-    if code in _FINAL or retry_after is None:
+    if code in _FINAL or retry_after is None or int(retry_after) > MAX_RETRY_SECONDS:
         return {"x-should-retry": "false"}
     return {"x-should-retry": "true", "retry-after-ms": str(int(retry_after) * 1000)}
 

@@ -25,15 +25,20 @@ def variant_named(name: str, variants: Mapping[str, Variant], aliases: Mapping[s
             return variant
     if ANY in aliases:
         return variants[aliases[ANY]]
-    raise ModelNotFound(name)
+    raise ModelNotFound(name, model_names(variants, aliases))
+
+
+def model_names(variants: Mapping[str, Variant], aliases: Mapping[str, str]) -> list[str]:
+    """Return all names of models, each once: variants first, then upstream names and aliases."""
+    names = [*variants, *(one.model for one in variants.values()), *(name for name in aliases if name != ANY)]
+    return list(dict.fromkeys(names))
 
 
 def model_objects(
     variants: Mapping[str, Variant], aliases: Mapping[str, str], created: int
 ) -> list[dict[str, Any]]:
-    """Return all models as OpenAI lists them, each name once: variants first, then upstream names and aliases."""
-    names = [*variants, *(one.model for one in variants.values()), *(name for name in aliases if name != ANY)]
-    return [model_object(name, created) for name in dict.fromkeys(names)]
+    """Return all models as OpenAI lists them."""
+    return [model_object(name, created) for name in model_names(variants, aliases)]
 
 
 def model_object(name: str, created: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from chatmemory.llm import registry
 from conversations.api.serializers import ModelsOut
 from conversations.openai_api.chat_answer import unix
 from conversations.openai_api.errors import ModelNotFound
-from conversations.openai_api.model_names import model_object, model_objects
+from conversations.openai_api.model_names import model_names, model_object, model_objects
 from conversations.openai_api.view import OpenAIView
 
 STARTED = unix(timezone.now())
@@ -46,9 +46,9 @@ class ModelsView(APIView):
 class ModelView(OpenAIView):
     @extend_schema(exclude=True)
     def get(self, request: Request, name: str) -> Response:
-        known = model_objects(settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES, STARTED)
-        if not any(one["id"] == name for one in known):
-            raise ModelNotFound(name)
+        known = model_names(settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES)
+        if name not in known:
+            raise ModelNotFound(name, known)
         return Response(model_object(name, STARTED))
 
 

@@ -22,15 +22,15 @@ from conversations.attachments import spooled
 from conversations.openai_api.chat_answer import (
     Answer,
     completion_id,
-    error_end,
     finish_reason,
     unix,
     usage_json,
 )
-from conversations.openai_api.errors import openai_body
+from conversations.openai_api.errors import ModelFailed
+from conversations.openai_api.first_piece import begun
 from conversations.openai_api.request.chat_request import ChatRequest
 from conversations.replies import sse
-from conversations.replies.stateless import StatelessReply, StatelessRequest
+from conversations.replies.stateless import NO_ANSWER, StatelessReply, StatelessRequest
 from memory.context.assemble import tools_text
 
 REMEMBER = "x-chatmemory-remember"
@@ -61,9 +61,8 @@ async def answer(user_id: int, opened: Unstored) -> HttpResponseBase:
     call = replace(opened.call, call=await stateless_calls.begin(user_id, tokens))
     made = Answer(completion_id(new_id()), unix(timezone.now()), opened.request.model)
     if opened.request.stream:
-        response: HttpResponseBase = event_stream(
-            _chunks(made, call, with_usage=opened.request.include_usage)
-        )
+        chunks = _chunks(made, call, with_usage=opened.request.include_usage)
+        response: HttpResponseBase = event_stream(await begun(chunks))
     else:
         response = await _whole(made, call)
     response["x-chatmemory-conversation"] = "not stored"
@@ -81,19 +80,22 @@ def _stateless(asked: ChatRequest, variant: Variant) -> StatelessRequest:
 
 async def _chunks(answer: Answer, call: StatelessRequest, *, with_usage: bool) -> AsyncIterator[bytes]:
     chunk_of = answer.text_chunks(with_usage=with_usage)
-    yield answer.first_chunk(with_usage=with_usage)
+    has_begun = False
     with StatelessReply(call) as reading:
         while not reading.is_over:
-            if text := await reading.more(sse.KEEP_ALIVE_SECONDS):
-                yield chunk_of(text)
-            elif not reading.is_over:
-                yield sse.comment()
-        message, calls = reading.message(), reading.calls
+            text = await reading.more(sse.KEEP_ALIVE_SECONDS)
+            if text or not reading.is_over:
+                if not has_begun:
+                    has_begun = True
+                    yield answer.first_chunk(with_usage=with_usage)
+                yield chunk_of(text) if text else sse.comment()
+        message, calls, failure = reading.message(), reading.calls, reading.failure
         await reading.settle()
     reason = finish_reason(message["status"], message["error"])
     if reason is None:
-        yield error_end(openai_body(502, message["error"]))
-        return
+        raise ModelFailed(failure or NO_ANSWER)
+    if not has_begun:
+        yield answer.first_chunk(with_usage=with_usage)
     usage = _usage_of(call, message)
     yield answer.last_chunks(reason, usage if with_usage else None, calls)
 
@@ -103,11 +105,10 @@ async def _whole(answer: Answer, call: StatelessRequest) -> Response:
         while not reading.is_over:
             await reading.more(sse.KEEP_ALIVE_SECONDS)
         await reading.settle()
-        message, calls, retry_after = reading.message(), reading.calls, reading.retry_after
+        message, calls, failure = reading.message(), reading.calls, reading.failure
     reason = finish_reason(message["status"], message["error"])
     if reason is None:
-        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-        return Response(openai_body(502, message["error"]), status=502, headers=headers)
+        raise ModelFailed(failure or NO_ANSWER)
     return Response(answer.completion(message["content"], reason, _usage_of(call, message), calls))
 
 

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from chatmemory.api.async_view import AsyncView
 from conversations.accounts import quotas
-from conversations.openai_api.errors import RequestError, openai_body, retry_headers
+from conversations.openai_api.errors import ModelFailed, RequestError, openai_body, retry_headers
 
 VERSION = "2020-10-01"
 """The version of OpenAI's API that its servers report."""
@@ -36,6 +36,8 @@ class OpenAIView(AsyncView):
         return response
 
     def _failed(self, exc: Exception) -> Response:
+        if isinstance(exc, ModelFailed):
+            return Response(exc.body(), status=exc.http_status, headers=exc.headers())
         response = super()._failed(exc)
         if isinstance(exc, RequestError):
             response.data = exc.body()

@@ -93,6 +93,8 @@ class Generation:
         self.log = Log()
         self._card = CardStream() if begun.brings_card else None
         self.done = False
+        self.failure: ReplyError | None = None
+        """Why the reply is not complete, with what is not stored: the upstream's status and reason."""
         self.final: Message | None = None
         """The final message. None although `done` if another process finished the reply, or it could not be stored."""
         self.checkpointed = 0
@@ -114,7 +116,9 @@ class Generation:
             await asyncio.wait([self._upstream])
             fault_points.point("generate.ended")
             if not self._lost:
-                self.final = await self._finish(self._without_card(self._ending()))
+                ending = self._without_card(self._ending())
+                self.failure = ending.reply.error
+                self.final = await self._finish(ending)
         finally:
             self.done = True
             self.changes.close()

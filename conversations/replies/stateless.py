@@ -90,9 +90,9 @@ class StatelessReply:
         await asyncio.shield(self._settled())
 
     @property
-    def retry_after(self) -> int | None:
-        """Seconds after which the upstream may be called again, if the reply failed with them."""
-        return self._reply.error.retry_after if self._reply.error else None
+    def failure(self) -> ReplyError | None:
+        """Why a reply that has ended is not complete."""
+        return self._reply.error
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,10 @@ import openai
 import pytest
 from openai import OpenAI
 
+from chatmemory.llm.openai import failures
+from chatmemory.llm.protocol import Deadlines
 from conversations.models import Chat, ChatCompletion, Message
+from conversations.replies import sse
 from tests.api.talking import sdk
 from tests.support.exhaustive import first_row_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -367,7 +370,88 @@ def test_errors_are_those_that_the_sdk_knows(ask: OpenAI, alice: Client, upstrea
     assert broken.value.type == "server_error"
 
 
-def test_a_busy_conversation_says_when_to_come_back(alice: Client, upstream: FakeUpstream) -> None:
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "not stored"])
+@pytest.mark.parametrize(
+    ("how", "status", "code", "calls"),
+    [
+        ("status?code=400&error=invalid_value", 400, "invalid_value", 1),
+        ("status?code=400&error=context_length_exceeded", 400, "context_length_exceeded", 1),
+        ("status?code=401", 502, "upstream_error", 1),
+        ("status?code=403", 502, "upstream_error", 1),
+        ("status?code=404&error=model_not_found", 404, "model_not_found", 1),
+        ("status?code=422&error=invalid_value", 400, "invalid_value", 1),
+        ("status?code=429&error=insufficient_quota", 429, "insufficient_quota", 1),
+        ("status?code=429&retry_after=1", 429, "rate_limit_exceeded", 3),
+        ("status?code=429&retry_after=500", 429, "rate_limit_exceeded", 1),
+        ("status?code=500", 502, "upstream_error", 3),
+        ("drop", 502, "upstream_error", 3),
+        ("silent", 504, "upstream_timeout", 1),
+    ],
+)
+def test_the_status_of_the_upstream_is_passed_on_and_the_sdk_retries_only_what_may_pass(
+    alice: Client,
+    upstream: FakeUpstream,
+    settings: Any,
+    streamed: bool,
+    is_stored: bool,
+    how: str,
+    status: int,
+    code: str,
+    calls: int,
+) -> None:
+    settings.REPLY_DEADLINES = Deadlines(first_byte=0.3)
+    upstream.behave(how, lane="stream")
+    with sdk(alice, max_retries=2) as ask, pytest.raises(openai.APIStatusError) as raised:
+        ask.chat.completions.create(
+            model="arco",
+            messages=[{"role": "user", "content": "Hello"}],
+            stream=streamed,
+            store=is_stored,
+        )
+    assert (raised.value.status_code, raised.value.code) == (status, code)
+    assert len(upstream.requests) == calls
+
+
+def test_a_rejected_request_has_the_reason_of_the_upstream_but_no_key_and_no_address(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    upstream.behave("status?code=400&error=invalid_value", lane="stream")
+    body = {"model": "arco", "messages": [{"role": "user", "content": "Hello"}]}
+    message = alice.post("chat/completions", json=body).json()["error"]["message"]
+    assert message.startswith("The model provider rejected the request (400): ")
+    secret = {"message": "Bad \n field; see http://10.0.0.7/x, key sk-abc123456 of 10.1.2.3:80"}
+    assert failures.from_status(400, secret).upstream_reason == "Bad field; see … key … of …"
+    assert not failures.from_status(401, secret).upstream_reason
+
+
+@pytest.mark.parametrize("call", ["responses", "embeddings", "completions", "a stored completion"])
+def test_what_is_not_served_says_that_chat_completions_is(ask: OpenAI, call: str) -> None:
+    calls: dict[str, Callable[[], Any]] = {
+        "responses": lambda: ask.responses.create(model="arco", input="Hello"),
+        "embeddings": lambda: ask.embeddings.create(model="arco", input="Hello"),
+        "completions": lambda: ask.completions.create(model="arco", prompt="Hello"),
+        "a stored completion": lambda: ask.chat.completions.retrieve("chatcmpl-1"),
+    }
+    with pytest.raises(openai.NotFoundError) as raised:
+        calls[call]()
+    assert "client.chat.completions" in raised.value.message
+    assert raised.value.type == "invalid_request_error"
+
+
+def test_a_model_that_does_not_exist_is_answered_with_those_that_do(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hello"}]}
+    message = alice.post("chat/completions", json=body).json()["error"]["message"]
+    assert message.startswith("The model `gpt-4o` does not exist here. Models: `arco`, ")
+    assert alice.get("models/gpt-4o").json()["error"]["message"] == message
+
+
+def test_a_busy_conversation_says_when_to_come_back(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.2)
     upstream.hold("stream")
     body = {
         "model": "arco",

@@ -1,7 +1,7 @@
 """Why an upstream gave no whole answer: our codes, which clients rely on, and sentences for people.
 
 Pure. Sentences contain a status code at most. They never repeat what the upstream wrote, which can quote users or
-keys.
+keys; `upstream_reason` does, for a request that it rejected as invalid.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import ceil
 
 from chatmemory.llm.protocol import ReplyError
+from chatmemory.text.cleaning import clean
 
 TOO_LONG = ReplyError("too_long", "The reply reached its length limit and was cut off.")
 REFUSED = ReplyError("refused", "The model refused to answer.")
@@ -32,6 +33,13 @@ NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
 RETRYABLE_STATUS = {408, 409, 429}
 MAX_RETRY_AFTER = 600.0
 """Maximum seconds. Longer waits that an upstream asks for are cut, because clients would stay away."""
+INVALID_STATUS = {400, 404, 413, 422}
+"""Statuses with which an upstream rejects what the client sent, rather than who sends it or when."""
+MAX_REASON = 500
+_SECRET = re.compile(
+    r"\w+://\S+|\b(?:\d{1,3}\.){3}\d{1,3}\S*|\b(?:sk|pk|rk|gsk|xai|key)[-_]\S{4,}|Bearer \S+|[\w+/=-]{32,}",
+    re.IGNORECASE,
+)
 _CODE = re.compile(r"[A-Za-z]{1,32}(?:_[A-Za-z0-9]{1,32}){0,7}")
 """Matches `model_not_found`, `BadRequestError`; too strict for a sentence, an address or a key."""
 
@@ -48,6 +56,7 @@ def from_status(status: int, error: object, *, after: float | None = None) -> Re
     """
     known = _known(error) if status in (400, 413, 422) else None
     found = _with_code(known or ReplyError("upstream_error", _status_sentence(status)), error)
+    found = replace(found, upstream_status=status, upstream_reason=_reason(status, error))
     if after is None or not is_worth_retrying(status, error):
         return found
     return replace(found, retry_after=ceil(min(max(after, 1.0), MAX_RETRY_AFTER)))
@@ -89,6 +98,15 @@ def _with_code(found: ReplyError, error: object) -> ReplyError:
     given = [error.get(key) for key in ("code", "type")] if isinstance(error, dict) else []
     codes = [code for code in given if isinstance(code, str) and _CODE.fullmatch(code)]
     return replace(found, upstream_code=codes[0]) if codes else found
+
+
+def _reason(status: int, error: object) -> str:
+    """What the upstream wrote about an invalid request, in one line, without what looks like an address or a key."""
+    message = error.get("message") if isinstance(error, dict) else error
+    if status not in INVALID_STATUS or not isinstance(message, str):
+        return ""
+    line = " ".join(clean(message[: 4 * MAX_REASON]).split())
+    return _SECRET.sub("…", line)[:MAX_REASON]
 
 
 def _status_sentence(status: int) -> str:
