@@ -181,18 +181,6 @@ def test_what_the_queue_is_told_to_call_exists() -> None:
     assert {one.removeprefix("memory.tasks.") for one in named} <= tasks
 
 
-def test_folders_stay_small_enough_to_read() -> None:
-    """At most fourteen modules per folder with its `__init__` (house rule), except tests and migrations."""
-    sizes: dict[str, int] = {}
-    for app in APPS:
-        for path in (ROOT / app).rglob("*.py"):
-            if "migrations" not in path.parts:
-                sizes[str(path.parent.relative_to(ROOT))] = (
-                    sizes.get(str(path.parent.relative_to(ROOT)), 0) + 1
-                )
-    assert {folder: count for folder, count in sizes.items() if count > 14} == {}
-
-
 def test_a_class_name_means_one_thing() -> None:
     """Except Django's own inner classes, and names that commands must have."""
     named: dict[str, list[str]] = {}
