@@ -97,7 +97,7 @@ def _policies() -> Iterator[SettingsTable]:
         shared = CHUNKED if name == Chunked.name else {}
         if options := shared | own:
             listed = ", ".join(f"`{option}`" for option in options)
-            text = f"[What the policy does](policies.md#{name}). A chat can override these by its options {listed}."
+            text = f"{policy.description} A chat can override these by its options {listed}."
             yield SettingsTable(f"Policy `{name}`", text, tuple(options.values()))
 
 

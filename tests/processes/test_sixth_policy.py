@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TURNS = 30
+QUICK = "not slow and not services and not browser and not embeddings and not exhaustive"
 
 Manage = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -111,6 +112,40 @@ print("edited")
 def test_people_choose_read_and_edit_it(manage: Manage) -> None:
     ran = manage("shell", "-c", SEEN_BY_PEOPLE, DEBUG="1")
     assert (ran.returncode, ran.stdout.split()[-1:]) == (0, ["edited"]), ran.stderr[-3000:]
+
+
+TABLES = (
+    "unit",
+    "api/test_focus.py",
+    "api/test_options.py",
+    "security/injection",
+    "services/memory",
+    "test_docs.py",
+)
+"""The tests that have a table of policies, or a case for each."""
+
+
+def test_the_suite_stays_green_with_it(manage: Manage, tmp_path: Path) -> None:
+    """Run every case of the new policy, and what checks the pages of documents, as `make test` does."""
+    for name in ("tests", "docs", "benchmarks", "deploy"):
+        shutil.copytree(
+            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules")
+        )
+    for path in ROOT.iterdir():
+        if path.is_file() and path.name not in ("manage.py", ".env"):
+            shutil.copy(path, tmp_path)
+    environment = {
+        **os.environ,
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'db.sqlite3'}",
+        "CHATMEMORY_HOME": "",
+    }
+    made = [sys.executable, "-m", "chatmemory.config.page"]
+    ran = [sys.executable, "-m", "pytest", "-m", QUICK, "-k", "minutes or test_docs or test_page"]
+    for command in (made, [*ran, *(f"tests/{name}" for name in TABLES)]):
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
 def test_its_numbers_are_settings(manage: Manage) -> None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from django.contrib.auth.models import User
 
+from chatmemory.llm.protocol import Completion
 from conversations.models import Chat
+from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
+from memory.policies import POLICIES
 from memory.policies.protocol import State
+from tests.security.injection.answers import answer_with
 from tests.support.factories import add_turns, make_chat
+from tests.unit.context.makers import make_turn
 
 TURNS = 3
 
@@ -15,13 +20,20 @@ TURNS = 3
 def state_of(policy: str, text: str) -> State:
     """Return a stored state with `text`, as its policy keeps it after cleaning: in one line, except for summaries."""
     line = " ".join(text.split())
-    return {
+    states = {
         "chunked": State(text),
         "interval": State(line),
         "progressive": State(text, {"important_data": {"key_decisions": [line]}, "summary_version": 1}),
         "hierarchical": State(text, {"facts": [{"key": "k", "value": line, "category": "GENERAL"}]}),
         "card": State("", {"goal": line, "decisions": [line]}),
-    }[policy]
+    }
+    return states.get(policy) or _absorbed(policy, text)
+
+
+def _absorbed(policy: str, text: str) -> State:
+    """Return the state after an answer that consists of `text`."""
+    turns, answer = [make_turn(0, text, text)], Completion(answer_with(policy, text), "m")
+    return POLICIES[policy].absorb(State(), turns, [answer], MemoryLimits())
 
 
 def chat_saying(policy: str, text: str) -> Chat:

@@ -9,9 +9,10 @@ import pytest
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, State
 from memory.policies.edit_form import BadEdit
+from tests.security.injection.folding import built_in, folded, turns_of
 
 LIMITS = MemoryLimits()
-STATES: dict[str, State] = {
+KNOWN: dict[str, State] = {
     "chunked": State("The hall is booked.\nFor 12 May."),
     "interval": State("The hall is booked for 12 May."),
     "card": State(
@@ -45,6 +46,12 @@ STATES: dict[str, State] = {
         },
     ),
 }
+TURNS = turns_of([("The hall is booked for 12 May.", "Noted."), ("We are 60 people.", "Good.")])
+STATES = {
+    name: KNOWN.get(name) or folded(policy, State(), TURNS, built_in, LIMITS)
+    for name, policy in POLICIES.items()
+}
+"""A state of every policy: of those not known here, one that the built-in summarizer makes."""
 
 
 def change(policy: str, /, **texts: str) -> State:
@@ -53,10 +60,6 @@ def change(policy: str, /, **texts: str) -> State:
 
 def shown(policy: str, state: State) -> list[str]:
     return [section.text for section in POLICIES[policy].render(state)]
-
-
-def test_every_policy_is_here() -> None:
-    assert STATES.keys() == POLICIES.keys()
 
 
 @pytest.mark.parametrize("policy", STATES)
