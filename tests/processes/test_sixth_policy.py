@@ -114,14 +114,7 @@ def test_people_choose_read_and_edit_it(manage: Manage) -> None:
     assert (ran.returncode, ran.stdout.split()[-1:]) == (0, ["edited"]), ran.stderr[-3000:]
 
 
-TABLES = (
-    "unit",
-    "api/test_focus.py",
-    "api/test_options.py",
-    "security/injection",
-    "services/memory",
-    "test_docs.py",
-)
+TABLES = ("unit", "api", "services", "security/injection", "admin", "test_docs.py")
 """The tests that have a table of policies, or a case for each."""
 
 
