@@ -45,6 +45,7 @@ HOME = Path(_home).expanduser().resolve()
 VAR_DIR = HOME / "var"
 environ.Env.read_env(HOME / ".env")
 if (ServerSettings.CHATMEMORY_HOME.read() or _home) != _home:
+    del os.environ["CHATMEMORY_HOME"]  # Django may load the settings again after an error
     raise ImproperlyConfigured("CHATMEMORY_HOME cannot be set in .env, which is a file in it.")
 check_names(os.environ, page.names())
 

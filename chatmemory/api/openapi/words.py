@@ -158,7 +158,7 @@ PROPERTIES: dict[str, str] = {
     "offline": "Whether the built-in model answers, because none is configured.",
     "only_before": "What only the memory before had.",
     "op": "Whether the text is in both, or in one of them.",
-    "options": "Numbers of memory for this chat alone, by name: `budget`, `threshold`, `k_raw_turns` and "
+    "options": "Options of memory for this chat alone, by name: `budget`, `threshold`, `focus` and "
     "others. The rest is as "
     "the server is set.",
     "owned_by": "Always `chatmemory`.",
