@@ -19,25 +19,11 @@ from collections.abc import Sequence
 
 # From <linux/prctl.h>.
 _PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-
-_forking = 0
-"""The id of the process that is forking right now, for its child."""
 
 
 def command(words: Sequence[str]) -> list[str]:
     """The command `words`, wrapped so that it ends with this process, which must start it."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *words]
-
-
-def tie_forks() -> None:
-    """Tie every process that is forked from this one, and from its children, to the process that forked it."""
-    os.register_at_fork(before=_remember, after_in_child=lambda: tie(_forking))
-
-
-def adopt() -> None:
-    """Become the parent of grandchildren whose own parent died, so that this process can wait for them."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def tie(parent: int) -> None:
@@ -47,11 +33,6 @@ def tie(parent: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent died before the kernel was asked
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _remember() -> None:
-    global _forking
-    _forking = os.getpid()
 
 
 def _prctl(option: int, value: int) -> None:

@@ -1,7 +1,7 @@
 """Child processes in their own sessions: started with a log file, watched, and ended with all processes they started.
 
 A session of its own keeps the terminal's Ctrl-C from a child, so that the parent decides in which order children end
-and how long it waits. A tied child ends with its parent even if that is killed.
+and how long it waits.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from chatmemory.runtime import parent_death
-
 POLL_SECONDS = 0.05
 
 
 class Running(Protocol):
-    """A child process, by `start` or by a fork. `patience`: the seconds that it may take to end when asked to."""
+    """A child process. `patience`: the seconds that it may take to end when asked to."""
 
     @property
     def name(self) -> str:
@@ -79,15 +77,11 @@ class Child:
 def kill_group(leader: int, wait: Callable[[], object]) -> None:
     """Kill a child and what is left of its own children, which are one process group.
 
-    Returns when the child has ended, for which `wait` waits; in a process that called `parent_death.adopt`, when all
-    of them have ended.
+    Returns when the child has ended, for which `wait` waits.
     """
     with suppress(ProcessLookupError):  # nothing is left
         os.killpg(leader, signal.SIGKILL)
     wait()
-    with suppress(ChildProcessError):
-        while True:
-            os.waitpid(-leader, 0)
 
 
 def start(
@@ -98,13 +92,12 @@ def start(
     cwd: Path,
     env: Mapping[str, str],
     patience: float,
-    is_tied: bool = False,
 ) -> Child:
     """Start `command` with its output appended to the file `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         process = subprocess.Popen(  # noqa: S603  # the caller's own command, no shell
-            parent_death.command(command) if is_tied else command,
+            command,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

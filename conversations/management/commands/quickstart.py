@@ -1,47 +1,41 @@
 """`manage.py quickstart`: run everything for a first look, until Ctrl-C.
 
-The modules that server and worker need are loaded once and shared: both are forks of this process, which itself uses
-neither the database nor threads. On systems other than Linux they are started as commands.
+This process is the server. The worker is its child, which is started again when it ends, and ends with it.
 """
 
 from __future__ import annotations
 
 import http.client
-import importlib
 import json
 import logging.config
-import multiprocessing
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from functools import partial
+from contextlib import redirect_stderr
 from hashlib import sha256
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import uvicorn
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import OperationalError
+from django.db import OperationalError, connections
 
 from chatmemory.llm import registry
-from chatmemory.runtime import forks, garbage, processes
 from chatmemory.runtime.escape import plain
 from chatmemory.runtime.logging_config import logging_config
-from chatmemory.runtime.processes import Running
-from chatmemory.text import tokens
 from conversations import quickstart
 from conversations.quickstart import PRINTED_LINK, QuickstartData
 from conversations.sample import QUESTION
 
 HOST = "127.0.0.1"
 READY_SECONDS = 60
-WATCH_SECONDS = 0.2
 LAST_LINES = 5
 
 SCREEN = """
@@ -83,23 +77,50 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         port: int = options["port"]
         require_free(port)
-        stopped = _on_signals()
-        logging.getLogger().setLevel(logging.WARNING)  # this output is for people; the children keep logs
-        if forks.are_safe():
-            _load()
-        prepared = _prepared_apart() if forks.are_safe() else _prepared()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: sys.exit(0))
+        logging.getLogger().setLevel(logging.WARNING)  # until there is a log, this output is for people
+        prepared = _prepared()
         os.environ[PRINTED_LINK] = sha256(prepared.demo_token.encode()).hexdigest()
-        running: list[Running] = []
-        try:
-            running += [_server(port), _worker()]
-            if not _until_ready(port, running, stopped):
-                return
-            self.stdout.write(_screen(port, prepared, running))
-            self.stdout.flush()
-            _watch(running, stopped)
-        finally:
-            processes.end(running)
+        logs = quickstart.folder() / "log"
+        logs.mkdir(parents=True, exist_ok=True)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                "chatmemory.asgi:application",
+                http="chatmemory.http_protocol:HttpProtocol",
+                host=HOST,
+                port=port,
+                access_log=False,
+                log_config=None,
+            )
+        )
+        signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        log = logs / "server.log"
+        with log.open("a", encoding="utf-8", buffering=1) as file, redirect_stderr(file):
+            level = settings.LOGGING["root"]["level"]
+            logging.config.dictConfig(logging_config(os.environ["LOG_FORMAT"], level))
+            with WorkerChild(logs / "worker.log") as worker:
+                screen = _screen(port, prepared, [log, worker.log])
+                threading.Thread(target=self._show, args=(screen, port, server), daemon=True).start()
+                try:
+                    server.run()
+                    problem = f"Server and worker were not ready within {READY_SECONDS} s.{_last_lines(log)}"
+                except SystemExit:  # uvicorn passes on the signal that has ended it
+                    problem = ""
+        if problem:
+            raise CommandError(problem)
         self.stdout.write("Ended.")
+
+    def _show(self, screen: str, port: int, server: uvicorn.Server) -> None:
+        """Print `screen` when server and worker are ready. End the server if they are not in time."""
+        until = time.monotonic() + READY_SECONDS
+        while not _is_ready(port):
+            if server.should_exit or time.monotonic() > until:
+                server.should_exit = True
+                return
+            time.sleep(READY_SECONDS / 600)
+        self.stdout.write(screen)
+        self.stdout.flush()
 
 
 def require_free(port: int) -> None:
@@ -117,44 +138,43 @@ def require_free(port: int) -> None:
             ) from None
 
 
-def _on_signals() -> threading.Event:
-    """Return an event that Ctrl-C, SIGTERM or a closed terminal sets from now on."""
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: stopped.set())
-    return stopped
+class WorkerChild:
+    """The worker as a child process, started again a second after it ended, as a service manager does."""
 
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self._over = threading.Event()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
 
-def _load() -> None:
-    """Load what server and worker need, and exempt it from garbage collection, which would write to shared pages."""
-    for name in ("chatmemory.asgi", "chatmemory.http_protocol", "chatmemory.urls", "memory.tasks"):
-        importlib.import_module(name)
-    tokens.load()
-    registry.load()
-    garbage.freeze_existing()
+    def __enter__(self) -> WorkerChild:
+        self._supervisor.start()
+        return self
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if self._child is not None:
+            self._child.terminate()
+        self._supervisor.join(settings.WORKER_STOP_SECONDS + 4)
+        if self._child is not None:
+            self._child.kill()
 
-def _prepared_apart() -> QuickstartData:
-    """Run `_prepared` in a separate process, because it uses the database and threads."""
-    here, there = multiprocessing.Pipe(duplex=False)
-
-    def prepare() -> None:
-        try:
-            there.send(_prepared())
-        except CommandError as error:
-            there.send(error)
-
-    child = forks.start("preparation", prepare, log=None, patience=0)
-    there.close()
-    try:
-        found: QuickstartData | CommandError = here.recv()
-    except EOFError:
-        raise CommandError("The database could not be prepared.") from None
-    finally:
-        child.kill_all()
-    if isinstance(found, CommandError):
-        raise found
-    return found
+    def _supervise(self) -> None:
+        command = [sys.executable, "-m", "chatmemory", "worker", "--parent", str(os.getpid())]
+        with self.log.open("ab") as file:
+            while not self._over.is_set():
+                self._child = subprocess.Popen(  # noqa: S603  # our own command, no shell
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    cwd=settings.BASE_DIR,
+                    start_new_session=True,  # a terminal's Ctrl-C is for the parent, which tells the worker to stop
+                )
+                self._child.wait()
+                self._over.wait(1)
 
 
 def _prepared() -> QuickstartData:
@@ -163,70 +183,8 @@ def _prepared() -> QuickstartData:
         return quickstart.prepare()
     except OperationalError as exc:
         raise CommandError(f"The database named by DATABASE_URL does not work: {exc}") from exc
-
-
-def _server(port: int) -> Running:
-    command = [
-        "uvicorn",
-        "chatmemory.asgi:application",
-        "--http",
-        "chatmemory.http_protocol:HttpProtocol",
-        "--host",
-        HOST,
-        "--port",
-        str(port),
-        "--no-access-log",
-    ]
-    patience = settings.REPLY_DRAIN_SECONDS + 4  # time for replies being written to end
-    return _start("server", [sys.executable, "-m", *command], partial(_serve, port), patience)
-
-
-def _serve(port: int) -> None:
-    """Run the server in the fork, as the command does."""
-    if problem := registry.embeddings_problem():
-        sys.exit(problem)
-    uvicorn.run(
-        "chatmemory.asgi:application",
-        http="chatmemory.http_protocol:HttpProtocol",
-        host=HOST,
-        port=port,
-        access_log=False,
-        log_config=None,
-    )
-
-
-def _worker() -> Running:
-    command = [sys.executable, "-m", "chatmemory", "worker"]
-    return _start("worker", command, partial(call_command, "worker"), settings.WORKER_STOP_SECONDS + 4)
-
-
-def _start(name: str, command: list[str], work: Callable[[], object], patience: float) -> Running:
-    log = quickstart.folder() / "log" / f"{name}.log"
-
-    def logged() -> None:
-        logging.config.dictConfig(logging_config(os.environ["LOG_FORMAT"], settings.LOGGING["root"]["level"]))
-        work()
-
-    if forks.are_safe():
-        return forks.start(name, logged, log=log, patience=patience, title=name)
-    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    return processes.start(
-        name, command, log=log, cwd=settings.BASE_DIR, env=env, patience=patience, is_tied=True
-    )
-
-
-def _until_ready(port: int, running: list[Running], stopped: threading.Event) -> bool:
-    """Return True once server and worker are ready, or False if stopped before."""
-    deadline = time.monotonic() + READY_SECONDS
-    while not stopped.wait(WATCH_SECONDS / 2):
-        _require_alive(running)
-        if _is_ready(port):
-            return True
-        if time.monotonic() > deadline:
-            raise CommandError(
-                f"Server and worker were not ready within {READY_SECONDS} s.{_last_lines(running[0])}"
-            )
-    return False
+    finally:
+        connections.close_all()
 
 
 def _is_ready(port: int) -> bool:
@@ -240,26 +198,13 @@ def _is_ready(port: int) -> bool:
         connection.close()
 
 
-def _watch(running: list[Running], stopped: threading.Event) -> None:
-    while not stopped.wait(WATCH_SECONDS):
-        _require_alive(running)
-
-
-def _require_alive(running: list[Running]) -> None:
-    for child in running:
-        if child.exit_code is not None:
-            raise CommandError(
-                f"The {child.name} ended by itself, with code {child.exit_code}.{_last_lines(child)}"
-            )
-
-
-def _last_lines(child: Running) -> str:
-    text = child.log.read_text(encoding="utf-8", errors="replace")
+def _last_lines(log: Path) -> str:
+    text = log.read_text(encoding="utf-8", errors="replace")
     lines = list(map(plain, text.splitlines()[-LAST_LINES:]))
-    return "\n".join([f" Its log is {_short(child.log)}; it ends:", *lines])
+    return "\n".join([f" Its log is {_short(log)}; it ends:", *lines])
 
 
-def _screen(port: int, prepared: QuickstartData, running: list[Running]) -> str:
+def _screen(port: int, prepared: QuickstartData, logs: list[Path]) -> str:
     password = prepared.admin_password
     login = (
         f"as {quickstart.ADMIN}, password {password}"
@@ -272,7 +217,7 @@ def _screen(port: int, prepared: QuickstartData, running: list[Running]) -> str:
         model=OFFLINE if registry.is_offline() else ONLINE,
         playground=PLAYGROUND.format(**where) if settings.PLAYGROUND == "open" else "",
         login=login,
-        logs=", ".join(_short(child.log) for child in running),
+        logs=", ".join(map(_short, logs)),
         body=json.dumps({"chat_id": prepared.chat_id, "message": QUESTION}),
     )
 

@@ -35,6 +35,10 @@ class Command(BaseCommand):
             help="only say whether a worker is alive on this machine, as a health check",
         )
 
+        parser.add_argument(
+            "--parent", type=int, default=0, help="also stop when the process with this id is gone"
+        )
+
     def handle(self, *_args: Any, **options: Any) -> None:
         if options["check"]:
             if problem := alive.problem(socket.gethostname()[:60]):
@@ -48,7 +52,7 @@ class Command(BaseCommand):
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: stopped.set())
-        if not TaskRunner().run(stopped, parent=int(os.environ.get("WORKER_PARENT", "0"))):
+        if not TaskRunner().run(stopped, parent=options["parent"]):
             logging.shutdown()
             os._exit(0)  # a thread still waits for the summarizer, whose answer is not wanted any more
 
