@@ -4,9 +4,10 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 import chatmemory.api.openapi.hooks  # noqa: F401  # registers the OpenAPI extensions
-from chatmemory.api.error_handler import no_such_page, page_error
+from chatmemory.api.error_handler import page_error
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import landing, playground
+from conversations.openai_api.not_served import no_such_page
 from memory.admin.overview.page import start
 
 urlpatterns = [

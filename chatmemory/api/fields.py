@@ -32,9 +32,7 @@ class OneOf:
     def __call__(self, value: str) -> None:
         names = list(self.names())
         if value not in names:
-            raise serializers.ValidationError(
-                f"There is no such {self.what}; choose one of {', '.join(names)}."
-            )
+            raise serializers.ValidationError(f"Unknown {self.what}. Choose one of {', '.join(names)}.")
 
 
 class Text(serializers.CharField):

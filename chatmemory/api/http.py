@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hmac import compare_digest
 from io import BytesIO
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError as DjangoValidationError
@@ -83,13 +83,14 @@ def caller(request: Request) -> User:
     return request.user
 
 
-LIMIT_MAX = 1_000_000
+LIMIT_MAX = 200
+"""The largest page of every list."""
 PAGING = [
     OpenApiParameter("cursor", str, description="Of `next` or `previous`, nothing else."),
     OpenApiParameter(
         "limit",
         {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX},
-        description="Rows of a page, at most. Each list has its own largest page; one of large rows ends earlier.",
+        description="Maximum number of items on a page. A page of large items has fewer.",
     ),
 ]
 """The query parameters of list views."""
@@ -101,18 +102,21 @@ class CursorPages(CursorPagination):
     A page has fewer rows than its limit if the rows have many bytes; `next` continues there.
     """
 
+    filters: ClassVar[frozenset[str]] = frozenset()
+    """The query parameters of the list besides `cursor` and `limit`."""
     _fitting = LIMIT_MAX
 
     def get_page_size(self, request: Request) -> int | None:
         given = request.query_params.get("limit")
         if given is None:
             return min(self.page_size or LIMIT_MAX, self._fitting)
-        if not (re.fullmatch("[0-9]{1,7}", given) and 1 <= int(given) <= LIMIT_MAX):
-            raise ValidationError({"limit": [f"This must be a whole number from 1 to {LIMIT_MAX:,}."]})
-        return min(int(given), self.max_page_size or LIMIT_MAX, self._fitting)
+        if not (re.fullmatch("[0-9]{1,3}", given) and 1 <= int(given) <= LIMIT_MAX):
+            raise ValidationError({"limit": [f"This must be a whole number from 1 to {LIMIT_MAX}."]})
+        return min(int(given), self._fitting)
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
         """Return the rows of the page: select them by order and size only, then load them."""
+        self._refuse_unknown(request)
         try:
             order = [name.removeprefix("-") for name in self.get_ordering(request, queryset, view)]
             light = queryset.annotate(byte_size=byte_size(queryset)).only("pk", *order)
@@ -121,9 +125,16 @@ class CursorPages(CursorPagination):
                 self._fitting = count
                 rows = super().paginate_queryset(light, request, view) or []
         except (NotFound, ValueError, DjangoValidationError):
-            raise ValidationError({"cursor": ["This is no cursor of this list."]}) from None
+            raise ValidationError({"cursor": ["Invalid cursor for this list."]}) from None
         whole = queryset.in_bulk([row.pk for row in rows])
         return [whole[row.pk] for row in rows if row.pk in whole]
+
+    def _refuse_unknown(self, request: Request) -> None:
+        known = self.filters | {"cursor", "limit", "format"}
+        unknown = [name for name in request.query_params if name not in known]
+        if unknown:
+            expected = ", ".join(sorted(known - {"format"}))
+            raise ValidationError({name: [f"Unknown parameter. Known: {expected}."] for name in unknown[:10]})
 
     def _count_fitting(self, rows: list[Any]) -> int:
         sizes = [row.byte_size for row in rows]

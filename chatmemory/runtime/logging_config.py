@@ -118,7 +118,7 @@ def log_uncaught_exceptions() -> None:
 
     def log(kind: type[BaseException], error: BaseException | None, where: str) -> None:
         if error is not None and not issubclass(kind, KeyboardInterrupt):
-            logger.critical("exception that nobody caught", exc_info=error, extra={"where": where})
+            logger.critical("uncaught exception", exc_info=error, extra={"where": where})
 
     sys.excepthook = lambda kind, error, _: log(kind, error, "the main thread")
     threading.excepthook = lambda args: log(

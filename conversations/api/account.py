@@ -88,7 +88,6 @@ def _address(request: Request) -> str:
 
 class TokenPages(CursorPages):
     page_size = 50
-    max_page_size = 200
     ordering = "-created"
 
 
@@ -170,7 +169,7 @@ class MeView(APIView):
         summary="Delete your account and all its data",
         description="Asks for your password again. An account without one gives its user name as `confirm`, with a "
         f"token that is not older than {FRESH_TOKEN_MINUTES} minutes. Superusers are not erased this way. Tokens and "
-        "sessions end at once. What takes more than a few seconds to erase goes on without you.",
+        "sessions end at once. Large accounts take longer; the deletion continues in the background.",
         tags=["account"],
     )
     def delete(self, request: Request) -> Response:

@@ -29,7 +29,7 @@ from conversations.replies.reader_limits import ReaderSlot
 
 class ChatPages(CursorPages):
     page_size = 50
-    max_page_size = 200
+    filters = frozenset({"search"})
     ordering = "-id"
 
 
@@ -127,7 +127,7 @@ class AttachmentView(AsyncView):
 
 class MessagePages(CursorPages):
     page_size = 50
-    max_page_size = 200
+    filters = frozenset({"order"})
 
     def get_ordering(self, request: Request, queryset: Any, view: Any) -> tuple[str, ...]:
         order = request.query_params.get("order", "asc")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from django.http import HttpRequest, JsonResponse
-from django.views.decorators.csrf import csrf_exempt
+from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from chatmemory.api import error_handler
 from conversations.openai_api.errors import openai_body
 
-PATHS: Final = (
-    "responses|completions|chat/completions|embeddings|conversations|assistants|threads|vector_stores|files|uploads"
-    "|batches|fine_tuning|images|audio|moderations|realtime|videos|containers|evals"
+PATHS: Final = re.compile(
+    "/v1/(?:responses|completions|chat/completions|embeddings|conversations|assistants|threads|vector_stores|files"
+    "|uploads|batches|fine_tuning|images|audio|moderations|realtime|videos|containers|evals)(?:/.*)?"
 )
 INSTEAD: Final = (
     "This server has Chat Completions only: use `client.chat.completions` "
@@ -19,7 +20,8 @@ INSTEAD: Final = (
 )
 
 
-@csrf_exempt
-def not_served(request: HttpRequest, *_: object) -> JsonResponse:
-    """Answer 404, whatever the method and whoever asks."""
-    return JsonResponse(openai_body(404, {"code": "not_found", "message": INSTEAD}), status=404)
+def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """The handler for paths that do not exist: OpenAI's are answered in its format, all others in ours."""
+    if PATHS.fullmatch(request.path):
+        return JsonResponse(openai_body(404, {"code": "not_found", "message": INSTEAD}), status=404)
+    return error_handler.no_such_page(request, exception)

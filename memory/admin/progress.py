@@ -99,7 +99,10 @@ def under_way(brief: ConversationBrief, now: datetime, has_worker: Callable[[], 
         doing, sentence = _at_work(rebuild)
     elif is_wanted and brief.delayed_until is not None and brief.delayed_until > now:
         wait = round((brief.delayed_until - now).total_seconds()) + 1
-        doing, sentence = "waiting", f"Its owner changed it too often: it goes on in {_seconds(wait)}."
+        doing, sentence = (
+            "waiting",
+            f"Rate-limited because of frequent changes; continues in {_seconds(wait)}.",
+        )
     elif is_wanted and brief.attempts and brief.next_attempt_at is not None and brief.next_attempt_at > now:
         wait = round((brief.next_attempt_at - now).total_seconds()) + 1
         doing, sentence = "failed", f"The last attempt failed. The next one comes in {_seconds(wait)}."

@@ -84,7 +84,6 @@ def pin_json(pin: Pin) -> dict[str, Any]:
 
 class PinPages(CursorPages):
     page_size = 50
-    max_page_size = 200
     ordering = ("-seq", "-start", "-id")
 
 

@@ -170,7 +170,9 @@ class UnfoldedOut(serializers.Serializer[Any]):
 class NextUpdateOut(serializers.Serializer[Any]):
     unit = serializers.ChoiceField(["turns", "tokens"], help_text="What the policy counts.")
     has = serializers.IntegerField(help_text="By the measure of the chat's policy.")
-    threshold = serializers.IntegerField(help_text="So many turns start an update; of tokens it takes more.")
+    threshold = serializers.IntegerField(
+        help_text="Number of turns that start an update. The token threshold may start it earlier."
+    )
 
 
 class RebuildOut(serializers.Serializer[Any]):

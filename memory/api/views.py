@@ -143,7 +143,6 @@ class EstimateView(APIView):
 
 class RevisionPages(CursorPages):
     page_size = 20
-    max_page_size = 100
     ordering = "-version"
 
 

@@ -34,7 +34,7 @@ FAULTS: dict[Fault, str] = {
     "error_text": "The summarizer answered with an error message.",
     "wrong_shape": "The summarizer's answer is not the JSON object that it was asked for.",
     "new_url": "The answer has a link or an address that nobody gave.",
-    "new_instruction": "The answer has an order to the model that nobody said.",
+    "new_instruction": "The summary contains an instruction that appears in none of the messages; it was rejected.",
     "unsaid": "The answer has only what its turn's sources or instructions say, and nobody said.",
 }
 """The meaning of each fault, for staff."""

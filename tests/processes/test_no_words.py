@@ -231,12 +231,12 @@ def test_what_nobody_caught_is_told_without_its_words(style: str, tally: Tally) 
     if style == "json":
         events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
         assert events == [
-            "exception that nobody caught",
+            "uncaught exception",
             "Exception in callback forgotten",
             "Task exception was never retrieved",
-            "exception that nobody caught",
+            "uncaught exception",
             "warning: RuntimeWarning",
             "a line could not be logged",
             "grouped",
-            "exception that nobody caught",
+            "uncaught exception",
         ]

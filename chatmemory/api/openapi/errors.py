@@ -27,20 +27,37 @@ CODES: dict[int, list[str]] = {
 }
 WHEN = {
     400: "The request is not valid.",
-    401: "There is no valid token, or the password is wrong.",
-    403: "A session without its CSRF token.",
-    404: "There is no such thing, or it is not yours.",
-    406: "None of the accepted forms can be made.",
-    409: "Not now: a reply is being written, or has ended.",
+    401: "The token is missing or invalid, or the password is wrong.",
+    403: "The session's CSRF token is missing.",
+    404: "It does not exist, or it belongs to another user.",
+    406: "None of the media types in `Accept` is available.",
+    409: "A reply is being written in this chat, or has already ended.",
     413: "The body is too large.",
-    415: "The body is no JSON.",
-    422: "The key was used with another request.",
-    429: "Too much, for now or for today.",
-    500: "Something went wrong on our side.",
-    502: "The model's server gave nothing at all.",
-    503: "Not ready, or about to stop.",
-    504: "The model's server gave nothing in time.",
+    415: "The body is not JSON.",
+    422: "The `Idempotency-Key` was used with a different request.",
+    429: "A rate limit or the daily token quota is reached.",
+    500: "An unexpected error of the server. It has been logged.",
+    502: "The model provider returned no usable response.",
+    503: "The server is not ready, or is shutting down.",
+    504: "The model provider did not respond in time.",
 }
+EXAMPLES = {
+    400: "message: This field is required.",
+    401: "Authentication required: send `Authorization: Bearer <token>` with a valid token.",
+    403: "You do not have permission to do this.",
+    404: "Not found.",
+    406: "Could not satisfy the request Accept header.",
+    409: "A reply is being written in this chat. Wait for it, or cancel it.",
+    413: "The request body is too large.",
+    415: 'Unsupported media type "text/plain" in request.',
+    422: "This Idempotency-Key was used with a different request.",
+    429: "Too many requests. Try again in 12 seconds.",
+    500: "Something went wrong on our side. It has been logged.",
+    502: "The model provider failed (503).",
+    503: "The server cannot do this right now. Try again in a moment.",
+    504: "The model did not answer in time.",
+}
+"""An example of the message with each status."""
 REPLYING = {"message", "message_first", "messages_create", "messages_regenerate"}
 """Operations that make a reply in a chat."""
 STATELESS = {"ask", "summarize"}
@@ -74,8 +91,8 @@ def _error(status: int) -> Schema:
         "type": "object",
         "required": ["code", "message"],
         "properties": {
-            "code": {"type": "string", "enum": CODES[status], "description": "For programs."},
-            "message": {"type": "string", "description": "For a person."},
+            "code": {"type": "string", "enum": CODES[status], "description": "Machine-readable code."},
+            "message": {"type": "string", "description": "Message for people."},
             "details": {
                 "type": "object",
                 "additionalProperties": details,
@@ -112,7 +129,12 @@ RESPONSES: dict[str, Schema] = {
         "description": WHEN[status],
         # A body over the limit is refused before anything else looks at the request.
         "headers": {**({} if status == 413 else WITH_ID), **_MORE.get(status, {})},
-        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/Error{status}"}}},
+        "content": {
+            "application/json": {
+                "schema": {"$ref": f"#/components/schemas/Error{status}"},
+                "example": {"error": {"code": CODES[status][0], "message": EXAMPLES[status]}},
+            }
+        },
     }
     for status in CODES
 }

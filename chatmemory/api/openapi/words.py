@@ -13,16 +13,16 @@ Schema = dict[str, Any]
 INTRODUCTION = """\
 A memory for LLM chats: every message is stored, replies are streamed, and every prompt stays within its token budget.
 
-**Sign in.** Send `Authorization: Bearer <token>`. A token comes from `POST /v1/auth/token`, or from your operator. What
-is not yours returns 404, as if it did not exist.
+**Sign in.** Send `Authorization: Bearer <token>`. A token comes from `POST /v1/auth/token`, or from your operator.
+Objects of other users return 404.
 
 **Stream.** Replies arrive as server-sent events; with `"stream": false` as JSON. To resume a
 broken stream, send `Last-Event-ID`. Disconnecting does not cancel the reply: it is finished and stored.
 
 **Repeat.** The same `Idempotency-Key` with the same body returns the same turn, for 24 hours. **OpenAI's clients** take
-`/v1` as their base URL; see OpenAI's own reference for `POST /v1/chat/completions`.
+`/v1` as their base URL, for `POST /v1/chat/completions`.
 
-**Errors** are `{"error": {"code", "message", "details"?}}`: the code is for programs, the message for a person.
+**Errors** are `{"error": {"code", "message", "details"?}}`: a machine-readable code, and a message for people.
 """
 
 OPERATIONS: dict[str, str] = {
@@ -106,12 +106,12 @@ PROPERTIES: dict[str, str] = {
     "card": "What became of the memory card that the reply was asked for; empty where none was.",
     "chat_id": "The chat's id.",
     "clipped": "How many items were shortened.",
-    "code": "For programs.",
+    "code": "Machine-readable code.",
     "completed_at": "When the reply ended; null for the user's own messages.",
     "content": "The text, exactly as it was sent.",
     "cost_usd": "Cost in USD; null where the price is not known.",
-    "created_at": "When it was made.",
-    "created": "When it was made, in Unix seconds.",
+    "created_at": "Creation time.",
+    "created": "Creation time in Unix seconds.",
     "data": "The same as OpenAI's clients list models: variants, and every other name that leads to one.",
     "date": "The day, in UTC.",
     "default": "Whether it is used where none is named.",
@@ -174,13 +174,13 @@ PROPERTIES: dict[str, str] = {
     "prompt": "The prompt as messages, as the model gets it.",
     "prompt_hash": "SHA-256 by which the prompt can be told from any other.",
     "q": "Words to look for.",
-    "reason": "Why, for programs.",
+    "reason": "Machine-readable reason.",
     "reasoning_effort": "How long the model may think; null where it is not said.",
     "rebuild": "Progress of a rebuild; null if none is running.",
     "recall": "Whether earlier messages were searched for the question; null where that is not known.",
     "replies": "How many replies there were.",
     "reply_to": "The message that this reply answers; null for the user's own messages.",
-    "results": "The rows of this page.",
+    "results": "Items on this page.",
     "retained": "Of the numbers, ids and names that were summarized: which it kept.",
     "role": "Who speaks.",
     "sections": "The parts of the prompt, in order.",
