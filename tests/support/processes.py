@@ -43,7 +43,7 @@ SERVER = ["uvicorn", "chatmemory.asgi:application", "--http", "chatmemory.http_p
 """The server as docs/deploy.md starts it, without its options."""
 
 _OURS = re.compile(
-    r"(DJANGO|DATABASE|REDIS|OPENAI|MEMORY|REPLY|SUMMARIZER|Q|RATE|LIMIT|LOG|MODEL|DEFAULT|PROMPT|MESSAGE|INSTRUCTIONS"
+    r"(CHATMEMORY|DJANGO|DATABASE|REDIS|OPENAI|MEMORY|REPLY|SUMMARIZER|Q|RATE|LIMIT|LOG|MODEL|DEFAULT|MESSAGE|INSTRUCTIONS"
     r"|REQUEST|SOURCES|SWEEP|WORKER)_"
 )
 _STANDARD = {
