@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.exhaustive import first_of
+from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +53,16 @@ def test_the_curl_command_streams_a_reply(live: LiveServer, alice: Client, offli
     events = re.findall(r"^event: (.*)$", out, re.MULTILINE)
     assert (events[0], events[-1]) == ("message.created", "message.completed")
     assert "content.delta" in events
+
+
+def test_the_recipe_of_a_model_behind_it_answers(
+    live: LiveServer, alice: Client, upstream: FakeUpstream
+) -> None:
+    """As from Ollama, which has Chat Completions only."""
+    out = run(["bash", "-c", snippet("docs/recipes.md", "bash", live.url)], alice)
+    headers, _, body = out.partition("\r\n\r\n")
+    assert "x-chatmemory-conversation: new" in headers.lower()
+    assert json.loads(body)["choices"][0]["message"]["content"] == "You said: Hello"
 
 
 def test_the_python_program_talks_in_one_chat_that_remembers(
