@@ -17,7 +17,7 @@ from chatmemory.database import migration_state
 from chatmemory.runtime.threads import OneAtATime
 from memory import queue
 from memory.queue import UNAVAILABLE
-from memory.worker import alive
+from memory.worker import alive, sweep
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +41,14 @@ def _queue() -> str | None:
     return None
 
 
+def _worker() -> str | None:
+    return alive.problem() or sweep.problem()
+
+
 PARTS: dict[str, Callable[[], str | None]] = {
     "database": _database,
     MIGRATIONS: migration_state.problem,
-    "worker": alive.problem,
+    "worker": _worker,
     "queue": _queue,
 }
 """By name, a function that returns a part's problem, and raises or hangs if the part does not answer."""

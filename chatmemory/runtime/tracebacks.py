@@ -27,8 +27,9 @@ TRUSTED: tuple[type[BaseException], ...] = (
 FACTS = ("sqlstate", "sqlite_errorname", "status_code", "returncode")
 """Attributes of database, HTTP and process errors that contain a number or a name."""
 _NAME = re.compile(r"\w{1,40}", re.ASCII)
-FRAMES = 40
-"""Maximum number of frames per exception; the innermost are included."""
+FRAMES = 12
+"""Maximum number of frames per exception. Of libraries, only the innermost are included."""
+INNERMOST = 2
 
 
 def safe_traceback(error: BaseException) -> str:
@@ -52,7 +53,9 @@ def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
         yield from _lines(before, seen)
         yield "which led to" if error.__cause__ else "while that was handled"
     yield "Traceback (most recent call last):"
-    for frame in traceback.extract_tb(error.__traceback__)[-FRAMES:]:
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames[:-INNERMOST] if "site-packages" not in frame.filename]
+    for frame in [*ours[INNERMOST - FRAMES :], *frames[-INNERMOST:]]:
         yield f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
     yield headline(error)
     if isinstance(error, BaseExceptionGroup):

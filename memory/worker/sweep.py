@@ -39,6 +39,8 @@ MAX_RECOVERIES = 10
 """The most chats per sweep that retry the upstream only to recover: a dead one must not fill all workers."""
 BATCH = 500
 KEEP_FAILURES = timedelta(days=7)
+FAILING, FAILING_WITHIN = 3, timedelta(minutes=15)
+"""After so many failures within that time, the sweep is reported as failing."""
 KEEP_ATTEMPTS = timedelta(hours=1)
 ERASE_SECONDS = 40.0
 """Time limit of a sweep for erasing users who requested it; the rest waits for the next sweep."""
@@ -94,6 +96,15 @@ def sweep() -> SweepReport:
     sqlite_wal.truncate_wal()
     logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
     return report
+
+
+def problem() -> str | None:
+    """A sentence if the sweep failed repeatedly of late; else None."""
+    failed = Failure.objects.filter(func=queue.SWEEP_TASK, stopped__gte=Now() - FAILING_WITHIN).count()
+    if failed < FAILING:
+        return None
+    minutes = FAILING_WITHIN.seconds // 60
+    return f"The sweep failed {failed} times in the last {minutes} minutes; the worker's log says why."
 
 
 def _enqueue_waiting() -> int:

@@ -13,10 +13,13 @@ import pytest
 from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
+from django.utils import timezone
+from django_q.models import Failure
 
 from chatmemory import readiness
 from chatmemory.llm.protocol import Price
 from conversations.models import Message
+from memory import queue
 from memory.models import Worker
 from tests.api.talking import error, say
 from tests.support.fakes.upstream import FakeUpstream
@@ -122,6 +125,22 @@ def test_without_a_worker_it_is_not_ready(live: LiveServer) -> None:
     told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
     assert told["details"] == {"worker": ["No worker has answered for 30 s."]}
     a_worker_answered(seconds_ago=25)
+    assert httpx.get(f"{live.url}/readyz").status_code == 200
+
+
+def test_a_sweep_that_keeps_failing_is_told(live: LiveServer) -> None:
+    a_worker_answered()
+    for number in range(3):
+        assert httpx.get(f"{live.url}/readyz").status_code == 200
+        now = timezone.now()
+        Failure.objects.create(
+            id=f"{number:032}", name="sweep", func=queue.SWEEP_TASK, started=now, stopped=now, success=False
+        )
+    told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
+    assert told["details"] == {
+        "worker": ["The sweep failed 3 times in the last 15 minutes; the worker's log says why."]
+    }
+    Failure.objects.update(stopped=timezone.now() - timedelta(minutes=16))
     assert httpx.get(f"{live.url}/readyz").status_code == 200
 
 
