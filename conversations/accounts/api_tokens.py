@@ -22,6 +22,8 @@ from django.db.models.functions import Left
 from django.utils import timezone
 from knox.models import AuthToken
 
+from chatmemory.database.chunks import in_chunks
+
 logger = logging.getLogger(__name__)
 
 ID_LENGTH = 16
@@ -81,7 +83,7 @@ def end_sessions(user_id: int) -> int:
     A session's user is only known after decoding it, so all sessions are read. They are few: only staff have them.
     """
     count = 0
-    for session in Session.objects.iterator(chunk_size=SESSIONS_AT_ONCE):
+    for session in in_chunks(Session.objects.order_by("pk"), SESSIONS_AT_ONCE):
         if session.get_decoded().get(SESSION_KEY) == str(user_id):
             session.delete()
             count += 1

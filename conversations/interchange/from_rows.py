@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import F
 
+from chatmemory.database.chunks import in_chunks
 from chatmemory.llm.attachments import attachments_in
 from conversations import attachments
 from conversations.interchange.read import ImportedChat, ImportedMessage, ImportedUsage
@@ -37,7 +38,7 @@ def message_values(chat: Chat, from_seq: int = 1) -> Iterator[ImportedMessage]:
     rows = rows.defer(*MEMORY_COLUMNS).annotate(
         reply_to_seq=F("reply_to__seq"), superseded_by_seq=F("superseded_by__seq")
     )
-    for row in rows.iterator(chunk_size=CHUNK):
+    for row in in_chunks(rows, CHUNK):
         yield _values(row, chat)
 
 

@@ -19,6 +19,7 @@ from django.db.models import QuerySet
 from knox.models import AuthToken
 
 from chatmemory.database import executors
+from chatmemory.database.chunks import in_chunks
 from chatmemory.runtime.escape import plain_json
 from conversations.interchange.from_rows import CHUNK, chat_values, message_values
 from conversations.interchange.write import chat_fields, json_text, message_fields
@@ -133,7 +134,7 @@ def _remembered(chat: Chat) -> dict[str, Iterator[dict[str, Any]]]:
 def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
     if not rows.ordered:
         rows = rows.order_by("pk")
-    return iter(rows.values(*fields).iterator(chunk_size=CHUNK))
+    return in_chunks(rows.values(*fields), CHUNK)
 
 
 def _named_list(name: str, values: Iterator[dict[str, Any]]) -> Iterator[str]:

@@ -66,7 +66,7 @@ def demanded_next(queued: Iterable[str], at_most: int) -> list[UUID]:
     taken = set(at_it.values_list("chat__owner", flat=True))
     chosen = list[UUID]()
     rows = lease.ready().filter(lease.FLAGGED, on_demand_at__isnull=False).order_by("on_demand_at")
-    for chat_id, owner in rows.values_list("chat_id", "chat__owner").iterator(chunk_size=500):
+    for chat_id, owner in rows.values_list("chat_id", "chat__owner"):
         if len(chosen) < at_most and owner not in taken:
             taken.add(owner)
             chosen.append(chat_id)

@@ -113,7 +113,7 @@ def _count_batch() -> int:
 
 def _add_up(rows: QuerySet[ContextRecord]) -> None:
     """Add `rows`, which must be locked, to their days, and mark them."""
-    values = rows.values(*_COLUMNS).iterator(chunk_size=BATCH)
+    values = rows.values(*_COLUMNS)
     for (day, variant), sums in sums_of(map(_reply, values)).items():
         _add(UsageDay, {"day": day, "model_variant": variant}, sums)
     rows.update(is_counted=True)

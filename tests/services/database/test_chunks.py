@@ -1,0 +1,35 @@
+"""Long reads survive a pooler that gives each transaction another connection, as PgBouncer in transaction mode does."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+
+from chatmemory.database.chunks import in_chunks
+from conversations.interchange.from_rows import CHUNK, message_values
+from conversations.models import Chat, Message
+from tests.admin.rows import make_chat, say
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_an_export_goes_on_after_its_connection_is_gone() -> None:
+    chat = make_chat(User.objects.create_user("olga"))
+    for number in range(CHUNK):
+        say(chat, f"Question {number}", "An answer.")
+    chat = Chat.objects.get(pk=chat.pk)
+    messages = message_values(chat)
+    said = []
+    for one in messages:
+        said.append(one.content)
+        connection.close()
+    assert said == list(Message.objects.filter(chat=chat).order_by("seq").values_list("content", flat=True))
+    assert len(said) > 2 * CHUNK
+
+
+def test_rows_keep_their_order_and_their_fields() -> None:
+    for number in range(7):
+        User.objects.create_user(f"user{number}")
+    rows = User.objects.order_by("-username").values("username")
+    assert [row["username"] for row in in_chunks(rows, 3)] == [f"user{number}" for number in range(6, -1, -1)]
