@@ -111,14 +111,7 @@ WORDS: dict[str, str | dict[str, str]] = {
     "empty": "No summary yet. The model still sees the whole conversation.",
     "cleared": "The summary is empty.",
     "rebuilding": "Rebuilding from the original messages. The current summary is used until it's done.",
-    "degraded": "The summarizer failed; the built-in one is used until it recovers.",
-    "work": {
-        "idle": "Nothing to summarize yet. The most recent messages always stay in full.",
-        "queued": "Waiting for the worker…",
-        "waiting": "It will be tried again.",
-        "paused": "Updates are paused: the summary stays as it is.",
-        "no_worker": "No worker is running: start manage.py worker.",
-    },
+    "nothing_to_do": "Nothing to summarize yet. The most recent messages always stay in full.",
     "made": {
         "rebuild": "Rebuilt from the original messages",
         "restore": "Restored from an older version",

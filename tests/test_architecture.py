@@ -16,7 +16,7 @@ chatmemory.text chatmemory.errors
 chatmemory.database chatmemory.llm
 chatmemory.runtime conversations.models memory.limits
 chatmemory.api chatmemory.templatetags memory.budget_shares conversations.accounts conversations.titles memory.models
-conversations.attachments conversations.lookup memory.brief_states memory.queue memory.usage memory.history
+conversations.attachments conversations.lookup memory.queue memory.usage memory.history
 memory.policies
 memory.pause memory.recall
 memory.pins
@@ -31,6 +31,7 @@ memory.signals conversations.interchange conversations.chat_lifecycle conversati
 conversations.replies
 conversations.account_deletion conversations.message_changes conversations.branching memory.lab
 conversations.quickstart memory.worker
+memory.work
 conversations.api
 conversations.openai_api
 conversations.admin conversations.management
@@ -60,7 +61,6 @@ memory.recall.query memory.recall.question_forms memory.recall.ranking memory.re
 memory.pins.contradictions memory.pins.statements memory.pins.screen memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.drift memory.folding.attempts memory.folding.provenance
 memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.fact
-memory.explain.work
 memory.usage.figures memory.admin.overview.charts memory.admin.overview.totals
 memory.admin.overview.sentences memory.admin.comparison.chart memory.admin.comparison.verdict
 memory.lab.billing memory.lab.conversation memory.lab.comparison.break_even memory.lab.measures memory.lab.outcome

@@ -10,8 +10,6 @@ import json
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.db.models.fields.json import KT
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -19,7 +17,6 @@ from django.utils.safestring import SafeString
 from chatmemory.templatetags.viewing import relative_time, short_id, viewer_time
 from conversations.admin.access import OfChatAdmin, Page, sees_cost
 from conversations.admin.html import Step, admin_url, link, since
-from conversations.admin.messages import code_of
 from memory import services
 from memory.admin.actions import MemoryActions, progress_url
 from memory.admin.diff import DiffPage
@@ -30,8 +27,9 @@ from memory.admin.states import PARAMETER, MemoryFilter, health_of, memory_steps
 from memory.briefs import readable_parts, text_of
 from memory.explain.coverage import Coverage, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
-from memory.folding.rebuild import current_progress
+from memory.explain.reasons import error_words
 from memory.models import ConversationBrief, SummaryRevision
+from memory.work import work_of
 
 REVISIONS_SHOWN = 25
 """Revisions on one page of a brief's history."""
@@ -64,7 +62,7 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfC
     )
     list_select_related = ("chat__owner",)
     list_display_links = None
-    list_defer = ("global_summary", "state", "rebuild", "last_error", "options", *_CHAT_COLUMNS)
+    list_defer = ("global_summary", "state", "options", *_CHAT_COLUMNS)
     list_filter = (MemoryFilter,)
     lookups = (PARAMETER,)
     change_form_template = "admin/memory/conversationbrief/change_form.html"
@@ -95,20 +93,17 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfC
     def steps(self, row: ConversationBrief) -> list[Step]:
         return memory_steps(row.pk)
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ConversationBrief]:
-        rows: QuerySet[ConversationBrief] = super().get_queryset(request)
-        return rows.annotate(error_code=KT("last_error__code"))  # an error may quote: only its code
-
     @admin.display(description="status")
     def health(self, brief: ConversationBrief) -> SafeString:
         """The status; after a failure also its reason and the time of the next attempt."""
-        if not brief.attempts:
+        work = work_of(brief, has_worker=lambda: True)
+        if not work.attempts:
             return health_of(brief)
-        code = getattr(brief, "error_code", None) or "–"
+        why = error_words(work.error) if work.error else ""
         if brief.next_attempt_at is None:
-            return format_html("{}<small>{}</small>", health_of(brief), code)
+            return format_html("{}<small>{}</small>", health_of(brief), why)
         when = relative_time(brief.next_attempt_at)
-        return format_html("{}<small>{}, next attempt {}</small>", health_of(brief), code, when)
+        return format_html("{}<small>{} Next attempt {}</small>", health_of(brief), why, when)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
@@ -117,8 +112,7 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfC
         content = {
             "remembered": readable_parts(row),
             "state": _pretty(row.state),
-            "rebuild": _pretty(row.rebuild),
-            "error": _pretty(row.last_error),
+            "error": (row.last_error or {}).get("message", "") if work_of(row).attempts else "",
         }
         texts = {
             "title": row.chat.title,
@@ -181,6 +175,7 @@ def history(brief: ConversationBrief, upto: str) -> dict[str, Any]:
 
 def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
     """The columns of the page's head: headings, and names with values."""
+    work = work_of(brief)
     chat = link(brief.chat_id, "conversations_chat", "change", brief.chat_id)
     folded = link(
         f"messages 1–{brief.folded_through_seq:,}",
@@ -204,16 +199,13 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
             [
                 *(("Turns", brief.unfolded_turns), ("Tokens", brief.unfolded_tokens)),
                 ("Tokens as one-line summaries", brief.unfolded_line_tokens),
-                ("Due", "yes" if brief.due else "no"),
-                ("Requested", brief.requested or "nothing"),
             ],
         ),
         (
             "Processing",
             [
-                *(("Failed attempts", brief.attempts), ("Last error", code_of(brief.last_error))),
-                ("Rebuild", _rebuild(brief)),
-                ("Next attempt", viewer_time(brief.next_attempt_at) if brief.next_attempt_at else "now"),
+                ("Status", work.label),
+                *([("Next attempt", viewer_time(brief.next_attempt_at))] if work.attempts else []),
                 (
                     "Worker",
                     format_html("{}, until {}", brief.lease_owner, viewer_time(brief.lease_expires_at))
@@ -224,15 +216,6 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
             ],
         ),
     ]
-
-
-def _rebuild(brief: ConversationBrief) -> str:
-    rebuild = current_progress(brief)
-    if rebuild is None:
-        return "none"
-    if rebuild.of_seq is None:
-        return "queued"
-    return f"messages 1–{rebuild.through_seq} of {rebuild.of_seq}, {rebuild.turns} turns"
 
 
 def _pretty(value: Any) -> str:

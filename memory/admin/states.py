@@ -1,8 +1,7 @@
 """The state of a chat's memory: as a label in lists, as filters of lists, and counted for the overview.
 
 Chats with pending work are found by the index of waiting briefs, and only as many of them as a list pages through. So
-the cost of a filter depends on those chats, however many others there are. A chat can be in several states at once.
-The label's sign does not depend on colour.
+the cost of a filter depends on those chats, however many others there are. The label's sign does not depend on colour.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from django.utils.safestring import SafeString
 from conversations.admin.html import Step, admin_url
 from conversations.admin.readonly import LIST_LIMIT
 from conversations.models import Chat
-from memory.brief_states import CONDITIONS, main_state
 from memory.folding import lease
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
+from memory.work import CONDITIONS, work_of
 
 PARAMETER = "memory"
 
@@ -66,15 +65,9 @@ def brief_of(chat: Chat) -> ConversationBrief | None:
 
 
 def health_of(brief: ConversationBrief | None) -> SafeString:
-    """A label for the most important state of the memory."""
-    state = main_state(brief)
-    if brief is None or state == "current":
-        return chip("good", "up to date")
-    if state in ("failing", "degraded"):
-        return chip("bad", f"failing, attempt {brief.attempts}" if state == "failing" else "degraded")
-    if state == "paused":
-        return chip("paused", "updates paused")
-    return chip("busy", brief.get_requested_display().lower() if state == "requested" else "due")
+    """A label for what is happening to the memory, for lists: they say elsewhere whether a worker is running."""
+    work = work_of(brief, has_worker=lambda: True)
+    return chip(work.kind, work.label)
 
 
 def chip(kind: str, text: str) -> SafeString:
@@ -92,12 +85,10 @@ class BriefState:
 
 
 STATES = {
-    "due": BriefState("Update due", CONDITIONS["due"]),
-    "parked": BriefState("Retry scheduled", CONDITIONS["parked"]),
     "failing": BriefState("Failing", CONDITIONS["failing"], is_trouble=True),
-    "degraded": BriefState("Made by the built-in summarizer", CONDITIONS["degraded"], is_trouble=True),
-    "update": BriefState("Update requested", CONDITIONS["update"]),
+    "update": BriefState("Updating or queued", CONDITIONS["update"]),
     "rebuild": BriefState("Rebuilding or queued", CONDITIONS["rebuild"]),
+    "degraded": BriefState("Made by the built-in summarizer", CONDITIONS["degraded"], is_trouble=True),
 }
 """States by the name that links use."""
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Any, get_args
 
-from django.conf import settings
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -27,16 +24,15 @@ from memory import counters
 from memory.briefs import readable_parts
 from memory.context.assemble import Context, prompt_messages
 from memory.explain.estimate import Estimate
-from memory.explain.work import BriefWork, WorkPhase, work_of
 from memory.folding.rebuild import current_progress
-from memory.models import CardOutcome, ConversationBrief, Requested
+from memory.models import CardOutcome, ConversationBrief
 from memory.pause import paused_by
 from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.policies.readable import Shape
 from memory.recall.decision import REASONS, Recall, Sought
 from memory.stateless_fold import Summarized
-from memory.worker import alive
+from memory.work import WorkPhase, work_of
 
 
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:
@@ -68,22 +64,14 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
 
 def work_json(brief: ConversationBrief) -> dict[str, Any]:
     """The state of work on the memory. Checks for a live worker only if there is work to do."""
-    is_wanted = brief.due or brief.requested != Requested.NOTHING
-    told = BriefWork(
-        is_wanted=is_wanted,
-        is_rebuild=brief.requested == Requested.REBUILD,
-        is_leased=bool(brief.lease_owner),
-        paused_at=brief.paused_at,
-        lease_expires_at=brief.lease_expires_at,
-        queued_at=brief.queued_at,
-        later=max(filter(None, (brief.next_attempt_at, brief.delayed_until)), default=None),
-        attempts=brief.attempts,
-        error=(brief.last_error or {}).get("code", ""),
-    )
-    lease = timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
-    has_worker = not is_wanted or alive.problem() is None
-    work = work_of(told, timezone.now(), lease, has_worker=has_worker)
-    return {"state": work.state, "since": iso(work.since), "attempt": work.attempt, "error": work.error}
+    work = work_of(brief)
+    return {
+        "state": work.state,
+        "since": iso(work.since),
+        "attempt": work.attempts,
+        "error": work.error,
+        "sentence": work.sentence,
+    }
 
 
 def context_json(context: Context, said: int | None, recorded_hash: str | None = None) -> dict[str, Any]:
@@ -197,6 +185,7 @@ class WorkOut(serializers.Serializer[Any]):
     error = serializers.CharField(
         allow_null=True, help_text="The code of the last attempt's error; null if it did not fail."
     )
+    sentence = serializers.CharField(help_text="The same as a sentence for people.")
 
 
 class PausedOut(serializers.Serializer[Any]):

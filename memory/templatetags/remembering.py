@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import template
-from django.utils import timezone
 
 from chatmemory.text.word_diff import DiffPiece
 from memory.admin import progress
@@ -18,9 +17,9 @@ register = template.Library()
 
 
 @register.filter
-def under_way(brief: ConversationBrief) -> progress.WorkProgress:
-    """The progress of the current work on this memory."""
-    return progress.under_way(brief, timezone.now(), progress.has_worker)
+def under_way(brief: ConversationBrief) -> dict[str, object]:
+    """What is happening to this memory."""
+    return progress.progress_json(brief)
 
 
 @register.filter

@@ -29,15 +29,16 @@ FACT = re.compile(
 
 @pytest.fixture
 def chats(owner: User) -> dict[str, Chat]:
-    """Make one chat in each state, some in several, and one without pending work."""
+    """Make one chat in each state, and one without pending work that failed before."""
     soon = timezone.now() + timedelta(minutes=5)
     told: dict[str, dict[str, Any]] = {
         "due": {"due": True},
-        "parked": {"due": True, "next_attempt_at": soon},
+        "delayed": {"due": True, "delayed_until": soon},
         "failing": {"due": True, "attempts": 3, "last_error": {"code": "upstream_timeout"}},
         "degraded": {"degraded": True},
-        "update": {"requested": "update", "next_attempt_at": soon},
-        "rebuild": {"requested": "rebuild", "degraded": True, "attempts": 1, "next_attempt_at": soon},
+        "update": {"requested": "update"},
+        "rebuild": {"requested": "rebuild", "due": True},
+        "failing rebuild": {"requested": "rebuild", "degraded": True, "attempts": 1, "next_attempt_at": soon},
         "at rest": {"attempts": 1, "next_attempt_at": soon},  # no work is pending for that attempt
     }
     made = {name: make_chat(owner, turns=1, title=name) for name in told}
@@ -47,12 +48,10 @@ def chats(owner: User) -> dict[str, Chat]:
 
 
 IN_STATE = {
-    "due": {"due", "parked", "failing"},
-    "parked": {"parked", "update", "rebuild"},
-    "failing": {"failing", "rebuild"},
-    "degraded": {"degraded", "rebuild"},
-    "update": {"update"},
-    "rebuild": {"rebuild"},
+    "failing": {"failing", "failing rebuild"},
+    "update": {"due", "delayed", "update"},
+    "rebuild": {"degraded", "rebuild"},
+    "degraded": {"degraded", "failing rebuild"},
 }
 LISTS = ("memory_conversationbrief", "conversations_chat")
 
@@ -90,7 +89,7 @@ def test_any_other_state_narrows_nothing(page: str, staff: Client, chats: dict[s
 
 def test_a_state_goes_with_a_search(staff: Client, chats: dict[str, Chat]) -> None:
     url = reverse("admin:memory_conversationbrief_changelist")
-    assert titles(staff, url, memory="due", q="fail") == {"failing"}
+    assert titles(staff, url, memory="failing", q="rebuild") == {"failing rebuild"}
 
 
 def test_nothing_leads_nowhere(staff: Client) -> None:
@@ -103,9 +102,8 @@ def test_the_list_says_why_and_when_it_goes_on(staff: Client, chats: dict[str, C
     )
     url = reverse("admin:memory_conversationbrief_changelist")
     html = staff.get(url, {"memory": "failing"}).content.decode()
-    assert "upstream_timeout" in html
-    assert "failing, attempt 3" in html
-    assert "upstream_timeout, next attempt <time" in html
+    assert "Failing (3 attempts)" in html
+    assert "The model did not answer in time. Next attempt <time" in html
     assert "heron" not in html
 
 
@@ -113,7 +111,7 @@ def test_no_more_are_listed_than_a_list_pages_through(
     staff: Client, chats: dict[str, Chat], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(states, "LIST_LIMIT", 2)
-    assert len(titles(staff, reverse("admin:memory_conversationbrief_changelist"), memory="due")) == 2
+    assert len(titles(staff, reverse("admin:memory_conversationbrief_changelist"), memory="update")) == 2
 
 
 def test_replies_being_written_lead_to_those_who_may_see_them(staff: Client, owner: User) -> None:

@@ -71,7 +71,7 @@ def test_recent_chats_are_listed(staff: Client, owner: User) -> None:
     listed = html.split("Recent chats", 1)[1]
     assert re.findall(r">(Trip \d)</a>", listed) == [f"Trip {number}" for number in range(9, 1, -1)]
     assert "olga" in listed
-    assert "up to date" in listed
+    assert "Up to date" in listed
     assert ContentView.objects.filter(page="conversations_chat", object_id="list").count() == 8
     clerk = member_of_staff("clerk", "view_conversationbrief", "view_chat")
     told = start(clerk)

@@ -27,7 +27,8 @@ def chat(alice: Client, upstream: FakeUpstream) -> str:
 
 def work(client: Client, chat: str) -> dict[str, Any]:
     found: dict[str, Any] = client.get(f"chats/{chat}/brief").json()["work"]
-    assert set(found) == {"state", "since", "attempt", "error"}
+    assert set(found) == {"state", "since", "attempt", "error", "sentence"}
+    assert found.pop("sentence").endswith(".")
     return found
 
 

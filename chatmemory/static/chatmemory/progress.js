@@ -17,7 +17,7 @@
     const show = (now) => {
       if (sentence.textContent !== now.sentence) sentence.textContent = now.sentence;
       sign.textContent = now.sign;
-      bar.hidden = now.is_over || now.doing === "failed";
+      bar.hidden = now.is_over || now.kind === "bad";
       if (now.of) {
         bar.max = now.of;
         bar.value = now.done;

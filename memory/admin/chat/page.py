@@ -14,14 +14,13 @@ from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import URLPattern
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from conversations.admin.access import Page, may_see, sees_cost
 from conversations.admin.chats import ChatAdmin, cost_of
 from conversations.admin.html import admin_url, chat_rows, link, since, usd_of
-from conversations.admin.messages import MessageAdmin, code_of
+from conversations.admin.messages import MessageAdmin
 from conversations.models import Chat, Message, Role
 from memory import services
 from memory.admin.actions import MemoryActions, progress_url
@@ -39,14 +38,13 @@ from memory.counters import said_tokens
 from memory.explain.coverage import budget_of, coverage_of
 from memory.explain.fact import TracedFact
 from memory.explain.lineage import folded_turns, versions_of
-from memory.explain.reasons import error_words
 from memory.explain.timeline import Mark, Place, TurnPlaces
-from memory.folding.rebuild import current_progress
-from memory.models import ContextRecord, ConversationBrief, Requested, SummaryRevision
+from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.options import default_options, effective_options
 from memory.recall.query import read_question
 from memory.recall.search import search_chat
+from memory.work import MemoryWork, work_of
 
 admin.site.unregister(Chat)
 admin.site.unregister(Message)
@@ -63,7 +61,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
     list_select_related = ("owner", "brief")
     list_defer = (
         *ChatAdmin.list_defer,
-        *("brief__global_summary", "brief__state", "brief__rebuild", "brief__last_error", "brief__options"),
+        *("brief__global_summary", "brief__state", "brief__options"),
     )
     list_filter = (MemoryFilter, *CHAT_FILTERS)
     lookups = (PARAMETER, *(one.parameter_name for one in CHAT_FILTERS))
@@ -198,7 +196,9 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
         "found": found,
         "most_found": MOST_FOUND,
         "remembered": readable_parts(brief) if brief else [],
-        "error_said": (brief.last_error or {}).get("message", "") if brief else "",
+        "error_said": (brief.last_error or {}).get("message", "")
+        if brief and work_of(brief).attempts
+        else "",
     }
     texts = {
         "title": chat.title,
@@ -244,15 +244,15 @@ def _within(name: str, seq: int, chat: Chat) -> int:
 def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict[str, Any]:
     """The memory panel beside the timeline, without anything that people wrote."""
     sections = [(section.kind, section.tokens) for section in preview.sections]
+    work = work_of(brief)
     return {
         "brief": brief if brief is not None and chat.last_seq else None,
         "head": _head(brief),
         "budget": budget_of(sections, preview.budget),
         "said_tokens": said_tokens(brief),
         "numbers": numbers_of(chat),
-        "state_of_it": _states(chat, brief) if brief else [],
-        "error_words": error_words(code_of(brief.last_error)) if brief and brief.last_error else "",
-        "rebuild": current_progress(brief) if brief else None,
+        "state_of_it": _states(chat, brief, work) if brief else [],
+        "work": work,
         "comparisons_url": admin_url("memory_comparison", "compare", chat.pk),
     }
 
@@ -285,32 +285,13 @@ def _head(brief: ConversationBrief | None) -> SummaryRevision | None:
     return rows.only("id", "version", "kind", "created_at", "tokens_after", "degraded", "is_wanting").first()
 
 
-def _states(chat: Chat, brief: ConversationBrief) -> list[tuple[str, str]]:
-    """The conditions of the memory as (kind, sentence) pairs; the kind decides the style."""
-    said: list[tuple[str, str]] = []
-    if brief.degraded:
-        said.append(("bad", "Made by the built-in summarizer, because the model kept failing."))
-    if brief.requested == Requested.REBUILD:
-        said.append(("busy", "A rebuild from the original messages is queued."))
-    elif brief.requested:
-        said.append(("busy", "A summary update is queued."))
-    if brief.due:
-        said.append(("busy", f"Update due: it runs {_when(brief)}."))
-    if brief.paused_at:
-        said.append(("paused", "Updates are paused: nothing is summarized until they are resumed."))
+def _states(chat: Chat, brief: ConversationBrief, work: MemoryWork) -> list[tuple[str, str]]:
+    """What is happening to the memory, as (kind, sentence) pairs; the kind decides the style."""
+    said: list[tuple[str, str]] = [(work.kind, work.sentence)]
     if brief.policy != chat.policy:
-        said.append(
-            (
-                "busy",
-                f"Made by {policy_name(brief.policy)}; this chat now uses {policy_name(chat.policy)}.",
-            )
-        )
-    return said or [("good", "Up to date.")]
-
-
-def _when(brief: ConversationBrief) -> str:
-    parked = brief.next_attempt_at is not None and brief.next_attempt_at > timezone.now()
-    return "with the next attempt" if parked else "when the worker gets to it"
+        made, now = policy_name(brief.policy), policy_name(chat.policy)
+        said.append(("busy", f"Made by {made}; this chat now uses {now}."))
+    return said
 
 
 def _found(chat: Chat, brief: ConversationBrief | None, preview: Context, query: str) -> list[SearchHit]:

@@ -103,7 +103,7 @@ def _failing(request: HttpRequest) -> list[tuple[workload.Failing, str]]:
 
 def _recent(request: HttpRequest) -> list[RecentChat]:
     """The most recently changed chats, with their names."""
-    briefs = (f"brief__{name}" for name in ("global_summary", "state", "rebuild", "last_error", "options"))
+    briefs = (f"brief__{name}" for name in ("global_summary", "state", "options"))
     chats = Chat.objects.select_related("owner", "brief").defer(
         "instructions", "metadata", "options", *briefs
     )

@@ -20,6 +20,7 @@ from django_q.models import OrmQ, Schedule
 from conversations.models import ActiveReply
 from memory import queue
 from memory.admin import states
+from memory.explain.reasons import error_words
 from memory.models import ContextRecord, Worker
 from memory.worker import alive
 
@@ -48,7 +49,7 @@ class Failing:
 
     chat_id: UUID
     attempts: int
-    code: str
+    why: str
     next_attempt_at: datetime | None
 
 
@@ -91,7 +92,7 @@ def failing() -> list[Failing]:
     shown = rows.order_by("-next_attempt_at").annotate(code=KT("last_error__code"))[:FAILING_SHOWN]
     columns = ("chat_id", "attempts", "code", "next_attempt_at")
     return [
-        Failing(chat_id, attempts, code or "–", at)
+        Failing(chat_id, attempts, error_words(code) if code else "–", at)
         for chat_id, attempts, code, at in shown.values_list(*columns)
     ]
 

@@ -12,17 +12,16 @@ from django.utils import timezone
 from chatmemory.runtime.escape import plain
 from conversations.management.prompts import user_named
 from conversations.models import Chat
-from memory.brief_states import CONDITIONS, main_state
 from memory.counters import said_tokens
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
+from memory.work import CONDITIONS, work_of
 
 USUAL = 50
 TITLE_CHARS = 40
 MOST_DAYS = 36_500
 """A hundred years; much more would be out of the range of dates."""
 HEADINGS = ("chat", "owner", "messages", "tokens", "summary", "unsummarized", "status", "title")
-STATES = ("due", "failing", "degraded", "paused", "requested")
 
 
 class Command(BaseCommand):
@@ -33,7 +32,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--owner", metavar="U", help="only the chats of this user")
         parser.add_argument("--policy", choices=sorted(POLICIES), help="only chats remembered by this policy")
-        parser.add_argument("--state", choices=STATES, help="only chats whose memory is in this state")
+        parser.add_argument(
+            "--state", choices=tuple(CONDITIONS), help="only chats whose memory is in this state"
+        )
         parser.add_argument("--search", metavar="TEXT", help="only chats with this in their title")
         parser.add_argument("--days", type=int, metavar="N", help="only chats used in the last N days")
         parser.add_argument(
@@ -59,7 +60,7 @@ class Command(BaseCommand):
 
 def _chosen(options: dict[str, Any]) -> QuerySet[Chat]:
     chats = Chat.objects.select_related("owner", "brief").order_by("-pk")
-    chats = chats.defer("instructions", "metadata", "brief__global_summary", "brief__state", "brief__rebuild")
+    chats = chats.defer("instructions", "metadata", "brief__global_summary", "brief__state")
     if options["owner"]:
         chats = chats.filter(owner=user_named(options["owner"]))
     if options["policy"]:
@@ -83,16 +84,6 @@ def _row(chat: Chat) -> tuple[str, ...]:
         "–" if said is None else f"{said:,}",
         f"version {brief.head}, {brief.token_count:,}" if brief and brief.head else "none",
         f"{brief.unfolded_tokens:,}" if brief else "0",
-        status_of(brief),
+        work_of(brief, has_worker=lambda: True).label,
         plain(chat.title)[:TITLE_CHARS],
     )
-
-
-def status_of(brief: ConversationBrief | None) -> str:
-    """The most important state of a chat's memory, in a word or two."""
-    state = main_state(brief)
-    if brief is None or state == "current":
-        return "up to date"
-    if state == "failing":
-        return f"failing, {brief.attempts}"
-    return brief.requested if state == "requested" else state

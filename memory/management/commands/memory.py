@@ -13,11 +13,11 @@ from memory import services
 from memory.briefs import readable_parts
 from memory.counters import said_tokens
 from memory.explain.reasons import name_of
-from memory.management.commands.chats import status_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
 from memory.pause import paused_by
 from memory.policies.readable import as_text
 from memory.revisions.updates import pause_updates, resume_updates
+from memory.work import work_of
 
 
 class Command(BaseCommand):
@@ -63,7 +63,7 @@ class Command(BaseCommand):
             f"Messages    {chat.last_seq:,}, {'–' if said is None else f'{said:,}'} tokens said"
         )
         self.stdout.write(f"Policy      {chat.policy}")
-        self.stdout.write(f"Status      {status_of(brief)}")
+        self.stdout.write(f"Status      {work_of(brief).sentence}")
         if brief is not None and brief.head:
             covers = f"covers messages 1–{brief.folded_through_seq:,}"
             self.stdout.write(f"Summary     version {brief.head}, {brief.token_count:,} tokens, {covers}")

@@ -61,10 +61,13 @@ def test_the_list_is_narrowed(house: tuple[Chat, Chat]) -> None:
     assert listed("--policy", "interval") == [second]
     assert listed("--search", "order") == [first]
     assert listed("--limit", "1") == [second]
-    assert listed("--state", "due") == []
-    ConversationBrief.objects.filter(pk=oldest).update(due=True, attempts=2)
-    assert listed("--state", "due") == listed("--state", "failing") == [first]
-    assert "failing, 2" in run("chats", "--state", "due")[1]
+    assert listed("--state", "update") == listed("--state", "failing") == []
+    ConversationBrief.objects.filter(pk=oldest).update(due=True)
+    assert listed("--state", "update") == [first]
+    assert "Update queued" in run("chats", "--state", "update")[1]
+    ConversationBrief.objects.filter(pk=oldest).update(attempts=2)
+    assert (listed("--state", "update"), listed("--state", "failing")) == ([], [first])
+    assert "Failing (2 attempts)" in run("chats", "--state", "failing")[1]
     Chat.objects.filter(pk=oldest.pk).update(updated_at=timezone.now() - timedelta(days=9))
     assert listed("--days", "7") == [second]
 
@@ -82,7 +85,7 @@ def test_updates_are_paused_and_resumed(house: tuple[Chat, Chat]) -> None:
     paused = next(line for line in run("memory", first, "--pause") if line.startswith("Paused"))
     assert paused.endswith("UTC, by staff")
     assert listed("--state", "paused") == [first]
-    assert "  paused  " in run("chats", "--state", "paused")[1]
+    assert "  Updates paused  " in run("chats", "--state", "paused")[1]
     assert not any(line.startswith("Paused") for line in run("memory", first, "--resume"))
     assert listed("--state", "paused") == []
 

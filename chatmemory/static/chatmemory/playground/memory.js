@@ -169,9 +169,9 @@ export class Memory {
     this.afterChange();
   }
 
-  #drawWork({ state, since }) {
+  #drawWork({ state, sentence }) {
     id("pause").textContent = this.#brief.paused ? "Resume updates" : "Pause updates";
-    id("fold-told").textContent = state === "idle" && !this.#hasAsked ? "" : WORDS.work[state] ?? `Working on it (${Math.round((Date.now() - new Date(since)) / 1000)} s)…`;
+    id("fold-told").textContent = state !== "idle" ? sentence : this.#hasAsked ? WORDS.nothing_to_do : "";
   }
 
   #drawNow() {
@@ -186,11 +186,10 @@ export class Memory {
   }
 
   #drawStanding() {
-    const { version, updated_at, token_count, degraded, last_error, unfolded, rebuild } = this.#brief;
+    const { version, updated_at, token_count, unfolded, rebuild } = this.#brief;
     const about = version ? ["Version ", String(version), " · ", counted(token_count, "token"), " · ", updated_at ? time(updated_at) : ""] : ["No version yet"];
     id("summary-about").replaceChildren(...about);
-    const said = [rebuild && WORDS.rebuilding, degraded && WORDS.degraded, last_error && `The last attempt failed: ${last_error.message ?? last_error.code}`];
-    id("summary-told").replaceChildren(...said.filter(Boolean).map((one) => hint(one)));
+    id("summary-told").replaceChildren(...(rebuild ? [hint(WORDS.rebuilding)] : []));
     id("clear").hidden = !token_count;
     this.#drawWork(this.#brief.work);
     this.#drawPending(unfolded);
