@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from conversations.admin.readonly import LIST_LIMIT
 from conversations.models import Message, Status
+from memory.admin.states import policy_name
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
 
@@ -54,7 +55,7 @@ class PolicyFilter(admin.SimpleListFilter):
     parameter_name = "policy"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, policy.label or name) for name, policy in sorted(POLICIES.items())]
+        return [(name, policy_name(name)) for name in sorted(POLICIES)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(policy=self.value()) if self.value() in POLICIES else queryset

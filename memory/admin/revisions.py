@@ -306,7 +306,7 @@ def _facts(revision: SummaryRevision, family: dict[int, int]) -> list[tuple[str,
             [
                 ("Chat", link(chat_id, "conversations_chat", "change", chat_id)),
                 ("Memory", link("version history", "memory_conversationbrief", "change", chat_id)),
-                ("Kind", f"{revision.get_kind_display()} ({policy_name(revision.policy)})"),
+                ("Kind", f"{revision.get_kind_display()}, {policy_name(revision.policy)}"),
                 ("Made from", _parent(revision, family)),
                 ("Summarized", _span(revision)),
                 ("Tokens", f"{revision.tokens_before:,} before, {revision.tokens_after:,} after"),

@@ -51,9 +51,9 @@ class MemoryFilter(admin.SimpleListFilter):
 
 
 def policy_name(name: str) -> str:
-    """The display name of a policy."""
+    """The name of a policy for people, with the one that the API uses."""
     policy = POLICIES.get(name)
-    return policy.label if policy is not None and policy.label else name
+    return f"{policy.label} ({name})" if policy is not None and policy.label else name
 
 
 def brief_of(chat: Chat) -> ConversationBrief | None:
