@@ -104,7 +104,10 @@ def test_another_policy_is_asked_for_first_and_a_summary_cleared_and_put_back(
     page.locator("#note", has_text="Rebuilding").wait_for(state="detached")
     page.locator("#summary", has_text="Replaced: made by another policy.").wait_for()
     headings = page.locator("#summary h4").all_inner_texts()
-    assert [heading.partition(": ")[2] for heading in headings] == ["Periodic summary (interval)", "Rolling summary (chunked)"]
+    assert [heading.partition(": ")[2] for heading in headings] == [
+        "Periodic summary (interval)",
+        "Rolling summary (chunked)",
+    ]
     assert page.locator("#summary ins, #summary del").count() == 0
     assert visitor.troubles() == []
 
