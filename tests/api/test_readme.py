@@ -60,7 +60,7 @@ def test_the_recipe_of_a_model_behind_it_answers(
 ) -> None:
     """As from Ollama, which has Chat Completions only."""
     out = run(["bash", "-c", snippet("docs/recipes.md", "bash", live.url)], alice)
-    headers, _, body = out.partition("\r\n\r\n")
+    headers, _, body = out.partition("\n\n")
     assert "x-chatmemory-conversation: new" in headers.lower()
     assert json.loads(body)["choices"][0]["message"]["content"] == "You said: Hello"
 
