@@ -27,10 +27,12 @@ Kind = Literal["good", "busy", "paused", "bad"]
 NO_WORKER = "No worker is running: start `manage.py worker`."
 
 _WANTED = lease.WANTED & lease.UNPAUSED
-_UNTROUBLED = _WANTED & Q(attempts=0)
+_FAILED = Q(attempts__gt=0, last_error__isnull=False)
+"""An attempt is counted before it begins: only an error tells that one has failed."""
+_UNTROUBLED = _WANTED & ~_FAILED
 
 CONDITIONS: Final[Mapping[str, Q]] = {
-    "failing": _WANTED & Q(attempts__gt=0),
+    "failing": _WANTED & _FAILED,
     "rebuild": _UNTROUBLED & (Q(requested=Requested.REBUILD) | ~lease.FLAGGED),
     "update": _UNTROUBLED & lease.FLAGGED & ~Q(requested=Requested.REBUILD),
     "paused": ~lease.FLAGGED & Q(paused_at__isnull=False),
@@ -88,7 +90,9 @@ def work_of(
         label = "Updates paused" if state == "paused" else "Up to date"
         return MemoryWork(state, label, _at_rest(brief), "paused" if state == "paused" else "good", since)
     progress = current_progress(brief)
-    failures, error = brief.attempts, (brief.last_error or {}).get("code") or None
+    last = brief.last_error or {}
+    failures = last.get("attempt", brief.attempts) if last and brief.attempts else 0
+    error = last.get("code") if failures else None
     told = _sentence(state, brief, now, progress, is_rebuild)
     if failures:
         label = f"Failing ({failures} attempt{'' if failures == 1 else 's'})"

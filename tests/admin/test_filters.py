@@ -38,7 +38,13 @@ def chats(owner: User) -> dict[str, Chat]:
         "degraded": {"degraded": True},
         "update": {"requested": "update"},
         "rebuild": {"requested": "rebuild", "due": True},
-        "failing rebuild": {"requested": "rebuild", "degraded": True, "attempts": 1, "next_attempt_at": soon},
+        "failing rebuild": {
+            "requested": "rebuild",
+            "degraded": True,
+            "attempts": 1,
+            "last_error": {"code": "refused"},
+            "next_attempt_at": soon,
+        },
         "at rest": {"attempts": 1, "next_attempt_at": soon},  # no work is pending for that attempt
     }
     made = {name: make_chat(owner, turns=1, title=name) for name in told}

@@ -137,7 +137,10 @@ def test_the_pages_cost_the_same_however_many_revisions_there_are(staff: Client,
 def test_versions_of_two_policies_are_shown_one_below_the_other(staff: Client, long: Chat) -> None:
     SummaryRevision.objects.filter(chat=long, version=55).update(policy="interval")
     page = diff(staff, long, 7, 55)
-    assert "Replaced: made by another policy, Periodic summary (interval) instead of Rolling summary (chunked)." in page
+    assert (
+        "Replaced: made by another policy, Periodic summary (interval) instead of Rolling summary (chunked)."
+        in page
+    )
     assert page.index(">Version 55</h3>") < page.index(">Version 7</h3>")
     assert "<ins>" not in page
     assert "<del>" not in page

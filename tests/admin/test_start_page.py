@@ -52,7 +52,9 @@ def test_what_nobody_has_put_into_a_group_is_shown_all_the_same() -> None:
 def test_what_needs_attention_comes_first(staff: Client, owner: User) -> None:
     chat = make_chat(owner)
     later = timezone.now() + timedelta(minutes=5)
-    ConversationBrief.objects.filter(chat=chat).update(due=True, attempts=3, next_attempt_at=later)
+    ConversationBrief.objects.filter(chat=chat).update(
+        due=True, attempts=3, next_attempt_at=later, last_error={"code": "refused"}
+    )
     html = start(staff)
     assert "Needs attention" in html
     assert "Failing: 1" in html.split("Pending updates")[0]

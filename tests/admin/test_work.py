@@ -33,6 +33,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str | None]] = {
     "due": ({"due": True, "queued_at": BEFORE}, "no_worker", "Update queued", "update"),
     "asked for while paused": ({**PAUSED, "requested": "update"}, "no_worker", "Update queued", "update"),
     "being updated": ({"due": True, **HELD}, "folding", "Updating", "update"),
+    "at its first attempt": ({"due": True, "attempts": 1, **HELD}, "folding", "Updating", "update"),
     "being rebuilt": ({"requested": "rebuild", **HELD}, "rebuilding", "Rebuilding", "rebuild"),
     "too many changes": ({"due": True, "delayed_until": SOON}, "waiting", "Update queued", "update"),
     "failing": (

@@ -65,7 +65,7 @@ def test_the_list_is_narrowed(house: tuple[Chat, Chat]) -> None:
     ConversationBrief.objects.filter(pk=oldest).update(due=True)
     assert listed("--state", "update") == [first]
     assert "Update queued" in run("chats", "--state", "update")[1]
-    ConversationBrief.objects.filter(pk=oldest).update(attempts=2)
+    ConversationBrief.objects.filter(pk=oldest).update(attempts=2, last_error={"code": "refused"})
     assert (listed("--state", "update"), listed("--state", "failing")) == ([], [first])
     assert "Failing (2 attempts)" in run("chats", "--state", "failing")[1]
     Chat.objects.filter(pk=oldest.pk).update(updated_at=timezone.now() - timedelta(days=9))
