@@ -25,7 +25,7 @@ from chatmemory.api import error_handler
 from chatmemory.api.http import EventStreamRenderer
 from chatmemory.database import executors
 from chatmemory.errors import Unavailable
-from chatmemory.runtime.large_work import SMALL_BYTES, large
+from chatmemory.runtime.large_work import SMALL_BYTES, SharedAmount, large
 
 BODY_COPIES = 2
 """How many times its length a body takes in memory, at least: itself and what was parsed from it."""
@@ -59,7 +59,7 @@ class AsyncView(APIView):
     async def _dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         self.memory = AsyncExitStack()
         """The part of the budget for large bodies that this request holds."""
-        length = int(request.META.get("CONTENT_LENGTH") or 0)
+        self.length = length = int(request.META.get("CONTENT_LENGTH") or 0)
         try:
             await self.memory.enter_async_context(large(BODY_COPIES * length))
         except Unavailable as exc:
@@ -91,8 +91,14 @@ class AsyncView(APIView):
     async def _answered(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         only_reads = self.is_stateless or self.reads_first or request.method in SAFE_METHODS
         run = executors.read if only_reads else executors.write
-        opened = await run(self._open, request, *args, **kwargs)
+        try:
+            async with _parsing.hold(int(self.length > SMALL_BYTES)):
+                opened = await run(self._open, request, *args, **kwargs)
+        except Unavailable as exc:
+            opened = await executors.read(partial(self._open, request, *args, refusal=exc, **kwargs))
         if isinstance(opened, HttpResponseBase):
+            if opened.status_code == 400:
+                await self.count_refusal()
             return opened
         if not self.answer_frees_memory:
             await self.memory.aclose()
@@ -145,6 +151,9 @@ class AsyncView(APIView):
         request._stream = request._request._stream = BytesIO()
         request._request._body = b""
 
+    async def count_refusal(self) -> None:
+        """Count a request whose body was refused, where requests are limited."""
+
     async def answer(self, opened: Any) -> HttpResponseBase:
         """Turn what the handler returned into a response, on the event loop."""
         raise NotImplementedError(f"{type(self).__name__}.answer")
@@ -156,4 +165,6 @@ def _take_body(request: HttpRequest) -> None:
         _ = request.body
 
 
+_parsing = SharedAmount(1)
+"""Large bodies are parsed and checked one at a time, so that small requests always find a free thread."""
 _serving: set[asyncio.Task[HttpResponseBase]] = set()

@@ -133,7 +133,8 @@ class LimitSettings:
     LIMIT_REQUESTS_PER_MINUTE = Setting(
         300,
         Integer(),
-        "Calls per user that ask a model. A minute begins with its first call. Over it: 429 `rate_limited`.",
+        "Calls per user that ask a model, with those whose body is refused. A minute begins with its first call. Over "
+        "it: 429 `rate_limited`.",
     )
     LIMIT_TOKENS_PER_DAY = Setting(
         5_000_000,

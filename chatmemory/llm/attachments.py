@@ -31,7 +31,7 @@ LONG_SIDE, SHORT_SIDE = 2048, 768
 """OpenAI's token count for an image of high detail: it is scaled down to fit `LONG_SIDE`, then its short side to
 `SHORT_SIDE`, and each tile costs `TILE_TOKENS` (the guide "Images and vision"). Other models count differently.
 """
-DATA_URL: Final = re.compile(r"data:([a-z0-9.+-]+/[a-z0-9.+-]+);base64,", re.IGNORECASE)
+DATA_URL: Final = re.compile(r"data:([a-z0-9.+-]{1,127}/[a-z0-9.+-]{1,127});base64,", re.IGNORECASE)
 URL_CHARS: Final = 200
 """Maximum length of a link in a mark, in characters."""
 PIECE_BYTES: Final = 192 * 1024

@@ -31,6 +31,9 @@ class SharedAmount:
     @asynccontextmanager
     async def hold(self, amount: int) -> AsyncIterator[None]:
         """Hold a part, the whole at most. Raises `Unavailable` after waiting for `WAIT_SECONDS`."""
+        if not amount:  # who needs nothing does not stand in line
+            yield
+            return
         amount = min(amount, self.amount)
         await self._take(amount)
         try:

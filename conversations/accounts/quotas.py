@@ -161,6 +161,22 @@ def settle(reservation: Reservation | None, spent: int | None) -> None:
         same.update(minute_requests=F("minute_requests") - 1)
 
 
+def count_refused(user_id: int) -> None:
+    """Count a request that was refused before it could reserve anything."""
+    if not enabled():
+        return
+    with transaction.atomic():
+        _, taken, _ = _locked(user_id)
+        _store(user_id, replace(taken, requests=taken.requests.one_more()))
+
+
+def require_request_left(user_id: int) -> None:
+    """Raise `RateLimited` if the user has no request left in this minute. Reads without locking."""
+    left = remaining(user_id).get("requests")
+    if left is not None and not left.left:
+        raise refusal_error(LimitRefusal("requests_per_minute", left.allowed, max(1, left.seconds)), user_id)
+
+
 def begin_passing(user_id: int, tokens: int) -> int:
     """Reserve for a call that is not stored; return the id of the row that holds it. Raises as `reserve` does."""
     lasting = timedelta(seconds=settings.REPLY_DEADLINES.total + PASSING_MARGIN_SECONDS)

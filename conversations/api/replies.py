@@ -12,7 +12,6 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import PAGING, caller
 from chatmemory.database import executors
 from chatmemory.errors import (
@@ -27,6 +26,7 @@ from conversations import lookup
 from conversations.accounts import quotas, stateless_calls
 from conversations.api import stateless_stream, streams
 from conversations.api.chats import messages_page
+from conversations.api.limited_view import LimitedView
 from conversations.api.serializers import (
     ChatMessageIn,
     FirstMessageIn,
@@ -74,7 +74,7 @@ def idempotency_key(request: Request) -> str:
     return key
 
 
-class ReplyView(AsyncView):
+class ReplyView(LimitedView):
     """Answers with the reply of a turn that was begun, or of one that already exists."""
 
     wants_stream = True
@@ -226,7 +226,7 @@ class RegenerateView(ReplyView):
         return WaitingForSearch(chat_id, last_question(chat_id), begin)
 
 
-class AskView(AsyncView):
+class AskView(LimitedView):
     """For clients that manage their own history."""
 
     is_stateless = True

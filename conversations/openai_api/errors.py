@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from chatmemory.errors import ChatMemoryError, InvalidRequest
 from chatmemory.llm.protocol import ReplyError
+from chatmemory.text.cleaning import clean
 
 INVALID: Final = "invalid_request_error"
 
@@ -47,8 +48,8 @@ class RequestError(InvalidRequest):
     """A request that cannot be served as it is. `param` is the dotted path of what is wrong with it."""
 
     def __init__(self, message: str, *, param: str | None, code: str | None = None) -> None:
-        super().__init__(message)
-        self.param, self.openai_code = param, code
+        super().__init__(clean(message))  # it may quote what the client sent
+        self.param, self.openai_code = clean(param) if param else param, code
 
     def body(self) -> dict[str, Any]:
         """Return the body of the response."""

@@ -9,15 +9,15 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework.response import Response
 
-from chatmemory.api.async_view import AsyncView
 from conversations.accounts import quotas
+from conversations.api.limited_view import LimitedView
 from conversations.openai_api.errors import ModelFailed, RequestError, openai_body, retry_headers
 
 VERSION = "2020-10-01"
 """The version of OpenAI's API that its servers report."""
 
 
-class OpenAIView(AsyncView):
+class OpenAIView(LimitedView):
     """A view for clients of OpenAI's API."""
 
     limits: dict[str, quotas.Remaining]

@@ -25,6 +25,7 @@ from chatmemory.database import executors
 from chatmemory.runtime import threads
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas, stateless_calls
+from conversations.api.limited_view import LimitedView
 from conversations.api.stateless_serializers import spoken
 from conversations.replies.generation import is_draining, refuse_when_draining
 from conversations.replies.stateless import cancel_on_drain
@@ -33,7 +34,7 @@ from memory.api.serializers import SummarizeIn, SummarizeOut, summarized_json
 from memory.stateless_fold import SummaryRequest, TimeLeft, summarize
 
 
-class SummarizeView(AsyncView):
+class SummarizeView(LimitedView):
     """Summarize for clients that manage their own history."""
 
     is_stateless = True

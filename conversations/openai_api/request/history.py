@@ -17,6 +17,8 @@ from conversations.openai_api.request.parts import read_content, required_text, 
 
 Role = Literal["user", "assistant", "tool"]
 CALL_ID_CHARS = 256
+MAX_MESSAGES = 50_000
+"""Maximum number of messages in a request."""
 MAX_CALLS = 128
 """Maximum number of tool calls in one message."""
 
@@ -65,6 +67,12 @@ def read_history(value: object, limits: RequestLimits) -> History:
             param="messages",
             code="invalid_type",
         )
+    if len(value) > MAX_MESSAGES:
+        raise RequestError(
+            f"Invalid 'messages': at most {MAX_MESSAGES:,} messages are taken.",
+            param="messages",
+            code="array_above_max_length",
+        )
     instructions: list[str] = []
     said: list[tuple[int, HistoryMessage]] = []
     for index, message in enumerate(value):
@@ -75,8 +83,9 @@ def read_history(value: object, limits: RequestLimits) -> History:
             said.append((index, one))
     begins_with_outputs = next((at for at, (_, one) in enumerate(said) if one.role != "tool"), len(said))
     _check_calls(said[begins_with_outputs:])
-    _check_end(said, len(value), limits.message_chars)
-    return History("\n\n".join(instructions), tuple(_joined(one for _, one in said)))
+    joined = _joined(said, limits.message_chars)
+    _check_end(joined, len(value))
+    return History("\n\n".join(instructions), tuple(joined))
 
 
 def refuse_outputs_alone(said: Sequence[HistoryMessage]) -> None:
@@ -93,20 +102,30 @@ def _no_call_for(index: int) -> RequestError:
     )
 
 
-def _joined(said: Iterable[HistoryMessage]) -> list[HistoryMessage]:
-    made: list[HistoryMessage] = []
-    for one in said:
-        last = made[-1] if made else None
+def _joined(said: Iterable[tuple[int, HistoryMessage]], max_chars: int) -> list[HistoryMessage]:
+    """Join consecutive messages of one side; tool outputs, and what follows calls, stay separate."""
+    sides: list[list[HistoryMessage]] = []
+    length = 0
+    for index, one in said:
+        last = sides[-1][-1] if sides else None
         if last is None or last.role != one.role or one.role == "tool" or last.calls:
-            made.append(one)
+            sides.append([one])
+            length = len(one.content)
         else:
-            made[-1] = HistoryMessage(
-                one.role,
-                f"{last.content}\n\n{one.content}",
-                one.calls,
-                attachments=last.attachments + one.attachments,
-            )
-    return made
+            sides[-1].append(one)
+            length += 2 + len(one.content)
+            if length > max_chars:
+                raise _too_long(f"messages.[{index}].content", length, max_chars)
+    return [side[0] if len(side) == 1 else _one_of(side) for side in sides]
+
+
+def _one_of(side: Sequence[HistoryMessage]) -> HistoryMessage:
+    return HistoryMessage(
+        side[0].role,
+        "\n\n".join(one.content for one in side),
+        side[-1].calls,
+        attachments=tuple(found for one in side for found in one.attachments),
+    )
 
 
 def _check_calls(said: Sequence[tuple[int, HistoryMessage]]) -> None:
@@ -142,22 +161,17 @@ def _require_outputs(waiting: Iterable[str], index: int) -> None:
         )
 
 
-def _check_end(said: Sequence[tuple[int, HistoryMessage]], number: int, max_chars: int) -> None:
-    last = said[-1][1] if said else None
+def _check_end(said: Sequence[HistoryMessage], number: int) -> None:
+    last = said[-1] if said else None
     if last is None or last.role == "assistant":
         raise RequestError(
             "The last message must be the user's, or the output of a tool.",
             param="messages",
             code="invalid_value",
         )
-    if last.role == "tool":
-        return
-    question = [one.content for one in _joined(one for _, one in said)][-1]
-    at = f"messages.[{number - 1}].content"
-    if not question.strip():
+    if last.role == "user" and not last.content.strip():
+        at = f"messages.[{number - 1}].content"
         raise RequestError("The last message says nothing.", param=at, code="invalid_value")
-    if len(question) > max_chars:
-        raise _too_long(at, len(question), max_chars)
 
 
 def _message(at: str, message: object, limits: RequestLimits) -> HistoryMessage | str:
@@ -165,7 +179,7 @@ def _message(at: str, message: object, limits: RequestLimits) -> HistoryMessage 
     if not isinstance(message, dict):
         raise RequestError(f"Invalid type for '{at}': expected an object.", param=at, code="invalid_type")
     role = message.get("role")
-    if role not in _FIELDS:
+    if not isinstance(role, str) or role not in _FIELDS:
         raise RequestError(
             f"Invalid value for '{at}.role': supported are 'system', 'developer', 'user', 'assistant' and 'tool'.",
             param=f"{at}.role",
@@ -188,13 +202,13 @@ def _message(at: str, message: object, limits: RequestLimits) -> HistoryMessage 
     return HistoryMessage(role, text, calls, _call_id(at, message) if role == "tool" else "", attachments)
 
 
-_SPOKEN = {"role", "content", "refusal", "annotations"}
+_SPOKEN = {"role", "content", "refusal", "annotations", "name"}
 _FIELDS = {
     "system": _SPOKEN,
     "developer": _SPOKEN,
     "user": _SPOKEN,
     "assistant": _SPOKEN | {"tool_calls"},
-    "tool": {"role", "content", "tool_call_id"},
+    "tool": {"role", "content", "tool_call_id", "name"},
 }
 """Fields of a message that may have a value: what an SDK sends back of an answer has all of the answer's fields."""
 

@@ -56,7 +56,7 @@ def check_choice(choice: object, tools: tuple[Mapping[str, Any], ...]) -> None:
         return
     known = {_name(tool) for tool in tools}
     for name in _chosen(choice):
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise RequestError(
                 f"Tool choice '{str(name)[:64]}' not found in 'tools' parameter.",
                 param="tool_choice",
@@ -70,7 +70,7 @@ def _name(tool: Mapping[str, Any]) -> str:
 
 def _check_tool(at: str, tool: object) -> None:
     kind = tool.get("type") if isinstance(tool, dict) else None
-    if kind not in _OBJECTS:
+    if not isinstance(kind, str) or kind not in _OBJECTS:
         raise unsupported_type(at, f"Tools of the type {str(kind)[:64]!r}")
     assert isinstance(tool, dict)
     told = tool.get(kind)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.api import json_bodies
+from chatmemory.api.json_bodies import MAX_VALUES, TooManyValuesError, parse
+from chatmemory.text.cleaning import clean
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(VALUES, st.booleans())
+def test_it_reads_what_the_standard_library_writes(value: object, in_ascii: bool) -> None:
+    assert parse(json.dumps(value, ensure_ascii=in_ascii).encode()) == value
+
+
+@given(st.text(st.sampled_from('\ud800\udc00"\\ud8n😀')))
+def test_a_lone_surrogate_is_left_to_the_fields_or_replaced(text: str) -> None:
+    body = json.dumps(text).encode()
+    assert parse(body) == json.loads(body)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_bodies, "LARGE_BYTES", 0)
+        assert parse(body) == clean(json.loads(body))
+
+
+@given(st.lists(st.text(st.sampled_from('a,[{:"\\'), max_size=8), max_size=12), st.integers(1, 9))
+def test_only_what_is_outside_of_strings_is_counted(texts: list[str], size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_bodies, "_SLICE", size)
+        body = json.dumps(texts, separators=(",", ":")).encode()
+        for most in range(len(texts) + 2):
+            patch.setattr(json_bodies, "MAX_VALUES", most)
+            assert json_bodies._has_too_many(body) is (max(len(texts), 1) > most)
+
+
+@pytest.mark.parametrize("item", ["[],", "{},", '"x":0,', "1,"])
+def test_too_many_values_are_refused(item: str) -> None:
+    ends = "{}" if ":" in item else "[]"
+    body = ends[0] + item * (MAX_VALUES + 1)
+    with pytest.raises(TooManyValuesError):
+        parse((body[:-1] + ends[1]).encode())
+
+
+def test_prose_of_any_length_is_taken() -> None:
+    text = 'one, "two": [three] {\\} ' * 50_000
+    assert parse(json.dumps([text]).encode()) == [text]
+
+
+@pytest.mark.parametrize("body", [b"", b"[1,]", b"\xff", b"NaN", b"[" * 5000, b'"\\ud800', b"1" * 5000])
+def test_what_is_no_json_is_a_value_error(body: bytes) -> None:
+    with pytest.raises(ValueError):  # the message is the parser's
+        parse(body)
