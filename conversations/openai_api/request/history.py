@@ -179,7 +179,7 @@ def _message(at: str, message: object, limits: RequestLimits) -> HistoryMessage 
     if not isinstance(message, dict):
         raise RequestError(f"Invalid type for '{at}': expected an object.", param=at, code="invalid_type")
     role = message.get("role")
-    if not isinstance(role, str) or role not in _FIELDS:
+    if role not in tuple(_FIELDS):  # it may be unhashable
         raise RequestError(
             f"Invalid value for '{at}.role': supported are 'system', 'developer', 'user', 'assistant' and 'tool'.",
             param=f"{at}.role",
