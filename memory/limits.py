@@ -21,6 +21,10 @@ MAX_TURNS = 200
 """Turns that a context considers, however long the unfolded span is. Of older ones, only their number is known."""
 
 
+OPEN_TURN_BUDGETS = 4
+"""How many times the budget of memory an open turn may have: an agent needs what it has just looked up."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
     """The limits of memory, in tokens unless noted. The defaults are those of the public settings."""
@@ -68,6 +72,13 @@ class MemoryLimits:
         if self.budget_for == "memory":
             return self.prompt_budget
         return max(0, self.prompt_budget * 9 // 10 - self.instructions_tokens)
+
+    @property
+    def open_turn_budget(self) -> int:
+        """Tokens of an open turn: the calls of tools since the question, with their outputs."""
+        if self.budget_for == "prompt":
+            return self.prompt_budget // 2
+        return OPEN_TURN_BUDGETS * self.prompt_budget
 
     @property
     def recalls(self) -> bool:

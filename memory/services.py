@@ -24,7 +24,7 @@ from conversations.models import Chat, Message, Status
 from memory import briefs, counters
 from memory.briefs import limits_less_pins, limits_of
 from memory.context import load
-from memory.context.assemble import Context
+from memory.context.assemble import Context, with_fitting_steps
 from memory.context.prepare import card_request, context_of, log_cuts, prompt_request
 from memory.context.prompt_budget import memory_limits
 from memory.context.record import RECORDED, record_of
@@ -144,6 +144,7 @@ def context_for(
         open_turn=tuple(step for _, step in open_turn),
         attachments=tuple(attachments),
     )
+    asked = with_fitting_steps(asked, limits.open_turn_budget)
     context = context_of(brief, asked, before_seq, memory_limits(limits, asked), near)
     if open_turn:
         context = replace(context, plan=replace(context.plan, open_turn=tuple(seq for seq, _ in open_turn)))

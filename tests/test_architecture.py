@@ -55,6 +55,7 @@ conversations.interchange.values conversations.interchange.write
 conversations.openai_api.request conversations.openai_api.errors conversations.openai_api.history_keys
 conversations.openai_api.model_names
 memory.limits memory.budget_shares memory.policies memory.history.turns memory.history.costs memory.history.tool_steps
+memory.history.open_turn_budget
 memory.context.assemble memory.context.plan memory.context.prompt_budget memory.context.render memory.context.sources
 memory.context.verbatim memory.recall.analysis memory.recall.candidates memory.recall.decision memory.recall.excerpts
 memory.recall.query memory.recall.question_forms memory.recall.ranking memory.recall.meaning.similarity

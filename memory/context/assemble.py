@@ -30,6 +30,7 @@ from memory.context.render import (
     render_steps,
 )
 from memory.context.sources import Source, fit_sources, render_sources
+from memory.history.open_turn_budget import fit_steps
 from memory.history.tool_steps import Step
 from memory.history.turns import Turn
 from memory.pins.section import NO_PINS, PinSection
@@ -56,6 +57,8 @@ class PromptRequest:
     """The client's tools, in the format of Chat Completions."""
     open_turn: tuple[Step, ...] = ()
     """The messages that have followed the question so far."""
+    open_clips: tuple[int | None, ...] = ()
+    """The tokens that each of them keeps (`memory.history.open_turn_budget.fit_steps`); empty: all are whole."""
     attachments: tuple[Attachment, ...] = ()
     """Images and files that came with the question, whose text has a mark for each."""
 
@@ -86,7 +89,7 @@ class Context:
     unrepresented: int
     """Finished turns that appear neither as text nor as a line: only recall can find them."""
     clipped: int
-    """Number of parts that were cut: turns, sections of state, sources, pins."""
+    """Number of parts that were cut: turns, sections of state, sources, pins, steps of the open turn."""
     dropped: int
     """Turns of the window that are not verbatim."""
     prompt: Prompt
@@ -130,6 +133,7 @@ def assemble(
         card_tool_tokens=asked.card_tool_tokens,
         disarms=asked.disarms,
         attached=tuple(seq for seq in attached if seq in shown),
+        open_clips=asked.open_clips,
     )
     if pinned.shown:
         plan = replace(
@@ -154,6 +158,20 @@ def _smaller(
         plan = choose_within(material, allowance)
         memory = render(plan)
     return plan, memory
+
+
+def with_fitting_steps(asked: PromptRequest, budget: int) -> PromptRequest:
+    """Return `asked` with an open turn of at most `budget` tokens, as rendered."""
+    room, step = budget, 1
+    while True:
+        clips = fit_steps(asked.open_turn, room)
+        clips = clips if any(clip is not None for clip in clips) else ()
+        part = render_steps(asked.open_turn, clips, count_repeated, disarms=asked.disarms)
+        over = part.section.tokens - budget
+        if over <= 0 or room <= 0:
+            return replace(asked, open_clips=clips)
+        room -= over * step
+        step *= 2
 
 
 def rebuild(
@@ -224,7 +242,7 @@ def _after(plan: Plan, asked: PromptRequest) -> list[Rendered]:
     cut = any(clip is not None for clip in plan.sources)
     sources = render_part("sources", render_sources(asked.sources, plan.sources), count_tokens, clipped=cut)
     question = render_question(asked.question, asked.attachments, count_tokens)
-    steps = render_steps(asked.open_turn, count_repeated, disarms=plan.disarms)
+    steps = render_steps(asked.open_turn, asked.open_clips, count_repeated, disarms=plan.disarms)
     return [part for part in (sources, question, steps) if part.messages]
 
 
@@ -235,4 +253,5 @@ def _tokens(memory: Sequence[Rendered]) -> int:
 def _clipped(plan: Plan) -> int:
     ends = sum(clip is not None for clip in (*plan.state, *plan.sources))
     pins = sum(pin.clip is not None for pin in plan.pins)
-    return ends + pins + sum(shown.clipped for shown in plan.verbatim)
+    steps = sum(clip is not None for clip in plan.open_clips)
+    return ends + pins + steps + sum(shown.clipped for shown in plan.verbatim)

@@ -1,7 +1,7 @@
 """The budget for a whole prompt, instructions included, as in seed 001: how much of it is left for memory. Pure.
 
-Instructions and the question are always sent in full; sources are cut first, then memory. Only if instructions and
-question by themselves exceed the budget does the prompt exceed it; memory and sources are then empty.
+Instructions and the question are always sent in full, and an open turn has at most half of the budget; sources are cut
+first, then memory. Only if those three exceed the budget does the prompt exceed it; memory and sources are then empty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def memory_limits(limits: MemoryLimits, asked: PromptRequest) -> MemoryLimits:
 
 def _fixed(asked: PromptRequest) -> int:
     """Tokens of the parts that are always sent in full."""
-    steps = sum(message.tokens(count_tokens) for message in as_messages(asked.open_turn))
+    steps = sum(message.tokens(count_tokens) for message in as_messages(asked.open_turn, asked.open_clips))
     tool = json.dumps(asdict(tool_of(asked.card_tool_tokens))) if asked.card_tool_tokens else ""
     texts = (asked.instructions, asked.question, tool, tools_text(asked.tools))
     return sum(map(_tokens, texts)) + steps + sum(one.tokens for one in asked.attachments)

@@ -88,6 +88,7 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
         str(reply.chat_id),
         tools=_tools(reply.chat_id, record.get("tools_hash", "")),
         open_turn=load.steps(reply.chat_id, plan.open_turn),
+        open_clips=plan.open_clips,
         attachments=attachments_in(asked_by.payload),
     )
     outline = load.outline(reply.chat_id, plan.outline_of)

@@ -110,9 +110,11 @@ def render_question(text: str, attachments: tuple[Attachment, ...], count: Count
     return _rendered("question", said, count)
 
 
-def render_steps(steps: Sequence[Step], count: Count, *, disarms: bool) -> Rendered:
-    """Render the open turn that follows the question: in full, at any cost."""
-    part = _rendered("open_turn", as_native(steps), count)
+def render_steps(
+    steps: Sequence[Step], clips: Sequence[int | None], count: Count, *, disarms: bool
+) -> Rendered:
+    """Render the open turn that follows the question, each step cut to its tokens in `clips` (empty: whole)."""
+    part = _rendered("open_turn", as_native(steps, clips), count, clipped=any(c is not None for c in clips))
     return _disarmed(part, count) if disarms else part
 
 

@@ -70,7 +70,8 @@ def as_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[Pro
     was cut off: a model that reads them as text writes them as text.
     """
     if turn.steps and shown.assistant_clip is None and not turn.cut_off:
-        replies = tool_steps.as_messages(turn.steps, tool_steps.OUTPUT_TOKENS)
+        clips = [tool_steps.OUTPUT_TOKENS if step.role == "tool" else None for step in turn.steps]
+        replies = tool_steps.as_messages(turn.steps, clips)
     else:
         reply = _clipped(assistant_text(turn), shown.assistant_clip)
         replies = [PromptMessage("assistant", reply)] if reply else []

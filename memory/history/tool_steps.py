@@ -1,20 +1,23 @@
 """The steps of a turn between its question and its last reply: replies with tool calls, calls, and outputs. Pure.
 
 A finished turn is rendered as text when it is folded or clipped; otherwise the model is sent its steps, each output
-cut to `OUTPUT_TOKENS`. An open turn is always sent in full.
+cut to `OUTPUT_TOKENS`. An open turn is sent in full as long as it fits its own budget (`open_turn_budget`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from chatmemory.llm.protocol import CALL_OVERHEAD, PromptMessage, ToolCall
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle, count_repeated
 
 OUTPUT_TOKENS: Final = 400
 """Tokens of an output, from its start and its end, that a finished turn keeps. Recall searches all of it."""
+MARK_TOKENS: Final = 16
+"""Tokens that are left of a text of which hardly more than the mark of the cut is to be seen."""
 RESULT: Final = "Result: "
 """Prefix of an output when a turn is rendered as text."""
 RESULT_TOKENS: Final = 3
@@ -57,8 +60,27 @@ def is_whole(steps: Sequence[Step]) -> bool:
     return not waiting
 
 
-def whole_part(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps without calls that have no output and outputs that have no call, because one was deleted."""
+def _clipped_call(call: ToolCall, most: int) -> ToolCall:
+    """Return `call` with its arguments cut to `most` tokens. JSON stays JSON, because some providers parse it."""
+    if count_repeated(call.arguments) <= most:
+        return call
+    if call.is_custom:
+        return replace(call, arguments=clip_middle(call.arguments, most))
+    try:
+        given = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        given = None
+    short: dict[str, Any] = {}
+    if isinstance(given, dict):
+        for name, value in given.items():
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            short[name] = value if count_repeated(text) <= MARK_TOKENS else clip_middle(text, MARK_TOKENS)
+    arguments = json.dumps(short, ensure_ascii=False)
+    return replace(call, arguments=arguments if count_repeated(arguments) <= most else "{}")
+
+
+def whole_part(steps: Sequence[Step]) -> list[int]:
+    """Return the indexes of all steps but calls without an output and outputs without a call: one may be deleted."""
     kept: set[int] = set()
     waiting: dict[str, int] = {}
     for at, step in enumerate(steps):
@@ -70,22 +92,27 @@ def whole_part(steps: Sequence[Step]) -> list[Step]:
             waiting[call_id] = at
         elif call_id in waiting:
             kept |= {waiting.pop(call_id), at}
-    return [step for at, step in enumerate(steps) if at in kept]
+    return sorted(kept)
 
 
-def as_messages(steps: Sequence[Step], output_tokens: int | None = None) -> list[PromptMessage]:
-    """Render the steps as messages for a model, outputs cut to `output_tokens` (None: whole)."""
+def as_messages(steps: Sequence[Step], clips: Sequence[int | None] = ()) -> list[PromptMessage]:
+    """Render the steps as messages for a model, each cut to its tokens in `clips` (empty: all whole)."""
+    clips = clips or [None] * len(steps)
     made: list[PromptMessage] = []
-    for step in whole_part(steps):
+    for at in whole_part(steps):
+        step, clip = steps[at], clips[at]
+        if clip == 0:
+            continue
+        text = step.content if clip is None else clip_middle(step.content, clip)
         payload = step.payload or {}
         if step.role == "tool":
-            text = step.content if output_tokens is None else clip_middle(step.content, output_tokens)
             made.append(PromptMessage("tool", text, call_id=payload.get("call_id", "")))
         elif step.role == "tool_call":
             call = ToolCall.of(payload)
             if not made or made[-1].role != "assistant":
                 made.append(PromptMessage("assistant", ""))
+            call = call if clip is None else _clipped_call(call, clip)
             made[-1] = replace(made[-1], calls=(*made[-1].calls, call))
         else:
-            made.append(PromptMessage("assistant", step.content))
+            made.append(PromptMessage("assistant", text))
     return [message for message in made if message.content or message.calls or message.role == "tool"]

@@ -199,3 +199,24 @@ def test_a_branch_that_begins_inside_a_turn_has_a_line_for_it(
     assert talk.decisions[-1] == "branched"
     branch = Chat.objects.exclude(pk=chat.pk).get()
     assert branch.messages.get(seq=2).line
+
+
+def test_a_long_loop_of_tools_fits_its_budget(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+    talk = ToolTalk(ask)
+    calls = [f"call_{number}" for number in range(40)]
+    upstream.script("stream", *(scripted((name, "look_up_order", '{"order":"AB-1234"}')) for name in calls))
+    talk.turn("Where are my orders?", output="Order AB-1234 was sent on 4 May. " * 250)
+    chat = Chat.objects.get()
+    last = upstream.calls("stream")[-1].body["input"]
+    assert [item["call_id"] for item in last if item.get("type") == "function_call"] == calls
+    assert last[-1]["output"] == chat.messages.filter(role="tool").latest("seq").content
+    assert "tokens left out" in last[2]["output"]
+    cut = 0
+    for reply in chat.messages.filter(role="assistant"):
+        shown = alice.get(f"chats/{chat.pk}/messages/{reply.pk}/context").json()
+        assert shown["exact"] is True
+        opened = [one for one in shown["sections"] if one["kind"] == "open_turn"]
+        assert sum(one["tokens"] for one in opened) <= 12_000
+        cut += any(one["clipped"] for one in opened)
+    assert cut > 30
+    assert upstream.faults == []

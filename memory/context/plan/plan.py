@@ -111,6 +111,8 @@ class Plan:
     """Whether control tokens of models are broken up in text that is not ours (`chatmemory.text.control_tokens`)."""
     open_turn: tuple[int, ...] = ()
     """Seqs of the messages that follow the question in its own turn, if that continues after tool calls."""
+    open_clips: Clips = ()
+    """The tokens that each of these messages keeps of its text; empty: all are whole."""
     attached: tuple[int, ...] = ()
     """First seqs of the turns in the window whose images and files are sent along."""
     free: int = field(default=0, compare=False)
@@ -144,6 +146,7 @@ class Plan:
             **({"pins_left_out": self.pins_left_out} if self.pins_left_out else {}),
             **({"disarms": True} if self.disarms else {}),
             **({"open_turn": list(self.open_turn)} if self.open_turn else {}),
+            **({"open_clips": list(self.open_clips)} if self.open_clips else {}),
             **({"attached": list(self.attached)} if self.attached else {}),
         }
 
@@ -171,6 +174,7 @@ class Plan:
             pins_left_out=data.get("pins_left_out", 0),
             disarms=data.get("disarms", False),
             open_turn=tuple(data.get("open_turn", ())),
+            open_clips=tuple(data.get("open_clips", ())),
             attached=tuple(data.get("attached", ())),
         )
 

@@ -1,0 +1,118 @@
+"""An open turn fits its budget, whatever its tools return, and is still what a provider takes."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+from chatmemory.llm.protocol import PromptMessage
+from chatmemory.text.tokens import count_tokens
+from memory.context.assemble import PromptRequest, with_fitting_steps
+from memory.history.tool_steps import Step, as_messages
+
+WORDS = "order parcel <|im_end|> 17.25 Zürich 日本語 carrier \n {'state': 'sent'} aaaaaaaaaaaaaaaa".split(" ")
+
+
+def text_of(random: Random, chars: int) -> str:
+    words = random.choices(WORDS, k=chars // 6 + 1)
+    return " ".join(words)[:chars]
+
+
+def a_loop(random: Random, calls: int, chars: int) -> list[Step]:
+    """The steps of a turn with up to `calls` calls, one or several at once, with long and short texts."""
+    steps: list[Step] = []
+    made = 0
+    while made < calls:
+        ids = [f"call_{made + at}" for at in range(random.choice([1, 1, 1, 2, 5]))]
+        steps.append(Step("assistant", text_of(random, random.choice([0, 40, 3000])), {"calls": len(ids)}))
+        for call_id in ids:
+            arguments = json.dumps({"id": call_id, "text": text_of(random, random.choice([0, 30, 5000]))})
+            is_custom = random.random() < 0.2
+            payload = {"call_id": call_id, "name": "look_up", "arguments": arguments, "custom": is_custom}
+            steps.append(Step("tool_call", f"Called look_up({arguments})", payload))
+        random.shuffle(ids)
+        steps += [Step("tool", text_of(random, random.randint(0, chars)), {"call_id": one}) for one in ids]
+        made += len(ids)
+    return steps
+
+
+def sent(steps: list[Step], budget: int, *, disarms: bool = False) -> list[PromptMessage]:
+    asked = with_fitting_steps(PromptRequest(open_turn=tuple(steps), disarms=disarms), budget)
+    return as_messages(asked.open_turn, asked.open_clips)
+
+
+def tokens(messages: list[PromptMessage]) -> int:
+    return sum(message.tokens(count_tokens) for message in messages)
+
+
+def pairs(messages: list[PromptMessage]) -> list[str]:
+    """The ids of the calls, in order. Fail if a call and its output are separated."""
+    waiting: set[str] = set()
+    found: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            waiting.remove(message.call_id)
+            continue
+        assert not waiting
+        waiting = {call.id for call in message.calls}
+        found += [call.id for call in message.calls]
+    assert not waiting
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_loop_fits_with_all_its_pairs(seed: int) -> None:
+    random = Random(seed)
+    steps = a_loop(random, random.randint(1, 60), 20_000)
+    messages = sent(steps, 12_000, disarms=bool(seed % 2))
+    assert tokens(messages) <= 12_000
+    assert pairs(messages) == [
+        step.payload["call_id"] for step in steps if step.role == "tool_call" and step.payload
+    ]
+    for message in messages:
+        for call in message.calls:
+            assert call.is_custom or isinstance(json.loads(call.arguments), dict)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("budget", [0, 40, 300, 1_200])
+def test_where_not_even_marks_fit_calls_are_left_out_with_their_outputs(seed: int, budget: int) -> None:
+    random = Random(seed)
+    messages = sent(a_loop(random, random.randint(1, 60), 400), budget)
+    pairs(messages)
+    assert tokens(messages) <= max(budget, 40)
+
+
+def test_what_fits_is_whole() -> None:
+    steps = a_loop(Random(1), 8, 600)
+    assert sent(steps, 60_000) == as_messages(steps)
+
+
+def rounds_of(output: str, number: int) -> list[list[Step]]:
+    return [
+        [
+            Step("assistant", "", {"calls": 1}),
+            Step("tool_call", "", {"call_id": f"call_{at}", "name": "look_up", "arguments": "{}"}),
+            Step("tool", output, {"call_id": f"call_{at}"}),
+        ]
+        for at in range(number)
+    ]
+
+
+@pytest.mark.parametrize(("chars", "alike"), [(20_000, 1), (3_000, 20)])
+def test_the_newest_output_is_whole_and_most_prompts_begin_like_the_one_before(
+    chars: int, alike: int
+) -> None:
+    output = text_of(Random(3), chars)
+    steps: list[Step] = []
+    before: list[PromptMessage] = []
+    found = 0
+    for one in rounds_of(output, 30):
+        steps += one
+        now = sent(steps, 12_000)
+        assert now[-1].content == output
+        found += now[: len(before)] == before
+        before = now
+    assert found >= alike
