@@ -22,7 +22,8 @@ import django
 
 if TYPE_CHECKING:
     from benchmarks.evidence.measure import Row
-    from benchmarks.evidence.questions import Sample
+    from benchmarks.evidence.questions import Question, Sample
+    from memory.context.assemble import Context
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE, FIGURES = ROOT / "docs" / "prompt.md", "<!-- figures -->"
@@ -125,16 +126,21 @@ def _print_turns(arguments: argparse.Namespace) -> None:
 
 def _show(which: str) -> None:
     """Print the prompt for the question with this id, and which pieces of its evidence are missing."""
-    from benchmarks.evidence.matching import Haystack
-    from benchmarks.evidence.measure import memory_text
     from benchmarks.evidence.sets import available
-    from benchmarks.evidence.stored import stored
+    from benchmarks.evidence.stored import stored_for
     from memory.services import preview
 
     name, number, at = which.split("/")
     sample = next(one for one in available()[name]() if one.number == int(number))
-    question = sample.questions[int(at) - 1]
-    context = preview(stored(sample), question.text)
+    sample = replace(sample, questions=sample.questions[int(at) - 1 : int(at)])
+    for question, chat in stored_for(sample):
+        _print_prompt(question, preview(chat, question.text))
+
+
+def _print_prompt(question: Question, context: Context) -> None:
+    from benchmarks.evidence.matching import Haystack
+    from benchmarks.evidence.measure import memory_text
+
     for section in context.sections:
         print(f"──── {section.kind}, {section.tokens} tokens\n{section.text}\n")
     haystack = Haystack(memory_text(context))

@@ -6,6 +6,7 @@ plus four, as a message of its own would; markers and headings cost nothing.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ class Unit:
     text: str
     tokens: int
     terms: Counter[str]
+    at: int
+    """The number of its message."""
 
 
 class Ranking:
@@ -38,12 +41,17 @@ class Ranking:
             for term in unit.terms:
                 self._having.setdefault(term, []).append(at)
 
-    def shown(self, terms: Iterable[str], room: int) -> list[str]:
-        """Return the best texts for these terms that fit into `room` tokens; ties go to the newest."""
+    def shown(self, terms: Iterable[str], room: int, before: int | None = None) -> list[str]:
+        """Return the best texts for these terms that fit into `room` tokens; ties go to the newest.
+
+        Only those of messages `before` that number, if one is given.
+        """
         scores: dict[int, float] = {}
+        said = len(self.units) if before is None else bisect_left(self.units, before, key=lambda one: one.at)
         for term in set(terms):
-            having = self._having.get(term, [])
-            rarity = log(1 + (len(self.units) - len(having) + 0.5) / (len(having) + 0.5))
+            everywhere = self._having.get(term, [])
+            having = everywhere[: bisect_left(everywhere, said)]
+            rarity = log(1 + (said - len(having) + 0.5) / (len(having) + 0.5))
             for at in having:
                 times = self.units[at].terms[term]
                 length = 1 - B + B * self._length[at] / self._usual
@@ -59,18 +67,24 @@ class Ranking:
 
 def users_messages(messages: Sequence[Message]) -> Ranking:
     """Rank the user's messages, each as a whole."""
-    return Ranking([_unit(one.text) for one in messages if one.role == "user"])
+    return Ranking([_unit(one.text, at) for at, one in enumerate(messages) if one.role == "user"])
 
 
 def chunks(messages: Sequence[Message]) -> Ranking:
     """Rank all messages, in pieces of about 100 tokens."""
     from memory.recall.analysis.terms import passages
 
-    return Ranking([_unit(one.text[start:end]) for one in messages for start, end in passages(one.text)])
+    return Ranking(
+        [
+            _unit(one.text[start:end], at)
+            for at, one in enumerate(messages)
+            for start, end in passages(one.text)
+        ]
+    )
 
 
-def _unit(text: str) -> Unit:
+def _unit(text: str, at: int) -> Unit:
     from chatmemory.text.tokens import count_tokens
     from memory.recall.analysis.terms import terms
 
-    return Unit(text, count_tokens(text), Counter(terms(text)))
+    return Unit(text, count_tokens(text), Counter(terms(text)), at)

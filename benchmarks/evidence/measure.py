@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from benchmarks.evidence import baselines
 from benchmarks.evidence.matching import Haystack
 from benchmarks.evidence.questions import Question, Sample
-from benchmarks.evidence.stored import stored
+from benchmarks.evidence.stored import stored_for
 
 if TYPE_CHECKING:
     from chatmemory.llm.protocol import Prompt
@@ -33,6 +33,7 @@ class Row:
     kind: str
     question: str
     share: float
+    pieces: int
     by_users_messages: float
     """The share that BM25 over the user's messages finds in as many tokens as our prompt gave to memory."""
     by_chunks: float
@@ -62,9 +63,9 @@ def measured(sample: Sample, cache: Path) -> Iterator[Row]:
     from memory import services
     from memory.lab.measures import prompt_tokens, shared_prefix
 
-    chat, rankings = stored(sample), _rankings(sample, cache)
+    rankings = _rankings(sample, cache)
     before: Prompt | None = None
-    for number, question in enumerate(sample.questions, start=1):
+    for number, (question, chat) in enumerate(stored_for(sample), start=1):
         context = services.preview(chat, question.text)
         prompt = context.prompt
         recalled = sum(one.tokens for one in context.sections if one.kind == RECALL)
@@ -77,6 +78,7 @@ def measured(sample: Sample, cache: Path) -> Iterator[Row]:
             kind=question.kind,
             question=question.text,
             share=share(question, memory_text(context)),
+            pieces=len(question.pieces),
             by_users_messages=by_users,
             by_chunks=by_chunks,
             beside_by_users_messages=beside[0],
@@ -114,7 +116,7 @@ def _baselines(question: Question, rankings: Rankings, room: int, rest: str = ""
 
     asked = set(terms(question.text))
     users, chunks = (
-        share(question, "\n".join([rest, *one.shown(asked, room)]))
+        share(question, "\n".join([rest, *one.shown(asked, room, question.at)]))
         for one in (rankings.users_messages, rankings.chunks)
     )
     return users, chunks

@@ -17,6 +17,8 @@ class Question:
     kind: str
     text: str
     pieces: tuple[Piece, ...]
+    at: int | None = None
+    """How many messages were said before it; None: all of the chat."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from benchmarks.evidence.measure import Row
 COLUMNS: tuple[tuple[str, Callable[[Sequence[Row]], str]], ...] = (
     ("questions", lambda rows: f"{len(rows):,}"),
     ("prompt %", lambda rows: _percent(row.share for row in rows)),
+    ("complete %", lambda rows: _percent(row.share == 1 for row in rows)),
+    ("per 1,000", lambda rows: _per_thousand(rows)),
     ("BM25 user %", lambda rows: _percent(row.by_users_messages for row in rows)),
     ("BM25 chunks %", lambda rows: _percent(row.by_chunks for row in rows)),
     ("beside: user %", lambda rows: _percent(row.beside_by_users_messages for row in rows)),
@@ -25,9 +27,22 @@ COLUMNS: tuple[tuple[str, Callable[[Sequence[Row]], str]], ...] = (
 """Column headings, and the function that computes each cell from the rows of a line."""
 
 
-ON_PAGE = ("questions", "prompt %", "BM25 user %", "BM25 chunks %", "memory", "recall", "stable %")
+ON_PAGE = (
+    "questions",
+    "prompt %",
+    "complete %",
+    "per 1,000",
+    "BM25 user %",
+    "BM25 chunks %",
+    "memory",
+    "recall",
+    "stable %",
+)
 NAMES = {
     "beam": "An assistant's chats (BEAM 1–10)",
+    "gatemem": "Many people, one memory, asked in mid-chat (GateMem, office)",
+    "realmem": "Requests in mid-chat, in people's own words (RealMem, five people)",
+    "realtalk": "People's chats (REALTALK 1–5)",
     "locomo": "People's chats (LoCoMo)",
     "longmemeval": "An assistant's chats (LongMemEval)",
     "tau": "Service chats (tau-bench, airline)",
@@ -81,6 +96,12 @@ def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 def _percent(shares: Iterable[float]) -> str:
     return f"{100 * fmean(shares):.1f}"
+
+
+def _per_thousand(rows: Sequence[Row]) -> str:
+    """Pieces of evidence found, per 1,000 tokens of the prompts."""
+    found = sum(row.share * row.pieces for row in rows)
+    return f"{1000 * found / sum(row.prompt_tokens for row in rows):.2f}"
 
 
 def _section(rows: Sequence[Row], kind: str) -> str:

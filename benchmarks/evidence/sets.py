@@ -1,7 +1,8 @@
 """The sets of chats that can be measured, by name: those whose files the environment locates.
 
-`BEAM` names the folder of its chats (`N/chat.json`), `LOCOMO` and `LONGMEMEVAL` a file each, `SAMPLES` the folder of
-the service chats (`tau`) and small orders (`tm4`). Our own languages are always available.
+`BEAM` names the folder of its chats (`N/chat.json`), `LOCOMO` and `LONGMEMEVAL` a file each, `GATEMEM`, `REALMEM` and
+`REALTALK` the folders of their files, `SAMPLES` the folder of the service chats (`tau`) and small orders (`tm4`). Our
+own languages are always available.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.evidence.beam import beam
+from benchmarks.evidence.gatemem import gatemem
 from benchmarks.evidence.matching import Piece
 from benchmarks.evidence.questions import Question, Sample
+from benchmarks.evidence.realmem import realmem
+from benchmarks.evidence.realtalk import realtalk
 from benchmarks.recall import public, sets
 from benchmarks.recall.sets import Asked, Chat
 
@@ -29,6 +33,12 @@ def available(environment: Mapping[str, str] = os.environ) -> dict[str, Callable
         found["locomo"] = lambda: list(_samples("locomo", public.locomo(Path(people))))
     if assistant := environment.get("LONGMEMEVAL"):
         found["longmemeval"] = lambda: list(_samples("longmemeval", public.longmemeval(Path(assistant))))
+    if office := environment.get("GATEMEM"):
+        found["gatemem"] = lambda: list(gatemem(Path(office)))
+    if projects := environment.get("REALMEM"):
+        found["realmem"] = lambda: list(realmem(Path(projects)))
+    if friends := environment.get("REALTALK"):
+        found["realtalk"] = lambda: list(_samples("realtalk", realtalk(Path(friends))))
     if samples := environment.get("SAMPLES"):
         found["tau"] = lambda: list(
             _samples("tau", sets.recorded(Path(samples) / "tau_airline_xl.json"), are_values=True)

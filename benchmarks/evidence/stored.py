@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.evidence.questions import Sample
+from benchmarks.evidence.questions import Question, Sample
 from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Variant
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+    from conversations.interchange.read import ImportedChat
+    from conversations.interchange.to_rows import PreparedChat
     from conversations.models import Chat
 
 OWNER = "evidence"
@@ -50,6 +54,54 @@ def stored(sample: Sample) -> Chat:
     return Chat.objects.get(pk=row.pk)
 
 
+def stored_for(sample: Sample) -> Iterator[tuple[Question, Chat]]:
+    """Yield each question of `sample` with the chat as it was when it was asked.
+
+    The chat of questions in mid-chat grows from one to the next; it is not kept.
+    """
+    if all(one.at is None for one in sample.questions):
+        chat = stored(sample)
+        yield from ((one, chat) for one in sample.questions)
+    else:
+        yield from _growing(sample)
+
+
+def _growing(sample: Sample) -> Iterator[tuple[Question, Chat]]:
+    from conversations.chat_lifecycle import delete_chat
+    from conversations.interchange.to_rows import prepare_chat
+
+    prepared = prepare_chat(_owner(), _to_import(sample, f"{sample.key}/growing"))
+    chat, through = prepared.row, 0
+    try:
+        for question in sample.questions:
+            end = len(sample.messages) if question.at is None else question.at
+            if end > through:
+                _grow(prepared, through, end)
+                through = end
+            yield question, chat
+    finally:
+        delete_chat(chat)
+
+
+def _grow(prepared: PreparedChat, start: int, end: int) -> None:
+    """Store the messages up to number `end`, after the first `start`, and fold."""
+    from django.db import transaction
+
+    from conversations.models import Message
+    from memory import services
+
+    new, chat = prepared.messages[start:end], prepared.row
+    with transaction.atomic():
+        chat.last_seq = end
+        chat.save()
+        Message.objects.bulk_create(new)
+        services.messages_changed(chat.pk, from_seq=start + 1)
+        said = {one.pk for one in new}
+        services.pin_imported(chat.pk, [one for one in prepared.stated if one[0].pk in said])
+    _embed(chat)
+    fold(chat)
+
+
 def fold(row: Chat) -> None:
     """Fold all that is due. Raise `RuntimeError` if that fails."""
     from chatmemory.llm import registry
@@ -65,19 +117,32 @@ def fold(row: Chat) -> None:
 
 def imported(sample: Sample, title: str) -> Chat:
     """Store the messages of `sample` as a new chat, not folded yet."""
+    from conversations.interchange.to_rows import import_chat
+
+    row = import_chat(_owner(), _to_import(sample, title))
+    _embed(row)
+    return row
+
+
+def _owner() -> User:
     from django.contrib.auth.models import User
 
-    from chatmemory.llm import registry
+    return User.objects.get_or_create(username=OWNER)[0]
+
+
+def _to_import(sample: Sample, title: str) -> ImportedChat:
     from conversations.interchange.read import ImportedChat, ImportedMessage
-    from conversations.interchange.to_rows import import_chat
+
+    messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in sample.messages)
+    return ImportedChat(messages=messages, title=title)
+
+
+def _embed(row: Chat) -> None:
+    from chatmemory.llm import registry
     from memory.recall.meaning import embedding_job
 
-    owner, _ = User.objects.get_or_create(username=OWNER)
-    messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in sample.messages)
-    row = import_chat(owner, ImportedChat(messages=messages, title=title))
     if registry.embeds():
         embedding_job.catch_up(row.pk, until=inf)
-    return row
 
 
 def _empty(schema: Mapping[str, Any]) -> Any:

@@ -54,16 +54,22 @@ def _locomo(chat: Mapping[str, Any]) -> Chat:
                 text += f" [shares {caption}]"
             role: Literal["user", "assistant"] = "user" if one["speaker"] == user else "assistant"
             messages.append(Message(role, text, _minute(began, at)))
-    asked = [_asked_of(question, places, messages) for question in chat["qa"]]
+    asked = [asked_of(question, places, messages, KINDS) for question in chat["qa"]]
     return Chat(chat["sample_id"], tuple(messages), {"question": tuple(one for one in asked if one.evidence)})
 
 
-def _asked_of(question: Mapping[str, Any], places: Mapping[str, int], messages: Sequence[Message]) -> Asked:
+def asked_of(
+    question: Mapping[str, Any],
+    places: Mapping[str, int],
+    messages: Sequence[Message],
+    kinds: Mapping[int, str],
+) -> Asked:
+    """Return a question with the messages it names as its evidence: none if it has no answer."""
     named = [] if question["category"] == NO_ANSWER else _ID.findall(" ".join(question["evidence"]))
     ids = [f"D{int(session)}:{int(place)}" for session, place in named]
     found = sorted({places[one] for one in ids if one in places})
     evidence = {at: (messages[at].text.lower(),) for at in found}
-    return Asked(question["question"], evidence, KINDS.get(question["category"], ""))
+    return Asked(question["question"], evidence, kinds.get(question["category"], ""))
 
 
 def _longmemeval(item: Mapping[str, Any]) -> Chat:

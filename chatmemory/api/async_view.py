@@ -97,7 +97,7 @@ class AsyncView(APIView):
         except Unavailable as exc:
             opened = await executors.read(partial(self._open, request, *args, refusal=exc, **kwargs))
         if isinstance(opened, HttpResponseBase):
-            if opened.status_code == 400 or (self.length > SMALL_BYTES and opened.status_code == 404):
+            if opened.status_code == 400:
                 await self.count_refusal()
             return opened
         if not self.answer_frees_memory:

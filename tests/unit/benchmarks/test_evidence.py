@@ -9,9 +9,12 @@ from typing import Any
 
 from benchmarks.evidence.baselines import chunks, users_messages
 from benchmarks.evidence.beam import beam
+from benchmarks.evidence.gatemem import gatemem
 from benchmarks.evidence.matching import PART, Haystack, Piece, has_part
 from benchmarks.evidence.measure import Row, share
 from benchmarks.evidence.questions import Question, Sample
+from benchmarks.evidence.realmem import realmem
+from benchmarks.evidence.realtalk import realtalk
 from benchmarks.evidence.report import table
 from benchmarks.recall.sets import Message
 
@@ -130,6 +133,7 @@ def row(**fields: Any) -> Row:
         "kind": "one",
         "question": "?",
         "share": 1.0,
+        "pieces": 2,
         "by_users_messages": 0.0,
         "by_chunks": 0.5,
         "beside_by_users_messages": 0.0,
@@ -156,3 +160,72 @@ def test_a_table_has_both_halves_and_every_kind() -> None:
     ]
     assert cells[2][-1] == "75.0"
     assert cells[3][-1] == "–"
+
+
+def test_the_baselines_know_what_was_said_before_a_question() -> None:
+    messages = (Message("user", "My hotel is the Aurora."), Message("user", "My hotel is the Polaris."))
+    assert users_messages(messages).shown(["hotel"], 1000, 1) == ["My hotel is the Aurora."]
+    assert users_messages(messages).shown(["hotel"], 1000, 0) == []
+
+
+def test_gatemems_evidence_is_what_was_said_before_the_checkpoint(tmp_path: Path) -> None:
+    def turn(name: str, text: str) -> dict[str, Any]:
+        speaker = {"principal_id": "ava", "role": "manager"}
+        return {"turn_id": name, "timestamp": "2026-04-06T09:00", "speaker": speaker, "text": text}
+
+    def checkpoint(turn: str, action: str) -> dict[str, Any]:
+        spec = {"include": ["9%", "July 3"], "expected_action": action}
+        asked = {"query_type": "utility", "query_text": "Give me the cap.", "judge_spec": spec}
+        return {"episode_id": "one", "as_of_turn_id": turn, "expected_action": action} | asked
+
+    people = {"principals": [{"principal_id": "ava", "display_name": "Ava Lin"}]}
+    turns = [turn("t1", "The cap is 9%."), turn("t2", "Launch on July 3, and 19%.")]
+    episode = {"episode_id": "one", "entities": people, "turns": turns}
+    (tmp_path / "episodes.jsonl").write_text(json.dumps(episode), encoding="utf-8")
+    asked = [checkpoint("t2", "answer"), checkpoint("t1", "answer"), checkpoint("t2", "refuse")]
+    lines = "\n".join(map(json.dumps, asked))
+    (tmp_path / "checkpoints.jsonl").write_text(lines, encoding="utf-8")
+    (sample,) = gatemem(tmp_path)
+    assert [one.text for one in sample.messages[:2]] == ["Ava Lin: The cap is 9%.", "Noted."]
+    found = [(one.at, [piece.forms for piece in one.pieces]) for one in sample.questions]
+    assert found == [(2, [("9%",)]), (4, [("9%",), ("July 3",)])]
+
+
+def test_realmems_evidence_is_the_messages_that_the_reply_used(tmp_path: Path) -> None:
+    def said(speaker: str, content: str, **more: Any) -> dict[str, Any]:
+        return {"speaker": speaker, "content": content, "is_query": False} | more
+
+    first = [said("User", "A loop from Christchurch, please."), said("Assistant", "Twelve days, clockwise.")]
+    used = [{"session_uuid": "a", "content": "A clockwise loop of twelve days"}]
+    query = said("User", "What's next?", is_query=True, category_name="Dynamic")
+    second = [query, said("Assistant", "The ferry.", memory_used=used)]
+    sessions = [
+        {"session_uuid": name, "current_time": "2025-12-15 (Monday)", "dialogue_turns": turns}
+        for name, turns in (("a", first), ("b", second))
+    ]
+    text = json.dumps({"dialogues": sessions})
+    (tmp_path / "Kim_dialogues_256k.json").write_text(text, encoding="utf-8")
+    (sample,) = realmem(tmp_path)
+    assert (sample.name, len(sample.messages)) == ("Kim", 4)
+    found = [(one.text, one.at, [piece.forms for piece in one.pieces]) for one in sample.questions]
+    assert found == [("What's next?", 2, [("Twelve days, clockwise.",)])]
+
+
+def test_realtalk_is_read_like_locomo(tmp_path: Path) -> None:
+    def said(name: str, speaker: str, text: str, **more: Any) -> dict[str, Any]:
+        at = "29.12.2023, 22:42:04"
+        return {"dia_id": name, "speaker": speaker, "clean_text": text, "date_time": at} | more
+
+    asked = {"question": "Which cat?", "evidence": ["D1:2"], "category": 1}
+    chat = {
+        "name": {"speaker_1": "Emi", "speaker_2": "Elise"},
+        "session_1": [said("D1:1", "Emi", "Hi!"), said("D1:2", "Elise", "My cat.", blip_caption="a cat")],
+        "qa": [asked],
+    }
+    (tmp_path / "Chat_1_Emi_Elise.json").write_text(json.dumps(chat), encoding="utf-8")
+    (one,) = realtalk(tmp_path)
+    assert [(role, text) for role, text, _ in one.messages] == [
+        ("user", "Emi: Hi!"),
+        ("assistant", "Elise: My cat. [shares a cat]"),
+    ]
+    assert [asked.evidence for asked in one.asked["question"]] == [{1: ("elise: my cat. [shares a cat]",)}]

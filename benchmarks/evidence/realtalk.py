@@ -1,0 +1,42 @@
+"""REALTALK's chats: two people write to each other over weeks. Pure; the files are not ours.
+
+One file per chat, read like LoCoMo's (`benchmarks.recall.public`): the first speaker is the user, the second the
+assistant. Evidence is the messages that a question names, each whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.recall.public import asked_of
+from benchmarks.recall.sets import Chat, Message
+
+KINDS = {1: "several places", 2: "temporal", 3: "open"}
+
+
+def realtalk(folder: Path) -> Iterator[Chat]:
+    """Yield the chats of `folder`, by the numbers in their names."""
+    for file in sorted(folder.glob("Chat_*.json"), key=lambda file: int(file.name.split("_")[1])):
+        yield _chat(file.stem, json.loads(file.read_text(encoding="utf-8")))
+
+
+def _chat(name: str, chat: Mapping[str, Any]) -> Chat:
+    messages: list[Message] = []
+    places: dict[str, int] = {}
+    for number in sorted(int(key.split("_")[1]) for key in chat if re.fullmatch(r"session_\d+", key)):
+        for one in chat[f"session_{number}"]:
+            places[one["dia_id"]] = len(messages)
+            text = f"{one['speaker']}: {one['clean_text']}"
+            if caption := one.get("blip_caption"):
+                text += f" [shares {caption}]"
+            is_user = one["speaker"] == chat["name"]["speaker_1"]
+            role: Literal["user", "assistant"] = "user" if is_user else "assistant"
+            at = datetime.strptime(one["date_time"], "%d.%m.%Y, %H:%M:%S").replace(tzinfo=UTC)
+            messages.append(Message(role, text, at))
+    asked = [asked_of(question, places, messages, KINDS) for question in chat["qa"]]
+    return Chat(name, tuple(messages), {"question": tuple(one for one in asked if one.evidence)})
