@@ -54,7 +54,6 @@ def _chosen(policy: Policy, options: Mapping[str, Any]) -> MemoryLimits:
         limits,
         window_share=window_share,
         recall=policy.recall_mode(limits),
-        recall_request_share=policy.recall_request_share,
         recall_some_share=policy.recall_some_share,
     )
 

@@ -12,8 +12,6 @@ RecallMode = Literal["auto", "always", "off"]
 
 RECALL_MODES: tuple[RecallMode, ...] = ("auto", "always", "off")
 
-RECALL_NEW_SHARE = 0.7
-"""Share of the weight of a message's words that the rest of the prompt must lack for the message to call for recall."""
 RECALL_SOME_SHARE = 0.1
 """Share of the prompt's budget for excerpts that are context rather than an answer."""
 
@@ -47,8 +45,6 @@ class MemoryLimits:
     """When earlier turns are searched: if the question calls for it, for every question, or never."""
     recall_share: float = 0.2
     """Share of the prompt's budget that is reserved for excerpts of earlier turns; 0: nothing is recalled."""
-    recall_request_share: float = RECALL_NEW_SHARE
-    """The same share, for requests; a policy chooses it."""
     recall_some_share: float = RECALL_SOME_SHARE
     """A policy chooses it."""
     window_share: float = 0.4

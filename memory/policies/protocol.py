@@ -15,7 +15,7 @@ from chatmemory.llm.protocol import Completion, Role, Schema
 from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
 from memory.history.turns import Turn
-from memory.limits import RECALL_NEW_SHARE, RECALL_SOME_SHARE, MemoryLimits, RecallMode
+from memory.limits import RECALL_SOME_SHARE, MemoryLimits, RecallMode
 from memory.policies.edit_form import MANY_ROWS, BadEdit, EditField, clean, require_within
 from memory.policies.focus import instructions_of
 from memory.policies.numbers import Numbers
@@ -168,8 +168,6 @@ class Policy(ABC):
     """Whether its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""
     window_first: ClassVar[bool] = False
     """Whether its window may use the whole budget (`MemoryLimits.window_share` does not apply)."""
-    recall_request_share: ClassVar[float] = RECALL_NEW_SHARE
-    """Share of the weight of a request's words that the rest of the prompt must lack for it to call for recall."""
     recall_some_share: ClassVar[float] = RECALL_SOME_SHARE
     """Share of the prompt's budget for excerpts that are context rather than an answer."""
     shows_outline: ClassVar[bool] = False

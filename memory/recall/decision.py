@@ -1,8 +1,8 @@
 """Decide whether a question calls for earlier turns, and for how many: excerpts cost tokens, useful or not. Pure.
 
-Decided by the question's form (`memory.recall.question_forms`), and by the weight of its words that occur in earlier
-turns but neither in the window nor in what is remembered. Numbers were chosen on the odd chats of all sets
-(`docs/recall.md`).
+Chance is weighed against cost. Whoever asks gets as many excerpts as there is room for, whenever anything matches:
+that the window has the question's words says that the topic is there, not the answer. Anything else gets some if it
+matches earlier messages well. Numbers were chosen on the odd chats of all sets (`docs/prompt.md`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
 from memory.budget_shares import some_room
-from memory.limits import RECALL_NEW_SHARE, MemoryLimits
+from memory.limits import MemoryLimits
 from memory.recall.candidates import Matches
 from memory.recall.query import Question
 
-SPECIFIC = 12.0
-"""Weight that a statement's words must have which are missing from the rest of the prompt: two or three rare ones.
-Half of it is enough for a request."""
+STRONG = 40.0
+"""Weight of a message's words that occur in earlier turns from which they are worth some tokens although it asks for
+nothing: about half a dozen rare ones."""
 
 REASONS = {
     "chosen": "Recall is set to search for every question.",
     "question": "It asks for something that may have been said before.",
     "refers_back": "It refers to what was said before.",
+    "strong_match": "Earlier messages match it well.",
     "new_words": "It has words that appear only in earlier messages.",
-    "nothing_new": "Nothing earlier matches that the prompt does not already show.",
+    "nothing_new": "It asks for nothing, and nothing earlier matches it well.",
     "no_words": "It has no words to search for.",
     "all_shown": "Every turn is in the prompt in full.",
     "off": "Recall is switched off.",
@@ -35,21 +36,19 @@ REASONS = {
 def decide(limits: MemoryLimits, question: Question, matches: Matches, known: int) -> Recall:
     """Decide how much of earlier turns `question` calls for. `known` are its words shown in the prompt, as bits."""
     form = question.form
+    there = _there(matches) & ~question.wish
     if form.asks:
         return Recall("all", "question")
     if limits.recall == "always":
         return Recall("all", "chosen")
-    there = _there(matches) & ~question.wish
-    new = matches.total(there & ~known)
-    share = limits.recall_request_share if form.requests else RECALL_NEW_SHARE
-    is_new = new > 0 and new >= share * matches.total(there)
-    if form.refers_back and is_new:
+    if form.refers_back and there:
         return Recall("all", "refers_back")
-    is_specific = is_new and new >= (SPECIFIC / 2 if form.requests else SPECIFIC)
-    if is_specific or there & _codes(question) & ~known:
+    if there & _codes(question) & ~known:
         return Recall("some", "new_words")
-    if form.forgot and there:  # whatever the prompt shows: they cannot name what they look for
+    if form.forgot and there:  # they cannot name what they look for
         return Recall("some", "refers_back")
+    if matches.total(there) >= STRONG:
+        return Recall("some", "strong_match")
     return Recall("none", "nothing_new")
 
 

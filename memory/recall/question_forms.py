@@ -73,6 +73,18 @@ _REQUESTS = _compiled(
     r"|можешь|можете|пожалуйста|скажи\w*|покажи\w*|дай\w*|расскажи\w*)\b"
     r"|请|帮我|告诉我|ください|教えて|주세요|알려|من فضلك|أخبرني"
 )
+_TELLS = _compiled(
+    r"(?:^|[,:;–—-]\s|\band )[^\w]*(?:(?:ok|okay|hi|hello|hey|so|and|then|now|just|also|please"
+    r"|(?:can|could|will|would) you|kannst du|konnen sie|bitte|peux-tu|pouvez-vous"
+    r"|puedes|puede|por favor|puoi|puo|pode|kun je|пожалуйста)[\s,]+)*"
+    r"(?:tell me|give me|show me|remind me|walk me through|list|recap|summari[sz]e|explain|describe"
+    r"|where were we|zeig\w* mir|nenn\w* mir|sag\w* mir|erinner\w* mich|fass\w* zusammen|dis-moi|donne-moi|montre-moi"
+    r"|rappelle-moi|resume[zs]|dime|dame|muestrame|recuerdame|dimmi|dammi|mostrami|ricordami|riassum\w*|diga-me"
+    r"|me (?:diga|mostre|lembre)|vertel|geef me|powiedz|podaj|przypomnij|podsumuj|скажи\w*|покажи\w*|расскажи\w*"
+    r"|напомни\w*|перечисли\w*)\b"
+    r"|告诉我|提醒我|列出|总结|教えて|まとめて|알려|요약|أخبرني|ذكرني|لخص"
+)
+"""Requests to be told something: they ask as a question does."""
 _REFERS_BACK = _compiled(
     r"\b(?:earlier (?:i|you|we|today|in)|previously|last time (?:i|you|we)|the other day|remind me"
     r"|(?:do|can) you (?:still )?(?:remember|recall)|as (?:i|you|we) (?:said|discussed|agreed|mentioned)"
@@ -143,7 +155,7 @@ def form_of(text: str) -> Form:
         text = f"{text[:READ_CHARS]}\n{text[-READ_CHARS:]}"
     folded = fold(text)
     sentences = [one.strip() for one in _SENTENCE.findall(folded)]
-    asks = any(map(_asks, sentences))
+    asks = any(_asks(one) or _TELLS.search(one) is not None for one in sentences)
     requests = any(_REQUESTS.search(one) is not None for one in sentences)
     return Form(
         asks=asks,

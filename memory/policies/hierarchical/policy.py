@@ -152,10 +152,8 @@ class Hierarchical(Policy):
     description = "Facts are stored by name, beside a short story of the conversation."
     section_titles = {"facts": "Facts", "narrative": "Story"}
     window_first = True
-    recall_request_share = 0.25
-    """Little of what is far back is kept, so it recalls more readily (chosen on the long chats of docs/lab.md)."""
     recall_some_share = 0.125
-    """Chosen on the same chats."""
+    """Little of what is far back is kept, so it recalls more (chosen on the long chats of docs/lab.md)."""
     numbers = HierarchicalNumbers
     uses_options = ()
 
