@@ -289,7 +289,9 @@ SPECTACULAR_SETTINGS = {
         "RevisionKindEnum": "memory.models.RevisionKind.choices",
         "RoleEnum": "conversations.models.Role.choices",
     },
-    "TAGS": [{"name": name} for name in ("messages", "chats", "memory", "stateless", "account", "health")],
+    "TAGS": [
+        {"name": name} for name in ("messages", "chats", "memory", "openai", "stateless", "account", "health")
+    ],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "chatmemory.api.openapi.hooks.completed",

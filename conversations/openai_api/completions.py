@@ -10,7 +10,6 @@ from typing import Any
 from django.conf import settings
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -26,7 +25,7 @@ from conversations.api.replies import idempotency_key
 from conversations.api.stream_response import event_stream
 from conversations.api.turn_start import try_begin, wait_and_begin
 from conversations.models import Chat, Message
-from conversations.openai_api import find_conversation, retries, turns, unstored
+from conversations.openai_api import find_conversation, retries, schema, turns, unstored
 from conversations.openai_api.chat_answer import (
     Answer,
     completion_id,
@@ -71,7 +70,7 @@ class CompletionsView(OpenAIView):
     reads_first = True
     answer_frees_memory = True
 
-    @extend_schema(exclude=True)  # its schema is OpenAI's
+    @schema.completions_create
     def post(self, request: Request) -> Opening | Unstored | CompletionTurn:
         user = caller(request)
         self.limits = quotas.remaining(user.pk)

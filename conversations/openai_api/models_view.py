@@ -1,4 +1,4 @@
-"""Views of the models that a client may choose. Their schema is OpenAI's, so ours leaves out what is only theirs."""
+"""Views of the models that a client may choose."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 
 from chatmemory.llm import registry
 from conversations.api.serializers import ModelsOut
+from conversations.openai_api import schema
 from conversations.openai_api.chat_answer import unix
 from conversations.openai_api.errors import ModelNotFound
 from conversations.openai_api.model_names import model_names, model_object, model_objects
@@ -44,12 +45,12 @@ class ModelsView(APIView):
 
 
 class ModelView(OpenAIView):
-    @extend_schema(exclude=True)
-    def get(self, request: Request, name: str) -> Response:
+    @schema.models_read
+    def get(self, request: Request, model: str) -> Response:
         known = model_names(settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES)
-        if name not in known:
-            raise ModelNotFound(name, known)
-        return Response(model_object(name, STARTED))
+        if model not in known:
+            raise ModelNotFound(model, known)
+        return Response(model_object(model, STARTED))
 
 
 def _variant(variant: Any) -> dict[str, Any]:

@@ -6,12 +6,6 @@ from typing import Any
 
 from django.urls import URLPattern, URLResolver
 
-OPENAI = {
-    "/v1/chat/completions",
-    "/v1/models/{}",
-}
-"""Routes that OpenAI's schema describes, not ours. `tests/api/test_openai.py` tests who may use them."""
-
 
 def routes(patterns: list[Any], before: str = "/") -> list[str]:
     found: list[str] = []

@@ -58,9 +58,11 @@ EXAMPLES = {
     504: "The model did not answer in time.",
 }
 """An example of the message with each status."""
-REPLYING = {"message", "message_first", "messages_create", "messages_regenerate"}
+REPLYING = {"message", "message_first", "messages_create", "messages_regenerate", "completions_create"}
 """Operations that make a reply in a chat."""
 STATELESS = {"ask", "summarize"}
+OF_OPENAI = {"completions_create", "models_read"}
+"""Operations whose errors have OpenAI's shape."""
 REBUILDING = {"resummarize", "chats_update", "revisions_restore", "brief_resume", "brief_clear"}
 """Operations that rebuild a chat's memory."""
 LIMITED = {
@@ -105,6 +107,32 @@ def _error(status: int) -> Schema:
     return {"type": "object", "required": ["error"], "properties": properties, "additionalProperties": False}
 
 
+def _error_of_openai() -> Schema:
+    """The schema of an error in OpenAI's shape, and what is beside it of ours."""
+    text = {"type": "string"}
+    or_null = {"type": ["string", "null"]}
+    properties = {
+        "message": {**text, "description": "Message for people."},
+        "type": {**text, "description": "OpenAI's kind of error, such as `invalid_request_error`."},
+        "param": {**or_null, "description": "The parameter that is wrong."},
+        "code": {**or_null, "description": "OpenAI's code."},
+        "reason": {**text, "description": "The code that errors have in the rest of this API."},
+        "details": {"type": "object", "description": "What is wrong, by field; or the numbers of a limit."},
+    }
+    error = {
+        "type": "object",
+        "required": ["message", "type", "param", "code"],
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {**error, "description": "The error."}},
+        "additionalProperties": False,
+    }
+
+
 HEADERS: dict[str, Schema] = {
     "RequestID": {
         "description": "The request's id in the logs: its own `X-Request-ID`, or a new one.",
@@ -123,20 +151,46 @@ _MORE: dict[int, dict[str, Schema]] = {
     502: _LATER,
     503: _LATER,
 }
-SCHEMAS: dict[str, Schema] = {f"Error{status}": _error(status) for status in CODES}
-RESPONSES: dict[str, Schema] = {
-    f"Error{status}": {
+SCHEMAS: dict[str, Schema] = {
+    **{f"Error{status}": _error(status) for status in CODES},
+    "OpenAIError": _error_of_openai(),
+}
+_TYPES = {429: "requests", 500: "server_error", 502: "server_error", 503: "server_error", 504: "server_error"}
+_OPENAI_CODES = {401: "invalid_api_key", 404: "model_not_found", 409: "conversation_locked"}
+
+
+def _response(status: int, schema: str, error: Schema) -> Schema:
+    return {
         "description": WHEN[status],
         # A body over the limit is refused before anything else looks at the request.
         "headers": {**({} if status == 413 else WITH_ID), **_MORE.get(status, {})},
         "content": {
             "application/json": {
-                "schema": {"$ref": f"#/components/schemas/Error{status}"},
-                "example": {"error": {"code": CODES[status][0], "message": EXAMPLES[status]}},
+                "schema": {"$ref": f"#/components/schemas/{schema}"},
+                "example": {"error": error},
             }
         },
     }
-    for status in CODES
+
+
+def _of_openai(status: int) -> Schema:
+    return {
+        "message": EXAMPLES[status],
+        "type": _TYPES.get(status, "invalid_request_error"),
+        "param": None,
+        "code": _OPENAI_CODES.get(status, CODES[status][0]),
+        "reason": CODES[status][0],
+    }
+
+
+RESPONSES: dict[str, Schema] = {
+    **{
+        f"Error{status}": _response(
+            status, f"Error{status}", {"code": CODES[status][0], "message": EXAMPLES[status]}
+        )
+        for status in CODES
+    },
+    **{f"OpenAIError{status}": _response(status, "OpenAIError", _of_openai(status)) for status in CODES},
 }
 
 
@@ -155,4 +209,5 @@ def errors_of(path: str, method: str, operation: Schema) -> dict[str, Schema]:
     for names, statuses in _BY_NAME:
         if name in names:
             found |= statuses
-    return {str(status): {"$ref": f"#/components/responses/Error{status}"} for status in sorted(found)}
+    shape = "OpenAIError" if name in OF_OPENAI else "Error"
+    return {str(status): {"$ref": f"#/components/responses/{shape}{status}"} for status in sorted(found)}

@@ -15,6 +15,10 @@ _MESSAGE = "019ab1c2-7d40-7000-8000-000000000002"
 REQUESTS: dict[str, Any] = {
     "ask": {"messages": [{"role": "user", "content": "Say hello."}], "stream": False},
     "v1_auth_token_create": {"username": "demo", "password": "correct horse battery staple"},
+    "completions_create": {
+        "model": "arco",
+        "messages": [{"role": "user", "content": "Where is my order AB-1234?"}],
+    },
     "chats_create": {"title": "My order", "instructions": "Be brief.", "policy": "chunked"},
     "chats_update": {"title": "My order AB-1234"},
     "context_preview": {"message": "Where is my order?", "budget": 2000},

@@ -102,7 +102,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     operation["parameters"] = [one for one in parameters if one["name"] != "format"]
     links = schema_links.links_of(operation["operationId"])
     for answer in operation["responses"].values():
-        answer["headers"] = errors.WITH_ID
+        answer["headers"] = {**answer.get("headers", {}), **errors.WITH_ID}
         _without_false_events(answer.get("content", {}))
         if links:
             answer["links"] = links

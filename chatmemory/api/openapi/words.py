@@ -84,6 +84,7 @@ PARAMETERS: dict[str, str] = {
     "chat_id": "The chat's id.",
     "message_id": "The message's id.",
     "pin_id": "The pin's id.",
+    "model": "The name of a model, as `GET /v1/models` lists it.",
     "version": "The number of a version of the summary, from 1.",
     "search": "Words of a title.",
     "message": "The question to show the prompt for. Without one, the prompt has no question.",

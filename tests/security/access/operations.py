@@ -26,10 +26,12 @@ VALUES: dict[str, Any] = {
     "content": "A word.",
     "instructions": "Be brief.",
     "limit": 5,
+    "max_completion_tokens": 100,
     "max_output_tokens": 100,
     "message": "A word.",
     "metadata": {"lesson": 1},
     "mode": "update",
+    "model": "arco",
     "model_variant": "arco",
     "name": "x",
     "options": {},
@@ -42,6 +44,9 @@ VALUES: dict[str, Any] = {
     "restore": 1,
     "role": "user",
     "search": "word",
+    "store": True,
+    "temperature": 0.5,
+    "tools": [],
     "since": "2026-01-01T00:00:00Z",
     "stream": False,
     "text": "A word.",
@@ -113,7 +118,9 @@ class Operation:
 
     def fill(self, values: Mapping[str, Any]) -> Filled:
         """Build the request with `values` for objects and headers, and with our values for the rest."""
-        known = {**VALUES, **values}
+        # OpenAI's clients name their chat in a header.
+        named = {"x-chatmemory-conversation-id": values["chat_id"]} if "chat_id" in values else {}
+        known = {**VALUES, **named, **values}
         path = self.path
         query: dict[str, Any] = {}
         headers: dict[str, str] = {}

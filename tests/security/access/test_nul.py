@@ -47,6 +47,11 @@ def test_no_text_of_a_body_takes_one(one: Operation, alice: Client, upstream: Fa
         answer = alice.http.request(
             filled.method, filled.path, params=dict(filled.query), json=with_nul(filled.body, path)
         )
+        if (
+            one.id == "completions_create"
+        ):  # as OpenAI: no model has such a name, and in a message it is removed
+            assert answer.status_code == (404 if path == ("model",) else 400 if "role" in path else 200), path
+            continue
         assert answer.status_code == 400, f"{path}: {answer.text}"
         assert answer.json()["error"]["code"] == "invalid_request"
         assert allows_no_nul(one, path), path
