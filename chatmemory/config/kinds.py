@@ -177,6 +177,12 @@ class Endpoint:
             raise ImproperlyConfigured(
                 f"{name} must be a URL of printable ASCII with a host, such as http://127.0.0.1:8080/v1."
             )
+        parts = urlsplit(value)
+        if "@" in parts.netloc or "?" in value or "#" in value:
+            raise ImproperlyConfigured(
+                f"{name} must have no user, no query and no fragment: paths are appended to it. The key has its "
+                "own setting."
+            )
         return value
 
 

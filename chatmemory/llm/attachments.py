@@ -16,7 +16,7 @@ import re
 import secrets
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol
 
@@ -104,6 +104,13 @@ class Attachment:
     def data_url_head(self) -> str:
         """The data URL up to the base64 of the bytes."""
         return f"data:{self.media_type};base64,"
+
+    def with_texts(self, change: Callable[[str], str]) -> Attachment:
+        """Return a copy with `change` applied to its name and its link; a space that this inserts is escaped."""
+        url = change(self.url)
+        return replace(
+            self, name=change(self.name), url=self.url if url == self.url else url.replace(" ", "%20")
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All known fields except the bytes."""

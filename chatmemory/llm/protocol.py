@@ -82,9 +82,19 @@ class PromptMessage:
         return count(self.content) + MESSAGE_OVERHEAD + calls
 
     def with_texts(self, change: Callable[[str], str]) -> PromptMessage:
-        """Return a copy with `change` applied to its content and to the arguments of its calls."""
-        calls = tuple(replace(call, arguments=change(call.arguments)) for call in self.calls)
-        return replace(self, content=change(self.content), calls=calls)
+        """Return a copy with `change` applied to every text that a client may have chosen."""
+        calls = tuple(
+            replace(call, id=change(call.id), name=change(call.name), arguments=change(call.arguments))
+            for call in self.calls
+        )
+        attachments = tuple(one.with_texts(change) for one in self.attachments)
+        return replace(
+            self,
+            content=change(self.content),
+            calls=calls,
+            call_id=change(self.call_id),
+            attachments=attachments,
+        )
 
 
 @dataclass(frozen=True, slots=True)

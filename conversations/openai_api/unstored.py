@@ -31,7 +31,7 @@ from conversations.openai_api.first_piece import begun
 from conversations.openai_api.request.chat_request import ChatRequest
 from conversations.replies import sse
 from conversations.replies.stateless import NO_ANSWER, StatelessReply, StatelessRequest
-from memory.context.assemble import tools_text
+from memory.context.assemble import disarmed_tools, tools_text
 
 REMEMBER = "x-chatmemory-remember"
 """Request header; `false` if the request is not part of a conversation, such as one for a title."""
@@ -73,8 +73,9 @@ def _stateless(asked: ChatRequest, variant: Variant) -> StatelessRequest:
     breaks = disarm if registry.disarms_control_tokens() else str
     messages = tuple(one.as_prompt(breaks) for one in (*asked.history, *asked.new))
     messages = tuple(replace(one, attachments=tuple(map(spooled, one.attachments))) for one in messages)
-    prompt = Prompt(messages, instructions=asked.instructions, parameters=asked.parameters, tools=asked.tools)
-    operator = f"{asked.instructions}\n{tools_text(asked.tools)}" if asked.tools else asked.instructions
+    instructions, tools = breaks(asked.instructions), disarmed_tools(asked.tools, breaks)
+    prompt = Prompt(messages, instructions=instructions, parameters=asked.parameters, tools=tools)
+    operator = f"{instructions}\n{tools_text(tools)}" if tools else instructions
     return StatelessRequest(prompt, variant, stateless_calls.count(messages, operator))
 
 

@@ -70,8 +70,16 @@ class PromptRequest:
             question=disarm(self.question),
             instructions=disarm(self.instructions),
             sources=sources,
-            tools=tuple(json.loads(disarm(tools_text([tool])))[0] for tool in self.tools),
+            tools=disarmed_tools(self.tools, disarm),
+            attachments=tuple(one.with_texts(disarm) for one in self.attachments),
         )
+
+
+def disarmed_tools(
+    tools: Sequence[Mapping[str, Any]], change: Callable[[str], str]
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the tools with `change` applied to their JSON."""
+    return tuple(json.loads(change(tools_text([tool])))[0] for tool in tools)
 
 
 def tools_text(tools: Sequence[Mapping[str, Any]]) -> str:

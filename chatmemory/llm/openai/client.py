@@ -29,7 +29,7 @@ from chatmemory.llm.openai import failures, responses
 from chatmemory.llm.openai.deadlines import ReadDeadlines, pause_between_reads
 from chatmemory.llm.openai.hosts import NO_KEY, OPENAI_URL
 from chatmemory.llm.openai.reply_reader import ReplyReader
-from chatmemory.llm.openai.requests import request_body
+from chatmemory.llm.openai.requests import request_body, stops_of
 from chatmemory.llm.openai.sdk_errors import NoAnswerError, no_answer, read_bounded, refuse_errors
 from chatmemory.llm.openai.stream_parser import Style, Terminal
 from chatmemory.llm.openai.stream_transport import StreamTransport
@@ -97,6 +97,7 @@ class OpenAIModel:
             max_bytes=deadlines.max_bytes,
             takes_calls=bool(prompt.tools),
             own_tool=prompt.tool.name if prompt.tool else "",
+            stops=stops_of(prompt) if self._style == "responses" else (),
         )
         failure: NoAnswerError | None = None
         self._open.add(reader)

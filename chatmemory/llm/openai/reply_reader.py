@@ -6,12 +6,13 @@ unknown events, are at most about `NOISE` times that: the events of both styles 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
 from chatmemory.llm.openai import failures
 from chatmemory.llm.openai.call_reader import MAX_CHARS
+from chatmemory.llm.openai.stop_sequences import StopSequences
 from chatmemory.llm.openai.stream_parser import StreamParser, Style, Terminal, parser_for
 from chatmemory.llm.protocol import Reply, ReplyError, ReplyStatus, ToolCall
 from chatmemory.text.cleaning import TextCleaner, clean, clip_bytes
@@ -31,7 +32,8 @@ class ReplyReader:
     """`feed` chunks until `is_over`, `fail` if the transport failed, `finish` for the last text, then `reply`.
 
     With `takes_calls`, the reply has the calls that the model made, except those of `own_tool`. Without, it has only
-    the arguments of the last call: the prompt's only tool is ours then.
+    the arguments of the last call: the prompt's only tool is ours then. With `stops`, the reply is complete before the
+    first of them; the upstream is not read on.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class ReplyReader:
         max_bytes: int,
         takes_calls: bool = False,
         own_tool: str = "",
+        stops: Sequence[str] = (),
     ) -> None:
         longest = max_event_bytes(max_bytes)
         self._parser: StreamParser = parser_for(
@@ -53,6 +56,7 @@ class ReplyReader:
         self._takes_calls = takes_calls
         self._own_tool = own_tool
         self._cleaner = TextCleaner()
+        self._stops = StopSequences(stops)
         self._room = max_bytes
         self._raw_room = NOISE * max_bytes + longest
         self._has_text = False
@@ -61,17 +65,17 @@ class ReplyReader:
     @property
     def is_over(self) -> bool:
         """Whether nothing that may still arrive can matter."""
-        return self._parser.is_over or self._error is not None
+        return self._parser.is_over or self._error is not None or self._stops.was_found
 
     @property
     def has_ended(self) -> bool:
         """Whether the outcome is known, from the upstream or from us; usage may still follow."""
-        return self._parser.ending is not None or self._error is not None
+        return self._parser.ending is not None or self._error is not None or self._stops.was_found
 
     def feed(self, chunk: bytes) -> str:
         """Return the clean text that `chunk` completes; may be empty."""
         self._raw_room -= len(chunk)
-        text = self._within_room(self._cleaner.feed(self._parser.feed(chunk)))
+        text = self._within_room(self._stops.feed(self._cleaner.feed(self._parser.feed(chunk))))
         if self._raw_room < 0:
             self.fail(failures.TOO_LONG)
         return text
@@ -83,15 +87,17 @@ class ReplyReader:
 
     def finish(self) -> str:
         """Return the rest of the text, which the cleaner has kept back."""
-        return self._within_room(self._cleaner.flush())
+        return self._within_room(self._stops.feed(self._cleaner.flush()) + self._stops.flush())
 
     def reply(self, *, model: str) -> Reply:
         """Return the `Reply`; `model` is the model's name if the upstream sent none."""
-        error = self._error or self._parser.close().error
-        calls, own = self._calls()
-        if self._takes_calls and self._parser.calls.is_too_long:
+        error, is_stopped = self._error, self._stops.was_found
+        if not is_stopped:
+            error = error or self._parser.close().error
+        calls, own = ((), "") if is_stopped else self._calls()
+        if not is_stopped and self._takes_calls and self._parser.calls.is_too_long:
             error = error or failures.TOO_LONG
-        if not self._has_text and not calls:
+        if not self._has_text and not calls and not is_stopped:
             error = error or failures.EMPTY_REPLY
         status: ReplyStatus = "complete"
         if error:

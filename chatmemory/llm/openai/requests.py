@@ -17,8 +17,8 @@ from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Tool, ToolCal
 
 _HINTS = {"user", "safety_identifier", "prompt_cache_key", "service_tier"}
 """Parameters that do not change the answer: compatible servers may not know them, and are not sent them."""
-CHAT_ONLY = {"stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias"}
-"""Parameters that the Responses API does not have."""
+CHAT_ONLY = {"seed", "presence_penalty", "frequency_penalty", "logit_bias"}
+"""Parameters that the Responses API does not have. Its lack of `stop` is made up for while the answer is read."""
 
 
 def request_body(
@@ -33,6 +33,12 @@ def request_body(
         body = _responses(prompt, variant)
         return body | _for_responses(body, wanted) | {"stream": stream}
     return _chat(prompt, variant, is_openai=is_openai) | wanted | _chat_stream(stream)
+
+
+def stops_of(prompt: Prompt) -> tuple[str, ...]:
+    """Return the stop sequences of a prompt, of which the Responses API knows nothing."""
+    stops = prompt.parameters.get("stop") or ()
+    return (stops,) if isinstance(stops, str) else tuple(stops)
 
 
 def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
@@ -86,7 +92,7 @@ def _for_responses(body: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[s
     return made | ({"text": text} if text else {})
 
 
-_NESTED = {"reasoning_effort", "verbosity", "response_format"}
+_NESTED = {"reasoning_effort", "verbosity", "response_format", "stop"}
 
 
 def _choice_for_items(choice: Mapping[str, Any]) -> dict[str, Any]:

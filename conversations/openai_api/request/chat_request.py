@@ -31,7 +31,11 @@ PARAMETERS_MAX_BYTES = 256 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
     """A request for a completion. `history` ends with the assistant's last message; `new` follows it: outputs of the
-    tools that it called, the user's message, or both."""
+    tools that it called, the user's message, or both.
+
+    `new` is empty if the model shall go on with its own last message. That, and an answer to nothing but instructions,
+    is no turn of a conversation, so `store` is False.
+    """
 
     model: str
     new: tuple[HistoryMessage, ...]
@@ -100,17 +104,24 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
     metadata = read_metadata(given.get("metadata", {}))
     tools = read_tools(given.get("tools", []))
     check_choice(given.get("tool_choice"), tools)
-    said = sent.said
+    said, instructions = sent.said, sent.instructions
+    if (
+        not said
+    ):  # only a system message: it is the question then, because a model answers no instructions alone
+        said, instructions = (HistoryMessage("user", instructions),), ""
+        is_turn = False
+    else:
+        is_turn = said[-1].role != "assistant"
     last = max((at for at, one in enumerate(said) if one.role == "assistant"), default=-1)
     return ChatRequest(
         model=_model(given["model"]),
         new=said[last + 1 :],
         history=said[: last + 1],
-        instructions=sent.instructions,
+        instructions=instructions,
         tools=tools,
         stream=_flag("stream", given.get("stream", False)),
         include_usage=_wants_usage(given.get("stream_options", {})),
-        store=_flag("store", given.get("store", True)),
+        store=_flag("store", given.get("store", True)) and is_turn,
         conversation=_conversation(given.get("conversation", ""))
         or metadata.get("conversation_id", "")
         or metadata.get("session_id", ""),

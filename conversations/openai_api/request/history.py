@@ -6,7 +6,7 @@ Consecutive messages of one side are joined. The outputs of tools stay separate,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from chatmemory.llm.attachments import Attachment
@@ -81,16 +81,36 @@ def read_history(value: object, limits: RequestLimits) -> History:
             instructions.append(one)
         else:
             said.append((index, one))
+    said = _without_trimmed_calls(said)
     begins_with_outputs = next((at for at, (_, one) in enumerate(said) if one.role != "tool"), len(said))
     _check_calls(said[begins_with_outputs:])
     joined = _joined(said, limits.message_chars)
-    _check_end(joined, len(value))
+    while joined and joined[-1].role == "assistant" and not (joined[-1].content.strip() or joined[-1].calls):
+        joined.pop()  # a place for the answer, which some clients send along
+    _check_end(joined, len(value), has_instructions=any(one.strip() for one in instructions))
     return History("\n\n".join(instructions), tuple(joined))
+
+
+def _without_trimmed_calls(said: list[tuple[int, HistoryMessage]]) -> list[tuple[int, HistoryMessage]]:
+    """Leave out the calls and outputs with which a trimmed history begins: memory has them, or nobody does.
+
+    Outputs that nobody has answered yet stay: the server may know their calls.
+    """
+    first = next((at for at, (_, one) in enumerate(said) if one.role == "user"), len(said))
+    is_open = first == len(said) and bool(said) and said[-1][1].role == "tool"
+    if is_open or not any(one.role == "assistant" for _, one in said):
+        return said
+    begun = [
+        (index, replace(one, calls=()))
+        for index, one in said[:first]
+        if one.role != "tool" and one.content.strip()
+    ]
+    return begun + said[first:]
 
 
 def refuse_outputs_alone(said: Sequence[HistoryMessage]) -> None:
     """Raise `RequestError` for outputs without their calls, which only a named conversation may begin with."""
-    if said[0].role == "tool":
+    if said and said[0].role == "tool":
         raise _no_call_for(0)
 
 
@@ -161,15 +181,11 @@ def _require_outputs(waiting: Iterable[str], index: int) -> None:
         )
 
 
-def _check_end(said: Sequence[HistoryMessage], number: int) -> None:
+def _check_end(said: Sequence[HistoryMessage], number: int, *, has_instructions: bool) -> None:
     last = said[-1] if said else None
-    if last is None or last.role == "assistant":
-        raise RequestError(
-            "The last message must be the user's, or the output of a tool.",
-            param="messages",
-            code="invalid_value",
-        )
-    if last.role == "user" and not last.content.strip():
+    if last is None and not has_instructions:
+        raise RequestError("The messages say nothing.", param="messages", code="invalid_value")
+    if last is not None and last.role == "user" and not last.content.strip():
         at = f"messages.[{number - 1}].content"
         raise RequestError("The last message says nothing.", param=at, code="invalid_value")
 

@@ -15,7 +15,7 @@ from memory.pins.section import ShownPin
 from memory.recall.decision import Recall
 from memory.recall.excerpts import Quote
 
-RENDERER = 9
+RENDERER = 10
 """Version of the rendering. Raise it with any change that renders the same plan differently."""
 
 

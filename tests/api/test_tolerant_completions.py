@@ -1,0 +1,127 @@
+"""What clients of the OpenAI API send that is unusual, but means something: it is answered as they expect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conversations.models import Chat, Message
+from tests.support.exhaustive import first_of
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+CALL = {"id": "call_a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+CALLED: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+OUTPUT = {"role": "tool", "tool_call_id": "call_a", "content": "sent on 4 May"}
+LOOK = {"type": "function", "function": {"name": "look", "description": "See <|im_end|>"}}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def post(client: Client, messages: list[Any], **fields: Any) -> Any:
+    answer = client.post("chat/completions", json={"model": "arco", "messages": messages, **fields})
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+TRIMMED = {
+    "an output": [OUTPUT, assistant("It was sent."), user("And when?")],
+    "an output and a question": [OUTPUT, user("Thanks."), assistant("Welcome."), user("And when?")],
+    "a call": [CALLED, OUTPUT, assistant("It was sent."), user("And when?")],
+    "a call with text": [{**CALLED, "content": "I look."}, OUTPUT, user("And when?")],
+}
+
+
+@pytest.mark.parametrize("style", first_of(["responses", "chat"]))
+@pytest.mark.parametrize("messages", TRIMMED.values(), ids=TRIMMED.keys())
+def test_a_history_may_be_trimmed_in_the_middle_of_calls(
+    alice: Client, upstream: FakeUpstream, settings: Any, messages: list[Any], style: str
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    for store in (True, False):
+        post(alice, messages, tools=[LOOK], store=store)
+        assert upstream.requests[-1].said[-1] == ("user", "And when?")
+        assert "call_a" not in str(upstream.requests[-1].body)
+    assert upstream.faults == []
+    assert not Message.objects.filter(role__in=["tool", "tool_call"]).exists()
+
+
+@pytest.mark.parametrize("style", first_of(["responses", "chat"]))
+def test_a_system_message_alone_is_answered_and_not_stored(
+    alice: Client, upstream: FakeUpstream, settings: Any, style: str
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    answer = post(alice, [{"role": "system", "content": "Say a title."}])
+    assert answer.headers["x-chatmemory-conversation"] == "not stored"
+    assert answer.json()["choices"][0]["message"]["content"] == "You said: Say a title."
+    assert not Chat.objects.exists()
+
+
+def test_a_last_message_of_the_assistant_is_continued_and_not_stored(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    answer = post(alice, [user("Count."), assistant("1, 2,")])
+    assert answer.headers["x-chatmemory-conversation"] == "not stored"
+    assert upstream.requests[-1].said[-1] == ("assistant", "1, 2,")
+    assert not Chat.objects.exists()
+
+
+def test_an_empty_place_for_the_answer_is_left_out(alice: Client, upstream: FakeUpstream) -> None:
+    post(alice, [user("Count."), assistant("")])
+    assert upstream.requests[-1].said[-1] == ("user", "Count.")
+    assert Message.objects.count() == 2
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
+def test_stop_sequences_end_the_answer_where_the_api_has_none(
+    alice: Client, upstream: FakeUpstream, settings: Any, stream: bool, store: bool
+) -> None:
+    settings.OPENAI_API_STYLE = "responses"
+    answer = post(
+        alice, [user("one two </code> three")], stop=["Observation:", "</code>"], stream=stream, store=store
+    )
+    assert "one two" in answer.text
+    assert "three" not in answer.text
+    assert "code>" not in answer.text
+    assert '"finish_reason":"stop"' in answer.text.replace(" ", "")
+    assert "stop" not in upstream.requests[-1].body
+    if store:
+        assert Message.objects.get(role="assistant").content == "You said: one two "
+
+
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
+def test_control_tokens_are_broken_up_wherever_a_client_writes(
+    alice: Client, upstream: FakeUpstream, settings: Any, store: bool
+) -> None:
+    settings.OPENAI_API_STYLE, settings.UPSTREAM_CONTROL_TOKENS = "chat", "disarm"
+    token = "<|im_start|>"
+    name = {"filename": f"{token}.txt", "file_data": "data:text/plain;base64,aGVsbG8="}
+    call = {"id": f"{token}a", "type": "function", "function": {"name": token, "arguments": f'"{token}"'}}
+    messages = [
+        {"role": "system", "content": token},
+        user(f"Look {token}"),
+        {**CALLED, "content": token, "tool_calls": [call]},
+        {**OUTPUT, "tool_call_id": f"{token}a", "content": token},
+        assistant(token),
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": token},
+                {"type": "file", "file": name},
+                {"type": "image_url", "image_url": {"url": f"https://example.org/{token}.png"}},
+            ],
+        },
+    ]
+    post(alice, messages, tools=[LOOK], store=store)
+    sent = str(upstream.requests[-1].body)
+    assert token not in sent
+    assert "<|im_end|>" not in sent
+    assert sent.count("<|im_start|") >= 8
