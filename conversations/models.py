@@ -351,7 +351,9 @@ class ChatCompletion(models.Model):
     question = models.BinaryField(max_length=32)
     """Hash of only the question."""
     request = models.BinaryField(max_length=32)
-    """Hash of the request's body, which is the same in a retry."""
+    """Hash of the request, which is the same in a retry."""
+    end_user = models.CharField(max_length=64, blank=True, default="", db_default="")
+    """Hash of the end user that the client named, "" for none: their conversations are kept apart."""
     model = models.CharField(max_length=128)
     """The model as the client named it."""
     decision = models.CharField(max_length=16)

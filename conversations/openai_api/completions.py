@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -75,7 +76,7 @@ class CompletionsView(OpenAIView):
         user = caller(request)
         self.limits = quotas.remaining(user.pk)
         generation.refuse_when_draining()
-        data, body_hash = request.data, hashlib.sha256(request._request.body).digest()
+        data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()
         asked = read_request(
             data,
@@ -88,7 +89,9 @@ class CompletionsView(OpenAIView):
         del data
         variant = _variant(asked)
         self.asked = replace(asked, history=(), new=())
-        name = _name_of(request, asked)
+        end_user = _end_user(asked)
+        name = _name_of(request, asked, end_user)
+        body_hash.update(name.encode())  # the same words in another conversation are another request
         if not name or not asked.store:
             refuse_outputs_alone((*asked.history, *asked.new))
         if not unstored.is_to_be_stored(request, asked):
@@ -96,7 +99,7 @@ class CompletionsView(OpenAIView):
         made = CompletionRequest(
             user,
             asked,
-            history_keys(settings.SECRET_KEY.encode(), user.pk, asked.history, asked.new),
+            history_keys(settings.SECRET_KEY.encode(), user.pk, asked.history, asked.new, end_user),
             TurnRequest(
                 message=asked.question,
                 variant=variant,
@@ -106,14 +109,17 @@ class CompletionsView(OpenAIView):
                 outputs=tuple(ToolOutput(one.call_id, one.content) for one in asked.outputs),
                 attachments=asked.attachments,
             ),
-            body_hash,
+            body_hash.digest(),
             name=name,
+            end_user=end_user,
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
         )
-        return retries.find_existing(made) or Opening(
-            made, find_conversation.find(user, asked, made.keys, made.name)
-        )
+        existing = retries.find_existing(made)
+        if existing is not None:
+            return existing
+        place = find_conversation.find(user, asked, made.keys, name, end_user)
+        return Unstored.of(asked, variant) if place.decision == "not stored" else Opening(made, place)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         if isinstance(opened, Unstored):
@@ -197,7 +203,7 @@ async def _begun(opening: Opening) -> CompletionTurn:
         if made is not None:
             return made
         place = await executors.read(
-            find_conversation.find, asked.user, asked.request, asked.keys, asked.name
+            find_conversation.find, asked.user, asked.request, asked.keys, asked.name, asked.end_user
         )
     raise ChatBusy("The conversation keeps changing. Try again in a moment.", retry_after=1)
 
@@ -240,7 +246,17 @@ def _refuse_what_the_built_in_model_lacks(asked: ChatRequest) -> None:
             raise RequestError(why, param="messages", code="unsupported_value")
 
 
-def _name_of(request: Request, asked: ChatRequest) -> str:
+def _end_user(asked: ChatRequest) -> str:
+    """Return a hash of the end user that the request names; "" if it names none."""
+    named = asked.parameters.get("safety_identifier") or asked.parameters.get("user") or ""
+    return (
+        hmac.digest(settings.SECRET_KEY.encode(), f"end user:{named}".encode(), "sha256").hex()
+        if named
+        else ""
+    )
+
+
+def _name_of(request: Request, asked: ChatRequest, end_user: str) -> str:
     """Return the client's name of its conversation, from a header or else from the body; "" if there is none."""
     headers = ((name, request.headers.get(name, "")) for name in settings.OPENAI_CONVERSATION_HEADERS)
     source, name = next(((source, name) for source, name in headers if name), ("body", asked.conversation))
@@ -250,7 +266,7 @@ def _name_of(request: Request, asked: ChatRequest) -> str:
             param=source if source != "body" else "conversation",
             code="invalid_value",
         )
-    return f"{source}:{name}" if name else ""
+    return turns.stored_name(source, name, end_user) if name else ""
 
 
 def _headers(made: CompletionTurn, turn: ExistingReply, context: Mapping[str, Any]) -> dict[str, str]:

@@ -1,36 +1,54 @@
-"""Find the chat that a request of an OpenAI client belongs to: by its name, its whole history, or its newest turn.
+"""Find the chat that a request of an OpenAI client belongs to: by its name, its whole history, or its newest turns.
 
 A client that names its conversation is trusted, within its own user's chats. The chat of a client that only sends
 messages is found by the rolling hash of its history up to the last answered question, whose stored answer is then
-compared. A chat is never found by its first message only, and never among another user's chats.
+compared; else among the chats with the same last question or the same last answer, of which every turn that was sent
+must agree (`openai_api.agreement`). A chat is never found by a single message, and never among those of another user,
+or of another end user that a request names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from chatmemory.database.compiled import Select
 from chatmemory.llm.protocol import ToolCall
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
+from conversations.openai_api.agreement import (
+    ComparedTurn,
+    Likeness,
+    Match,
+    compared_turns,
+    has_read,
+    likeness,
+    match,
+    shares_a_message,
+    with_answer,
+)
 from conversations.openai_api.chat_answer import finish_reason
-from conversations.openai_api.history_keys import HistoryKeys, answers_alike, calls_alike
+from conversations.openai_api.history_keys import HistoryKeys, calls_alike
 from conversations.openai_api.request.chat_request import ChatRequest
 from conversations.openai_api.request.history import HistoryMessage
 from conversations.replies.open_turn import calls_of
 
-Decision = Literal["new", "imported", "continued", "branched", "regenerated"]
+Decision = Literal["new", "imported", "continued", "branched", "regenerated", "not stored"]
 """What becomes of the request: a turn in a new chat, in one made from the history that was sent, at the end of a
-chat, in a branch from an older turn of it, or as a new answer in place of a chat's last one."""
+chat, in a branch from an older turn of it, as a new answer in place of a chat's last one, or no turn at all: a side
+request under the name of a conversation that it has nothing of."""
 FoundBy = Literal["", "name", "history", "newest turn"]
 
 MAX_CANDIDATES = 50
 """Maximum number of completions examined for one key: a question that a user often asks has many."""
+MAX_CHATS = 20
+"""Maximum number of chats whose turns are compared with the history."""
+ROWS = 3
+"""Stored messages read for each one that was sent: a turn with tools has more rows than messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +62,32 @@ class TurnPlace:
     through_seq: int = 0
     """For a branch: seq of the last message that it shares."""
     name: str = ""
-    """`source:name`, the client's name of the conversation, by which the chat is found from now on; "" for none."""
+    """The client's name of the conversation, by which the chat is found from now on; "" for none."""
+    rewritten: str = ""
+    """The client's version of the chat's last answer, if it was rewritten: it is stored as an edit of it."""
+    call_ids: Mapping[str, str] = field(default_factory=dict)
+    """The ids of the calls that are answered as they are stored, by the ids that the client gave them."""
 
 
-def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str) -> TurnPlace:
-    """Find the place of the turn that `request` wants. `name` is as in `TurnPlace`."""
-    chat = _named(user, name) if name else None
+def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str, end_user: str = "") -> TurnPlace:
+    """Find the place of the turn that `request` wants. `name` and `end_user` are as they are stored."""
+    mine = ChatCompletion.objects.filter(user=user, end_user=end_user)
+    chat = _named(user, name, mine) if name else None
     if chat is not None:
-        return _within(user, chat, request, keys, name)
-    if name:
-        return TurnPlace("imported" if request.history else "new", name=name)
+        place = _within(mine, chat, request, keys, name)
+    elif name:
+        place = TurnPlace("imported" if request.history else "new", name=name)
+    else:
+        place = _unnamed(user, mine, request, keys)
+    if place.chat is None or not request.outputs or not request.history:
+        return place
+    return replace(place, call_ids=_call_ids(place, request.history[-1]))
+
+
+def _unnamed(
+    user: User, mine: QuerySet[ChatCompletion], request: ChatRequest, keys: HistoryKeys
+) -> TurnPlace:
     wanted = [keys.asked] if keys.before is None else [keys.asked, keys.before]
-    mine = ChatCompletion.objects.filter(user=user)
     known = _newest(mine.filter(asked__in=wanted))
     broken = next((one for one in known if bytes(one.asked) == keys.asked), None)
     if broken is not None and _is_head(broken) and _broke_off(broken):
@@ -63,53 +95,111 @@ def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str) -> Turn
     if keys.before is None:
         return TurnPlace("imported" if request.history else "new")
     answer = request.history[-1]
-    matches = _answered([one for one in known if bytes(one.asked) == keys.before], answer)
+    before = [one for one in known if bytes(one.asked) == keys.before]
+    matches = _answered(before, answer)
     if matches:
         newest = next((one for one in matches if _is_head(one)), None)
         if newest is not None:
             return TurnPlace("continued", "history", newest.chat)
         return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
     assert keys.last_question is not None
-    alike = _answered(_newest(mine.filter(question=keys.last_question)), answer)
-    heads = {one.chat_id: one.chat for one in alike if _is_head(one)}
+    alike = [*before, *_newest(mine.filter(question=keys.last_question)), *_with_answer(user, mine, answer)]
+    return _agreeing(alike, request.history)
+
+
+def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMessage]) -> TurnPlace:
+    """Return the one place among `candidates` that agrees with the whole history; several are none."""
+    sent = compared_turns(history)
+    heads: dict[UUID, tuple[ChatCompletion, Match]] = {}
+    older: dict[UUID, ChatCompletion] = {}
+    for one in list({one.pk: one for one in candidates}.values())[:MAX_CHATS]:
+        found = match(_turns_of(one.chat_id, one.seq, ROWS * len(history)), sent)
+        if found is not None and _is_head(one):
+            heads[one.chat_id] = one, found
+        elif found is not None and not found.differs:
+            older.setdefault(one.chat_id, one)
     if len(heads) == 1:
-        return TurnPlace("continued", "newest turn", heads.popitem()[1])
+        ((one, found),) = heads.values()
+        by: FoundBy = "history" if found.is_whole else "newest turn"
+        return TurnPlace("continued", by, one.chat, rewritten=found.rewritten)
+    if not heads and len(older) == 1:
+        (one,) = older.values()
+        return TurnPlace("branched", "newest turn", one.chat, one.seq)
     return TurnPlace("imported")
 
 
-def _within(user: User, chat: Chat, request: ChatRequest, keys: HistoryKeys, name: str) -> TurnPlace:
-    """Find the place within the chat that the client named. A history unknown to the chat is assumed to be trimmed.
+def _with_answer(user: User, mine: QuerySet[ChatCompletion], answer: HistoryMessage) -> list[ChatCompletion]:
+    """Return those of the user's last active chats that end with this answer: their question was reworded since."""
+    if not answer.content.strip():
+        return []
+    recent = list(Chat.objects.filter(owner=user).order_by("-updated_at", "-pk")[:MAX_CANDIDATES])
+    last = Message.objects.filter(
+        chat__in=[one.pk for one in recent], seq=F("chat__last_seq"), content=answer.content
+    )
+    return _newest(mine.filter(message_id__in=list(last.values_list("pk", flat=True))))
+
+
+def _within(
+    mine: QuerySet[ChatCompletion], chat: Chat, request: ChatRequest, keys: HistoryKeys, name: str
+) -> TurnPlace:
+    """Find the place within the chat that the client named.
 
     Uses the chat as it was read: if it has changed since, `turns.begin` notices.
     """
-    mine = ChatCompletion.objects.filter(user=user, chat=chat)
-    again = mine.filter(asked=keys.asked).order_by("-seq").first()
+    its = mine.filter(chat=chat)
+    again = its.filter(asked=keys.asked).order_by("-seq").first()
     if again is not None and _is_head(again) and (request.history or again.seq <= FIRST_ANSWER):
         return TurnPlace("regenerated", "name", chat, name=name)
+    continued = TurnPlace("continued", "name", chat, name=name)
     is_busy = ActiveReply.objects.filter(
         chat=chat
     ).exists()  # if busy, the turn is refused, or a reply left by a crash is finished
-    if keys.before is not None and not is_busy:
-        matches = _answered(_newest(mine.filter(asked=keys.before)), request.history[-1])
-        if matches and not any(_is_head(one) for one in matches):
-            return TurnPlace("branched", "name", chat, matches[0].seq, name)
-    return TurnPlace("continued", "name", chat, name=name)
+    if keys.before is None or is_busy:
+        return continued
+    matches = _answered(_newest(its.filter(asked=keys.before)), request.history[-1])
+    if any(_is_head(one) for one in matches):
+        return continued
+    if matches:
+        return TurnPlace("branched", "name", chat, matches[0].seq, name)
+    sent = compared_turns(request.history)
+    stored = _turns_of(chat.pk, chat.last_seq, max(NAMED_ROWS, ROWS * len(request.history)))
+    found = match(stored, sent, is_named=True)
+    if found is not None:
+        return replace(continued, rewritten=found.rewritten)
+    for number in range(len(stored) - 1, 0, -1):  # it goes back to an older turn
+        found = match(stored[:number], sent, is_named=True)
+        if found is not None and not found.differs:
+            return TurnPlace("branched", "name", chat, stored[number - 1].seq, name)
+    if not shares_a_message(stored, sent):
+        return TurnPlace("not stored")
+    # A history that begins like the chat is all of it, with changes by hand; any other was trimmed.
+    if likeness(stored[0].question, sent[0].question) is Likeness.SAME:
+        return TurnPlace("imported", "name", name=name)
+    return continued
 
 
+NAMED_ROWS = 400
+"""Messages of a named conversation of which a request must share one."""
 FIRST_ANSWER = 2
 """Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
 again; later, without a history, the same words are a new message."""
 
 
-def _named(user: User, name: str) -> Chat | None:
-    """Return the user's chat of that name. The id of a chat is a name too, but only for the chat's owner."""
+def _named(user: User, name: str, mine: QuerySet[ChatCompletion]) -> Chat | None:
+    """Return the user's chat of that name. The id of a chat is a name too, but only for the chat's owner.
+
+    A chat that belongs to an end user is nobody else's.
+    """
     known = NamedConversation.objects.filter(user=user, name=name).select_related("chat").first()
     if known is not None:
         return known.chat
     try:
-        return Chat.objects.filter(pk=UUID(name.partition(":")[2]), owner=user).first()
+        chat = Chat.objects.filter(pk=UUID(name.rpartition(":")[2]), owner=user).first()
     except ValueError:
         return None
+    if chat is None or mine.filter(chat=chat).exists():
+        return chat
+    return None if ChatCompletion.objects.filter(chat=chat).exists() else chat
 
 
 def _newest(completions: QuerySet[ChatCompletion]) -> list[ChatCompletion]:
@@ -155,7 +245,8 @@ class _Answer:
         """Whether a client that sends `sent` has read this reply; any text fits a deleted one."""
         if self.status == Status.DELETED:
             return True
-        if not answers_alike(self.content, sent.content):
+        is_cut = self.status in (Status.CANCELLED, Status.INCOMPLETE)
+        if not (has_read(self.content, sent.content, is_cut=is_cut) or (sent.calls and not sent.content)):
             return False
         # Some clients leave out calls once they were answered; none invents calls.
         return not sent.calls or calls_alike(self._calls(), sent.calls)
@@ -172,6 +263,38 @@ def _stored_answers(ids: Sequence[UUID]) -> dict[UUID, _Answer]:
         fields = ("pk", "content", "status", "payload", "seq", "chat_id")
         rows = Message.objects.filter(pk__in=ids).values_list(*fields)
     return {pk: _Answer(*found) for pk, *found in rows}
+
+
+def _turns_of(chat_id: UUID, through_seq: int, rows: int) -> list[ComparedTurn]:
+    """Return the last turns of a chat up to a reply and the calls it makes, read from at most so many rows."""
+    fields = ("seq", "role", "content", "status", "payload")
+    earlier = Message.objects.filter(chat=chat_id, seq__lte=through_seq, superseded_by=None)
+    newest = list(earlier.exclude(status=Status.FAILED).order_by("-seq").values_list(*fields)[:rows])
+    after = Message.objects.filter(chat=chat_id, seq__gt=through_seq).order_by("seq")
+    calls = (newest[0][4] or {}).get("calls", 0) if newest else 0
+    found: list[ComparedTurn] = []
+    for seq, role, content, status, payload in [*reversed(newest), *after.values_list(*fields)[:calls]]:
+        text = None if status == Status.DELETED else content
+        if role == Role.USER or not found:
+            found.append(ComparedTurn(text if role == Role.USER else None))
+        if role == Role.ASSISTANT:
+            cut = status in (Status.CANCELLED, Status.INCOMPLETE)
+            found[-1] = replace(with_answer(found[-1], text, is_cut=cut), seq=seq)
+        elif role == Role.TOOL_CALL and payload:
+            found[-1] = with_answer(found[-1], "", (ToolCall.of(payload),))
+    return found[1:] if len(newest) == rows else found  # the first one may have been cut off
+
+
+def _call_ids(place: TurnPlace, answer: HistoryMessage) -> dict[str, str]:
+    """Return the stored ids of the calls in `answer`, by those that the client gave them, where they differ."""
+    assert place.chat is not None
+    through = place.through_seq or place.chat.last_seq
+    replies = Message.objects.filter(chat=place.chat, seq__lte=through, role=Role.ASSISTANT)
+    reply = replies.order_by("-seq").first()
+    stored = calls_of(reply) if reply is not None and reply.payload else ()
+    if not calls_alike(stored, answer.calls):
+        return {}
+    return {theirs.id: ours.id for ours, theirs in zip(stored, answer.calls, strict=True)}
 
 
 def _broke_off(completion: ChatCompletion) -> bool:

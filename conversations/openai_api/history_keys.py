@@ -1,8 +1,9 @@
 """Keys by which a history that a client sends is found again. Pure.
 
 A key is a rolling hash over everything said so far, so it identifies the whole history: two conversations have the
-same key only if they are the same word for word. It begins with a secret and the user, so that no history is ever
-found by another user's, and a key by itself reveals nothing of a text.
+same key only if they are the same word for word. It begins with a secret, the user, and the end user that the request
+names, so that no history is ever found by another one's, and a key by itself reveals nothing of a text. The ids of
+tool calls are not part of it, because some clients make them anew.
 """
 
 from __future__ import annotations
@@ -34,10 +35,16 @@ class HistoryKeys:
 
 
 def history_keys(
-    secret: bytes, user_id: int, history: Sequence[HistoryMessage], new: Sequence[HistoryMessage]
+    secret: bytes,
+    user_id: int,
+    history: Sequence[HistoryMessage],
+    new: Sequence[HistoryMessage],
+    end_user: str = "",
 ) -> HistoryKeys:
     """Return the keys of a request. The cost depends on what was sent, not on what is stored."""
     start = hmac.digest(secret, f"history:{user_id}".encode(), "sha256")
+    if end_user:
+        start = hmac.digest(start, f"end user:{end_user}".encode(), "sha256")
     key, before = start, None
     last = alone = start
     for said in history:
@@ -54,18 +61,13 @@ def _all(key: bytes, said: Sequence[HistoryMessage]) -> bytes:
     return reduce(_next, said, key)
 
 
-def answers_alike(stored: str, sent: str) -> bool:
-    """Whether a client that sends this answer has read the stored one, whole or up to where it stopped."""
-    return normalized(stored).startswith(normalized(sent))
-
-
 def normalized(text: str) -> str:
     """Return `text` without what clients change on the way: surrounding space, line endings, composed letters."""
     return unicodedata.normalize("NFC", text.replace("\r\n", "\n")).strip()
 
 
 def calls_alike(stored: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
-    """Whether a client sends the calls that are stored; the formatting of their arguments does not matter."""
+    """Whether a client sends the calls that are stored, whatever their ids and the formatting of their arguments."""
     return [_written(call) for call in stored] == [_written(call) for call in sent]
 
 
@@ -74,7 +76,7 @@ def _written(call: ToolCall) -> str:
         arguments = json.dumps(json.loads(call.arguments), sort_keys=True)
     except (ValueError, RecursionError):
         arguments = call.arguments
-    return json.dumps([call.id, call.name, arguments])
+    return json.dumps([call.name, arguments])
 
 
 def _next(key: bytes, said: HistoryMessage) -> bytes:
@@ -87,7 +89,6 @@ def _next(key: bytes, said: HistoryMessage) -> bytes:
         digest.update(_written(call).encode())
     if said.call_id:
         digest.update(b"\0output")
-        digest.update(said.call_id.encode())
     for one in said.attachments:
         digest.update(b"\0attached")
         digest.update((one.sha256 or one.url).encode())

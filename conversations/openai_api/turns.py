@@ -13,13 +13,13 @@ from django.db.models.functions import Now
 
 from chatmemory.database.compiled_writes import Insert
 from chatmemory.errors import NotFound
-from conversations import chat_lifecycle
+from conversations import chat_lifecycle, message_changes
 from conversations.accounts import quotas
 from conversations.branching import PreparedBranch, prepare_branch
 from conversations.interchange.to_rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, ImportedMessage
 from conversations.lookup import get_chat
-from conversations.models import Chat, ChatCompletion, Message, NamedConversation
+from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import TurnPlace
 from conversations.openai_api.history_keys import HistoryKeys
@@ -44,7 +44,9 @@ class CompletionRequest:
     turn: TurnRequest
     body_hash: bytes
     name: str = ""
-    """The client's name of its conversation as `source:name`, "" for none."""
+    """The client's name of its conversation, "" for none, as `stored_name` returns it."""
+    end_user: str = ""
+    """Hash of the end user that the request names, "" for none."""
     is_retry: bool = False
     idempotency_key: str = ""
 
@@ -52,6 +54,11 @@ class CompletionRequest:
     def fingerprint(self) -> str:
         """The same for the same request: whoever repeats its idempotency key must send this."""
         return hashlib.sha256(b"completion" + self.body_hash).hexdigest()
+
+
+def stored_name(source: str, name: str, end_user: str) -> str:
+    """Return a client's name of its conversation as it is stored: with where it stood, and apart for each end user."""
+    return f"{end_user[:16]}/{source}:{name}" if end_user else f"{source}:{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,7 @@ def begin(
     asked = replace(asked, turn=replace(asked.turn, near=near))
     try:
         with transaction.atomic():
+            _keep_rewritten(place)
             chat = _stored(asked.user, place, prepared)
             if chat is None and place.chat is not None:
                 return None
@@ -103,6 +111,16 @@ def begin(
         if asked.name and place.chat is None:
             return None
         raise
+
+
+def _keep_rewritten(place: TurnPlace) -> None:
+    """Store the client's version of the last answer as an edit of it."""
+    if place.chat is None or not place.rewritten:
+        return
+    replies = Message.objects.filter(chat=place.chat, role=Role.ASSISTANT, superseded_by=None)
+    last = replies.order_by("-seq").first()
+    if last is not None and last.status not in (Status.DELETED, Status.FAILED):
+        message_changes.edit_message(place.chat, last.pk, place.rewritten)
 
 
 def _imported(request: ChatRequest) -> ImportedChat:
@@ -158,6 +176,9 @@ def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranc
 
 def _begin(asked: CompletionRequest, place: TurnPlace, chat: Chat | None, may_wait: bool) -> CompletionTurn:
     user, turn = asked.user, asked.turn
+    if place.call_ids:
+        outputs = (replace(one, call_id=place.call_ids.get(one.call_id, one.call_id)) for one in turn.outputs)
+        turn = replace(turn, outputs=tuple(outputs))
     chat = chat or chat_lifecycle.create_chat(user)
     if place.decision == "regenerated":
         last = Message.objects.filter(chat=chat).order_by("-seq").values_list("pk", flat=True)[0]
@@ -197,6 +218,7 @@ def _remember(asked: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> N
         asked=asked.keys.asked,
         question=asked.keys.question,
         request=asked.body_hash,
+        end_user=asked.end_user,
         model=asked.request.model,
         decision=place.decision,
         found_by=place.found_by,
@@ -204,9 +226,10 @@ def _remember(asked: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> N
     _INSERT.save(made)
     if not place.name:
         return
-    if place.chat is None:  # fails if another request has just taken the name; then this one begins again
+    if place.chat is None and not place.found_by:
+        # Fails if another request has just taken the name; then this one begins again.
         NamedConversation.objects.create(user=asked.user, name=place.name, chat_id=pending.chat_id)
-    elif place.decision == "branched":
+    elif place.decision in ("branched", "imported"):
         NamedConversation.objects.update_or_create(
             user=asked.user, name=place.name, defaults={"chat_id": pending.chat_id}
         )

@@ -35,6 +35,8 @@ from memory.context.assemble import disarmed_tools, tools_text
 
 REMEMBER = "x-chatmemory-remember"
 """Request header; `false` if the request is not part of a conversation, such as one for a title."""
+TASK_HEADER, TASK = "x-openwebui-task", "### Task:"
+"""How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by how its prompt begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Unstored:
 
 def is_to_be_stored(request: Request, asked: ChatRequest) -> bool:
     """Return whether the completion becomes a turn of a chat."""
-    return asked.store and request.headers.get(REMEMBER, "").lower() != "false"
+    is_task = TASK_HEADER in request.headers or (not asked.history and asked.question.startswith(TASK))
+    return asked.store and not is_task and request.headers.get(REMEMBER, "").lower() != "false"
 
 
 async def answer(user_id: int, opened: Unstored) -> HttpResponseBase:

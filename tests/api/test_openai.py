@@ -215,7 +215,7 @@ def test_a_trimmed_history_is_found_by_its_newest_turn(ask: OpenAI, upstream: Fa
     talk = Talk(ask)
     for text in ("One", "Two", "Three"):
         talk.say(text)
-    talk.messages = talk.messages[-2:]
+    talk.messages = talk.messages[-4:]
     raw = talk.say("Four")
     assert (raw.headers["x-chatmemory-conversation"], raw.headers["x-chatmemory-found-by"]) == (
         "continued",

@@ -1,0 +1,163 @@
+"""Whether the history that a client sends is that of a stored chat, turn by turn. Pure.
+
+Clients rewrite what they keep: they cut thinking out of answers, tell a tool's call as text, leave the documents out of
+an earlier question, or let people edit an answer. So a turn agrees if its question is the same and its answer at least
+resembles the stored one, or the other way round. Of a history, every turn must agree. Only the last answer may be
+another one altogether, and only if the client sends its whole history: then nothing is shown that it did not send.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from chatmemory.llm.protocol import ToolCall
+from conversations.openai_api.history_keys import calls_alike, normalized
+from conversations.openai_api.request.history import HistoryMessage
+
+RESEMBLING_SHARE = 0.8
+"""Share of the words of the shorter text that the longer one must have."""
+TELLING_CHARS = 100
+"""A single turn of a trimmed history identifies a chat only by an answer of this length: many say "You're welcome"."""
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTurn:
+    """A question and all that answered it. A deleted text is None: anything agrees with it."""
+
+    question: str | None
+    answer: str | None = ""
+    calls: tuple[ToolCall, ...] = ()
+    is_cut: bool = False
+    """Whether the answer was cancelled or broke off, so that a client may have read any part of it."""
+    seq: int = 0
+    """Seq of the last reply, of a stored turn."""
+
+
+def compared_turns(history: Iterable[HistoryMessage]) -> list[ComparedTurn]:
+    """Return the turns of a history. One that was cut off at its beginning has no question."""
+    found: list[ComparedTurn] = []
+    for said in history:
+        if said.role == "user" or not found:
+            found.append(ComparedTurn(said.content if said.role == "user" else None))
+        if said.role == "assistant":
+            found[-1] = with_answer(found[-1], said.content, said.calls)
+    return found
+
+
+def with_answer(
+    turn: ComparedTurn, text: str | None, calls: tuple[ToolCall, ...] = (), *, is_cut: bool = False
+) -> ComparedTurn:
+    """Return the turn with a further part of its answer; None for a deleted one."""
+    joined = None if text is None or turn.answer is None else "\n\n".join(filter(None, (turn.answer, text)))
+    return replace(turn, answer=joined, calls=(*turn.calls, *calls), is_cut=turn.is_cut or is_cut)
+
+
+class Likeness(IntEnum):
+    """How much two texts are alike."""
+
+    DIFFERENT = 0
+    RESEMBLING = 1
+    """One has nearly all words of the other."""
+    SAME = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A history that agrees with a chat."""
+
+    is_whole: bool
+    """Whether the client sent as many turns as the chat has."""
+    rewritten: str = ""
+    """The client's version of the last answer, if it is another text than the stored one."""
+    differs: bool = False
+    """Whether that version does not even resemble the stored one."""
+
+
+def match(
+    stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn], *, is_named: bool = False
+) -> Match | None:
+    """Compare a history with the last turns of a chat; None if any of them disagrees.
+
+    In a conversation that the client names, a single turn and another last answer are enough.
+    """
+    if not sent or len(sent) > len(stored):
+        return None
+    *earlier, last = zip(stored[-len(sent) :], sent, strict=True)
+    if not all(_agrees(*pair) for pair in earlier):
+        return None
+    is_whole = len(sent) == len(stored)
+    ours, theirs = last
+    differs = not _agrees(ours, theirs)
+    if differs:
+        may_differ = is_named or (is_whole and len(sent) > 1)
+        if not may_differ or likeness(ours.question, theirs.question) < Likeness.SAME:
+            return None
+    elif not is_whole and len(sent) == 1 and not is_named and len(theirs.answer or "") < TELLING_CHARS:
+        return None
+    return Match(is_whole, _rewritten(ours, theirs), differs)
+
+
+def shares_a_message(stored: Iterable[ComparedTurn], sent: Iterable[ComparedTurn]) -> bool:
+    """Whether any question or answer that was sent is one of the chat's."""
+    ours = {normalized(text) for turn in stored for text in (turn.question, turn.answer) if text}
+    theirs = {normalized(text) for turn in sent for text in (turn.question, turn.answer) if text}
+    return not ours.isdisjoint(theirs)
+
+
+def likeness(stored: str | None, sent: str | None) -> Likeness:
+    """Compare two texts; a deleted or missing one is like any."""
+    if stored is None or sent is None:
+        return Likeness.SAME
+    one, other = normalized(stored), normalized(sent)
+    if one == other:
+        return Likeness.SAME
+    fewer, more = sorted((set(_WORD.findall(one.lower())), set(_WORD.findall(other.lower()))), key=len)
+    is_contained = bool(fewer) and len(fewer & more) >= RESEMBLING_SHARE * len(fewer)
+    return Likeness.RESEMBLING if is_contained else Likeness.DIFFERENT
+
+
+def has_read(stored: str, sent: str, *, is_cut: bool = False) -> bool:
+    """Whether a client that sends this answer has read the stored one, whole or up to where it stopped."""
+    return normalized(stored).startswith(normalized(sent)) and bool(normalized(sent) or is_cut or not stored)
+
+
+def _agrees(ours: ComparedTurn, theirs: ComparedTurn) -> bool:
+    question, answer = likeness(ours.question, theirs.question), _answers(ours, theirs)
+    if question is Likeness.SAME:
+        return answer > Likeness.DIFFERENT
+    return question is Likeness.RESEMBLING and answer is Likeness.SAME and bool(theirs.answer or theirs.calls)
+
+
+def _answers(ours: ComparedTurn, theirs: ComparedTurn) -> Likeness:
+    if ours.answer is None:
+        return Likeness.SAME
+    if theirs.calls and not calls_alike(ours.calls, theirs.calls):
+        return Likeness.DIFFERENT
+    if _told_as_text(ours.calls, theirs):
+        return Likeness.SAME
+    if has_read(ours.answer, theirs.answer or "", is_cut=ours.is_cut) or (theirs.calls and not theirs.answer):
+        return Likeness.SAME
+    return likeness(ours.answer, theirs.answer)
+
+
+def _told_as_text(calls: Sequence[ToolCall], theirs: ComparedTurn) -> bool:
+    """Whether the client tells the call of a tool by its arguments, as clients for structured output do."""
+    if len(calls) != 1 or theirs.calls:
+        return False
+    try:
+        return bool(json.loads(theirs.answer or "") == json.loads(calls[0].arguments))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _rewritten(ours: ComparedTurn, theirs: ComparedTurn) -> str:
+    sent = theirs.answer or ""
+    if ours.answer is None or not sent.strip() or ours.calls or has_read(ours.answer, sent):
+        return ""
+    return sent

@@ -1,0 +1,327 @@
+"""Which chat a request of an OpenAI client goes to, whatever the client makes of its history.
+
+The oracle is written down once, in `Conversation.check`: the chat that a request went to holds exactly the questions of
+that conversation, in order, and no others; only a first request, and one that goes back, makes a chat.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from conversations.models import Chat, ChatCompletion, Message
+from memory.models import ConversationBrief
+from tests.api.tool_talk import FIRST
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+NAME = "x-chatmemory-conversation-id"
+DECISION = "x-chatmemory-conversation"
+
+
+def send(
+    client: Client, messages: list[dict[str, Any]], headers: dict[str, str] | None = None, **body: Any
+) -> httpx.Response:
+    """Send a request and return its response."""
+    answer: httpx.Response = client.post(
+        "chat/completions", json={"model": "arco", "messages": messages, **body}, headers=headers or {}
+    )
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def said(answer: httpx.Response) -> str:
+    return str(answer.json()["choices"][0]["message"]["content"])
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def questions(chat_id: str) -> list[str]:
+    """The questions that a chat holds, in order."""
+    rows = Message.objects.filter(chat=chat_id, role="user", superseded_by=None).order_by("seq")
+    return list(rows.values_list("content", flat=True))
+
+
+# Examples of each class
+
+
+def test_who_trims_a_history_never_gets_another_persons_chat(alice: Client, upstream: FakeUpstream) -> None:
+    """Ann and Bob use one token, and the last they said was the same; Bob goes back to edit his last question."""
+    ann = [user("My PIN is 4711."), assistant("Noted."), user("Thanks"), assistant("You said: Thanks")]
+    bob = [user("I like tea."), assistant("Noted."), user("Thanks"), assistant("You said: Thanks")]
+    anns = send(alice, [*ann, user("Good night")]).headers[NAME]
+    bobs = send(alice, [*bob, user("Good morning")]).headers[NAME]
+    edited = send(alice, [*bob[2:], user("What do I like?")])
+    assert edited.headers[NAME] not in (anns,)
+    assert "4711" not in upstream.requests[-1].text
+    assert questions(bobs) == ["I like tea.", "Thanks", "Good morning"]
+
+
+@pytest.mark.parametrize("field_name", ["user", "safety_identifier"])
+def test_end_users_that_are_named_are_kept_apart(
+    alice: Client, upstream: FakeUpstream, field_name: str
+) -> None:
+    history = [user("My name is Ann and I live in the old harbour."), assistant("You said: so you do")]
+    first = send(alice, [*history, user("One")], **{field_name: "ann"})
+    chat = first.headers[NAME]
+    told = [*history, user("One"), assistant(said(first)), user("Two")]
+    for value in ({field_name: "bob"}, {}):
+        other = send(alice, told, **value)
+        assert (other.headers[DECISION], other.headers[NAME] != chat) == ("imported", True)
+        named = send(alice, [user("Three")], {"x-conversation-id": chat}, **value)
+        assert named.headers[NAME] != chat
+    assert send(alice, told, **{field_name: "ann"}).headers[NAME] == chat
+
+
+def test_the_name_is_part_of_a_request(alice: Client, upstream: FakeUpstream) -> None:
+    body = [user("What is my name?")]
+    first = send(alice, body, {"x-conversation-id": "a"})
+    retry = send(alice, body, {"x-conversation-id": "b", "x-stainless-retry-count": "1"})
+    assert retry.headers[NAME] != first.headers[NAME]
+    key = {"Idempotency-Key": "k"}
+    send(alice, body, {"x-conversation-id": "c", **key})
+    again = alice.post(
+        "chat/completions",
+        json={"model": "arco", "messages": body},
+        headers={"x-conversation-id": "d", **key},
+    )
+    assert again.status_code == 422
+
+
+def test_an_empty_answer_attaches_to_nothing(alice: Client, upstream: FakeUpstream) -> None:
+    first = send(alice, [user("My secret is 4711."), assistant("Noted."), user("thanks")])
+    sent = [user("x"), assistant("y"), user("thanks"), assistant(""), user("what did I say first?")]
+    other = send(alice, sent)
+    assert other.headers[NAME] != first.headers[NAME]
+    assert "4711" not in upstream.requests[-1].text
+
+
+@pytest.mark.parametrize(
+    ("headers", "messages"),
+    [
+        ({"x-openwebui-task": "title_generation"}, [user("Name this chat in three words.")]),
+        ({}, [user("### Task:\nGenerate a concise title.\n### Chat History:\nUSER: One")]),
+        ({}, [user("Another agent's task"), assistant("Its answer"), user("Its next step")]),
+    ],
+)
+def test_a_side_request_of_a_named_conversation_is_stored_nowhere(
+    alice: Client, upstream: FakeUpstream, headers: dict[str, str], messages: list[dict[str, Any]]
+) -> None:
+    name = {"x-openwebui-chat-id": "chat-7"}
+    chat = send(alice, [user("One")], name).headers[NAME]
+    side = send(alice, messages, {**name, **headers})
+    assert side.headers[DECISION] == "not stored"
+    assert NAME not in side.headers
+    assert questions(chat) == ["One"]
+    assert Chat.objects.count() == 1
+    assert "One" not in upstream.requests[-1].text.replace("USER: One", "")
+    assert send(alice, [user("Two")], name).headers[NAME] == chat, "who sends only the new message goes on"
+
+
+def thinking_removed(text: str) -> str:
+    return text.removeprefix("You said: ")
+
+
+REWRITTEN: dict[str, Callable[[str], str]] = {
+    "trimmed white space": lambda text: f"  {text}\r\n",
+    "thinking removed": thinking_removed,
+    "citations": lambda text: f"{text} [1][2]",
+    "a fence": lambda text: f"```\n{text}\n```\n</code>",
+}
+
+
+@pytest.mark.parametrize("how", REWRITTEN)
+def test_a_client_that_rewrites_answers_stays_in_one_chat(
+    alice: Client, upstream: FakeUpstream, how: str
+) -> None:
+    messages: list[dict[str, Any]] = []
+    chats = set()
+    for number in range(6):
+        messages.append(user(f"Question {number} of the harbour"))
+        answer = send(alice, messages)
+        chats.add(answer.headers[NAME])
+        messages.append(assistant(REWRITTEN[how](said(answer))))
+    assert len(chats) == 1
+    assert questions(chats.pop()) == [f"Question {number} of the harbour" for number in range(6)]
+
+
+def test_an_answer_edited_by_hand_is_kept_as_an_edit(alice: Client, upstream: FakeUpstream) -> None:
+    for headers in ({}, {"x-conversation-id": "edits"}):
+        start = [user(f"One {len(headers)}"), assistant("You said: it"), user("Two")]
+        first = send(alice, start, headers)
+        told = [*start, assistant("Nothing of what you had said was right."), user("Three")]
+        after = send(alice, told, headers)
+        assert after.headers[NAME] == first.headers[NAME]
+        reply = Message.objects.get(chat=after.headers[NAME], seq=4)
+        assert (reply.content, reply.edited_at is not None) == (
+            "Nothing of what you had said was right.",
+            True,
+        )
+        assert "Nothing of what you had said was right." in upstream.requests[-1].text
+
+
+def test_a_named_conversation_follows_deletions(alice: Client, upstream: FakeUpstream) -> None:
+    name = {"x-conversation-id": "deletions"}
+    messages: list[dict[str, Any]] = []
+    for text in ("My name is Ada", "My PIN is 4711", "I live in Kiel"):
+        messages.append(user(text))
+        messages.append(assistant(said(send(alice, messages, name))))
+    kept = [*messages[:2], *messages[4:]]
+    answer = send(alice, [*kept, user("What is my PIN?")], name)
+    assert questions(answer.headers[NAME]) == ["My name is Ada", "I live in Kiel", "What is my PIN?"]
+    assert "4711" not in upstream.requests[-1].text
+    assert send(alice, [user("And now?")], name).headers[NAME] == answer.headers[NAME]
+
+
+REWORDED: dict[str, Callable[[str, int], str]] = {
+    "retrieved documents": lambda text, n: f"Use these documents.\n<doc>{'lorem ' * 40}{n}</doc>\n\n{text}",
+    "the date": lambda text, n: f"[2026-11-{n:02}] {text}",
+    "open files": lambda text, n: f"{text}\n\nOpen files:\n```\nfile{n}.py\n```",
+}
+
+
+@pytest.mark.parametrize("how", REWORDED)
+def test_a_client_that_adds_to_its_last_question_stays_in_one_chat(
+    alice: Client, upstream: FakeUpstream, how: str
+) -> None:
+    messages: list[dict[str, Any]] = []
+    chats = set()
+    for number in range(1, 7):
+        question = f"Question {number} of the harbour"
+        answer = send(alice, [*messages, user(REWORDED[how](question, number))])
+        chats.add(answer.headers[NAME])
+        messages += [user(question), assistant(said(answer))]
+    assert len(chats) == 1
+    assert Chat.objects.count() == 1
+
+
+def test_calls_whose_ids_are_made_anew_stay_in_one_chat(alice: Client, upstream: FakeUpstream) -> None:
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+    upstream.script("stream", FIRST)
+    first = send(alice, [user("How is the weather?")], tools=tools)
+    (call,) = first.json()["choices"][0]["message"]["tool_calls"]
+    anew = {**call, "id": "made-anew"}
+    calling = {"role": "assistant", "content": None, "tool_calls": [anew]}
+    output = {"role": "tool", "tool_call_id": "made-anew", "content": "Fog"}
+    second = send(alice, [user("How is the weather?"), calling, output], tools=tools)
+    assert second.headers[NAME] == first.headers[NAME]
+
+
+# Many of them, against the oracle
+
+
+@dataclass
+class Conversation:
+    """A conversation as its person sees it, in a client that does one thing to its history."""
+
+    client: Client
+    random: random.Random
+    number: int
+    end_user: str
+    kind: str
+    turns: list[tuple[str, str, str]] = field(default_factory=list)
+    """Question as the client keeps it, question as it was sent, answer as the client keeps it."""
+    chat: str = ""
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"x-conversation-id": f"conversation {self.number}"} if self.kind.startswith("named") else {}
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {"user": self.end_user} if self.end_user else {}
+
+    def step(self) -> None:
+        """Do one thing, and compare what became of it with what should."""
+        chance = self.random.random()
+        if chance < 0.1:
+            self.ask_aside()
+        elif chance < 0.2 and len(self.turns) > 3 and self.kind not in ("named only new", "reworded"):
+            self.turns = self.turns[: -self.random.randint(1, 2)]
+            self.ask(goes_back=True)
+        else:
+            self.ask()
+
+    def ask_aside(self) -> None:
+        """Request a title."""
+        before = Chat.objects.count()
+        answer = send(
+            self.client, [user(f"### Task:\nA title for\n{self.turns[-1:]}")], self.headers, **self.body
+        )
+        if answer.headers[DECISION] != "not stored" or Chat.objects.count() != before:
+            self.wrong.append(f"a side request was {answer.headers[DECISION]}")
+
+    def ask(self, *, goes_back: bool = False) -> None:
+        """Ask the next question."""
+        text = self.random.choice(("Thanks.", "Go on.", f"Item {self.random.randrange(10**6)} please"))
+        if not self.turns:
+            text = f"Hello, this is about order {self.random.randrange(10**9)}"
+        sent = REWORDED["retrieved documents"](text, self.number) if self.kind == "reworded" else text
+        kept = self.turns
+        if self.kind in ("trimmed", "named trimmed"):
+            kept = self.turns[-self.random.randint(2, 5) :]
+        if self.kind == "named only new":
+            kept = []
+        history = [one for asked, _, told in kept for one in (user(asked), assistant(told))]
+        answer = send(self.client, [*history, user(sent)], self.headers, **self.body)
+        told = said(answer)
+        if self.kind == "rewritten":
+            told = self.random.choice(list(REWRITTEN.values()))(told)
+        self.turns.append((text, sent, told))
+        self.check(answer, goes_back)
+
+    def check(self, answer: httpx.Response, goes_back: bool) -> None:
+        """The oracle."""
+        decision, chat = answer.headers[DECISION], answer.headers[NAME]
+        is_first = len(self.turns) == 1 and not goes_back
+        expected = {"new"} if is_first else {"branched", "regenerated"} if goes_back else {"continued"}
+        if decision not in expected:
+            self.wrong.append(f"{self.kind}: {decision}, not {expected}")
+        if not is_first and not goes_back and chat != self.chat:
+            self.wrong.append(f"{self.kind}: it went to another chat")
+        if questions(chat) != [sent for _, sent, _ in self.turns]:
+            self.wrong.append(f"{self.kind}: the chat holds other questions")
+        self.chat = chat
+
+
+KINDS = ("whole", "trimmed", "rewritten", "reworded", "named", "named trimmed", "named only new")
+
+
+def play(clients: list[Client], count: int, seed: int) -> Iterator[Conversation]:
+    """Play conversations of two users, each with two end users, six at a time and mixed."""
+    dice = random.Random(seed)
+    for start in range(0, count, 6):
+        group = [
+            Conversation(
+                dice.choice(clients), dice, number, dice.choice(("", "ann", "bob")), dice.choice(KINDS)
+            )
+            for number in range(start, min(count, start + 6))
+        ]
+        for _ in range(9 * len(group)):
+            dice.choice(group).step()
+        yield from group
+
+
+@pytest.mark.parametrize("count", [18, pytest.param(1000, marks=pytest.mark.exhaustive)])
+def test_every_request_goes_where_the_oracle_says(
+    alice: Client, bob: Client, upstream: FakeUpstream, settings: Any, count: int
+) -> None:
+    settings.RATE_LIMITS = False
+    wrong = [sentence for one in play([alice, bob], count, seed=29) for sentence in one.wrong]
+    print(f"{len(wrong)} wrong of {count:,} histories, {ChatCompletion.objects.count():,} turns")
+    assert wrong == []
+    assert not ConversationBrief.objects.filter(chat=None).exists()
+    assert json.dumps(wrong) == "[]"
