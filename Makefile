@@ -54,16 +54,16 @@ test-browser: .venv/checks
 test-clients: .venv/installed tests/clients/node_modules/installed
 	$(BIN)/python -m pytest -m clients tests/clients
 
-test-clients-python: .venv/installed .venv/clients/installed
+test-clients-python: .venv/installed .venv/clients/installed .venv/instructor/installed
 	$(BIN)/python -m pytest -m clients_python tests/clients
 
 tests/clients/node_modules/installed: tests/clients/package-lock.json
 	npm ci --prefix tests/clients --silent --no-audit --no-fund --ignore-scripts
 	touch $@
 
-.venv/clients/installed: requirements-clients.lock
-	$(PYTHON) -m venv .venv/clients
-	.venv/clients/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
+.venv/%/installed: requirements-%.lock
+	$(PYTHON) -m venv .venv/$*
+	.venv/$*/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	touch $@
 
 # The wheel, built, installed into an empty environment, and walked.
@@ -155,6 +155,7 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 -c requirements-dev.lock pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra local-embeddings --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
 	printf 'langchain-openai>=1.7\nlitellm>=1.106\nmcp\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-clients.lock
+	echo instructor | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-instructor.lock
 
 clean:
 	rm -rf .venv var .mypy_cache .ruff_cache .hypothesis

@@ -24,6 +24,10 @@ TELLING_CHARS = 100
 """A single turn of a trimmed history identifies a chat only by an answer of this length: many say "You're welcome"."""
 
 _WORD = re.compile(r"\w+")
+_ADDED = re.compile(
+    r"<(think|thinking|reasoning)>.*?</\1>|</?code>|^```\w*$|\[\d+\]|【[^】]*】", re.DOTALL | re.MULTILINE
+)
+"""What clients take out of an answer, or add to it: thinking, fences, citations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,15 @@ def likeness(stored: str | None, sent: str | None) -> Likeness:
     return Likeness.RESEMBLING if is_contained else Likeness.DIFFERENT
 
 
+def essence(answer: str) -> str:
+    """Return an answer without what clients take out of it or add to it; of JSON, the value."""
+    text = " ".join(_ADDED.sub(" ", normalized(answer)).split())
+    try:
+        return json.dumps(json.loads(text), sort_keys=True) if text.startswith(("{", "[")) else text
+    except (ValueError, RecursionError):
+        return text
+
+
 def has_read(stored: str, sent: str, *, is_cut: bool = False) -> bool:
     """Whether a client that sends this answer has read the stored one, whole or up to where it stopped."""
     return normalized(stored).startswith(normalized(sent)) and bool(normalized(sent) or is_cut or not stored)
@@ -143,21 +156,22 @@ def _answers(ours: ComparedTurn, theirs: ComparedTurn) -> Likeness:
         return Likeness.SAME
     if has_read(ours.answer, theirs.answer or "", is_cut=ours.is_cut) or (theirs.calls and not theirs.answer):
         return Likeness.SAME
+    if essence(ours.answer) == essence(theirs.answer or "") != "":
+        return Likeness.SAME
     return likeness(ours.answer, theirs.answer)
 
 
 def _told_as_text(calls: Sequence[ToolCall], theirs: ComparedTurn) -> bool:
     """Whether the client tells the call of a tool by its arguments, as clients for structured output do."""
-    if len(calls) != 1 or theirs.calls:
-        return False
-    try:
-        return bool(json.loads(theirs.answer or "") == json.loads(calls[0].arguments))
-    except (ValueError, RecursionError):
-        return False
+    return (
+        len(calls) == 1 and not theirs.calls and essence(theirs.answer or "") == essence(calls[0].arguments)
+    )
 
 
 def _rewritten(ours: ComparedTurn, theirs: ComparedTurn) -> str:
     sent = theirs.answer or ""
     if ours.answer is None or not sent.strip() or ours.calls or has_read(ours.answer, sent):
+        return ""
+    if essence(ours.answer) == essence(sent):
         return ""
     return sent

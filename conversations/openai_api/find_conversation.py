@@ -25,6 +25,7 @@ from conversations.openai_api.agreement import (
     Likeness,
     Match,
     compared_turns,
+    essence,
     has_read,
     likeness,
     match,
@@ -130,13 +131,13 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMes
 
 def _with_answer(user: User, mine: QuerySet[ChatCompletion], answer: HistoryMessage) -> list[ChatCompletion]:
     """Return those of the user's last active chats that end with this answer: their question was reworded since."""
-    if not answer.content.strip():
+    wanted = essence(answer.content)
+    if not wanted:
         return []
-    recent = list(Chat.objects.filter(owner=user).order_by("-updated_at", "-pk")[:MAX_CANDIDATES])
-    last = Message.objects.filter(
-        chat__in=[one.pk for one in recent], seq=F("chat__last_seq"), content=answer.content
-    )
-    return _newest(mine.filter(message_id__in=list(last.values_list("pk", flat=True))))
+    recent = Chat.objects.filter(owner=user).order_by("-updated_at", "-pk").values_list("pk", flat=True)
+    last = Message.objects.filter(chat__in=list(recent[:MAX_CANDIDATES]), seq=F("chat__last_seq"))
+    texts = last.filter(role=Role.ASSISTANT).values_list("pk", "content")
+    return _newest(mine.filter(message_id__in=[pk for pk, text in texts if essence(text) == wanted]))
 
 
 def _within(

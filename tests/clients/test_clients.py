@@ -7,15 +7,19 @@ import os
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from conversations.models import Chat
+from tests.api.tool_talk import scripted
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parents[1] / ".venv" / "clients" / "bin" / "python"
+INSTRUCTOR = HERE.parents[1] / ".venv" / "instructor" / "bin" / "python"
+"""It needs an older SDK than the others."""
 OBJECT = '{"name": "Ada"}'
 FIRST = "You said: My order is AB-1234."
 SECOND = "You said: Which order?"
@@ -115,4 +119,21 @@ def test_python_libraries(alice: Client, upstream: FakeUpstream, program: str) -
     assert (found["looked"], found["told"]) == LOOKED
     assert Chat.objects.filter(last_seq=4).count() == 1
     assert Chat.objects.filter(last_seq=5).count() == 1, "the turn with the tool"
+    assert upstream.faults == []
+
+
+@pytest.mark.clients_python
+@pytest.mark.parametrize("mode", ["TOOLS", "JSON", "MD_JSON"])
+def test_instructor_stays_in_one_chat(alice: Client, upstream: FakeUpstream, mode: str) -> None:
+    """It tells calls as JSON text, and adds instructions of its own to the first or the last message."""
+    people = [json.dumps({"name": f"Ada {number}", "number": number}) for number in range(20)]
+    fenced = [f"```json\n{person}\n```" if mode == "MD_JSON" else person for person in people]
+    calls = [scripted((f"call_{number}", "Person", person)) for number, person in enumerate(people)]
+    texts = [f"normal?text={quote(text, safe='')}" for text in fenced]
+    upstream.script("stream", *(calls if mode == "TOOLS" else texts))
+    found = seen([str(INSTRUCTOR), "instructor_client.py", mode], alice)
+    assert found["found"] == list(range(20))
+    chat = Chat.objects.get()
+    assert chat.messages.filter(role="user").count() == 20
+    assert "Ada 0" in upstream.requests[-1].text
     assert upstream.faults == []
