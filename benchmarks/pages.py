@@ -261,7 +261,6 @@ PAGES: dict[str, Where] = {
     "two revisions compared": _diff,
     "edit the long chat's memory": _of("long", "memory_conversationbrief_edit"),
     "progress of the long chat": _of("long", "memory_conversationbrief_progress"),
-    "compare policies on the long chat": _of("long", "memory_comparison_compare"),
     "resummarize the long chat?": _confirm("resummarize"),
     "rebuild the long chat?": _confirm("rebuild"),
     "who has read what": _list("conversations_contentview"),

@@ -30,7 +30,6 @@ from memory.models import ChatEmbeddings, ConversationBrief
 FOLD_TASK = "memory.tasks.fold_task"
 SWEEP_TASK = "memory.tasks.sweep_task"
 EMBED_TASK = "memory.tasks.embed_task"
-COMPARE_TASK = "memory.tasks.compare_task"
 
 
 LOST_AFTER = timedelta(minutes=5)
@@ -69,11 +68,6 @@ def enqueue_embedding(chat_id: UUID, *, lost: bool = False) -> None:
 def embedding_task_started(chat_id: UUID) -> None:
     """Record that a worker has begun to embed a chat, so that another task may be queued."""
     ChatEmbeddings.objects.filter(pk=chat_id, queued_at__isnull=False).update(queued_at=None)
-
-
-def enqueue_comparison(comparison_id: UUID) -> str:
-    """Queue a task that runs a comparison. Returns the task's name."""
-    return _enqueue(COMPARE_TASK, str(comparison_id), request_id.get())
 
 
 def enqueue_sweep() -> str:

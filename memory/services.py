@@ -48,7 +48,6 @@ from memory.lazy_fold import require_fresh
 from memory.models import (
     CardOutcome,
     ChatEmbeddings,
-    Comparison,
     ContextRecord,
     ContextText,
     ConversationBrief,
@@ -324,7 +323,6 @@ def chat_deleted(chat_id: UUID) -> None:
         Pin,
         ContextText,
         SummaryRevision,
-        Comparison,
         ConversationBrief,
         MessageEmbedding,
         ChatEmbeddings,

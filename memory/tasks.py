@@ -16,7 +16,6 @@ from chatmemory.runtime.logging_config import request_context
 from chatmemory.runtime.tracebacks import safe_traceback
 from memory import queue
 from memory.folding import dispatch, fold
-from memory.lab.comparison import compare as comparison
 from memory.recall.meaning import embedding_job
 from memory.worker import sweep
 
@@ -51,12 +50,6 @@ def embed_task(chat_id: str, request_id: str = "") -> None:
         queue.embedding_task_started(UUID(chat_id))
         if embedding_job.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
             queue.enqueue_embedding(UUID(chat_id))
-
-
-def compare_task(comparison_id: str, request_id: str = "") -> None:
-    """Run a comparison of policies."""
-    with _task(request_id):
-        comparison.compare(UUID(comparison_id))
 
 
 def sweep_task() -> None:

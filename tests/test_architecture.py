@@ -63,8 +63,8 @@ memory.pins.contradictions memory.pins.statements memory.pins.screen memory.pins
 memory.folding.answer_checks memory.folding.drift memory.folding.attempts memory.folding.provenance
 memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.usage.figures memory.admin.overview.charts memory.admin.overview.totals
-memory.admin.overview.sentences memory.admin.comparison.chart memory.admin.comparison.verdict
-memory.lab.billing memory.lab.conversation memory.lab.comparison.break_even memory.lab.measures memory.lab.outcome
+memory.admin.overview.sentences
+memory.lab.billing memory.lab.conversation memory.lab.measures memory.lab.outcome
 memory.lab.plots memory.lab.quality memory.lab.retention memory.lab.tables
 """.split()
 """Modules, and packages with all their modules, that only compute: they import no Django, no services, no models."""

@@ -11,7 +11,7 @@ register = template.Library()
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Conversations": ("Chat", "Message"),
-    "Memory": ("ConversationBrief", "SummaryRevision", "Comparison"),
+    "Memory": ("ConversationBrief", "SummaryRevision"),
     "Operations": ("ActiveReply", "IdempotencyKey", "Allowance", "ContentView"),
     "Accounts": ("User", "Group"),
 }

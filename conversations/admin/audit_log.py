@@ -28,7 +28,6 @@ PAGES = {
     "memory_conversationbrief": "the memory of a chat",
     "memory_summaryrevision": "a version of a summary",
     "memory_contextrecord": "a prompt",
-    "memory_comparison": "a comparison",
 }
 """What was viewed, by the name of the page that showed it."""
 WHERE = {LIST: "its title, in a list", SEARCH: "its title, found by a search"}

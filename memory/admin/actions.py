@@ -24,7 +24,7 @@ from conversations.admin.audit_log import LIST, record
 from conversations.admin.html import chat_trail, heading, trail
 from conversations.models import Chat
 from memory.folding.request import Mode, estimate_for, request_resummarize
-from memory.models import Comparison, ConversationBrief
+from memory.models import ConversationBrief
 
 CHATS_NAMED = 20
 """The most chats named in the confirmation; the others are only counted."""
@@ -64,7 +64,6 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         context |= {
             "held": brief,
             "may_resummarize": self.has_resummarize_permission(request),
-            "may_see_comparisons": self.admin_site.get_model_admin(Comparison).has_view_permission(request),
             "actions_url": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
         }
         return super().render_change_form(request, context, *args, **kwargs)

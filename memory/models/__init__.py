@@ -1,8 +1,6 @@
 """The models of memory. Other modules import them from here, and so does Django."""
 
 from memory.models.briefs import (
-    Comparing,
-    Comparison,
     ConversationBrief,
     FoldDay,
     Requested,
@@ -21,8 +19,6 @@ __all__ = [
     "PEOPLE",
     "CardOutcome",
     "ChatEmbeddings",
-    "Comparing",
-    "Comparison",
     "ContextRecord",
     "ContextText",
     "ConversationBrief",

@@ -1,7 +1,6 @@
-"""Models of memory: the brief in use, the revisions it came from, comparisons, and daily figures.
+"""Models of memory: the brief in use, the revisions it came from, and daily figures.
 
-The brief is the row that changes. Revisions are written once, and a comparison changes until it has ended. The daily
-figures outlive chats and users.
+The brief is the row that changes. Revisions are written once. The daily figures outlive chats and users.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from chatmemory.database.ids import new_id
 from conversations.models import Chat, Message
 
 
@@ -220,68 +218,6 @@ class SummaryRevision(models.Model):
             **fields,
         }
         return cls(chat_id=brief.chat_id, **made)
-
-
-class Comparing(models.TextChoices):
-    """States of a comparison: the last two are final, except that a failed one can be continued."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-
-
-class Comparison(models.Model):
-    """A stored chat played under several policies: who requested it, its progress, and its results.
-
-    It contains numbers only, no message texts. `budget` is None if the setting's applies. `turns` is how many of the
-    chat's `of_turns` are played; `progress` is the number of them done, by policy. `result` is what its page shows,
-    None until the first policy has been played: `sheets`, `note`, `growth`, and by policy `failed` (why) and
-    `seconds`. If the comparison was made when all policies were one task, it has only `sheets` and `note`. `played`
-    is what one policy's task passes to the next: the runs so far, and values by which a change of the chat is
-    detected. `started_at` is when the policy that was played last began.
-    """
-
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="comparisons", db_index=False)
-    requested_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
-    )
-    policies = models.JSONField()
-    budget = models.PositiveIntegerField(null=True, blank=True)
-    state = models.CharField(max_length=16, choices=Comparing.choices, default=Comparing.WAITING)
-    turns = models.PositiveIntegerField(default=0)
-    of_turns = models.PositiveIntegerField(default=0)
-    progress = models.JSONField(blank=True, default=dict)
-    error = models.CharField(max_length=300, blank=True, default="")
-    result = models.JSONField(null=True, blank=True)
-    played = models.JSONField(blank=True, default=dict)
-    created_at = models.DateTimeField(auto_now_add=True)
-    started_at = models.DateTimeField(null=True, blank=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        default_permissions = ()  # visible to users who may see a chat and its memory
-        indexes = [
-            models.Index(fields=["chat", "-id"], name="comparison_chat_newest"),
-            models.Index(fields=["state", "id"], name="comparison_by_state"),
-        ]
-        constraints = [
-            models.CheckConstraint(condition=Q(state__in=Comparing.values), name="comparison_state_known"),
-            models.UniqueConstraint(
-                fields=["chat"],
-                condition=Q(state__in=[Comparing.WAITING, Comparing.RUNNING]),
-                name="comparison_one_at_a_time",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"comparison of {self.chat_id}"
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the comparison has ended."""
-        return self.state in (Comparing.DONE, Comparing.FAILED)
 
 
 class UsageDay(models.Model):

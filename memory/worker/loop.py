@@ -31,7 +31,7 @@ from memory.worker import alive
 
 logger = logging.getLogger(__name__)
 
-TASKS = {queue.FOLD_TASK, queue.EMBED_TASK, queue.COMPARE_TASK, queue.SWEEP_TASK}
+TASKS = {queue.FOLD_TASK, queue.EMBED_TASK, queue.SWEEP_TASK}
 """What may run: a queue in a database that others can write to must not choose the code."""
 SCHEDULE_SECONDS = 30.0
 """How often the schedule of the sweep is looked at, as by django-q2's own cluster."""

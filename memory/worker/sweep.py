@@ -25,7 +25,6 @@ from conversations.replies import idempotency
 from conversations.replies.lease import finish_expired
 from memory import queue
 from memory.folding import dispatch, lease
-from memory.lab.comparison import compare as comparison
 from memory.recall import index_upkeep
 from memory.recall.meaning import embedding_job
 from memory.usage import daily
@@ -60,7 +59,6 @@ class SweepReport:
     keys_removed: int
     tokens_removed: int
     failures_removed: int
-    comparisons_given_up: int
     workers_removed: int
     calls_refunded: int
     attempts_removed: int
@@ -82,7 +80,6 @@ def sweep() -> SweepReport:
         keys_removed=_remove(IdempotencyKey.objects.filter(idempotency.IS_OLD)),
         tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
         failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
-        comparisons_given_up=comparison.give_up_stale(),
         workers_removed=alive.remove_dead(),
         calls_refunded=quotas.refund_expired(),
         attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),

@@ -8,7 +8,7 @@ from django.test import Client
 
 from conversations.models import Chat
 from memory.models import ConversationBrief
-from tests.admin.rows import add_comparison, add_revision, make_chat, say
+from tests.admin.rows import add_revision, make_chat, say
 
 
 @pytest.fixture
@@ -30,11 +30,10 @@ def owner() -> User:
 
 @pytest.fixture
 def remembered(owner: User) -> Chat:
-    """A chat with two revisions, a reply that has its record, and a comparison."""
+    """A chat with two revisions, and a reply that has its record."""
     chat = make_chat(owner)
     add_revision(chat, 1, "The hall is booked.", through=2)
     add_revision(chat, 2, "The room is booked.", through=4)
     ConversationBrief.objects.filter(chat=chat).update(unfolded_turns=4)
-    add_comparison(chat)
     say(chat, "And where do we sleep?", "At the hostel.")
     return chat

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from django.apps import apps
@@ -19,11 +18,7 @@ from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin as services
 from conversations.replies import finish
 from memory.context.sources import Source
-from memory.lab.comparison.break_even import BreakEven, Course, Growth
-from memory.lab.outcome import Outcome
-from memory.lab.tables import as_json, sheets_of
-from memory.models import Comparing, Comparison, ConversationBrief, SummaryRevision
-from tests.unit.lab.makers import TALK, outcome_of, run_of, turn
+from memory.models import ConversationBrief, SummaryRevision
 
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"'></pre><svg/onload=alert(3)>{{ 7|add:7 }}"""
 EVIL_IN_PRE = """</pre><script>alert(1)</script>"'<img src=x onerror=alert(2)>"""
@@ -34,7 +29,7 @@ PAGES = [
     "conversations_activereply",
     "conversations_idempotencykey",
 ]
-PAGES += ["memory_conversationbrief", "memory_summaryrevision", "memory_contextrecord", "memory_comparison"]
+PAGES += ["memory_conversationbrief", "memory_summaryrevision", "memory_contextrecord"]
 
 
 def member_of_staff(name: str, *permissions: str) -> Client:
@@ -83,40 +78,6 @@ def add_revision(chat: Chat, version: int, text: str, *, through: int) -> Summar
     return revision
 
 
-def add_comparison(chat: Chat, **fields: Any) -> Comparison:
-    """Store a finished comparison."""
-    told: dict[str, Any] = {
-        "policies": ["chunked", "interval"],
-        "state": Comparing.DONE,
-        "turns": 6,
-        "of_turns": 6,
-        "progress": {"chunked": 6, "interval": 6},
-        "result": {
-            "sheets": [as_json(sheet) for sheet in sheets_of(measured())],
-            "note": "",
-            "growth": growth().to_json(),
-            "failed": {},
-            "seconds": {"chunked": 3.2, "interval": 4.1},
-        },
-    }
-    return Comparison.objects.create(chat=chat, **(told | fields))
-
-
-def growth() -> Growth:
-    """Return costs over six turns, in which memory is cheaper from the third turn on."""
-    way = Course(
-        "chunked", (1, 3, 4, 5, 6, 7), (2, 4, 5, 6, 7, 8), BreakEven("since", 3), BreakEven("always", 1)
-    )
-    other = replace(way, name="interval", meets_warm=BreakEven("unknown"))
-    return Growth("USD", Course("everything", (1, 2, 5, 8, 12, 17), (3, 6, 9, 15, 20, 30)), (way, other))
-
-
-def measured() -> Outcome:
-    """Return measurements of two turns."""
-    runs = [run_of(turn(1000, 1200), turn(2345, 2600), policy=policy) for policy in ("chunked", "interval")]
-    return outcome_of(*runs, talk=replace(TALK, facts=()))
-
-
 def say(chat: Chat, text: str, answer: str, **fields: Any) -> Message:
     """Store a turn as the message API does, with its context record. `fields` are fields of the request."""
     request = services.TurnRequest(message=text, variant=services.default_variant(), **fields)
@@ -149,7 +110,6 @@ def make_saying(owner: User, text: str) -> Chat:
     Message.objects.filter(chat=chat).update(line=text, outline=text[:400], error=error)
     say(chat, text, text, instructions=text, sources=(Source(text, text),), metadata=note)
     begin(chat, text, f"{text[:80]} {chat.pk}")
-    add_comparison(chat, result=None, state=Comparing.FAILED)
     return chat
 
 
@@ -161,7 +121,6 @@ def say_elsewhere(chat: Chat, text: str) -> None:
     SummaryRevision.objects.filter(chat=chat).update(model=text[:100], prompt_hash=text[:64])
     ConversationBrief.objects.filter(chat=chat).update(lease_owner=text[:100])
     ActiveReply.objects.filter(chat=chat).update(model=text[:128], owner=text[:100])
-    add_comparison(chat, error=text[:300], policies=[text], result=None, state=Comparing.FAILED)
 
 
 def model_of(page: str) -> type[Model]:

@@ -17,7 +17,7 @@ from chatmemory.apps import UNWANTED
 from chatmemory.database.ids import new_id
 from conversations import chat_lifecycle
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
-from memory.models import Comparison, ContextRecord, ConversationBrief, SummaryRevision
+from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from tests.admin.rows import PAGES, begin, make_chat, text_of
 from tests.support.exhaustive import first_of
 
@@ -63,7 +63,7 @@ def test_strangers_and_staff_without_permission_see_nothing(page: str, remembere
 
 
 def gone(chat: Chat) -> bool:
-    of_chat = [Message, SummaryRevision, ConversationBrief, ActiveReply, IdempotencyKey, Comparison]
+    of_chat = [Message, SummaryRevision, ConversationBrief, ActiveReply, IdempotencyKey]
     rows = [model._default_manager.filter(chat_id=chat.pk) for model in of_chat]
     rows += [Chat.objects.filter(pk=chat.pk), ContextRecord.objects.filter(reply__chat_id=chat.pk)]
     return not any(found.exists() for found in rows)

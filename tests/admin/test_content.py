@@ -15,7 +15,6 @@ from conversations.models import Chat, ContentView, Message
 from memory.models import SummaryRevision
 from tests.admin.rows import (
     PAGES,
-    add_comparison,
     every_page,
     make_chat,
     make_saying,
@@ -29,7 +28,7 @@ from tests.support.exhaustive import first_of
 pytestmark = pytest.mark.django_db
 
 CANARY = "a heron in the reeds"
-VIEWS = [f"view_{page.split('_')[1]}" for page in PAGES if page != "memory_comparison"]
+VIEWS = [f"view_{page.split('_')[1]}" for page in PAGES]
 
 
 @pytest.fixture
@@ -110,7 +109,6 @@ ORACLES = {
     "memory_conversationbrief": ["global_summary__contains", "state__note__contains"],
     "memory_summaryrevision": ["global_summary__regex", "retained__kept__contains"],
     "memory_contextrecord": ["reply__content__contains", "prompt_hash"],
-    "memory_comparison": ["chat__title__contains", "result__contains"],
 }
 
 
@@ -154,7 +152,6 @@ def test_where_nothing_was_said_nothing_is_recorded(reader: Client, owner: User)
     chat = make_chat(owner, title="", said="")
     Chat.objects.filter(pk=chat.pk).update(metadata={})
     Message.objects.filter(chat=chat).update(content="", line="", outline="", metadata={})
-    add_comparison(chat)
     assert len(list(every_page(reader))) > 2 * 3
     assert looks() == 0
 

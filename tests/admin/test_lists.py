@@ -19,7 +19,7 @@ from django.utils import timezone
 from conversations.models import Chat, Message
 from memory.admin.states import STATES
 from memory.models import ConversationBrief
-from tests.admin.rows import PAGES, add_comparison, add_revision, begin, make_chat, say, text_of
+from tests.admin.rows import PAGES, add_revision, begin, make_chat, say, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive]
 
@@ -34,7 +34,6 @@ def fill(owner: User, chats: int) -> None:
     for number in range(chats):
         chat = make_chat(owner, turns=2, title=f"Chat {number}")
         add_revision(chat, 1, "Said hello.", through=2)
-        add_comparison(chat)
         say(chat, "More?", "More.")
         begin(chat, "And?", f"key {number}")
 

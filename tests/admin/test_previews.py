@@ -105,7 +105,7 @@ def test_another_policy_begins_without_memory_and_says_so(
 ) -> None:
     html = now(staff, remembered, policy=policy).content.decode()
     assert "There is no memory under another policy" in html
-    assert reverse("admin:memory_comparison_compare", args=[remembered.pk]) in html
+    assert f"manage.py replay --chat {remembered.pk}" in html
     assert "The room is booked." not in html
     assert "Under another policy" not in now(staff, remembered, policy="chunked").content.decode()
 

@@ -42,14 +42,12 @@ class Who:
     is_superuser: bool = False
 
 
-VIEWED = tuple(name for name in MODELS if name != "memory_comparison")
-"""All but comparisons, which have no permission of their own."""
 PEOPLE = [
     Who("nobody", is_staff=False),
     Who("user", is_staff=False),
     Who("staff"),
-    Who("viewer", VIEWED),
-    Who("reader", VIEWED),
+    Who("viewer", tuple(MODELS)),
+    Who("reader", tuple(MODELS)),
     Who("only-content"),
     Who("boss", tuple(MODELS), is_superuser=True),
 ]
@@ -88,7 +86,6 @@ def pages(chat: Chat) -> Iterator[tuple[str, str, str]]:
     user = User.objects.get(username="olga")
     yield "auth_user", "password", reverse("admin:auth_user_password_change", args=[user.pk])
     yield "auth_user", "tokens", reverse("admin:auth_user_tokens", args=[user.pk])
-    yield "memory_comparison", "compare", reverse("admin:memory_comparison_compare", args=[chat.pk])
     for kind in ("diff", "progress"):
         yield (
             "memory_conversationbrief",
@@ -102,12 +99,10 @@ def expected(who: Who, model: str, kind: str) -> int:
     """Return the status that a page must have for this user."""
     if not who.is_staff and not who.is_superuser:
         return LOGIN
-    sees = model in who.views or (
-        model == "memory_comparison" and {"conversations_chat", "memory_conversationbrief"} <= set(who.views)
-    )
+    sees = model in who.views
     if kind == "context":  # this page shows only content
         return SHOWN if sees and who.name in ("reader", "boss") else REFUSED
-    if kind in ("changelist", "change", "history", "plot", "compare", "diff", "progress", "tokens"):
+    if kind in ("changelist", "change", "history", "diff", "progress", "tokens"):
         return SHOWN if sees else REFUSED
     changes = who.is_superuser and (model in RIGHTS or (model, kind) in CHANGED)
     return SHOWN if changes else REFUSED

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from conversations.models import Chat, ContentView, Message
-from memory.models import Comparison, SummaryRevision
+from memory.models import SummaryRevision
 from tests.admin.rows import PAGES, begin, member_of_staff, text_of
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +29,6 @@ def pages_of(chat: Chat) -> dict[str, list[str]]:
     reply = Message.objects.get(chat=chat, seq=14)
     version = SummaryRevision.objects.get(chat=chat, version=2)
     brief = "memory_conversationbrief"
-    compared = Comparison.objects.get(chat=chat)
     ways: list[tuple[str, list[object], list[str]]] = [
         ("conversations_chat_change", [chat.pk], []),
         ("conversations_chat_delete", [chat.pk], ["Delete"]),
@@ -43,8 +42,6 @@ def pages_of(chat: Chat) -> dict[str, list[str]]:
         (f"{brief}_diff", [chat.pk], ["Memory", "Compare versions 1 and 2"]),
         ("memory_summaryrevision_change", [version.pk], ["Memory", "Version 2"]),
         ("memory_contextrecord_change", [reply.pk], ["Prompt sent for message 14"]),
-        ("memory_comparison_compare", [chat.pk], ["Comparisons"]),
-        ("memory_comparison_change", [compared.pk], ["Comparisons", f"{compared.created_at:%-d %b %Y}"]),
     ]
     return {reverse(f"admin:{name}", args=arguments): way for name, arguments, way in ways}
 
@@ -58,7 +55,7 @@ def test_every_page_of_a_chat_shows_the_way_to_it(staff: Client, remembered: Cha
 
 
 def test_who_may_not_read_titles_is_shown_ids_on_the_way(remembered: Chat) -> None:
-    views = [f"view_{page.split('_')[1]}" for page in PAGES if page != "memory_comparison"]
+    views = [f"view_{page.split('_')[1]}" for page in PAGES]
     clerk = member_of_staff("clerk", *views, "change_conversationbrief", "delete_chat", "delete_message")
     name = f"Chat {str(remembered.pk)[:8]}…{str(remembered.pk)[-6:]}"
     shown = 0
@@ -69,7 +66,7 @@ def test_who_may_not_read_titles_is_shown_ids_on_the_way(remembered: Chat) -> No
         assert trail_of(answer.content.decode()) == ["Home", "Chats", name, *way], url
         assert "A trip" not in answer.content.decode(), url
         shown += 1
-    assert shown == 11
+    assert shown == 9
     assert not ContentView.objects.exists()
 
 

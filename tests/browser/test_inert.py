@@ -14,9 +14,7 @@ from django.urls import reverse
 
 from chatmemory.database.ids import new_id
 from conversations.models import Chat, ContentView
-from memory.admin.comparison import page as comparisons
-from memory.models import Comparing
-from tests.admin.rows import add_comparison, add_revision, make_chat, make_saying, model_of, say_elsewhere
+from tests.admin.rows import add_revision, make_chat, make_saying, model_of, say_elsewhere
 from tests.browser.support.chromium import Chromium, Visit
 from tests.browser.support.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
 from tests.faults.bench.table import Tally
@@ -41,9 +39,8 @@ def pieces(length: int) -> list[str]:
 
 
 @pytest.fixture
-def said(live: LiveServer, boss: User, monkeypatch: pytest.MonkeyPatch) -> Chat:
+def said(live: LiveServer, boss: User) -> Chat:
     """A chat that contains the whole corpus in every field; short columns are spread over many rows."""
-    monkeypatch.setattr(comparisons, "REFRESH_SECONDS", 3600)  # the page must not reload during the check
     owner = User.objects.create(username=CORPUS[0], first_name=MARKUP[3][:150], last_name=MARKUP[5])
     for text in pieces(100):
         User.objects.create(username=text, email=text)
@@ -54,8 +51,6 @@ def said(live: LiveServer, boss: User, monkeypatch: pytest.MonkeyPatch) -> Chat:
     ContentView.objects.create(viewer_name=CORPUS[0], page=MARKUP[5], object_id=MARKUP[3], chat_id=new_id())
     chat = make_saying(owner, ALL)
     say_elsewhere(chat, MARKUP[0])
-    for state in (Comparing.RUNNING, Comparing.DONE):
-        add_comparison(chat, state=state)
     LogEntry.objects.create(
         user=boss,
         content_type=ContentType.objects.get_for_model(Chat),
@@ -123,15 +118,12 @@ def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
             yield reverse(f"admin:{model}_change", args=[row.pk])
     for model in ("auth_user", "auth_group", "conversations_chat"):
         yield reverse(f"admin:{model}_delete", args=[model_of(model)._default_manager.order_by("-pk")[0].pk])
-    for found in chat.comparisons.all():
-        yield reverse("admin:memory_comparison_change", args=[found.pk])
     yield reverse("admin:conversations_chat_history", args=[chat.pk])
     for page in ("edit", "diff"):
         yield reverse(f"admin:memory_conversationbrief_{page}", args=[chat.pk])
     yield reverse("admin:memory_conversationbrief_edit", args=[chat.pk]) + "?from=1"
     yield reverse("admin:auth_user_add")
     yield reverse("admin:auth_user_password_change", args=[chat.owner_id])
-    yield reverse("admin:memory_comparison_compare", args=[chat.pk])
     yield reverse("admin:conversations_chat_changelist") + "?q=%3Cscript%3Ealert(1)%3C/script%3E"
     yield reverse("admin:conversations_message_changelist") + f"?chat__id__exact={chat.pk}"
     yield (

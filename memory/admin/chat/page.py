@@ -253,7 +253,6 @@ def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict
         "numbers": numbers_of(chat),
         "state_of_it": _states(chat, brief, work) if brief else [],
         "work": work,
-        "comparisons_url": admin_url("memory_comparison", "compare", chat.pk),
     }
 
 

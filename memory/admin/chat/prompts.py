@@ -102,7 +102,6 @@ def preview_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UU
         "form": form,
         "in_use": policy_name(in_use),
         "is_other": chosen is not None and chosen["policy"] != in_use,
-        "compare_url": admin_url("memory_comparison", "compare", chat.pk),
         **({} if chosen is None else _shown(chat, brief, chosen)),
     }
     record(request, "conversations_chat", [(chat, chat.pk)])

@@ -7,9 +7,11 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -19,7 +21,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from chatmemory.llm import registry
 from chatmemory.runtime.escape import plain
 from conversations.interchange.dialects import FORMATS, FormatName
+from conversations.interchange.from_rows import chat_values, message_values
 from conversations.management.prompts import chats_in
+from conversations.models import Chat
 from memory.lab import plots, runner
 from memory.lab.conversation import Conversation, name_of, talk_of
 from memory.lab.outcome import Models, Outcome, outcome_to_json
@@ -40,7 +44,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "files", nargs="+", metavar="FILE", type=Path, help="JSON or JSON lines, in UTF-8"
+            "files", nargs="*", metavar="FILE", type=Path, help="JSON or JSON lines, in UTF-8"
+        )
+        parser.add_argument(
+            "--chat",
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="ID",
+            type=UUID,
+            help="chats of this server, played on a copy",
         )
         parser.add_argument(
             "--policy",
@@ -71,7 +84,7 @@ class Command(BaseCommand):
         _check_budget(options["budget"])
         chosen = _options(options["option"], policies)
         _check_outputs(options["json"], options["plot"])
-        talks = _talks(options["files"], options["format"])
+        talks = _talks(options["files"], options["format"], options["chat"])
         with _ended_by_signals():
             outcome = self._run(talks, policies, options["budget"], chosen)
             self._print(outcome)
@@ -170,16 +183,26 @@ def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
             raise CommandError(f"{path}: Permission denied")
 
 
-def _talks(files: Sequence[Path], format_name: FormatName) -> list[Conversation]:
-    """The talks of all files in which at least one question was answered."""
+def _talks(files: Sequence[Path], format_name: FormatName, chats: Sequence[UUID]) -> list[Conversation]:
+    """The talks of all files and stored chats in which at least one question was answered."""
     talks: list[Conversation] = []
     for path in files:
         for number, chat in enumerate(chats_in(path, format_name), start=1):
             talk = talk_of(chat, name_of(chat, otherwise=f"{path.stem} {number}"))
             talks += [talk] if talk.exchanges else []
+    talks += [talk for chat_id in chats if (talk := _stored(chat_id)).exchanges]
     if not talks:
-        raise CommandError("There is nothing to replay: these files contain no answered question.")
+        raise CommandError("There is nothing to replay: name files or chats with an answered question.")
     return talks
+
+
+def _stored(chat_id: UUID) -> Conversation:
+    """The talk of a chat of this server, as its export would be read."""
+    chat = Chat.objects.filter(pk=chat_id).first()
+    if chat is None:
+        raise CommandError(f"There is no chat {chat_id}.")
+    recorded = replace(chat_values(chat), messages=tuple(message_values(chat)))
+    return talk_of(recorded, name_of(recorded, otherwise=str(chat_id)))
 
 
 @contextmanager

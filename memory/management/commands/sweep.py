@@ -21,7 +21,6 @@ class Command(BaseCommand):
                 f"{report.keys_removed} expired idempotency keys removed",
                 f"{report.tokens_removed} expired tokens removed",
                 f"{report.failures_removed} old task failures removed",
-                f"{report.comparisons_given_up} comparisons of a stopped worker given up",
                 f"{report.users_erased} users erased",
             ]
         )

@@ -16,10 +16,15 @@ import pytest
 from django.core.management import CommandError, call_command
 
 import conversations
+from chatmemory.database.ids import new_id
+from conversations.interchange.from_rows import chat_values, message_values
+from conversations.interchange.read import export_chat_text
+from conversations.models import Chat
 from memory.lab import runner
 from memory.lab.conversation import Conversation, Exchange
 from memory.lab.runner import LabError
 from memory.policies import POLICIES
+from tests.support.factories import add_turn, make_chat
 from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.slow
@@ -119,6 +124,21 @@ def test_one_policy_a_budget_and_several_formats(tmp_path: Path, write: Any) -> 
     (policy,) = found["policies"]
     assert {turn["budget"] for run in policy["runs"] for turn in run["turns"]} == {900}
     assert 600 < policy["memory_tokens"]["max"] <= 900
+
+
+@pytest.mark.processes
+@pytest.mark.django_db
+def test_a_stored_chat_is_played_as_its_export_is(tmp_path: Path, write: Any) -> None:
+    chat = make_chat(title="Opening hours", instructions="Be brief.")
+    for number in range(4):
+        add_turn(chat, f"When do you open on day {number}?", f"At {number} o'clock.")
+    add_turn(chat, "And on Sunday?", None)
+    exported = "".join(export_chat_text(chat_values(chat), message_values(chat)))
+    for name, chosen in ("chat", ["--chat", chat.pk]), ("file", [write(exported.encode())]):
+        replay(*chosen, "--policy", "chunked", "--json", tmp_path / name)
+    assert (tmp_path / "chat").read_text() == (tmp_path / "file").read_text()
+    assert json.loads((tmp_path / "chat").read_text())["talks"][0]["turns"] == 4
+    assert Chat.objects.count() == 1
 
 
 @pytest.mark.processes
@@ -233,6 +253,14 @@ def test_a_mistake_in_the_last_file_runs_nothing(write: Any) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "No such file" in refusal(tmp_path / "none.json")
     assert "Is a directory" in refusal(tmp_path)
+
+
+@pytest.mark.django_db
+def test_chats_that_are_not_there_or_empty() -> None:
+    missing = new_id()
+    assert refusal("--chat", missing) == f"There is no chat {missing}."
+    assert "nothing to replay" in refusal("--chat", make_chat().pk)
+    assert "nothing to replay" in refusal()
 
 
 def test_unknown_policies() -> None:

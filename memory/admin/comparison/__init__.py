@@ -1,1 +1,0 @@
-"""Policies compared on one chat: the pages, the result as a sentence, and the plot."""

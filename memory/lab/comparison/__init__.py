@@ -1,1 +1,0 @@
-"""The comparison of policies on a stored chat, which the admin shows."""
