@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core import serializers
 
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
@@ -300,3 +301,26 @@ def test_what_is_forgotten_is_not_found_and_what_was_edited_is(alice: Client, up
     alice.patch(path(other, other.question), json={"content": "The tramway leaves at noon."})
     assert (found("zeppelin"), found("ferry"), found("tramway")) == ([], [], [other.question])
     assert set(Message.objects.filter(pk=turn.question).values_list("terms", flat=True)) == {""}
+
+
+def test_nothing_that_came_with_a_completion_outlives_its_messages(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    schema = {"name": "heron", "schema": {"type": "object", "description": SECRET}}
+    body = {
+        "model": "arco",
+        "messages": [{"role": "user", "content": SECRET}],
+        "metadata": {"where": SECRET},
+        "user": SECRET,
+        "response_format": {"type": "json_schema", "json_schema": schema},
+    }
+    assert alice.post("chat/completions", json=body).status_code == 200
+    chat = str(Chat.objects.get().pk)
+    for one in messages(alice, chat):
+        assert alice.delete(f"chats/{chat}/messages/{one['id']}").status_code == 204
+    left = [
+        model._meta.label
+        for model in apps.get_models()
+        if SECRET in serializers.serialize("json", model._base_manager.all())
+    ]
+    assert left == []
