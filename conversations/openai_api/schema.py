@@ -154,7 +154,10 @@ completions_create = extend_schema(
     responses={
         (200, "application/json"): OpenApiResponse(COMPLETION, "The completion."),
         (200, "text/event-stream"): OpenApiResponse(
-            _text("Chunks in OpenAI's format, then `data: [DONE]`."), "The completion."
+            _object(
+                "An event.", data=_text("A chunk as JSON, in OpenAI's format; in the last event `[DONE]`.")
+            ),
+            "The completion.",
         ),
     },
     parameters=[
