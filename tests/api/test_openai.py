@@ -400,7 +400,7 @@ def test_the_status_of_the_upstream_is_passed_on_and_the_sdk_retries_only_what_m
     code: str,
     calls: int,
 ) -> None:
-    settings.REPLY_DEADLINES = Deadlines(first_byte=0.3)
+    settings.REPLY_DEADLINES = Deadlines(first_byte=0.3 if how == "silent" else 30)
     upstream.behave(how, lane="stream")
     with sdk(alice, max_retries=2) as ask, pytest.raises(openai.APIStatusError) as raised:
         ask.chat.completions.create(

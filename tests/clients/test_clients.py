@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from conversations.models import Chat
+from tests.api.test_readme import snippet
 from tests.api.tool_talk import scripted
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -77,6 +78,19 @@ def test_the_vercel_ai_sdk(alice: Client, upstream: FakeUpstream, objects: None)
     ]
     assert (found["looked"], found["told"]) == LOOKED
     assert upstream.faults == []
+
+
+@pytest.mark.clients
+def test_the_recipe_of_the_ai_sdk_answers(alice: Client, upstream: FakeUpstream) -> None:
+    program = snippet("docs/recipes.md", "ts", alice.base)
+    done = run(["node", "--input-type=module", "-e", program], alice)
+    assert (done.returncode, done.stdout) == (0, "You said: Hello"), done.stderr
+
+
+@pytest.mark.clients_python
+def test_the_recipe_of_langchain_answers(alice: Client, upstream: FakeUpstream) -> None:
+    done = run([str(PYTHON), "-c", snippet("docs/recipes.md", "python", alice.base)], alice)
+    assert (done.returncode, done.stdout) == (0, "You said: Hello\n"), done.stderr
 
 
 @pytest.mark.clients
