@@ -2,7 +2,7 @@
 
 Chance is weighed against cost. Whoever asks gets as many excerpts as there is room for, whenever anything matches:
 that the window has the question's words says that the topic is there, not the answer. Anything else gets some if it
-matches earlier messages well. Numbers were chosen on the odd chats of all sets (`docs/prompt.md`).
+matches earlier messages well. `docs/prompt.md` says on which chats that was chosen.
 """
 
 from __future__ import annotations
