@@ -38,19 +38,26 @@ class ToolCall:
     arguments: str
     """JSON text as the model wrote it, possibly invalid. For a custom tool, any text."""
     is_custom: bool = False
+    extra: str = ""
+    """`extra_content` as JSON: what the model demands back with the call, as Gemini its thought's signature."""
 
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> ToolCall:
         """Create a call from its stored `payload`."""
         return cls(
-            payload["call_id"], payload["name"], payload["arguments"], is_custom=payload.get("custom", False)
+            payload["call_id"],
+            payload["name"],
+            payload["arguments"],
+            is_custom=payload.get("custom", False),
+            extra=payload.get("extra", ""),
         )
 
     @property
     def payload(self) -> dict[str, Any]:
         """The JSON that is stored for the call."""
         stored = {"call_id": self.id, "name": self.name, "arguments": self.arguments}
-        return stored | ({"custom": True} if self.is_custom else {})
+        custom = {"custom": True} if self.is_custom else {}
+        return stored | custom | ({"extra": self.extra} if self.extra else {})
 
     @property
     def text(self) -> str:
@@ -70,6 +77,8 @@ class PromptMessage:
     """The id of the call whose output this is, for a message in the role of a tool."""
     attachments: tuple[Attachment, ...] = ()
     """The attachments of a user's message. The content has a mark for each."""
+    name: str = ""
+    """Who of several speaks in this role. Only Chat Completions has it."""
 
     @property
     def text(self) -> str:

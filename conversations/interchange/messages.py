@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
@@ -137,10 +138,19 @@ def payload_in(raw: Mapping[str, object]) -> dict[str, object] | None:
         "assistant": {"calls"},
     }
     told = {name: one for name, one in payload.items() if name != "custom" or one is not True}
+    if raw.get("role") == "tool_call":
+        _check_extra(told.pop("extra", "{}"))
     kind = int if raw.get("role") == "assistant" else str
     if set(told) != fields.get(str(raw.get("role"))) or not all(type(one) is kind for one in told.values()):
         raise FormatError("tool is not what a message of this role has")
     return payload
+
+
+def _check_extra(extra: object) -> None:
+    with suppress(ValueError, RecursionError):
+        if isinstance(extra, str) and isinstance(json.loads(extra), dict):
+            return
+    raise FormatError("the extra content of a tool call is not a JSON object")
 
 
 def _said(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -125,3 +127,51 @@ def test_control_tokens_are_broken_up_wherever_a_client_writes(
     assert token not in sent
     assert "<|im_end|>" not in sent
     assert sent.count("<|im_start|") >= 8
+
+
+SIGNED = {"google": {"thought_signature": "EsUBCsIB+/=="}}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
+def test_the_signature_of_a_thought_comes_back_with_its_call(
+    alice: Client, upstream: FakeUpstream, settings: Any, store: bool, stream: bool
+) -> None:
+    settings.OPENAI_API_STYLE = "chat"
+    calls = json.dumps([["call_a", "look", "{}", SIGNED]])
+    upstream.script("stream", f"normal?tools={quote(calls, safe='')}")
+    told = post(alice, [user("Where is it?")], tools=[LOOK], store=store, stream=stream)
+    assert json.dumps(SIGNED, separators=(",", ":")) in told.text.replace(" ", "")
+    made = {**CALLED, "tool_calls": [{**CALL, "extra_content": SIGNED}], "reasoning_content": "It says …"}
+    post(alice, [user("Where is it?"), made, OUTPUT], tools=[LOOK], store=store)
+    sent = next(one for one in upstream.requests[-1].body["messages"] if one.get("tool_calls"))
+    assert sent["tool_calls"][0]["extra_content"] == SIGNED
+    assert upstream.faults == []
+
+
+def test_an_odd_signature_is_left_out(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+    settings.OPENAI_API_STYLE = "chat"
+    for odd in ("x", [], {"a": "x" * 70_000}):
+        made = {**CALLED, "tool_calls": [{**CALL, "extra_content": odd}]}
+        post(alice, [user("Where is it?"), made, OUTPUT], tools=[LOOK], store=False)
+        assert "extra_content" not in str(upstream.requests[-1].body)
+
+
+@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
+def test_names_of_speakers_are_passed_on_where_the_api_has_them(
+    alice: Client, upstream: FakeUpstream, settings: Any, style: str
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    messages = [
+        {**user("Count."), "name": "planner"},
+        {**assistant("1"), "name": "two words"},
+        {**user("On."), "name": "critic"},
+    ]
+    post(alice, messages, store=False)
+    names = [one.get("name") for one in upstream.requests[-1].body.get("messages", ())]
+    assert names == (["planner", None, "critic"] if style == "chat" else [])
+    post(alice, messages)
+    nameless = [{name: one[name] for name in ("role", "content")} for one in messages]
+    answer = post(alice, [*nameless, assistant("You said: On."), user("And?")])
+    assert answer.headers["x-chatmemory-conversation"] == "continued"
+    assert Chat.objects.count() == 1

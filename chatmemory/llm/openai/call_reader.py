@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,8 @@ CUSTOM = "custom_tool_call"
 """The Responses API's item type for a call of a custom tool, whose `input` is any text."""
 MAX_NAME_CHARS = 256
 """Maximum length of an id or a name, in characters."""
+MAX_EXTRA_CHARS = 65_536
+"""Maximum length of what comes with a call, as JSON."""
 
 
 @dataclass(slots=True)
@@ -23,6 +26,7 @@ class _StreamedCall:
     id: str = ""
     name: str = ""
     is_custom: bool = False
+    extra: str = ""
     parts: list[str] = field(default_factory=list)
 
 
@@ -45,7 +49,7 @@ class CallReader:
         if len(self._calls) > MAX_CALLS or self._room < 0:
             return ()
         made = [
-            ToolCall(clean(one.id), clean(one.name), clean("".join(one.parts)), is_custom=one.is_custom)
+            ToolCall(clean(one.id), clean(one.name), clean("".join(one.parts)), one.is_custom, one.extra)
             for one in self._calls
         ]
         return tuple(call for call in made if call.name)
@@ -100,6 +104,7 @@ class CallReader:
             self.begin(call_id, told.get("name"), is_custom=is_custom)
             call = self._by_index[place] = self._calls[-1]
         self._tell(call, call_id, told.get("name"))
+        call.extra = extra_in(part) or call.extra
         self._add(call, told.get("input" if is_custom else "arguments"))
 
     def _tell(self, call: _StreamedCall, call_id: object, name: object) -> None:
@@ -114,3 +119,15 @@ class CallReader:
         if self._room > 0:
             call.parts.append(piece[: self._room])
         self._room -= len(piece)
+
+
+def extra_in(call: dict[str, Any]) -> str:
+    """Return the `extra_content` of a call in Chat Completions' format as JSON; "" if it has none that can be kept."""
+    extra = call.get("extra_content")
+    if not isinstance(extra, dict) or not extra:
+        return ""
+    try:
+        text = json.dumps(extra, allow_nan=False)
+    except (ValueError, RecursionError):
+        return ""
+    return text if len(text) <= MAX_EXTRA_CHARS else ""

@@ -8,6 +8,7 @@ refuse `max_tokens`; elsewhere it is `max_tokens`, which every server knows, whi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
@@ -107,7 +108,10 @@ def _choice_for_items(choice: Mapping[str, Any]) -> dict[str, Any]:
 
 def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any]:
     system = [{"role": "system", "content": prompt.instructions}] if prompt.instructions else []
-    body: dict[str, Any] = {"model": variant.model, "messages": system + _messages(prompt)}
+    body: dict[str, Any] = {
+        "model": variant.model,
+        "messages": system + _messages(prompt, is_openai=is_openai),
+    }
     if is_openai:
         body["store"] = False
         if prompt.cache_key:
@@ -134,28 +138,32 @@ def _chat_stream(stream: bool) -> dict[str, Any]:
     return {"stream": True, "stream_options": {"include_usage": True}} if stream else {"stream": False}
 
 
-def _messages(prompt: Prompt) -> list[dict[str, Any]]:
-    return [message_json(message) for message in prompt.messages]
+def _messages(prompt: Prompt, *, is_openai: bool) -> list[dict[str, Any]]:
+    messages = [message_json(message) for message in prompt.messages]
+    for call in (call for message in messages for call in message.get("tool_calls", ()) if is_openai):
+        call.pop("extra_content", None)  # OpenAI refuses unknown fields
+    return messages
 
 
 def message_json(message: PromptMessage) -> dict[str, Any]:
     """A message in Chat Completions' format."""
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    said: dict[str, Any] = {"role": message.role} | ({"name": message.name} if message.name else {})
     if message.attachments:
         parts = [_part(one) for one in message.attachments]
-        return {"role": message.role, "content": [{"type": "text", "text": message.content}, *parts]}
+        return said | {"content": [{"type": "text", "text": message.content}, *parts]}
     if not message.calls:
-        return {"role": message.role, "content": message.content}
+        return said | {"content": message.content}
     calls = [chat_call(call) for call in message.calls]
-    return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+    return said | {"content": message.content or None, "tool_calls": calls}
 
 
 def chat_call(call: ToolCall) -> dict[str, Any]:
     """A call of a tool in Chat Completions' format."""
-    if call.is_custom:
-        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    kind, said = ("custom", "input") if call.is_custom else ("function", "arguments")
+    extra = {"extra_content": json.loads(call.extra)} if call.extra else {}
+    return {"id": call.id, "type": kind, kind: {"name": call.name, said: call.arguments}, **extra}
 
 
 def _part(attachment: Attachment) -> dict[str, Any]:

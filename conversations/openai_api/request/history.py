@@ -5,11 +5,13 @@ Consecutive messages of one side are joined. The outputs of tools stay separate,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from chatmemory.llm.attachments import Attachment
+from chatmemory.llm.openai.call_reader import extra_in
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import RequestError, unsupported
@@ -33,10 +35,12 @@ class HistoryMessage:
     call_id: str = ""
     attachments: tuple[Attachment, ...] = ()
     """Images and files of the user, with their bytes. The content has a mark for each."""
+    name: str = ""
+    """Who of several speaks on this side. Nothing of it is stored."""
 
     def as_prompt(self, change: Callable[[str], str]) -> PromptMessage:
         """Return the message as it is sent to a model, with `change` applied to its texts."""
-        made = PromptMessage(self.role, self.content, self.calls, self.call_id, self.attachments)
+        made = PromptMessage(self.role, self.content, self.calls, self.call_id, self.attachments, self.name)
         return made.with_texts(change)
 
 
@@ -145,6 +149,7 @@ def _one_of(side: Sequence[HistoryMessage]) -> HistoryMessage:
         "\n\n".join(one.content for one in side),
         side[-1].calls,
         attachments=tuple(found for one in side for found in one.attachments),
+        name=side[0].name if len({one.name for one in side}) == 1 else "",
     )
 
 
@@ -215,7 +220,9 @@ def _message(at: str, message: object, limits: RequestLimits) -> HistoryMessage 
         raise _too_long(f"{at}.content", length, limits.message_chars)
     if role in ("system", "developer"):
         return text
-    return HistoryMessage(role, text, calls, _call_id(at, message) if role == "tool" else "", attachments)
+    if role == "tool":
+        return HistoryMessage(role, text, call_id=_call_id(at, message))
+    return HistoryMessage(role, text, calls, attachments=attachments, name=_name(message.get("name")))
 
 
 _SPOKEN = {"role", "content", "refusal", "annotations", "name"}
@@ -229,13 +236,19 @@ _FIELDS = {
 """Fields of a message that may have a value: what an SDK sends back of an answer has all of the answer's fields."""
 
 
-_ADDED = {"provider_specific_fields", "reasoning", "reasoning_content", "thinking_blocks"}
+_ADDED = {"extra_content", "provider_specific_fields", "reasoning", "reasoning_content", "thinking_blocks"}
 """Fields that gateways add to answers and clients send back: the model need not read them again."""
 
 
 def _content_of(role: str, message: dict[str, Any]) -> object:
     content = message.get("content")
     return (message.get("refusal") or "") if content is None and role == "assistant" else content
+
+
+def _name(value: object) -> str:
+    """Return a name as OpenAI takes it; "" for any other, which other servers take."""
+    name = clean(value) if isinstance(value, str) else ""
+    return name if re.fullmatch(r"[^\s<|\\/>]{1,64}", name) else ""
 
 
 def _call_id(at: str, message: dict[str, Any]) -> str:
@@ -282,7 +295,7 @@ def _call(at: str, call: object) -> ToolCall:
             param=at,
             code="invalid_value",
         )
-    return ToolCall(call_id, name, arguments, is_custom=kind == "custom")
+    return ToolCall(call_id, name, arguments, is_custom=kind == "custom", extra=extra_in(call))
 
 
 _ARGUMENTS = {"function": "arguments", "custom": "input"}

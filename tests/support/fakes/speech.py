@@ -35,6 +35,8 @@ class Call:
     id: str = "call_1"
     is_custom: bool = False
     """The call of a custom tool, whose arguments are any text."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """`extra_content` of a chunk, in Chat Completions."""
 
     def pieces(self) -> list[str]:
         """Return the arguments in the pieces in which they are streamed."""
@@ -171,7 +173,9 @@ class Speech:
 
     def _chat_calling(self, at: int, call: Call) -> list[bytes]:
         kind, said = ("custom", "input") if call.is_custom else ("function", "arguments")
-        head = {"index": at, "id": call.id, "type": kind, kind: {"name": call.name, said: ""}}
+        head: dict[str, Any] = {"index": at, "id": call.id, "type": kind, kind: {"name": call.name, said: ""}}
+        if call.extra:
+            head["extra_content"] = call.extra
         pieces = [{"index": at, kind: {said: piece}} for piece in call.pieces()]
         return [self._chunk({"tool_calls": [part]}) for part in (head, *pieces)]
 

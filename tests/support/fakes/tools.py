@@ -18,7 +18,13 @@ def names(request: Request) -> list[str]:
 def scripted(text: str) -> tuple[Call, ...]:
     """Return the calls that a behaviour lists as JSON."""
     return tuple(
-        Call(name, arguments, id=call_id, is_custom="custom" in beside)
+        Call(
+            name,
+            arguments,
+            id=call_id,
+            is_custom="custom" in beside,
+            extra=next((one for one in beside if isinstance(one, dict)), {}),
+        )
         for call_id, name, arguments, *beside in json.loads(text or "[]")
     )
 
