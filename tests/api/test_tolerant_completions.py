@@ -151,7 +151,8 @@ def test_the_signature_of_a_thought_comes_back_with_its_call(
 
 def test_an_odd_signature_is_left_out(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.OPENAI_API_STYLE = "chat"
-    for odd in ("x", [], {"a": "x" * 70_000}):
+    odd_ones: tuple[Any, ...] = ("x", [], {"a": "x" * 70_000})
+    for odd in odd_ones:
         made = {**CALLED, "tool_calls": [{**CALL, "extra_content": odd}]}
         post(alice, [user("Where is it?"), made, OUTPUT], tools=[LOOK], store=False)
         assert "extra_content" not in str(upstream.requests[-1].body)
