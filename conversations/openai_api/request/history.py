@@ -210,9 +210,12 @@ def _message(at: str, message: object, limits: RequestLimits) -> HistoryMessage 
         if message[name]:
             raise unsupported(f"{at}.{str(name)[:64]}")
     calls = _calls(f"{at}.tool_calls", message.get("tool_calls") or []) if role == "assistant" else ()
+    content = _content_of(role, message)
+    if isinstance(content, str) and len(content) > limits.message_chars:  # before it costs anything
+        raise _too_long(f"{at}.content", len(content), limits.message_chars)
     text, attachments = read_content(
         f"{at}.content",
-        _content_of(role, message),
+        content,
         takes_attachments=role == "user",
         max_bytes=limits.attachment_bytes,
     )
