@@ -389,18 +389,24 @@ class NamedConversation(models.Model):
 
 
 class ContentView(models.Model):
-    """A record that a staff member viewed content of a chat or its memory. It outlives the content and holds none."""
+    """A record that a staff member viewed content of a chat or its memory. It outlives the content and holds none.
+
+    A list or a search makes one record with a count, not one for each row.
+    """
 
     viewer = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False
     )
     viewer_name = models.CharField(max_length=150)
     owner_id = models.BigIntegerField(null=True)
-    """Id of the chat's owner, kept after that user is deleted."""
-    chat_id = models.UUIDField(db_index=True)
+    """Id of the chat's owner, kept after that user is deleted. None for a list of several owners' chats."""
+    chat_id = models.UUIDField(null=True, db_index=True)
+    """None for a list of several chats."""
     page = models.CharField(max_length=64)
     """`app_model` of the admin page that was shown."""
     object_id = models.CharField(max_length=64)
+    count = models.PositiveIntegerField(default=1)
+    """Rows of a list, or hits of a search, that showed content."""
     at = models.DateTimeField(auto_now_add=True, db_index=True)
 
     class Meta:

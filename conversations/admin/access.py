@@ -23,7 +23,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import copied_id, short_id
-from conversations.admin.audit_log import LIST, SEARCH, record
+from conversations.admin.audit_log import SEARCH, record, record_list
 from conversations.admin.html import Step, admin_url, chat_trail, heading, link
 from conversations.admin.readonly import CHATS_SEARCHED, ReadOnlyAdmin
 from conversations.models import Chat
@@ -162,11 +162,7 @@ class ContentAdmin(ReadOnlyAdmin):
         if isinstance(response, TemplateResponse) and may_see(request):
             changelist = (response.context_data or {}).get("cl")
             rows = changelist.result_list if changelist is not None else []
-            record(
-                request,
-                self.own_name,
-                {self.chat_of(row): LIST for row in rows if self._shows_content(row)}.items(),
-            )
+            record_list(request, self.own_name, [self.chat_of(row) for row in rows if self._shows_content(row)])
         return response
 
     def _shows_content(self, row: Any) -> bool:
@@ -203,7 +199,7 @@ class ContentAdmin(ReadOnlyAdmin):
         titled = list(
             Chat.objects.filter(title__icontains=term).order_by("-pk").only("owner")[:CHATS_SEARCHED]
         )
-        record(request, self.own_name, [(chat, SEARCH) for chat in titled])
+        record_list(request, self.own_name, titled, SEARCH)
         return called | Q(pk__in=[chat.pk for chat in titled])
 
 

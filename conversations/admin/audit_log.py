@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,7 +19,7 @@ from conversations.admin.readonly import ReadOnlyAdmin, uuid_in
 from conversations.models import Chat, ContentView
 
 LIST, SEARCH = "list", "search"
-"""Object ids of views that were not of one object's page: a list that shows titles; a search that matched titles."""
+"""Object ids of views that were not of one object's page: a list that shows texts; a search that matched texts."""
 
 PAGES = {
     "conversations_chat": "a chat",
@@ -30,23 +31,43 @@ PAGES = {
     "memory_contextrecord": "a prompt",
 }
 """What was viewed, by the name of the page that showed it."""
-WHERE = {LIST: "its title, in a list", SEARCH: "its title, found by a search"}
+WHERE = {LIST: ("1 row of a list", "{} rows of a list"), SEARCH: ("1 hit of a search", "{} hits of a search")}
 
 
 def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
-    """Record that content was seen on `page`. Each of `looks` is a chat and the id of an object, `LIST` or `SEARCH`."""
+    """Record that content was seen on `page`. Each of `looks` is a chat and the id of an object, or `SEARCH`."""
+    seen = Counter((chat.owner_id, chat.pk, object_id) for chat, object_id in looks)
+    _add(
+        request,
+        page,
+        [
+            {"owner_id": owner_id, "chat_id": chat_id, "object_id": object_id, "count": count}
+            for (owner_id, chat_id, object_id), count in seen.items()
+        ],
+    )
+
+
+def record_list(request: HttpRequest, page: str, chats: Iterable[Chat], object_id: str = LIST) -> None:
+    """Record once that a list on `page` showed content of `chats`, one for each of its rows.
+
+    The record names the chat and the owner if there is only one.
+    """
+    rows = list(chats)
+    if not rows:
+        return
+    owners, ids = {chat.owner_id for chat in rows}, {chat.pk for chat in rows}
+    one = {
+        "owner_id": owners.pop() if len(owners) == 1 else None,
+        "chat_id": ids.pop() if len(ids) == 1 else None,
+    }
+    _add(request, page, [{**one, "object_id": object_id, "count": len(rows)}])
+
+
+def _add(request: HttpRequest, page: str, rows: list[dict[str, Any]]) -> None:
     viewer = request.user
     assert isinstance(viewer, User)  # the admin admits nobody else
     ContentView.objects.bulk_create(
-        ContentView(
-            viewer=viewer,
-            viewer_name=viewer.username,
-            owner_id=chat.owner_id,
-            chat_id=chat.pk,
-            page=page,
-            object_id=object_id,
-        )
-        for chat, object_id in looks
+        ContentView(viewer=viewer, viewer_name=viewer.username, page=page, **row) for row in rows
     )
 
 
@@ -77,19 +98,24 @@ class ContentViewAdmin(ReadOnlyAdmin):
     @admin.display(description="owner")
     def owned_by(self, look: Any) -> str:
         """The owner's name, or the id of an owner who was deleted."""
+        if look.owner_id is None:
+            return "several"
         return look.owner_name or f"user {look.owner_id}, deleted"
 
     @admin.display(description="which")
     def seen(self, look: ContentView) -> SafeString | str:
         if look.object_id in (LIST, SEARCH):
-            return WHERE[look.object_id]
+            one, many = WHERE[look.object_id]
+            return one if look.count == 1 else many.format(look.count)
         try:
             return link(short_id(look.object_id), look.page, "change", look.object_id)
         except NoReverseMatch:  # the page no longer exists
             return look.object_id
 
     @admin.display(description="chat")
-    def in_chat(self, look: ContentView) -> SafeString:
+    def in_chat(self, look: ContentView) -> SafeString | str:
+        if look.chat_id is None:
+            return "several"
         return link(short_id(look.chat_id), "conversations_chat", "change", look.chat_id)
 
     def get_search_results(

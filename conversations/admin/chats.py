@@ -13,7 +13,7 @@ from conversations import chat_lifecycle
 from conversations.admin.access import ContentAdmin, Page, may_see, sees_cost, without_fields
 from conversations.admin.active_replies import ActiveReplyAdmin, IdempotencyKeyAdmin
 from conversations.admin.allowances import AllowanceAdmin
-from conversations.admin.audit_log import LIST, ContentViewAdmin, record
+from conversations.admin.audit_log import ContentViewAdmin, record_list
 from conversations.admin.html import as_json, as_text, chat_rows, heading, link, moment, since, usd_of
 from conversations.admin.messages import MessageAdmin
 from conversations.models import Chat, Message
@@ -74,7 +74,7 @@ class ChatAdmin(ContentAdmin):
         chats = list(objs)
         counts = {"chats": len(chats), "messages": sum(chat.last_seq for chat in chats)}
         may = may_see(request)
-        record(request, self.own_name, [(chat, LIST) for chat in chats if may and chat.title])
+        record_list(request, self.own_name, [chat for chat in chats if may and chat.title])
         return [heading(chat, may) for chat in chats], counts, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Chat) -> None:

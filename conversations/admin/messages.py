@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from chatmemory.errors import ChatMemoryError
 from conversations import message_changes
 from conversations.admin.access import OfChatAdmin, Page, may_see, sees_cost, without_fields
-from conversations.admin.audit_log import LIST, record
+from conversations.admin.audit_log import record_list
 from conversations.admin.html import (
     Step,
     admin_url,
@@ -76,7 +76,7 @@ class MessageAdmin(OfChatAdmin):
         )
         chats = {row.chat for row in rows}
         may = may_see(request)
-        record(request, self.own_name, [(chat, LIST) for chat in chats if may and chat.title])
+        record_list(request, self.own_name, [chat for chat in chats if may and chat.title])
         named = [f"Message {row.seq} of {heading(row.chat, may)}" for row in rows]
         kept = [
             f"{name}: its answer is being written"

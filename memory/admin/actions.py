@@ -20,7 +20,7 @@ from django.urls import reverse
 from django.utils.translation import ngettext
 
 from conversations.admin.access import may_see, sees_cost
-from conversations.admin.audit_log import LIST, record
+from conversations.admin.audit_log import record_list
 from conversations.admin.html import chat_trail, heading, trail
 from conversations.models import Chat
 from memory.folding.request import Mode, estimate_for, request_resummarize
@@ -104,11 +104,8 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
         across = request.POST.get("select_across") == "1"
         named, may = _chats(queryset.values_list("pk", flat=True)[:CHATS_NAMED]), may_see(request)
-        record(
-            request,
-            f"{self.opts.app_label}_{self.opts.model_name}",
-            [(c, LIST) for c in named if may and c.title],
-        )
+        page = f"{self.opts.app_label}_{self.opts.model_name}"
+        record_list(request, page, [chat for chat in named if may and chat.title])
         verb = "Rebuild" if mode == "rebuild" else "Update"
         way = [(f"{verb} memory", "")]
         context = {

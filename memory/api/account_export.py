@@ -41,7 +41,7 @@ _LIMITS = (
     "requests_per_minute tokens_per_day streams readers resummarize_per_hour day day_tokens hour hour_rebuilds "
     "exported_at"
 ).split()
-_LOOK = "at page object_id chat_id".split()
+_LOOK = "at page object_id count chat_id".split()
 _KEY = "key chat_id user_message_id message_id created_at".split()
 _COMPLETION = "message_id chat_id model decision found_by created_at".split()
 _BRIEF = (

@@ -148,6 +148,21 @@ def test_a_list_records_the_chats_whose_texts_it_shows(
     assert (CANARY in html) == looks(page=page, object_id="list", chat_id=saying.pk) == looks()
 
 
+def test_a_list_is_recorded_once_with_a_count(reader: Client, owner: User) -> None:
+    other = User.objects.create_user("rosa")
+    for number, whose in enumerate([owner, owner, other]):
+        make_chat(whose, title=f"{CANARY} {number}")
+    assert text_of(reader, "conversations_chat_changelist").count(CANARY) >= 3
+    assert looks(object_id="list", count=3, chat_id=None, owner_id=None) == looks() == 1
+    text_of(reader, "conversations_chat_changelist", owner=owner.pk)
+    assert looks(object_id="list", count=2, chat_id=None, owner_id=owner.pk) == 1
+    text_of(reader, "conversations_chat_changelist", q=f"{CANARY} 1")
+    assert looks(object_id="search", count=1, chat_id__isnull=False) == 1
+    html = text_of(reader, "conversations_contentview_changelist")
+    for words in ("3 rows of a list", "1 hit of a search", "several"):
+        assert words in html
+
+
 def test_where_nothing_was_said_nothing_is_recorded(reader: Client, owner: User) -> None:
     chat = make_chat(owner, title="", said="")
     Chat.objects.filter(pk=chat.pk).update(metadata={})

@@ -127,14 +127,17 @@ def zeppelins(owner: User) -> tuple[Chat, Chat]:
     return mine, other
 
 
-def test_it_finds_what_was_said_in_all_chats_and_records_each(
+def test_it_finds_what_was_said_in_all_chats_and_records_the_chats(
     reader: Client, zeppelins: tuple[Chat, Chat]
 ) -> None:
     assert sorted(hits(reader, q="zeppelins")) == [("Airships", 13), ("Music", 13)]
     seen = ContentView.objects.filter(page="conversations_message")
-    found = Message.objects.filter(seq=13).values_list("pk", flat=True)
-    assert {look.object_id for look in seen} == {str(pk) for pk in found}
-    assert {look.chat_id for look in seen} == {chat.pk for chat in zeppelins}
+    assert {(look.object_id, look.chat_id, look.count) for look in seen} == {
+        ("search", chat.pk, 1) for chat in zeppelins
+    }
+    say(zeppelins[0], "How long is a zeppelin?", "245 metres.")
+    assert len(hits(reader, q="zeppelins")) == 3
+    assert [(look.chat_id, look.count) for look in seen.order_by("-count", "pk")][0] == (zeppelins[0].pk, 2)
 
 
 def test_of_one_owner(reader: Client, zeppelins: tuple[Chat, Chat]) -> None:

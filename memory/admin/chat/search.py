@@ -19,7 +19,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from conversations.admin.access import may_see
-from conversations.admin.audit_log import record
+from conversations.admin.audit_log import SEARCH, record
 from conversations.admin.html import heading, trail
 from conversations.admin.readonly import LIST_LIMIT
 from conversations.models import Chat
@@ -71,7 +71,7 @@ def search_view(chats: admin.ModelAdmin[Any], request: HttpRequest) -> HttpRespo
     found = find(query, _owners(owner), first) if query else Found([], 0, 0)
     rows = {chat.pk: chat for chat in Chat.objects.select_related("owner").filter(pk__in=_chats(found.hits))}
     hits = [(hit, rows[hit.message.chat_id]) for hit in found.hits if hit.message.chat_id in rows]
-    record(request, "conversations_message", [(chat, hit.message.pk) for hit, chat in hits])
+    record(request, "conversations_message", [(chat, SEARCH) for _, chat in hits])
     context = {
         **chats.admin_site.each_context(request),
         "title": "Search in messages",

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from conversations.admin.access import may_see, sees_cost
-from conversations.admin.audit_log import LIST, record
+from conversations.admin.audit_log import record_list
 from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
 from memory.admin.overview import workload
@@ -97,7 +97,7 @@ def _failing(request: HttpRequest) -> list[tuple[workload.Failing, str]]:
     chats = Chat.objects.only("title", "owner").in_bulk([one.chat_id for one in failing])
     if may:
         titled = [chat for chat in chats.values() if chat.title]
-        record(request, "memory_conversationbrief", [(chat, LIST) for chat in titled])
+        record_list(request, "memory_conversationbrief", titled)
     return [(one, heading(chats[one.chat_id], may)) for one in failing if one.chat_id in chats]
 
 
@@ -109,7 +109,7 @@ def _recent(request: HttpRequest) -> list[RecentChat]:
     )
     newest, may = list(chats.order_by("-updated_at", "-pk")[:RECENT]), may_see(request)
     if may:
-        record(request, "conversations_chat", [(chat, LIST) for chat in newest if chat.title])
+        record_list(request, "conversations_chat", [chat for chat in newest if chat.title])
     return [
         RecentChat(chat, heading(chat, may), policy_name(chat.policy), health_of(brief_of(chat)))
         for chat in newest
