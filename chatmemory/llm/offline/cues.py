@@ -121,8 +121,10 @@ def preference(sentence: str) -> tuple[str, str] | None:
 
 
 def is_decision(sentence: str) -> bool:
-    """Whether the sentence says that something is settled. Questions and conditionals do not."""
-    return bool(_DECIDED.search(sentence)) and not is_question(sentence) and not _UNDECIDED.search(sentence)
+    """Whether the sentence says that something is settled. Questions, conditionals and words before a list do not."""
+    if is_question(sentence) or sentence.endswith(":"):
+        return False
+    return bool(_DECIDED.search(sentence)) and not _UNDECIDED.search(sentence)
 
 
 def decided(sentence: str) -> str:

@@ -44,6 +44,12 @@ SLACK = 8
 """Unused tokens that are not worth another try."""
 
 _PLAIN = re.compile(r"(?<![\w@#/.-])[^\W\d_]{2,}(?![\w@#/]|[.-]\w|:/)")
+_DATE_WORD = re.compile(
+    r"\b(?:(?:jan|febr)uary|march|april|may|june|july|august|(?:septem|octo|novem|decem)ber"
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tue|wed|thu|fri|sat|sun)\b",
+    re.IGNORECASE,
+)
 _LEADS = (":", "?", "：", "？")
 _TIME = re.compile(r"\d{1,2}[:.]\d\d(?!\d)")
 _COLONS = (":", "：")
@@ -67,6 +73,11 @@ def plain_words(text: str) -> int:
 
 def is_fragment(text: str) -> bool:
     return plain_words(text) < FEW_WORDS
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a fragment names nothing: bare numbers and dates, or a piece of a list that was cut at its comma."""
+    return is_fragment(text) and (text.endswith(",") or not plain_words(_DATE_WORD.sub(" ", text)))
 
 
 def pieces_said(texts: Iterable[str]) -> Iterator[Fragment]:
@@ -170,6 +181,7 @@ class _PointChoice:
     spans: list[set[str]] = field(init=False)
     costs: list[int] = field(init=False)
     words: list[int] = field(init=False)
+    is_bare: list[bool] = field(init=False)
     led: dict[str, list[int]] = field(init=False)
     leads: set[str] = field(default_factory=set)
     covered: set[str] = field(default_factory=set)
@@ -182,6 +194,9 @@ class _PointChoice:
         for at, piece in enumerate(self.pieces):
             self.led[piece.lead].append(at)
         self.words = [plain_words(text) for text in texts]
+        self.is_bare = [
+            not piece.lead and says_nothing(text) for piece, text in zip(self.pieces, texts, strict=True)
+        ]
 
     def run(self, room: int) -> list[int]:
         chosen: dict[int, None] = {}
@@ -216,7 +231,7 @@ class _PointChoice:
         return self.costs[at] + (0 if self.words[at] < FEW_WORDS else 2)
 
     def _gain(self, at: int) -> float:
-        if not self.words[at] and not self.pieces[at].lead:
+        if self.is_bare[at]:
             return 0.0
         # Sets are in another order in each process, and a sum of floats depends on its order; this one does not.
         fresh = math.fsum(self._worth(span, at) for span in self.spans[at] - self.covered)

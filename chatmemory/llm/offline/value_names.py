@@ -96,7 +96,7 @@ def named_values(sentence: str) -> Iterator[Named]:
     yield from (named for named in _by_words_before(sentence, spans) if _names(named.key, named.value))
 
 
-_LOOSE = ("_of", "_on", "_at", "_in", "_for", "_into")
+_LOOSE = ("_of", "_on", "_at", "_in", "_for", "_into", "_by", "_with")
 """Ends of a key that say where a name occurs, not what it is."""
 
 _WAYS = ("_to", "_from")

@@ -50,6 +50,7 @@ def test_preferences(sentence: str, found: tuple[str, str] | None) -> None:
         ("If you like, I'll book it.", False),
         ("Shall I go ahead with it?", False),
         ("Let's see.", False),
+        ("From everything we've decided so far:", False),
         ("To proceed with the change, I need your name.", False),
     ],
 )

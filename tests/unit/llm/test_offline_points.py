@@ -178,3 +178,20 @@ def test_points_are_the_same_in_each_process() -> None:
     }
     assert len(made) == 1
     assert "AB1" in made.pop()
+
+
+@pytest.mark.parametrize(
+    ("text", "nothing"),
+    [
+        ("377, 24 June, 7,355,", True),
+        ("Friday 10–12", True),
+        ("Lotte, Marieke,", True),
+        ("Rehearsal Friday 10–12", False),
+        ("Money: 377", False),
+        ("The concert was on 24 June, as we said,", False),
+    ],
+)
+def test_bare_numbers_and_cut_lists_are_left_out(text: str, nothing: bool) -> None:
+    made = told("The festival is called Mlade Strune.", text, "We leave from Utrecht at night.")
+    assert any(text in point for point in made) is not nothing
+    assert len(made) == (2 if nothing else 3)
