@@ -162,7 +162,9 @@ class ContentAdmin(ReadOnlyAdmin):
         if isinstance(response, TemplateResponse) and may_see(request):
             changelist = (response.context_data or {}).get("cl")
             rows = changelist.result_list if changelist is not None else []
-            record_list(request, self.own_name, [self.chat_of(row) for row in rows if self._shows_content(row)])
+            record_list(
+                request, self.own_name, [self.chat_of(row) for row in rows if self._shows_content(row)]
+            )
         return response
 
     def _shows_content(self, row: Any) -> bool:

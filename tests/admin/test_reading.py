@@ -137,7 +137,7 @@ def test_it_finds_what_was_said_in_all_chats_and_records_the_chats(
     }
     say(zeppelins[0], "How long is a zeppelin?", "245 metres.")
     assert len(hits(reader, q="zeppelins")) == 3
-    assert [(look.chat_id, look.count) for look in seen.order_by("-count", "pk")][0] == (zeppelins[0].pk, 2)
+    assert next((look.chat_id, look.count) for look in seen.order_by("-count", "pk")) == (zeppelins[0].pk, 2)
 
 
 def test_of_one_owner(reader: Client, zeppelins: tuple[Chat, Chat]) -> None:
