@@ -232,8 +232,11 @@ class Allowance(models.Model):
     exported_at = models.DateTimeField(null=True, editable=False)
     """When the user last exported their data."""
 
+    class Meta:
+        verbose_name = verbose_name_plural = "limits"
+
     def __str__(self) -> str:
-        return f"allowance of user {self.user_id}"
+        return f"limits of user {self.user_id}"
 
 
 class Reserved(models.Model):
@@ -305,7 +308,7 @@ class ActiveReply(Reserved):
     started_at = models.DateTimeField()
 
     class Meta:
-        verbose_name_plural = "active replies"
+        verbose_name, verbose_name_plural = "reply being written", "replies being written"
 
     def __str__(self) -> str:
         return str(self.message_id)
@@ -410,6 +413,7 @@ class ContentView(models.Model):
     at = models.DateTimeField(auto_now_add=True, db_index=True)
 
     class Meta:
+        verbose_name, verbose_name_plural = "audit log entry", "audit log"
         indexes = [models.Index(fields=["viewer"], name="content_view_viewer")]
 
     def __str__(self) -> str:

@@ -20,15 +20,6 @@ HIDDEN = ("ContextRecord",)
 """Models that are reached only from their chat."""
 OTHERS = "More"
 """The group of models that are in no other."""
-NAMES = {
-    "ConversationBrief": "Memory of chats",
-    "SummaryRevision": "Versions of summaries",
-    "ContextRecord": "Prompts sent",
-    "ActiveReply": "Replies being written",
-    "Allowance": "Limits",
-    "ContentView": "Audit log",
-}
-"""Names of lists that differ from the name of their model."""
 
 
 @register.filter
@@ -38,11 +29,7 @@ def menu(apps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     named = {name for names in GROUPS.values() for name in (*names, *HIDDEN)}
     groups = {**GROUPS, OTHERS: tuple(sorted(models.keys() - named))}
     return [
-        {"name": group, "models": [_shown(models[name]) for name in names if name in models]}
+        {"name": group, "models": [models[name] for name in names if name in models]}
         for group, names in groups.items()
         if any(name in models for name in names)
     ]
-
-
-def _shown(model: Mapping[str, Any]) -> dict[str, Any]:
-    return {**model, "name": NAMES.get(model["object_name"], model["name"])}

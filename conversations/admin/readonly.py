@@ -18,7 +18,6 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
 from chatmemory.templatetags.dates import UNITS
-from chatmemory.templatetags.menu import NAMES
 from chatmemory.templatetags.viewing import short_id
 from conversations.admin.html import admin_url, trail
 from conversations.models import Chat
@@ -85,7 +84,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     @property
     def list_name(self) -> str:
         """The name of these rows in the menu and on the pages."""
-        return NAMES.get(self.opts.object_name or "", capfirst(str(self.opts.verbose_name_plural)))
+        return capfirst(str(self.opts.verbose_name_plural))
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

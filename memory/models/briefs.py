@@ -88,6 +88,7 @@ class ConversationBrief(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        verbose_name, verbose_name_plural = "memory", "memory of chats"
         indexes = [
             models.Index(
                 fields=["next_attempt_at"],
@@ -166,6 +167,7 @@ class SummaryRevision(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        verbose_name, verbose_name_plural = "version", "versions of summaries"
         indexes = [
             models.Index(fields=["-id"], name="revision_wanting", condition=Q(is_wanting=True)),
             models.Index(fields=["chat", "seen_seq"], name="revision_chat_seen"),

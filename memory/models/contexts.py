@@ -60,6 +60,7 @@ class ContextRecord(models.Model):
     is_counted = models.BooleanField(default=False, db_default=False)
 
     class Meta:
+        verbose_name, verbose_name_plural = "prompt sent", "prompts sent"
         indexes = [
             models.Index(fields=["reply"], name="context_not_counted", condition=Q(is_counted=False)),
         ]

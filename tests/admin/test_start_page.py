@@ -84,6 +84,14 @@ def test_recent_chats_are_listed(staff: Client, owner: User) -> None:
     assert ContentView.objects.count() == 1
 
 
+def test_permissions_are_granted_in_the_words_of_the_pages(staff: Client) -> None:
+    html = text_of(staff, "auth_group_add").casefold()
+    for words in ("can change memory", "can view prompt sent", "can view audit log entry"):
+        assert words in html
+    for words in ("conversation brief", "summary revision", "context record", "content view", "allowance"):
+        assert f"can view {words}" not in html
+
+
 def test_who_may_see_no_memory_starts_at_the_menu(owner: User) -> None:
     html = start(member_of_staff("sam", "view_chat"))
     assert 'href="/admin/conversations/chat/"' in html
