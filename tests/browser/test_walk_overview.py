@@ -157,7 +157,7 @@ def test_a_number_leads_to_the_chats_that_it_counts(keeper: Person) -> None:
         page.get_by_role("link", name="Failing: 1").first.click()
         page.wait_for_url("**/conversationbrief/?memory=failing")
         assert page.locator("#result_list tbody tr").count() == 1
-        assert "upstream_timeout" in page.locator("#result_list").inner_text()
+        assert "did not answer in time" in page.locator("#result_list").inner_text()
         assert page.locator(f"#result_list a[href*='{look.chat_id}']").count() > 0
         assert keeper.axe() == []
         assert keeper.troubles() == []

@@ -294,7 +294,7 @@ def test_a_very_long_message_waits_to_be_asked_for(visitor: Person) -> None:
     page = enter(visitor, chat_id)
     body = page.locator(".cm-user .cm-body").first
     assert len(body.inner_text()) < 10_000
-    page.get_by_role("button", name="Show all 200,000 letters").click()
+    page.get_by_role("button", name="Show all 200,000 characters").click()
     assert body.inner_text() == longest
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert visitor.troubles() == []

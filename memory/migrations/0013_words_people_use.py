@@ -3,16 +3,16 @@
 from django.db import migrations
 
 NAMES = {
-    "activereply": "reply being written",
-    "allowance": "limits",
-    "contentview": "audit log entry",
+    "contextrecord": "prompt sent",
+    "conversationbrief": "memory",
+    "summaryrevision": "version",
 }
 
 
 def rename(apps, schema_editor):
     permissions = apps.get_model("auth", "Permission").objects.using(schema_editor.connection.alias)
     for model, name in NAMES.items():
-        of_model = permissions.filter(content_type__app_label="conversations", content_type__model=model)
+        of_model = permissions.filter(content_type__app_label="memory", content_type__model=model)
         for action in ("add", "change", "delete", "view"):
             of_model.filter(codename=f"{action}_{model}").update(name=f"Can {action} {name}")
 
@@ -22,21 +22,21 @@ class Migration(migrations.Migration):
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
         ('contenttypes', '0002_remove_content_type_name'),
-        ('conversations', '0010_content_view_count'),
+        ('memory', '0012_without_comparisons'),
     ]
 
     operations = [
         migrations.AlterModelOptions(
-            name='activereply',
-            options={'verbose_name': 'reply being written', 'verbose_name_plural': 'replies being written'},
+            name='contextrecord',
+            options={'verbose_name': 'prompt sent', 'verbose_name_plural': 'prompts sent'},
         ),
         migrations.AlterModelOptions(
-            name='allowance',
-            options={'verbose_name': 'limits', 'verbose_name_plural': 'limits'},
+            name='conversationbrief',
+            options={'verbose_name': 'memory', 'verbose_name_plural': 'memory of chats'},
         ),
         migrations.AlterModelOptions(
-            name='contentview',
-            options={'verbose_name': 'audit log entry', 'verbose_name_plural': 'audit log'},
+            name='summaryrevision',
+            options={'verbose_name': 'version', 'verbose_name_plural': 'versions of summaries'},
         ),
         migrations.RunPython(rename, migrations.RunPython.noop),
     ]

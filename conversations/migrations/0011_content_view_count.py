@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('conversations', '0009_attachment_pieces'),
+        ('conversations', '0010_end_users'),
     ]
 
     operations = [
