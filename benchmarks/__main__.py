@@ -34,7 +34,7 @@ NAMES = (
     "growth",
     "heads",
     "hostile",
-    "images",
+    "big",
     "recall",
     "vectors",
     "lineage",

@@ -36,7 +36,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages
     from benchmarks.engine import calls, growth, hostile, lineage, talks, turns
     from benchmarks.recall import speed, vectors
-    from benchmarks.serving import completions, folds, footprint, gap, heads, images, slow, streams
+    from benchmarks.serving import big, completions, folds, footprint, gap, heads, slow, streams
 
     return {
         "turns": turns.run,
@@ -54,7 +54,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "growth": growth.run,
         "heads": heads.run,
         "hostile": hostile.run,
-        "images": images.run,
+        "big": big.run,
         "recall": speed.run,
         "vectors": vectors.run,
         "lineage": lineage.run,

@@ -1,7 +1,8 @@
-"""Images of 20 MB through a real server: its memory at the peak of each call above that at the start, and another
-user's calls meanwhile.
+"""The largest requests that one user may send to a real server: its memory at the peak of each call above that at the
+start, and another user's calls meanwhile.
 
-Stored, sent to the model again by a tiny question, read by clients that never read, exported. Linux only.
+Images of 20 MB are stored, sent to the model again by a tiny question, read by clients that never read, exported.
+Bodies of 31 MB are made to be costly to read: most of them are refused. Linux only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from threading import Event, Thread
@@ -32,6 +34,7 @@ from conversations.interchange.values import ImportedChat, ImportedMessage
 
 MB = 1024 * 1024
 IMAGE_BYTES = 20 * MB - 1000
+BODY_BYTES = 31 * MB
 IN_A_CHAT = 4
 AT_ONCE = 6
 DEAF = 40
@@ -77,6 +80,10 @@ def run(owner: User) -> Group:
             "an image, read": lambda: calls.get(read, token),
             "an account with eight, exported": lambda: calls.get("/v1/me/export", exports),
         }
+        for name, body in _costly_bodies().items():
+            cases[name] = partial(sending.send, body)
+        lists = _costly_bodies()["lists"]
+        cases["lists, six at once"] = lambda: all_at_once(lambda _: sending.send(lists))
         # Fill the caches of the database's connections and load what is loaded at the first use.
         for number in range(2):
             sending.send_image(number)
@@ -94,7 +101,7 @@ def run(owner: User) -> Group:
         for name, call in cases.items():
             figures += _figures(name, _measured(server, level, beside, call), calm)
             time.sleep(1)
-    return Group("Images of 20 MB", tuple(figures))
+    return Group("Requests of 20 MB and more", tuple(figures))
 
 
 class _Measured:
@@ -165,6 +172,10 @@ class _Calls:
         body = {"model": "arco", "store": store, "messages": [{"role": "user", "content": parts}]}
         self._post("/v1/chat/completions", json.dumps(body).encode())
 
+    def send(self, body: bytes) -> None:
+        """Send a body, whatever the answer is, except an error of the server."""
+        self._post("/v1/chat/completions", body, may_refuse=True)
+
     def ask(self, chat: str) -> None:
         """Ask a tiny question in a chat."""
         body = json.dumps({"chat_id": chat, "message": "And?", "stream": False}).encode()
@@ -188,11 +199,11 @@ class _Calls:
                 connection.sendall(_head("GET", path, self.token))
             time.sleep(DEAF_SECONDS)
 
-    def _post(self, path: str, body: bytes) -> None:
+    def _post(self, path: str, body: bytes, *, may_refuse: bool = False) -> None:
         length = f"Content-Type: application/json\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
         with self._connected() as connection:
             connection.sendall(_head("POST", path, self.token, length) + body)
-            _expect_success(connection.recv(65536))
+            _expect_success(connection.recv(65536), may_refuse=may_refuse)
             while connection.recv(65536):
                 pass
 
@@ -200,8 +211,9 @@ class _Calls:
         return socket.create_connection(("127.0.0.1", self.server.port), timeout=TIMEOUT)
 
 
-def _expect_success(answer: bytes) -> None:
-    if not answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
+def _expect_success(answer: bytes, *, may_refuse: bool = False) -> None:
+    allowed = (b"HTTP/1.1 200", b"HTTP/1.1 201", *([b"HTTP/1.1 400"] if may_refuse else []))
+    if not answer.startswith(allowed):
         raise RuntimeError(answer[:2000].decode("utf-8", "replace"))
 
 
@@ -218,6 +230,34 @@ def _image(number: int) -> bytes:
     head = struct.pack(">I", 13) + b"IHDR" + size + struct.pack(">I", zlib.crc32(b"IHDR" + size))
     block = sha256(str(number).encode()).digest() * 32768
     return (b"\x89PNG\r\n\x1a\n" + head + block * 20)[:IMAGE_BYTES]
+
+
+def _costly_bodies() -> dict[str, bytes]:
+    """Return bodies that take a careless server long or much memory."""
+
+    def filled(before: str, item: str, after: str) -> bytes:
+        return (before + item * ((BODY_BYTES - 200) // len(item.encode())) + after).encode()
+
+    def with_messages(messages: list[dict[str, str]]) -> bytes:
+        return json.dumps({"model": "arco", "messages": messages}).encode()
+
+    start, question = '{"model":"arco",', '"messages":[{"role":"user","content":"Hi"}]'
+    image = base64.b64encode(b"\xff\xd8\xff" + b"\xff\xd0" * 10_000_000).decode()
+    part = f'{{"type":"image_url","image_url":{{"url":"data:image/jpeg;base64,{image}"}}}}'
+    return {
+        "lists": filled(start + '"messages":[{"role":"x"},', "[],", "{}]}"),
+        "objects": filled(start + question + ',"x":[', "{},", "{}]}"),
+        "numbers": filled(start + question + ',"x":[', "0,", "0]}"),
+        "keys of logit_bias": filled(start + question + ',"logit_bias":{', '"1":0,', '"1":0}}'),
+        "keys of metadata": filled(start + question + ',"metadata":{', '"a":"b",', '"a":"b"}}'),
+        "as many values as are taken": filled(start + question + ',"x":[', '"' + "a" * 117 + '",', '""]}'),
+        "a text of commas": filled(start + '"messages":[{"role":"user","content":"', "a, ", '"}]}'),
+        "a text of escapes": filled(start + '"messages":[{"role":"user","content":"', '\\\\\\"', '"}]}'),
+        "lone surrogates": filled(start + '"messages":[{"role":"user","content":"', "\\ud800", '"}]}'),
+        "8,000 messages of one side": with_messages([{"role": "user", "content": "x" * 3000}] * 8000),
+        "50,000 of one letter": with_messages([{"role": "user", "content": "x"}] * 50_000),
+        "a JPEG without a frame": f'{start}"messages":[{{"role":"user","content":[{part}]}}]}}'.encode(),
+    }
 
 
 def _chat_with_images(owner: User) -> str:
