@@ -97,6 +97,7 @@ class AsyncView(APIView):
         except Unavailable as exc:
             opened = await executors.read(partial(self._open, request, *args, refusal=exc, **kwargs))
         if isinstance(opened, HttpResponseBase):
+            self.drop_body()
             if opened.status_code == 400:
                 await self.count_refusal()
             return opened

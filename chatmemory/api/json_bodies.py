@@ -19,9 +19,12 @@ LARGE_BYTES: Final = 4 * 1024 * 1024
 """Above this size, a body is not parsed by the standard library, which needs the text of the whole besides."""
 _SLICE: Final = 256 * 1024
 _STRUCTURE: Final = (b"[", b"{", b",", b":")
+_MAX_ESCAPES: Final = 200_000
+"""In a large text with a lone surrogate, because each is looked at."""
 _ESCAPE: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
+"""A backslash, a pair of surrogates, a lone one."""
 
 
 class TooManyValuesError(ValueError):
@@ -41,6 +44,8 @@ def parse(body: bytes) -> Any:
         if b"\\ud" not in body and b"\\uD" not in body:
             raise
     if len(body) > LARGE_BYTES:
+        if body.count(b"\\\\") + body.count(b"\\u") > _MAX_ESCAPES:
+            raise ValueError("a large text with lone surrogates and many escapes")
         return from_json(_without_lone_surrogates(body), allow_inf_nan=False, cache_strings="keys")
     try:
         return json.loads(body, parse_constant=strict_constant)
@@ -73,6 +78,6 @@ def _without_lone_surrogates(body: bytes) -> bytearray:
     """Replace them in place: pieces of a body full of escapes would take many times its size."""
     made = bytearray(body)
     for match in _ESCAPE.finditer(body):
-        if len(match[0]) == 6 and match[0][2] in b"dD" and match[0][3] in b"89abcdefABCDEF":
+        if len(match[0]) == 6:
             made[match.start() + 2 : match.end()] = b"fffd"
     return made
