@@ -53,6 +53,8 @@ from conversations.replies.reader_limits import ReaderSlot
 from memory.services import has_vectors, near_in_meaning, outline_of
 
 NAME_CHARS = 200
+MESSAGES_OF_INSTRUCTIONS = 10
+"""System and developer messages may have as much text together as so many longest messages: more than a model reads."""
 TRIES = 3
 """Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
 
@@ -82,7 +84,7 @@ class CompletionsView(OpenAIView):
             data,
             RequestLimits(
                 message_chars=settings.MESSAGE_MAX_CHARS,
-                instructions_chars=settings.OPENAI_REQUEST_MAX_BYTES,
+                instructions_chars=MESSAGES_OF_INSTRUCTIONS * settings.MESSAGE_MAX_CHARS,
                 attachment_bytes=settings.ATTACHMENT_MAX_BYTES,
             ),
         )

@@ -21,7 +21,7 @@ METADATA_PAIRS, METADATA_KEY_CHARS, METADATA_VALUE_CHARS = 16, 64, 512
 """OpenAI's limits for `metadata`."""
 STOPS = 4
 MAX_TOKENS = 10_000_000
-"""The largest output limit that is passed on; no model writes as much."""
+"""The largest limit of an answer; no model writes as much."""
 MODEL_CHARS = 128
 """Length of the database column for a completion's model; a test compares them."""
 PARAMETERS_MAX_BYTES = 256 * 1024
@@ -203,8 +203,15 @@ def read_metadata(value: object) -> dict[str, str]:
 
 
 def _max_tokens(given: Mapping[str, Any]) -> int | None:
-    limits = [_whole(name, given[name], 1) for name in sorted(_LIMITS & given.keys())]
-    return min([MAX_TOKENS, *limits]) if limits else None
+    limits = {name: _whole(name, given[name], 1) for name in sorted(_LIMITS & given.keys())}
+    for name, limit in limits.items():
+        if limit > MAX_TOKENS:
+            raise RequestError(
+                f"Invalid '{name}': expected at most {MAX_TOKENS}.",
+                param=name,
+                code="integer_above_max_value",
+            )
+    return min(limits.values(), default=None)
 
 
 def _whole(name: str, value: object, least: int | None = None) -> int:
