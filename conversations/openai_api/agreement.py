@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import ToolCall
 from conversations.openai_api.history_keys import calls_alike, normalized
 from conversations.openai_api.request.history import HistoryMessage
@@ -41,6 +42,8 @@ class ComparedTurn:
     """Whether the answer was cancelled or broke off, so that a client may have read any part of it."""
     seq: int = 0
     """Seq of the last reply, of a stored turn."""
+    attached: tuple[str, ...] = ()
+    """What identifies the images and files of the question."""
 
 
 def compared_turns(history: Iterable[HistoryMessage]) -> list[ComparedTurn]:
@@ -48,10 +51,16 @@ def compared_turns(history: Iterable[HistoryMessage]) -> list[ComparedTurn]:
     found: list[ComparedTurn] = []
     for said in history:
         if said.role == "user" or not found:
-            found.append(ComparedTurn(said.content if said.role == "user" else None))
+            attached = identities(said.attachments)
+            found.append(ComparedTurn(said.content if said.role == "user" else None, attached=attached))
         if said.role == "assistant":
             found[-1] = with_answer(found[-1], said.content, said.calls)
     return found
+
+
+def identities(attachments: Iterable[Attachment]) -> tuple[str, ...]:
+    """Return what identifies images and files: the hash of their bytes, or their address."""
+    return tuple(one.sha256 or one.url for one in attachments)
 
 
 def with_answer(
@@ -100,7 +109,7 @@ def match(
     differs = not _agrees(ours, theirs)
     if differs:
         may_differ = is_named or (is_whole and len(sent) > 1)
-        if not may_differ or likeness(ours.question, theirs.question) < Likeness.SAME:
+        if not may_differ or _questions(ours, theirs) < Likeness.SAME:
             return None
     elif not is_whole and len(sent) == 1 and not is_named and len(theirs.answer or "") < TELLING_CHARS:
         return None
@@ -141,10 +150,17 @@ def has_read(stored: str, sent: str, *, is_cut: bool = False) -> bool:
 
 
 def _agrees(ours: ComparedTurn, theirs: ComparedTurn) -> bool:
-    question, answer = likeness(ours.question, theirs.question), _answers(ours, theirs)
+    question, answer = _questions(ours, theirs), _answers(ours, theirs)
     if question is Likeness.SAME:
         return answer > Likeness.DIFFERENT
     return question is Likeness.RESEMBLING and answer is Likeness.SAME and bool(theirs.answer or theirs.calls)
+
+
+def _questions(ours: ComparedTurn, theirs: ComparedTurn) -> Likeness:
+    """Compare two questions. Clients may leave out an image of old, but another image is another question."""
+    if theirs.attached and theirs.attached != ours.attached:
+        return Likeness.DIFFERENT
+    return likeness(ours.question, theirs.question)
 
 
 def _answers(ours: ComparedTurn, theirs: ComparedTurn) -> Likeness:

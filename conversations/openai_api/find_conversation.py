@@ -18,6 +18,7 @@ from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
 
 from chatmemory.database.compiled import Select
+from chatmemory.llm.attachments import attachments_in
 from chatmemory.llm.protocol import ToolCall
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
 from conversations.openai_api.agreement import (
@@ -27,6 +28,7 @@ from conversations.openai_api.agreement import (
     compared_turns,
     essence,
     has_read,
+    identities,
     likeness,
     match,
     shares_a_message,
@@ -277,7 +279,8 @@ def _turns_of(chat_id: UUID, through_seq: int, rows: int) -> list[ComparedTurn]:
     for seq, role, content, status, payload in [*reversed(newest), *after.values_list(*fields)[:calls]]:
         text = None if status == Status.DELETED else content
         if role == Role.USER or not found:
-            found.append(ComparedTurn(text if role == Role.USER else None))
+            attached = identities(attachments_in(payload)) if role == Role.USER else ()
+            found.append(ComparedTurn(text if role == Role.USER else None, attached=attached))
         if role == Role.ASSISTANT:
             cut = status in (Status.CANCELLED, Status.INCOMPLETE)
             found[-1] = replace(with_answer(found[-1], text, is_cut=cut), seq=seq)
