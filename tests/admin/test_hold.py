@@ -49,7 +49,7 @@ def test_it_is_shown_on_every_page_of_the_memory_and_resumed(staff: Client, chat
         assert "Resume updates" in shown
     for listed in ("memory_conversationbrief", "conversations_chat"):
         page = staff.get(reverse(f"admin:{listed}_changelist")).content.decode()
-        assert "updates paused" in page
+        assert "Updates paused" in page
     progress = staff.get(reverse("admin:memory_conversationbrief_progress", args=[chat.pk])).json()
     assert progress["is_over"]
     assert progress["sentence"].startswith("Updates are paused: version 1 stays as it is")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,11 +26,11 @@ DECISION = "x-chatmemory-conversation"
 
 
 def send(
-    client: Client, messages: list[dict[str, Any]], headers: dict[str, str] | None = None, **body: Any
+    client: Client, messages: list[dict[str, Any]], headers: Mapping[str, str] | None = None, **body: Any
 ) -> httpx.Response:
     """Send a request and return its response."""
     answer: httpx.Response = client.post(
-        "chat/completions", json={"model": "arco", "messages": messages, **body}, headers=headers or {}
+        "chat/completions", json={"model": "arco", "messages": messages, **body}, headers=dict(headers or {})
     )
     assert answer.status_code == 200, answer.text
     return answer
@@ -50,7 +50,7 @@ def assistant(text: str) -> dict[str, Any]:
 
 def questions(chat_id: str) -> list[str]:
     """The questions that a chat holds, in order."""
-    rows = Message.objects.filter(chat=chat_id, role="user", superseded_by=None).order_by("seq")
+    rows = Message.objects.filter(chat_id=chat_id, role="user", superseded_by=None).order_by("seq")
     return list(rows.values_list("content", flat=True))
 
 
@@ -74,15 +74,16 @@ def test_end_users_that_are_named_are_kept_apart(
     alice: Client, upstream: FakeUpstream, field_name: str
 ) -> None:
     history = [user("My name is Ann and I live in the old harbour."), assistant("You said: so you do")]
-    first = send(alice, [*history, user("One")], **{field_name: "ann"})
+    first = send(alice, [*history, user("One")], None, **{field_name: "ann"})
     chat = first.headers[NAME]
     told = [*history, user("One"), assistant(said(first)), user("Two")]
-    for value in ({field_name: "bob"}, {}):
-        other = send(alice, told, **value)
+    others: tuple[dict[str, Any], ...] = ({field_name: "bob"}, {})
+    for value in others:
+        other = send(alice, told, None, **value)
         assert (other.headers[DECISION], other.headers[NAME] != chat) == ("imported", True)
         named = send(alice, [user("Three")], {"x-conversation-id": chat}, **value)
         assert named.headers[NAME] != chat
-    assert send(alice, told, **{field_name: "ann"}).headers[NAME] == chat
+    assert send(alice, told, None, **{field_name: "ann"}).headers[NAME] == chat
 
 
 def test_the_name_is_part_of_a_request(alice: Client, upstream: FakeUpstream) -> None:
@@ -164,7 +165,7 @@ def test_an_answer_edited_by_hand_is_kept_as_an_edit(alice: Client, upstream: Fa
         told = [*start, assistant("Nothing of what you had said was right."), user("Three")]
         after = send(alice, told, headers)
         assert after.headers[NAME] == first.headers[NAME]
-        reply = Message.objects.get(chat=after.headers[NAME], seq=4)
+        reply = Message.objects.get(chat_id=after.headers[NAME], seq=4)
         assert (reply.content, reply.edited_at is not None) == (
             "Nothing of what you had said was right.",
             True,
