@@ -316,7 +316,7 @@ def play(clients: list[Client], count: int, seed: int) -> Iterator[Conversation]
         yield from group
 
 
-@pytest.mark.parametrize("count", [18, pytest.param(1000, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("count", [18, pytest.param(1000, marks=pytest.mark.slow)])
 def test_every_request_goes_where_the_oracle_says(
     alice: Client, bob: Client, upstream: FakeUpstream, settings: Any, count: int
 ) -> None:
