@@ -1,9 +1,11 @@
 """Whether the history that a client sends is that of a stored chat, turn by turn. Pure.
 
 Clients rewrite what they keep: they cut thinking out of answers, tell a tool's call as text, leave the documents out of
-an earlier question, or let people edit an answer. So a turn agrees if its question is the same and its answer at least
-resembles the stored one, or the other way round. Of a history, every turn must agree. Only the last answer may be
-another one altogether, and only if the client sends its whole history: then nothing is shown that it did not send.
+an earlier question, or let people edit an answer. They add words and take some out, but replace none: two people who
+asked the same may have been told another name or another number. So a turn agrees if its question is the same and its
+answer at least resembles the stored one, or the other way round. Of a history, every turn must agree. Only the last
+answer may be another one altogether, and only if the client sends its whole history: then nothing is shown that it did
+not send.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from chatmemory.llm.protocol import ToolCall
 from conversations.openai_api.history_keys import calls_alike, normalized
 from conversations.openai_api.request.history import HistoryMessage
 
-RESEMBLING_SHARE = 0.8
-"""Share of the words of the shorter text that the longer one must have."""
+KEPT_SHARE = 0.5
+"""Share of an answer's words that are left when a client takes some out, or were there before it added some."""
+QUOTED_CHARS = 40
+"""Length of a chat's last question and answer together from which a message with both of them is a task about it."""
 TELLING_CHARS = 100
 """A single turn of a trimmed history identifies a chat only by an answer of this length: many say "You're welcome"."""
 
@@ -76,7 +80,7 @@ class Likeness(IntEnum):
 
     DIFFERENT = 0
     RESEMBLING = 1
-    """One has nearly all words of the other."""
+    """One is the other with words left out."""
     SAME = 2
 
 
@@ -123,16 +127,26 @@ def shares_a_message(stored: Iterable[ComparedTurn], sent: Iterable[ComparedTurn
     return not ours.isdisjoint(theirs)
 
 
-def likeness(stored: str | None, sent: str | None) -> Likeness:
-    """Compare two texts; a deleted or missing one is like any."""
+def likeness(stored: str | None, sent: str | None, *, least: float = 0) -> Likeness:
+    """Compare two texts; a deleted or missing one is like any. The shorter has `least` of the other's words or more."""
     if stored is None or sent is None:
         return Likeness.SAME
     one, other = normalized(stored), normalized(sent)
     if one == other:
         return Likeness.SAME
-    fewer, more = sorted((set(_WORD.findall(one.lower())), set(_WORD.findall(other.lower()))), key=len)
-    is_contained = bool(fewer) and len(fewer & more) >= RESEMBLING_SHARE * len(fewer)
+    fewer, more = sorted((_WORD.findall(one), _WORD.findall(other)), key=len)
+    rest = iter(more)
+    is_contained = len(fewer) > 0 and len(fewer) >= least * len(more) and all(word in rest for word in fewer)
     return Likeness.RESEMBLING if is_contained else Likeness.DIFFERENT
+
+
+def quotes(message: str, last: ComparedTurn) -> bool:
+    """Whether a message is a task about a conversation, such as to make a title: it contains its last turn."""
+    question, answer = normalized(last.question or ""), normalized(last.answer or "")
+    if not question or not answer or len(question) + len(answer) < QUOTED_CHARS:
+        return False
+    at = message.find(question)
+    return at >= 0 and message.find(answer, at + len(question)) >= 0
 
 
 def essence(answer: str) -> str:
@@ -170,11 +184,13 @@ def _answers(ours: ComparedTurn, theirs: ComparedTurn) -> Likeness:
         return Likeness.DIFFERENT
     if _told_as_text(ours.calls, theirs):
         return Likeness.SAME
-    if has_read(ours.answer, theirs.answer or "", is_cut=ours.is_cut) or (theirs.calls and not theirs.answer):
+    if (theirs.calls and not theirs.answer) or (
+        ours.is_cut and has_read(ours.answer, theirs.answer or "", is_cut=True)
+    ):
         return Likeness.SAME
     if essence(ours.answer) == essence(theirs.answer or "") != "":
         return Likeness.SAME
-    return likeness(ours.answer, theirs.answer)
+    return likeness(ours.answer, theirs.answer, least=KEPT_SHARE)
 
 
 def _told_as_text(calls: Sequence[ToolCall], theirs: ComparedTurn) -> bool:

@@ -31,6 +31,7 @@ from conversations.openai_api.agreement import (
     identities,
     likeness,
     match,
+    quotes,
     shares_a_message,
     with_answer,
 )
@@ -107,7 +108,7 @@ def _unnamed(
         return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
     assert keys.last_question is not None
     alike = [*before, *_newest(mine.filter(question=keys.last_question)), *_with_answer(user, mine, answer)]
-    return _agreeing(alike, request.history)
+    return _alone(_agreeing(alike, request.history), user, mine, request.history)
 
 
 def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMessage]) -> TurnPlace:
@@ -121,7 +122,8 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMes
             heads[one.chat_id] = one, found
         elif found is not None and not found.differs:
             older.setdefault(one.chat_id, one)
-    if len(heads) == 1:
+    older = {chat_id: one for chat_id, one in older.items() if chat_id not in heads}
+    if len(heads) == 1 and not older:  # if another chat has these turns, too, it may be another person's
         ((one, found),) = heads.values()
         by: FoundBy = "history" if found.is_whole else "newest turn"
         return TurnPlace("continued", by, one.chat, rewritten=found.rewritten)
@@ -131,13 +133,36 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMes
     return TurnPlace("imported")
 
 
+def _alone(
+    place: TurnPlace, user: User, mine: QuerySet[ChatCompletion], history: Sequence[HistoryMessage]
+) -> TurnPlace:
+    """Return `place`, unless it was found by a part of its history that another chat has, too.
+
+    That chat may have been imported or branched, so that no completion leads to its turns.
+    """
+    if place.chat is None or place.found_by != "newest turn":
+        return place
+    others = Chat.objects.filter(pk__in=_recent(user)).exclude(pk=place.chat.pk)
+    same = Message.objects.filter(chat__in=others, role=Role.ASSISTANT, content=history[-1].content)
+    sent = compared_turns(history)
+    for chat_id, seq in same.values_list("chat_id", "seq")[:MAX_CHATS]:
+        is_mine = mine.filter(chat=chat_id).exists()
+        if is_mine and match(_turns_of(chat_id, seq, ROWS * len(history)), sent) is not None:
+            return TurnPlace("imported")
+    return place
+
+
+def _recent(user: User) -> list[UUID]:
+    recent = Chat.objects.filter(owner=user).order_by("-updated_at", "-pk")
+    return list(recent.values_list("pk", flat=True)[:MAX_CANDIDATES])
+
+
 def _with_answer(user: User, mine: QuerySet[ChatCompletion], answer: HistoryMessage) -> list[ChatCompletion]:
     """Return those of the user's last active chats that end with this answer: their question was reworded since."""
     wanted = essence(answer.content)
     if not wanted:
         return []
-    recent = Chat.objects.filter(owner=user).order_by("-updated_at", "-pk").values_list("pk", flat=True)
-    last = Message.objects.filter(chat__in=list(recent[:MAX_CANDIDATES]), seq=F("chat__last_seq"))
+    last = Message.objects.filter(chat__in=_recent(user), seq=F("chat__last_seq"))
     texts = last.filter(role=Role.ASSISTANT).values_list("pk", "content")
     return _newest(mine.filter(message_id__in=[pk for pk, text in texts if essence(text) == wanted]))
 
@@ -158,7 +183,8 @@ def _within(
         chat=chat
     ).exists()  # if busy, the turn is refused, or a reply left by a crash is finished
     if keys.before is None or is_busy:
-        return continued
+        is_task = not is_busy and _is_task(chat, request.question)
+        return TurnPlace("not stored") if is_task else continued
     matches = _answered(_newest(its.filter(asked=keys.before)), request.history[-1])
     if any(_is_head(one) for one in matches):
         return continued
@@ -181,6 +207,15 @@ def _within(
     return continued
 
 
+def _is_task(chat: Chat, question: str) -> bool:
+    """Whether a message is a task about the conversation: a prompt that quotes its last turn."""
+    if len(question) < TASK_CHARS:
+        return False
+    return any(quotes(question, turn) for turn in _turns_of(chat.pk, chat.last_seq, 2 * ROWS)[-1:])
+
+
+TASK_CHARS = 200
+"""Length from which a message to a named conversation may be such a task."""
 NAMED_ROWS = 400
 """Messages of a named conversation of which a request must share one."""
 FIRST_ANSWER = 2

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -218,6 +219,59 @@ def test_calls_whose_ids_are_made_anew_stay_in_one_chat(alice: Client, upstream:
     output = {"role": "tool", "tool_call_id": "made-anew", "content": "Fog"}
     second = send(alice, [user("How is the weather?"), calling, output], tools=tools)
     assert second.headers[NAME] == first.headers[NAME]
+
+
+def test_the_same_turns_in_two_chats_lead_to_neither(alice: Client, upstream: FakeUpstream) -> None:
+    """Bob goes back behind his last turn, with a history of the two before it, which Ann's chat ends with."""
+    ann: list[dict[str, Any]] = []
+    bob: list[dict[str, Any]] = []
+    for texts, told in (
+        (("My PIN is 4711", "Hi", "Thanks"), ann),
+        (("I like tea", "Hi", "Thanks", "Bye"), bob),
+    ):
+        for text in texts:
+            told += [user(text), assistant(said(send(alice, [*told, user(text)])))]
+    for history in (bob[2:6], ann[2:6]):
+        assert send(alice, [*history, user("What did I say first?")]).headers[DECISION] == "imported"
+        assert "4711" not in upstream.requests[-1].text
+    imported = [user("I like milk"), assistant("Good."), *bob[2:6]]
+    send(alice, [*imported, user("Bye")])
+    assert send(alice, [*imported[2:], user("What did I say first?")]).headers[DECISION] == "imported"
+    assert "4711" not in upstream.requests[-1].text
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The balance of your account today is 5 dollars in total",
+        "The balance of your account today is 5",
+        "The",
+        "Is in all the dollars and 1 2 3 words of today 900 account balance of your total is The",
+    ],
+)
+def test_an_answer_with_another_number_is_another_persons(
+    alice: Client, upstream: FakeUpstream, answer: str
+) -> None:
+    text = "The balance of your account today is 900 dollars in total"
+    upstream.script("stream", f"normal?text={quote(text)}", "normal?text=You%20are%20welcome")
+    first = send(alice, [user("What is my balance?")])
+    told = [user("What is my balance?"), assistant(said(first)), user("Thanks")]
+    send(alice, told)
+    history = [user("What is my balance?"), assistant(answer), user("Thanks"), assistant("You are welcome")]
+    assert send(alice, [*history, user("Repeat it")]).headers[DECISION] == "imported"
+    assert "900" in answer or "900" not in upstream.requests[-1].text
+
+
+def test_a_prompt_that_quotes_the_last_turn_is_a_side_request(alice: Client, upstream: FakeUpstream) -> None:
+    name = {"x-conversation-id": "quoted"}
+    told = said(send(alice, [user("I would like to go to Oslo")], name))
+    prompt = (
+        "Please write a short title of at most five words for this conversation, in the language of the user, without "
+        "quotation marks, punctuation or any explanation of what you did and why:\n\n"
+        f"User: I would like to go to Oslo\nAI: {told}"
+    )
+    assert send(alice, [user(prompt)], name).headers[DECISION] == "not stored"
+    assert send(alice, [user(prompt.replace(told, "What then?"))], name).headers[DECISION] == "continued"
 
 
 # Many of them, against the oracle
