@@ -13,19 +13,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.docs import snippet
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
 ROOT = Path(__file__).resolve().parents[2]
 NODE = shutil.which("node")
-
-
-def snippet(page: str, language: str, url: str) -> str:
-    """Return the only block of that language, adapted to the server at `url`."""
-    (found,) = re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    assert found.count("http://127.0.0.1:8000") == 1
-    return str(found).replace("http://127.0.0.1:8000", url)
 
 
 @pytest.fixture

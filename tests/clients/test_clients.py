@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 
 from conversations.models import Chat
-from tests.api.test_readme import snippet
 from tests.api.tool_talk import scripted
+from tests.support.docs import snippet
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
