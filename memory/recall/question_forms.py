@@ -74,9 +74,9 @@ _REQUESTS = _compiled(
     r"|请|帮我|告诉我|ください|教えて|주세요|알려|من فضلك|أخبرني"
 )
 _TELLS = _compiled(
-    r"(?:^|[,:;–—-]\s|\band )[^\w]*(?:(?:ok|okay|hi|hello|hey|so|and|then|now|just|also|please"
+    r"(?:^[^\w]*|[,:;–—-]\s|\band )(?:(?:ok|okay|hi|hello|hey|so|and|then|now|just|also|please"
     r"|(?:can|could|will|would) you|kannst du|konnen sie|bitte|peux-tu|pouvez-vous"
-    r"|puedes|puede|por favor|puoi|puo|pode|kun je|пожалуйста)[\s,]+)*"
+    r"|puedes|puede|por favor|puoi|puo|pode|kun je|пожалуйста)[\s,]{1,3}){0,4}"
     r"(?:tell me|give me|show me|remind me|walk me through|list|recap|summari[sz]e|explain|describe"
     r"|where were we|zeig\w* mir|nenn\w* mir|sag\w* mir|erinner\w* mich|fass\w* zusammen|dis-moi|donne-moi|montre-moi"
     r"|rappelle-moi|resume[zs]|dime|dame|muestrame|recuerdame|dimmi|dammi|mostrami|ricordami|riassum\w*|diga-me"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import pytest
 
 from memory.limits import MemoryLimits
 from memory.recall.candidates import Matches, weigh
 from memory.recall.decision import Recall, decide, is_lean, known_words, room_for
 from memory.recall.query import read_question
-from memory.recall.question_forms import form_of
+from memory.recall.question_forms import READ_CHARS, form_of
 
 RARE, COMMON = (7,), tuple(range(1, 200, 2))
 
@@ -158,3 +160,17 @@ def test_a_policy_chooses_how_much_context_is() -> None:
     more = MemoryLimits(recall_some_share=0.13)
     assert room_for(Recall("some", "strong_match"), more, 3000) == 390
     assert room_for(Recall("all", "question"), more, 3000) == 3000
+
+
+@pytest.mark.parametrize("piece", [", ", "ok ", "please ", "and ", ",;:", "ok, ", "could you ", "- "])
+def test_the_time_for_a_form_does_not_grow_with_the_square_of_a_message(piece: str) -> None:
+    def seconds(text: str) -> float:
+        def once() -> float:
+            began = perf_counter()
+            form_of(text)
+            return perf_counter() - began
+
+        return min(once() for _ in range(5))
+
+    whole = piece * (2 * READ_CHARS // len(piece))
+    assert seconds(whole) < 8 * seconds(whole[: len(whole) // 4]) + 0.001
