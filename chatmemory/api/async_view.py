@@ -98,7 +98,7 @@ class AsyncView(APIView):
             opened = await executors.read(partial(self._open, request, *args, refusal=exc, **kwargs))
         if isinstance(opened, HttpResponseBase):
             self.drop_body()
-            if opened.status_code == 400:
+            if opened.status_code == 400 or (self.length > SMALL_BYTES and opened.status_code == 404):
                 await self.count_refusal()
             return opened
         if not self.answer_frees_memory:

@@ -164,6 +164,16 @@ def test_a_hostile_body_is_refused_and_counts_against_the_minute(
     assert not Chat.objects.exists()
 
 
+def test_a_large_body_for_a_model_that_does_not_exist_counts_too(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.RATE_LIMITS, settings.LIMITS = True, Limits(requests_per_minute=1)
+    said = [{"role": "user", "content": "x" * 150_000}, {"role": "assistant", "content": "y"}] * 10
+    body = {"model": "none", "messages": [*said, {"role": "user", "content": "And?"}]}
+    told = [alice.post("chat/completions", json=body).status_code for _ in range(2)]
+    assert told == [404, 429]
+
+
 @pytest.mark.parametrize("path", ["message/first", "ask", "summarize"])
 def test_what_is_refused_elsewhere_counts_too(
     alice: Client, upstream: FakeUpstream, settings: Any, path: str
