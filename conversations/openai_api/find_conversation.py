@@ -105,10 +105,15 @@ def _unnamed(
         newest = next((one for one in matches if _is_head(one)), None)
         if newest is not None:
             return TurnPlace("continued", "history", newest.chat)
-        return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
+        if matches[0].seq <= len(request.history):
+            return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
     assert keys.last_question is not None
-    alike = [*before, *_newest(mine.filter(question=keys.last_question)), *_with_answer(user, mine, answer)]
-    return _alone(_agreeing(alike, request.history), user, mine, request.history)
+    # Many chats may have the question, if it is one that people often ask; few have the answer.
+    alike = [*before, *_with_answer(user, mine, answer), *_newest(mine.filter(question=keys.last_question))]
+    place = _alone(_agreeing(alike, request.history), user, mine, request.history)
+    if matches and place.decision != "continued":
+        return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
+    return place
 
 
 def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMessage]) -> TurnPlace:
@@ -122,13 +127,15 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMes
             heads[one.chat_id] = one, found
         elif found is not None and not found.differs:
             older.setdefault(one.chat_id, one)
-    older = {chat_id: one for chat_id, one in older.items() if chat_id not in heads}
-    if len(heads) == 1 and not older:  # if another chat has these turns, too, it may be another person's
+    places = [one for one, _ in heads.values()] + list(older.values())
+    if any(not _is_copy(one.chat_id, places[0].chat_id, one.seq, places[0].seq) for one in places[1:]):
+        return TurnPlace("imported")  # another chat has these turns, too: it may be another person's
+    if len(heads) == 1:
         ((one, found),) = heads.values()
         by: FoundBy = "history" if found.is_whole else "newest turn"
         return TurnPlace("continued", by, one.chat, rewritten=found.rewritten)
-    if not heads and len(older) == 1:
-        (one,) = older.values()
+    if not heads and older:
+        one = next(iter(older.values()))
         return TurnPlace("branched", "newest turn", one.chat, one.seq)
     return TurnPlace("imported")
 
@@ -147,9 +154,22 @@ def _alone(
     sent = compared_turns(history)
     for chat_id, seq in same.values_list("chat_id", "seq")[:MAX_CHATS]:
         is_mine = mine.filter(chat=chat_id).exists()
-        if is_mine and match(_turns_of(chat_id, seq, ROWS * len(history)), sent) is not None:
+        if not is_mine or match(_turns_of(chat_id, seq, ROWS * len(history)), sent) is None:
+            continue
+        if not _is_copy(chat_id, place.chat.pk, seq, place.through_seq or place.chat.last_seq):
             return TurnPlace("imported")
     return place
+
+
+def _is_copy(one: UUID, other: UUID, seq: int, other_seq: int) -> bool:
+    """Whether two chats are the same word for word up to there, as a branch is: then either is right."""
+    if one == other:
+        return True
+    said, same = (
+        Message.objects.filter(chat=chat, seq__lte=last).order_by("seq").values_list("role", "content")
+        for chat, last in ((one, seq), (other, other_seq))
+    )
+    return seq == other_seq and list(said) == list(same)
 
 
 def _recent(user: User) -> list[UUID]:
