@@ -94,26 +94,37 @@ def _unnamed(
     wanted = [keys.asked] if keys.before is None else [keys.asked, keys.before]
     known = _newest(mine.filter(asked__in=wanted))
     broken = next((one for one in known if bytes(one.asked) == keys.asked), None)
-    if broken is not None and _is_head(broken) and _broke_off(broken):
+    sent = (*request.history, *request.new)
+    if broken is not None and _is_head(broken) and _broke_off(broken) and _is_whole(broken, sent):
         return TurnPlace("regenerated", "history", broken.chat)
     if keys.before is None:
         return TurnPlace("imported" if request.history else "new")
     answer = request.history[-1]
-    before = [one for one in known if bytes(one.asked) == keys.before]
+    before = [one for one in known if bytes(one.asked) == keys.before and _is_whole(one, request.history)]
     matches = _answered(before, answer)
     if matches:
         newest = next((one for one in matches if _is_head(one)), None)
         if newest is not None:
             return TurnPlace("continued", "history", newest.chat)
-        if matches[0].seq <= len(request.history):
-            return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
+    rewritten = _agreeing([one for one in before if not matches or _is_head(one)], request.history)
+    if rewritten.chat is not None:
+        return rewritten
+    if matches:
+        return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
     assert keys.last_question is not None
     # Many chats may have the question, if it is one that people often ask; few have the answer.
-    alike = [*before, *_with_answer(user, mine, answer), *_newest(mine.filter(question=keys.last_question))]
-    place = _alone(_agreeing(alike, request.history), user, mine, request.history)
-    if matches and place.decision != "continued":
-        return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
-    return place
+    alike = [*_with_answer(user, mine, answer), *_newest(mine.filter(question=keys.last_question))]
+    return _alone(_agreeing(alike, request.history), user, mine, request.history)
+
+
+def _is_whole(completion: ChatCompletion, said: Sequence[HistoryMessage]) -> bool:
+    """Whether nothing was said in the chat before what was sent: else the hash is that of a trimmed history, which
+    several people may have."""
+    rows = sum(1 + len(one.calls) for one in said)
+    if completion.seq <= rows + 1:
+        return True
+    asked = Message.objects.filter(chat=completion.chat_id, seq__lte=completion.seq, role=Role.USER)
+    return asked.count() <= sum(one.role == "user" for one in said)
 
 
 def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMessage]) -> TurnPlace:
@@ -130,11 +141,11 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMes
     places = [one for one, _ in heads.values()] + list(older.values())
     if any(not _is_copy(one.chat_id, places[0].chat_id, one.seq, places[0].seq) for one in places[1:]):
         return TurnPlace("imported")  # another chat has these turns, too: it may be another person's
-    if len(heads) == 1:
-        ((one, found),) = heads.values()
+    if heads:
+        one, found = next(iter(heads.values()))
         by: FoundBy = "history" if found.is_whole else "newest turn"
         return TurnPlace("continued", by, one.chat, rewritten=found.rewritten)
-    if not heads and older:
+    if older:
         one = next(iter(older.values()))
         return TurnPlace("branched", "newest turn", one.chat, one.seq)
     return TurnPlace("imported")
