@@ -29,10 +29,9 @@ TELLING_CHARS = 100
 """A single turn of a trimmed history identifies a chat only by an answer of this length: many say "You're welcome"."""
 
 _WORD = re.compile(r"\w+")
-_ADDED = re.compile(
-    r"<(think|thinking|reasoning)>.*?</\1>|</?code>|^```\w*$|\[\d+\]|【[^】]*】", re.DOTALL | re.MULTILINE
-)
-"""What clients take out of an answer, or add to it: thinking, fences, citations."""
+_THINKING = re.compile(r"<(think|thinking|reasoning)>")
+_ADDED = re.compile(r"</?code>|^```\w*$|\[\d{1,4}\]|【[^】]{0,100}】", re.MULTILINE)
+"""What clients take out of an answer beside thinking, or add to it: fences, citations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +150,25 @@ def quotes(message: str, last: ComparedTurn) -> bool:
 
 def essence(answer: str) -> str:
     """Return an answer without what clients take out of it or add to it; of JSON, the value."""
-    text = " ".join(_ADDED.sub(" ", normalized(answer)).split())
+    text = " ".join(_ADDED.sub(" ", _without_thinking(normalized(answer))).split())
     try:
         return json.dumps(json.loads(text), sort_keys=True) if text.startswith(("{", "[")) else text
     except (ValueError, RecursionError):
         return text
+
+
+def _without_thinking(text: str) -> str:
+    """Return a text up to, and after, each closed block of thinking, in one pass over it."""
+    kept: list[str] = []
+    at = 0
+    while opened := _THINKING.search(text, at):
+        closing = f"</{opened[1]}>"
+        end = text.find(closing, opened.end())
+        if end < 0:  # searching on from each opening would take the square of the text's length
+            break
+        kept.append(text[at : opened.start()])
+        at = end + len(closing)
+    return "".join([*kept, text[at:]])
 
 
 def has_read(stored: str, sent: str, *, is_cut: bool = False) -> bool:

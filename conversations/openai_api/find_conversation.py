@@ -221,20 +221,27 @@ def _within(
         return continued
     if matches:
         return TurnPlace("branched", "name", chat, matches[0].seq, name)
-    sent = compared_turns(request.history)
-    stored = _turns_of(chat.pk, chat.last_seq, max(NAMED_ROWS, ROWS * len(request.history)))
+    return _followed(continued, chat, request.history)
+
+
+def _followed(continued: TurnPlace, chat: Chat, history: Sequence[HistoryMessage]) -> TurnPlace:
+    """Return the place in the chat that its client named for a history whose hash is not known: as far as it agrees."""
+    sent = compared_turns(history)
+    stored = _turns_of(chat.pk, chat.last_seq, max(NAMED_ROWS, ROWS * len(history)))
+    if not stored:
+        return continued
     found = match(stored, sent, is_named=True)
     if found is not None:
         return replace(continued, rewritten=found.rewritten)
     for number in range(len(stored) - 1, 0, -1):  # it goes back to an older turn
         found = match(stored[:number], sent, is_named=True)
         if found is not None and not found.differs:
-            return TurnPlace("branched", "name", chat, stored[number - 1].seq, name)
+            return TurnPlace("branched", "name", chat, stored[number - 1].seq, continued.name)
     if not shares_a_message(stored, sent):
         return TurnPlace("not stored")
     # A history that begins like the chat is all of it, with changes by hand; any other was trimmed.
     if likeness(stored[0].question, sent[0].question) is Likeness.SAME:
-        return TurnPlace("imported", "name", name=name)
+        return TurnPlace("imported", "name", name=continued.name)
     return continued
 
 

@@ -1,0 +1,62 @@
+"""Whether the history that a client sends is that of a stored chat."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from conversations.openai_api.agreement import ComparedTurn, Likeness, essence, likeness, match
+
+SECONDS = 0.5
+"""Many times what the slowest takes; searching anew at each mark took 17 to 32 s."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think>" * 28_000,
+        "<think>" * 14_000 + "</thinking>" * 9_000,
+        "<think>a</think>" * 12_000,
+        "【" * 200_000,
+        "[1" * 100_000,
+        "```\n" * 50_000,
+        "{" * 200_000,
+    ],
+)
+def test_no_answer_takes_long_to_compare(text: str) -> None:
+    began = time.perf_counter()
+    essence(text)
+    assert time.perf_counter() - began < SECONDS
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ("<think>so\nlong</think>Kiel.", "Kiel."),
+        ("Kiel [1][2]【3†source】.", "Kiel ."),
+        ('```json\n{"b": 1, "a": 2}\n```', '{"a": 2, "b": 1}'),
+        ("<think>never closed. Kiel.", "<think>never closed. Kiel."),
+        ("<think>a</think>K<reasoning>b</reasoning>iel", "Kiel"),
+    ],
+)
+def test_what_clients_take_out_is_not_compared(told: str, kept: str) -> None:
+    assert essence(told) == kept
+
+
+def test_words_may_be_left_out_and_never_replaced() -> None:
+    assert likeness("The balance is 900 today", "The balance is 900") is Likeness.RESEMBLING
+    assert likeness("The balance is 900", "The balance is 5") is Likeness.DIFFERENT
+    assert likeness("a b c", "c b a") is Likeness.DIFFERENT
+
+
+def test_every_turn_must_agree() -> None:
+    stored = [ComparedTurn("My PIN is 4711.", "Noted."), ComparedTurn("Thanks", "You are welcome.")]
+    assert match(stored, stored) is not None
+    assert match(stored, [ComparedTurn("I like tea.", "Noted."), stored[1]]) is None
+    assert match(stored, stored[1:]) is None, "one short turn identifies nobody"
+    edited = [stored[0], ComparedTurn("Thanks", "Something else.")]
+    found = match(stored, edited)
+    assert found is not None
+    assert (found.rewritten, found.differs) == ("Something else.", True)
+    assert match(stored, [ComparedTurn("My PIN is 4711.", "Never."), stored[1]]) is None
