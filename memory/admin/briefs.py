@@ -23,12 +23,13 @@ from memory.admin.diff import DiffPage
 from memory.admin.edit import EditPage
 from memory.admin.hold import HoldPages
 from memory.admin.progress import ProgressPage
-from memory.admin.states import PARAMETER, MemoryFilter, health_of, memory_steps, policy_name
+from memory.admin.states import PARAMETER, MemoryFilter, health_of, memory_steps
 from memory.briefs import readable_parts, text_of
 from memory.explain.coverage import Coverage, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
 from memory.explain.reasons import error_words
 from memory.models import ConversationBrief, SummaryRevision
+from memory.policies import policy_name
 from memory.work import work_of
 
 REVISIONS_SHOWN = 25
@@ -57,7 +58,7 @@ _CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
 @admin.register(ConversationBrief)
 class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfChatAdmin):
     list_display = (
-        *("called", "owner", "health", "policy", "summary", "unfolded"),
+        *("called", "owner", "health", "policy_label", "summary", "unfolded"),
         since("updated_at"),
     )
     list_select_related = ("chat__owner",)
@@ -69,6 +70,10 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfC
 
     class Media:
         css = {"all": ("chatmemory/history.css",)}
+
+    @admin.display(description="policy")
+    def policy_label(self, brief: ConversationBrief) -> str:
+        return policy_name(brief.policy)
 
     @admin.display(description="summary")
     def summary(self, brief: ConversationBrief) -> SafeString | str:

@@ -20,7 +20,6 @@ from conversations.admin.messages import LONG_COLUMNS
 from conversations.models import Chat, ChatCompletion, Message
 from memory import services
 from memory.admin.chat.prompts import ShownSection, placed, sentences, shown_sections, timeline_link
-from memory.admin.states import policy_name
 from memory.context.assemble import prompt_messages
 from memory.context.plan.plan import Plan
 from memory.context.render import Section
@@ -29,6 +28,7 @@ from memory.explain.reasons import explain
 from memory.explain.recall_matches import RecallMatch, matches_of
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
+from memory.policies import policy_name
 
 NEAR = 200
 """How many messages before and after a reply are searched for the adjacent replies."""

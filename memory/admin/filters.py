@@ -14,9 +14,8 @@ from django.utils import timezone
 
 from conversations.admin.readonly import LIST_LIMIT
 from conversations.models import Message, Status
-from memory.admin.states import policy_name
 from memory.models import ConversationBrief, SummaryRevision
-from memory.policies import POLICIES
+from memory.policies import POLICIES, policy_name
 
 DAYS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
 """Periods, in days, in which a chat was last changed, and their labels."""

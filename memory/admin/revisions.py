@@ -26,11 +26,12 @@ from conversations.admin.access import OfChatAdmin, Page, may_see, sees_cost
 from conversations.admin.audit_log import record
 from conversations.admin.html import Step, admin_url, chat_trail, heading, link, since, usd_of
 from conversations.models import Message
-from memory.admin.states import chip, memory_steps, policy_name
+from memory.admin.states import chip, memory_steps
 from memory.briefs import readable_parts, text_of
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.request import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
+from memory.policies import policy_name
 from memory.revisions.diff import Difference, difference, parent_of
 from memory.revisions.restore import restore
 

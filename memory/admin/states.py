@@ -22,7 +22,6 @@ from conversations.admin.readonly import LIST_LIMIT
 from conversations.models import Chat
 from memory.folding import lease
 from memory.models import ConversationBrief
-from memory.policies import POLICIES
 from memory.work import CONDITIONS, work_of
 
 PARAMETER = "memory"
@@ -48,12 +47,6 @@ class MemoryFilter(admin.SimpleListFilter):
             return queryset
         briefs = waiting().filter(state.condition)
         return queryset.filter(pk__in=briefs.values("pk")[:LIST_LIMIT])
-
-
-def policy_name(name: str) -> str:
-    """The name of a policy for people, with the one that the API uses."""
-    policy = POLICIES.get(name)
-    return f"{policy.label} ({name})" if policy is not None and policy.label else name
 
 
 def brief_of(chat: Chat) -> ConversationBrief | None:

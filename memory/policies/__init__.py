@@ -28,6 +28,7 @@ __all__ = [
     "counts_of",
     "get_policy",
     "is_due",
+    "policy_name",
     "prompt_hash",
     "state_tokens",
     "turns_beyond",
@@ -51,3 +52,9 @@ PER_POLICY: Final = {name: policy.numbers for name, policy in POLICIES.items()}
 def get_policy(name: str) -> Policy:
     """Return the policy of that name. Raise `KeyError` if there is none."""
     return POLICIES[name]
+
+
+def policy_name(name: str) -> str:
+    """The name of a policy for people, with the one that the API uses."""
+    policy = POLICIES.get(name)
+    return f"{policy.label} ({name})" if policy is not None and policy.label else name

@@ -10,8 +10,8 @@ from django import template
 
 from chatmemory.text.word_diff import DiffPiece
 from memory.admin import progress
-from memory.admin.states import policy_name
 from memory.models import ConversationBrief
+from memory.policies import policy_name
 
 register = template.Library()
 

@@ -31,7 +31,7 @@ from memory.admin.chat.search import search_urls
 from memory.admin.chat.timeline import TimelineRequest, timeline
 from memory.admin.chat.trace import pieces_of, trace_urls
 from memory.admin.filters import CHAT_FILTERS, OWNER
-from memory.admin.states import PARAMETER, MemoryFilter, brief_of, health_of, policy_name
+from memory.admin.states import PARAMETER, MemoryFilter, brief_of, health_of
 from memory.briefs import readable_parts, text_of
 from memory.context.assemble import Context
 from memory.counters import said_tokens
@@ -40,7 +40,7 @@ from memory.explain.fact import TracedFact
 from memory.explain.lineage import folded_turns, versions_of
 from memory.explain.timeline import Mark, Place, TurnPlaces
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from memory.policies import POLICIES
+from memory.policies import POLICIES, policy_name
 from memory.policies.options import default_options, effective_options
 from memory.recall.query import read_question
 from memory.recall.search import search_chat

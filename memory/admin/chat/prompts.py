@@ -28,7 +28,6 @@ from conversations.admin.audit_log import record
 from conversations.admin.html import admin_url, chat_trail
 from conversations.models import Chat, Message
 from memory import services
-from memory.admin.states import policy_name
 from memory.api.serializers import ContextIn
 from memory.context.assemble import prompt_messages
 from memory.context.render import Section
@@ -36,7 +35,7 @@ from memory.explain.coverage import budget_of
 from memory.explain.reasons import Explanation, Topic, explain, name_of
 from memory.explain.recall_matches import RecallMatch, matches_of
 from memory.models import ConversationBrief
-from memory.policies import POLICIES
+from memory.policies import POLICIES, policy_name
 from memory.recall.analysis.highlights import highlights
 from memory.recall.analysis.terms import terms
 

@@ -24,8 +24,9 @@ from memory.admin.overview import workload
 from memory.admin.overview.charts import charts_of
 from memory.admin.overview.sentences import MOST_BAD, cards_sentence, kept_sentence, net, too_many_bad
 from memory.admin.overview.totals import Totals, lines_of, totals_of
-from memory.admin.states import PARAMETER, STATES, brief_of, health_of, policy_name
+from memory.admin.states import PARAMETER, STATES, brief_of, health_of
 from memory.models import FoldDay, UsageDay
+from memory.policies import policy_name
 from memory.usage import daily
 from memory.usage.figures import ago, days_until, short, usd
 

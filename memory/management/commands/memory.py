@@ -15,6 +15,7 @@ from memory.counters import said_tokens
 from memory.explain.reasons import name_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
 from memory.pause import paused_by
+from memory.policies import policy_name
 from memory.policies.readable import as_text
 from memory.revisions.updates import pause_updates, resume_updates
 from memory.work import work_of
@@ -62,7 +63,7 @@ class Command(BaseCommand):
         self.stdout.write(
             f"Messages    {chat.last_seq:,}, {'–' if said is None else f'{said:,}'} tokens said"
         )
-        self.stdout.write(f"Policy      {chat.policy}")
+        self.stdout.write(f"Policy      {policy_name(chat.policy)}")
         self.stdout.write(f"Status      {work_of(brief).sentence}")
         if brief is not None and brief.head:
             covers = f"covers messages 1–{brief.folded_through_seq:,}"
