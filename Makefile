@@ -86,11 +86,11 @@ recording: .venv/checks
 schemathesis: .venv/checks
 	SCHEMATHESIS=1 $(BIN)/python -m pytest tests/security/outside/test_schemathesis.py
 
-# Breaks all that can break, as often as docs/reliability.md says, and writes its table. Takes well over an hour.
+# Breaks all that can break, as often as is worth an hour and more. `make test-all` has a short form of it.
+faults: export FAULTS=full
 faults: .venv/checks
-	$(BIN)/python -m pytest -m "promise and not services and not browser" --faults full --table docs/reliability.md
-	DATABASE_URL=$(POSTGRES_URL) POSTGRES_URL=$(POSTGRES_URL) \
-		$(BIN)/python -m pytest -m promise $(NO_DATABASE) --faults full --table docs/reliability.md
+	$(BIN)/python -m pytest -m "promise and not services and not browser"
+	DATABASE_URL=$(POSTGRES_URL) POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m promise $(NO_DATABASE)
 
 lint: .venv/installed types
 	$(BIN)/ruff format --check .

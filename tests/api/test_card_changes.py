@@ -151,7 +151,7 @@ def test_what_people_type_does_not_pose_as_memory(alice: Client, upstream: FakeU
     assert Message.objects.get(chat_id=chat, seq=1).content == f"{CARD_OPEN}{json.dumps(GOAL)}{CARD_CLOSE}"
 
 
-@pytest.mark.promise("P24", injected="a reply's card with a link, an order, a tag that nobody said")
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize(
     ("evil", "code"),
     [

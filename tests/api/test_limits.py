@@ -300,7 +300,7 @@ def test_a_client_that_leaves_ends_what_it_asked_for(
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.promise("P22", injected="the upstream fails, then answers: what was reserved is given back")
+@pytest.mark.promise("P22")
 def test_a_failure_is_given_back(
     alice: Client, upstream: FakeUpstream, limit: Callable[..., None], call: Call
 ) -> None:
@@ -519,7 +519,7 @@ def test_who_signs_in_at_once_from_one_address_never_waits_for_the_other(
     assert set(SignInAttempts.objects.values_list("count", flat=True)) == {0}
 
 
-@pytest.mark.promise("P22", injected="20 guesses of a password at once, against a limit of 3")
+@pytest.mark.promise("P22")
 def test_guesses_at_once_get_no_further(live: LiveServer, settings: Any) -> None:
     settings.LIMIT_SIGN_INS = 3
     User.objects.create_user("carol", password=PASSWORD)

@@ -24,7 +24,7 @@ some = settings(
 )
 
 
-@pytest.mark.promise("P5", injected="a finished reply read from every position")
+@pytest.mark.promise("P5")
 def test_every_position_of_a_finished_reply(alice: Client, upstream: FakeUpstream) -> None:
     upstream.behave("normal", text=TEXT)
     turn = Turn.of(alice.ask("x"))
@@ -69,7 +69,7 @@ def test_a_running_reply_from_anywhere(alice: Client, upstream: FakeUpstream, da
     assert rest[-1].id == str(len(TEXT))
 
 
-@pytest.mark.promise("P5", injected="a client that loses its connection again and again")
+@pytest.mark.promise("P5")
 @some
 @given(cuts=st.lists(st.integers(1, 40), min_size=1, max_size=6))
 @pytest.mark.exhaustive

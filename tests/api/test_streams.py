@@ -68,7 +68,7 @@ def test_a_reader_that_leaves_cancels_nothing(
     assert len(upstream.calls("stream")) == 1
 
 
-@pytest.mark.promise("P5", injected="a client that leaves before its turn is stored")
+@pytest.mark.promise("P5")
 def test_a_client_that_leaves_while_its_turn_begins_cancels_nothing(
     alice: Client, upstream: FakeUpstream, live: LiveServer
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_client_that_leaves_while_its_turn_begins_cancels_nothing(
     assert not ActiveReply.objects.exists()
 
 
-@pytest.mark.promise("P5", injected="nine readers of one reply")
+@pytest.mark.promise("P5")
 def test_many_read_one_reply(alice: Client, upstream: FakeUpstream) -> None:
     held(upstream, deltas=200, after=20, rate=400.0)
     with opened(alice) as (turn, events), ThreadPoolExecutor(8) as pool:
@@ -156,7 +156,7 @@ def test_two_chats_stream_at_once(alice: Client, bob: Client, upstream: FakeUpst
     assert final(alice, one)["status"] == final(bob, two)["status"] == "complete"
 
 
-@pytest.mark.promise("P16", injected="50 streams that wait, counted in pg_stat_activity")
+@pytest.mark.promise("P16")
 def test_open_streams_hold_no_database_connection(
     alice: Client, upstream: FakeUpstream, live: LiveServer
 ) -> None:

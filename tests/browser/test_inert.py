@@ -18,7 +18,7 @@ from conversations.models import Chat, ContentView
 from tests.admin.rows import add_revision, make_chat, make_saying, model_of, say_elsewhere
 from tests.browser.support.chromium import Chromium, Visit
 from tests.browser.support.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
-from tests.faults.bench.table import Tally
+from tests.support.exhaustive import effort
 from tests.support.live_server import LiveServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -77,9 +77,9 @@ def rendered(**headers: str) -> dict[str, Any]:
     return {"status": 200, "content_type": "text/html; charset=utf-8", "body": body, "headers": headers}
 
 
-@pytest.mark.promise("P26", injected="the control: the corpus as HTML, without and with our policy")
+@pytest.mark.promise("P26")
 def test_rendered_it_would_do_harm_and_the_policy_alone_would_stop_it(
-    chromium: Chromium, live: LiveServer, tally: Tally
+    chromium: Chromium, live: LiveServer
 ) -> None:
     harmed = chromium.visit("/control", quiet, served=rendered())
     assert len(set(harmed.dialogs)) >= 6, harmed.dialogs
@@ -87,7 +87,6 @@ def test_rendered_it_would_do_harm_and_the_policy_alone_would_stop_it(
     policy = chromium.visit("/control", quiet, served=rendered(**policy_of(live)))
     assert policy.dialogs == []
     assert len(policy.violations) >= 6, policy.violations
-    tally(2 * len(MARKUP))
 
 
 def quiet(page: Any) -> None:
@@ -135,12 +134,8 @@ def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.promise(
-    "P26", injected="an XSS corpus in every text that is stored, every admin page in Chromium"
-)
-def test_no_page_of_the_admin_does_anything_with_it(
-    staff: Chromium, said: Chat, tally: Tally, effort: Callable[[int, int], int]
-) -> None:
+@pytest.mark.promise("P26")
+def test_no_page_of_the_admin_does_anything_with_it(staff: Chromium, said: Chat) -> None:
     pages = list(read_pages(said, effort(1, 10)))
     visits = [staff.visit(page) for page in pages]
     assert [visit.url for visit in visits if visit.status != 200] == []
@@ -150,8 +145,6 @@ def test_no_page_of_the_admin_does_anything_with_it(
     whole = shown[reverse("admin:memory_conversationbrief_change", args=[said.pk])]
     for text in MARKUP:
         assert text in whole  # unchanged
-    tally(len(pages))
-    tally.note(f"{len(pages)} pages, {len(CORPUS)} texts")
 
 
 def pressed(name: str) -> Callable[[Any], None]:

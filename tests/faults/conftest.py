@@ -11,7 +11,6 @@ from django.conf import settings
 from conversations.replies import generation
 from tests.faults.bench.bench import Bench
 from tests.faults.bench.postgres import NoPostgres, PrivatePostgres, private_postgres
-from tests.faults.bench.table import Tally
 from tests.faults.bench.two import two, two_servers
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.invariants import check_all
@@ -60,9 +59,8 @@ def running_bench(
 
 
 @pytest.fixture
-def bench(running_bench: Bench, tally: Tally) -> Bench:
+def bench(running_bench: Bench) -> Bench:
     """The bench with all processes running, as the case before left it. Each case uses its own users and chats."""
-    tally.database = "SQLite" if settings.IS_SQLITE else "PostgreSQL"
     running_bench.fake.clear()
     running_bench.wait_until_up()
     return running_bench

@@ -15,7 +15,7 @@ from django.conf import settings
 
 from conversations.models import ActiveReply, Message
 from tests.api.talking import Turn, error, final, heard, held, opened
-from tests.faults.bench.table import Tally
+from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.support.processes import Product, wait_for
@@ -40,7 +40,7 @@ def wrong_by() -> Callable[[str], dict[str, str]]:
 
 
 @pytest.fixture(params=DAYS)
-def offset(request: pytest.FixtureRequest, effort: Callable[[str, str], str]) -> str:
+def offset(request: pytest.FixtureRequest) -> str:
     """How far the clock is off."""
     if effort(WORSE[settings.IS_SQLITE], request.param) != request.param:
         pytest.skip("in the full form")
@@ -53,11 +53,9 @@ def quick(offset: str, product: Product) -> Product:
     return product
 
 
-@pytest.mark.promise(
-    "P19", injected="one of two servers, or the machine for a while, a day ahead or a day behind"
-)
+@pytest.mark.promise("P19")
 def test_servers_that_disagree_about_the_day_agree_about_the_order(
-    quick: Product, fake: FakeUpstream, wrong_by: Callable[[str], dict[str, str]], offset: str, tally: Tally
+    quick: Product, fake: FakeUpstream, wrong_by: Callable[[str], dict[str, str]], offset: str
 ) -> None:
     wrong = quick.server(**wrong_by(offset))
     there = quick.client()
@@ -83,12 +81,9 @@ def test_servers_that_disagree_about_the_day_agree_about_the_order(
     )
     assert rows == ["Keyed", *(f"Turn {number}" for number in range(TURNS)), "The last"]
     assert here.get("chats").status_code == 200
-    tally(TURNS)
 
 
-@pytest.mark.promise(
-    "P19", injected="a reply in the making when its server, a day ahead or behind, is killed"
-)
+@pytest.mark.promise("P19")
 def test_a_lease_of_another_day_neither_lasts_for_ever_nor_ends_at_once(
     quick: Product, fake: FakeUpstream, wrong_by: Callable[[str], dict[str, str]], offset: str
 ) -> None:

@@ -24,7 +24,6 @@ from conversations.models import Chat, Message
 from memory.models import SummaryRevision
 from tests.faults.bench.canaries import PATTERN
 from tests.faults.bench.forgetting import dump, gone, traces
-from tests.faults.bench.table import Tally
 from tests.processes.talking import LOW, say, settled
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.behaviours import lorem
@@ -62,8 +61,8 @@ def talking(product: Product, fake: FakeUpstream) -> Product:
     return product
 
 
-@pytest.mark.promise("P25", injected="messages, a chat and a user deleted or edited, each with its canary")
-def test_what_was_deleted_is_nowhere(talking: Product, fake: FakeUpstream, tally: Tally) -> None:
+@pytest.mark.promise("P25")
+def test_what_was_deleted_is_nowhere(talking: Product, fake: FakeUpstream) -> None:
     client, zoe = talking.client(), f"zoe{secrets.randbelow(10**9):09}"
     deleted, edited, chats, users = [canary() for _ in range(4)]
     chat_id = remembered(client, deleted, edited)
@@ -82,20 +81,14 @@ def test_what_was_deleted_is_nowhere(talking: Product, fake: FakeUpstream, tally
     assert traces_in_prompts(fake, over, *held) == [], "prompts do without at once"
     assert not Chat.objects.filter(pk__in=[other, theirs]).exists()
     assert not User.objects.filter(username=zoe).exists()
-    seconds = gone(talking, *held, zoe)
+    gone(talking, *held, zoe)
     wait_for(lambda: settled(chat_id), "what is left, folded again", timeout=60)
     assert traces(talking, *held, zoe) == []
     assert traces_in_prompts(fake, over, *held) == []
-    tally(6)
-    tally.note(f"gone after {seconds:.1f} s")
 
 
-@pytest.mark.promise(
-    "P25", injected=f"a message at the beginning and one in the middle of chats of {LONG} turns"
-)
-def test_forgetting_in_long_chats_costs_what_came_after(
-    product: Product, fake: FakeUpstream, tally: Tally
-) -> None:
+@pytest.mark.promise("P25")
+def test_forgetting_in_long_chats_costs_what_came_after(product: Product, fake: FakeUpstream) -> None:
     """While a chat forgets a message, others are sent to it, and none is lost."""
     product.env |= LOW | BITES
     fake.behave("normal", lane="complete", pattern=PATTERN)
@@ -115,17 +108,13 @@ def test_forgetting_in_long_chats_costs_what_came_after(
         with sending(product, chat.pk) as sent:
             forget(client, chat.pk, seq)
             over = time.monotonic()
-            seconds = gone(product, words[seq])
+            gone(product, words[seq])
             wait_for(partial(settled, chat.pk), "what is left, folded again", timeout=240)
         cost = len(fake.calls("complete")) - calls
         assert sent, "nobody was kept from talking"
         assert traces_in_prompts(fake, over, words[seq]) == []
         since = len(sent) * TOKENS // int(BITES["MEMORY_FOLD_BITE_TOKENS"]) + 2
         assert cost <= had_seen + since, f"{cost} calls for {had_seen} revisions and {len(sent)} turns"
-        tally()
-        tally.note(
-            f"message {seq}: gone after {seconds:.1f} s; {cost} calls for {had_seen} revisions, {len(sent)} sends"
-        )
 
 
 def long_chat(seq: int, word: str) -> Chat:

@@ -60,7 +60,7 @@ def _environment(upstream: FakeUpstream) -> dict[str, str]:
     }
 
 
-@pytest.mark.promise("P10", injected="`kill -9` of a worker that waits for its summarizer")
+@pytest.mark.promise("P10")
 def test_a_worker_that_is_killed_in_a_call_wastes_the_call_alone(upstream: FakeUpstream) -> None:
     chat = chat_of(12)
     upstream.hold("complete")
@@ -83,7 +83,7 @@ def test_a_worker_that_is_killed_in_a_call_wastes_the_call_alone(upstream: FakeU
     assert brief_of(chat).unfolded_turns == 3
 
 
-@pytest.mark.promise("P10", injected="`kill -9` of a worker in the middle of a rebuild")
+@pytest.mark.promise("P10")
 def test_a_rebuild_goes_on_where_its_worker_was_killed(upstream: FakeUpstream, settings: Any) -> None:
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=500)
     chat = make_chat()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -19,7 +18,7 @@ from tests.faults.bench.bench import SERVERS, WORKER, Bench, Load
 from tests.faults.bench.journal import Journal, Turn
 from tests.faults.bench.people import PLAIN, How, Person
 from tests.faults.bench.postgres import PrivatePostgres
-from tests.faults.bench.table import Tally
+from tests.support.exhaustive import effort
 from tests.support.processes import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -121,17 +120,8 @@ class Round:
         return max(turn.waited for turn in self.journal.turns)
 
 
-@pytest.mark.promise(
-    "P1",
-    "P2",
-    "P6",
-    "P10",
-    "P11",
-    injected="`kill -9` of a server or of the whole worker during load, crashes of PostgreSQL",
-)
-def test_kills_at_random(
-    bench: Bench, request: pytest.FixtureRequest, effort: Callable[[int, int], int], tally: Tally
-) -> None:
+@pytest.mark.promise("P1", "P2", "P6", "P10", "P11")
+def test_kills_at_random(bench: Bench, request: pytest.FixtureRequest) -> None:
     targets = {SERVERS[0]: 42, SERVERS[1]: 42, WORKER: 12}
     if not settings.IS_SQLITE:
         targets[POSTGRES] = 4
@@ -149,19 +139,14 @@ def test_kills_at_random(
                     bench.wait_until_up(SERVERS)
                     bench.strike(target)
                 left -= 1
-                tally()
         this.check()
         turns += len(this.journal.turns)
         lost, waited = max(lost, this.lost), max(waited, this.waited)
-    tally.note(f"{turns:,} turns")
-    tally.note(f"at most {lost:.2f} s of text lost, {waited:.1f} s to the end of a turn")
 
 
 @pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite has no server")
-@pytest.mark.promise("P15", injected="PostgreSQL stopped in the manner of a crash and restarted under load")
-def test_postgres_restarts_under_load(
-    bench: Bench, private_server: PrivatePostgres, effort: Callable[[int, int], int], tally: Tally
-) -> None:
+@pytest.mark.promise("P15")
+def test_postgres_restarts_under_load(bench: Bench, private_server: PrivatePostgres) -> None:
     this = Round(bench)
     failed, resumed = 0, 0.0
     with this.load():
@@ -171,9 +156,6 @@ def test_postgres_restarts_under_load(
             this.more_is_folded()
             resumed = max(resumed, time.monotonic() - back)
             failed = max(failed, sum(sent > back for sent, _, _ in this.journal.refused))
-            tally()
     this.check()
     connections = len(SERVERS) * settings.DATABASE_POOL_SIZE
     assert failed <= connections
-    tally.note(f"at most {failed} failed requests for {connections} connections")
-    tally.note(f"the worker folds again after at most {resumed:.0f} s")

@@ -22,7 +22,6 @@ from tests.faults.bench import scene
 from tests.faults.bench.delays import SLICES, TRIES, measure, most, p95
 from tests.faults.bench.forgetting import gone
 from tests.faults.bench.scene import Check, Scene
-from tests.faults.bench.table import Tally
 from tests.processes.prompts import code
 from tests.processes.talking import LOW, say, settled, talk
 from tests.support.fakes.upstream import FakeUpstream
@@ -131,11 +130,10 @@ WITHOUT = ["embeddings absent", "embeddings refusing", "embeddings hanging", "pg
     "P30",
     "P31",
     "P32",
-    injected="each optional part absent, refusing and hanging while a client does all it can",
 )
 @pytest.mark.parametrize("part", WITHOUT, indirect=True)
 def test_everything_is_answered_and_memory_catches_up(
-    product: Product, fake: FakeUpstream, part: Part, tally: Tally
+    product: Product, fake: FakeUpstream, part: Part
 ) -> None:
     product.env |= ENV | part.env
     fake.behave("normal?tokens=60", lane="complete")
@@ -147,7 +145,6 @@ def test_everything_is_answered_and_memory_catches_up(
     _others_wait_no_longer(product)
     for _, check in CHECKS:
         check(there)
-    tally(there.calls)
     part.heal()
     _catches_up(there)
 

@@ -6,7 +6,6 @@ nothing is there twice, and the invariants hold. A server and the worker fail in
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,8 +16,8 @@ from chatmemory.runtime.fault_points import WHAT
 from tests.faults.bench.bench import SERVERS, WORKER, Bench
 from tests.faults.bench.journal import Journal
 from tests.faults.bench.people import How, Person
-from tests.faults.bench.table import Tally
 from tests.processes.prompts import code
+from tests.support.exhaustive import effort
 from tests.support.processes import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -100,40 +99,26 @@ def suffer(
     return struck
 
 
-@pytest.mark.promise(
-    "P1",
-    "P2",
-    "P6",
-    "P10",
-    "P11",
-    injected="every fault point once: kill, exception, stall beyond the leases",
-)
+@pytest.mark.promise("P1", "P2", "P6", "P10", "P11")
 @pytest.mark.parametrize(("server", "worker"), [*zip(AT_SERVER, AT_WORKER, strict=True)])
-def test_every_point(
-    bench: Bench, server: str, worker: str, effort: Callable[[int, int], int], tally: Tally
-) -> None:
+def test_every_point(bench: Bench, server: str, worker: str) -> None:
     turn = AT_SERVER.index(server)
     for what in [WHAT[(turn + more) % len(WHAT)] for more in range(effort(1, len(WHAT)))]:
         struck = suffer(bench, (server, 1), (worker, 1), STALL if what == "stall" else what, PASSES)
         wait_for(partial(_all_there, struck), "both faults")
-        tally(2)
 
 
-@pytest.mark.promise(
-    "P1", "P2", "P6", "P10", "P11", injected="the n-th fault point, for n = 1, 2, 3 … until a clean run"
-)
+@pytest.mark.promise("P1", "P2", "P6", "P10", "P11")
 @pytest.mark.parametrize("what", ["kill", "raise"])
-def test_the_nth_point(bench: Bench, what: str, effort: Callable[[int, int], int], tally: Tally) -> None:
+def test_the_nth_point(bench: Bench, what: str) -> None:
     last = {}
     for n in count(1, effort(23, 1)):
         struck = suffer(bench, ("any", n), ("any", n), what)
         for name, path in zip(("server", "worker"), struck, strict=True):
             if path.exists():
                 last[name] = n
-                tally()
         if not any(path.exists() for path in struck):
             break
-    tally.note(f"{what}: up to point {last['server']} of the server, {last['worker']} of the worker")
 
 
 def _all_there(paths: list[Path]) -> bool:

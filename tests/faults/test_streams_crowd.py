@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
@@ -12,8 +11,8 @@ import pytest
 
 from conversations.models import Chat, Message
 from tests.api.talking import error
-from tests.faults.bench.table import Tally
 from tests.faults.bench.two import Two
+from tests.support.exhaustive import effort
 from tests.support.live_server import Client
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -28,10 +27,8 @@ A_BREATH = 0.030
 """Seconds by which two measurements of such short times may differ by chance."""
 
 
-@pytest.mark.promise(
-    "P3", injected="100 concurrent sends into one chat over two servers, beside 4 chats of others"
-)
-def test_a_hundred_into_one_chat(two: Two, effort: Callable[[int, int], int], tally: Tally) -> None:
+@pytest.mark.promise("P3")
+def test_a_hundred_into_one_chat(two: Two) -> None:
     tries = effort(SHORT, 1000)
     two.fake.behave("normal", deltas=10, rate=500.0)
     both = two.clients("crowd")
@@ -51,9 +48,6 @@ def test_a_hundred_into_one_chat(two: Two, effort: Callable[[int, int], int], ta
     _in_total_order(chat, got_in)
     assert sum("I am number" in call.said[-1][1] for call in two.fake.calls("stream")) == got_in
     before, after = _p95(alone), _p95(crowded)
-    tally(SENDERS)
-    tally.note(f"{got_in} got in after {sum(refused)} × 409")
-    tally.note(f"others' p95 {before * 1000:.0f} ms without, {after * 1000:.0f} ms beside")
     assert sum(refused)
     assert tries == SHORT or after <= WORST * before + A_BREATH
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
@@ -11,8 +10,8 @@ import pytest
 
 from conversations.models import ActiveReply, Chat, Message
 from tests.api.talking import Turn, error, heard, held
-from tests.faults.bench.table import Tally
 from tests.faults.bench.two import Two
+from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
 from tests.support.processes import Product
@@ -29,13 +28,9 @@ def _events(client: Client, message: str = "x", chat: str | None = None) -> list
     return client.events("POST", "message" if chat else "message/first", json=body, headers=KEY)
 
 
-@pytest.mark.promise(
-    "P2", injected="one key 50 times at once over two servers, for a new chat and for one there is"
-)
+@pytest.mark.promise("P2")
 @pytest.mark.parametrize("first", [True, False])
-def test_fifty_at_once_over_two_servers_are_one_turn(
-    two: Two, first: bool, effort: Callable[[int, int], int], tally: Tally
-) -> None:
+def test_fifty_at_once_over_two_servers_are_one_turn(two: Two, first: bool) -> None:
     both = two.clients()
     chat = None if first else both[0].ask("before")["chat_id"]
     for number in range(effort(1, 20)):
@@ -51,12 +46,11 @@ def test_fifty_at_once_over_two_servers_are_one_turn(
         assert len({Turn.of(events[0].data) for events in seen}) == 1
         assert {events[-1].name for events in seen} == {"message.completed"}
         assert len(two.fake.calls("stream")) == 1
-        tally(AT_ONCE)
-    assert Message.objects.filter(content="x").count() == tally.times // AT_ONCE
+    assert Message.objects.filter(content="x").count() == effort(1, 20)
 
 
-@pytest.mark.promise("P2", "P3", injected="one key with two bodies, 25 times each at once, over two servers")
-def test_of_two_bodies_at_once_one_is_taken(two: Two, tally: Tally) -> None:
+@pytest.mark.promise("P2", "P3")
+def test_of_two_bodies_at_once_one_is_taken(two: Two) -> None:
     both = two.clients()
     held(two.fake)
 
@@ -76,12 +70,9 @@ def test_of_two_bodies_at_once_one_is_taken(two: Two, tally: Tally) -> None:
     assert set(codes) == {200, 422}
     assert min(codes.values()) >= AT_ONCE // 2 - 1
     assert Chat.objects.count() == len(two.fake.calls("stream")) == 1
-    tally(AT_ONCE)
 
 
-@pytest.mark.promise(
-    "P2", injected="the same key after its server was killed, the answer complete or in the making"
-)
+@pytest.mark.promise("P2")
 def test_after_a_restart_the_key_still_knows_its_turn(product: Product, fake: FakeUpstream) -> None:
     product.env |= {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "1", "LOG_LEVEL": "INFO"}
     server = product.server()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from chatmemory.llm.openai.stream_parser import Style
 from tests.api.talking import say
 from tests.faults.bench.cuts import HOWS, Answer, answer
-from tests.faults.bench.table import Tally
+from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.upstream.talking import STYLES, listen, model_at
@@ -21,13 +20,11 @@ pytestmark = pytest.mark.slow
 TURNS_A_CHAT = 30
 
 
-@pytest.mark.promise(
-    "P4", injected="the upstream cut off after every byte of 40 events: end of body, FIN, RST"
-)
+@pytest.mark.promise("P4")
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("style", STYLES)
 def test_a_cut_after_any_byte_gives_exactly_the_text_of_whole_events(
-    fake: FakeUpstream, style: Style, how: str, effort: Callable[[int, int], int], tally: Tally
+    fake: FakeUpstream, style: Style, how: str
 ) -> None:
     said = answer(style)
     offsets = said.offsets(effort(29, 1))
@@ -44,12 +41,9 @@ def test_a_cut_after_any_byte_gives_exactly_the_text_of_whole_events(
 
     asyncio.run(all_of_them())
     assert len(fake.requests) == len(offsets)
-    tally(len(offsets))
 
 
-@pytest.mark.promise(
-    "P4", injected="the same through the whole server: at each event's border ± 1, and anywhere"
-)
+@pytest.mark.promise("P4")
 @pytest.mark.usefixtures("house")
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("style", STYLES)
@@ -59,8 +53,6 @@ def test_what_was_cut_is_stored_and_told_as_what_it_is(
     settings: Any,
     style: Style,
     how: str,
-    effort: Callable[[int, int], int],
-    tally: Tally,
 ) -> None:
     settings.OPENAI_API_STYLE = style
     said = answer(style)
@@ -72,7 +64,6 @@ def test_what_was_cut_is_stored_and_told_as_what_it_is(
         chat = None if count % TURNS_A_CHAT == TURNS_A_CHAT - 1 else events[0].data["chat_id"]
         _is_honest(said, offset, events[-1].data["message"], joined(events))
     assert len(upstream.requests) == len(offsets)
-    tally(len(offsets))
 
 
 def _is_honest(said: Answer, offset: int, message: dict[str, Any], heard: str) -> None:

@@ -15,7 +15,6 @@ from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Deadlines
 from memory.folding.request import request_resummarize
 from tests.api.talking import Turn, error, messages, say
-from tests.faults.bench.table import Tally
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import revisions, run, turn, wait_over
@@ -47,14 +46,12 @@ FAILURES = {
 """What the upstream does before any text, and the code that a client gets."""
 
 
-@pytest.mark.promise(
-    "P7", injected="429, 4xx, 5xx, drops, RST, silence and drip before the first word, per style"
-)
+@pytest.mark.promise("P7")
 @pytest.mark.usefixtures("house")
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("how", FAILURES)
 def test_one_attempt_in_time_an_honest_code_and_another_try(
-    alice: Client, upstream: FakeUpstream, settings: Any, tally: Tally, style: Style, how: str
+    alice: Client, upstream: FakeUpstream, settings: Any, style: Style, how: str
 ) -> None:
     settings.OPENAI_API_STYLE, settings.REPLY_DEADLINES = style, QUICK
     upstream.script("stream", how, how, "normal?text=There you are.")
@@ -72,10 +69,9 @@ def test_one_attempt_in_time_an_honest_code_and_another_try(
     assert third.json()["message"]["content"] == "There you are."
     told = [(row["content"], row["status"]) for row in messages(alice, details["chat_id"])]
     assert told == [("Kept?", "complete"), ("", "failed"), ("", "failed"), ("There you are.", "complete")]
-    tally(2)
 
 
-@pytest.mark.promise("P7", injected="an upstream that nobody listens at, and one that takes no connection")
+@pytest.mark.promise("P7")
 @pytest.mark.usefixtures("house")
 @pytest.mark.parametrize("how", ["refused", "full"])
 def test_an_upstream_that_cannot_be_connected_to(
@@ -95,9 +91,7 @@ def test_an_upstream_that_cannot_be_connected_to(
     assert messages(alice, chat)[0]["content"] == "Kept?"
 
 
-@pytest.mark.promise(
-    "P7", injected="the same failures of the summarizer: tries counted, until it is given up"
-)
+@pytest.mark.promise("P7")
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("how", "tries"),
@@ -117,7 +111,6 @@ def test_a_summarizer_that_fails_is_asked_a_counted_number_of_times(
     upstream: FakeUpstream,
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
-    tally: Tally,
     how: str,
     tries: int,
 ) -> None:
@@ -138,7 +131,6 @@ def test_a_summarizer_that_fails_is_asked_a_counted_number_of_times(
     assert [row.model for row in revisions(chat)] == ["offline"]
     run(chat)
     assert len(upstream.requests) == settings.MEMORY_FOLD_ATTEMPTS * tries, "it is left alone now"
-    tally(settings.MEMORY_FOLD_ATTEMPTS)
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from tests.api.talking import say
 from tests.faults.bench.garbage import answers, often, streams
-from tests.faults.bench.table import Tally
+from tests.support.exhaustive import effort
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import Behaviour, lorem
 from tests.support.fakes.upstream import FakeUpstream
@@ -37,9 +36,7 @@ def sent(body: bytes) -> Behaviour:
     return Behaviour("raw", text=body.decode("latin-1"), after=-1)
 
 
-@pytest.mark.promise(
-    "P9", injected="noise, damaged events, wrong types, bad UTF-8, NUL, surrogates, deep and giant JSON"
-)
+@pytest.mark.promise("P9")
 @pytest.mark.usefixtures("house")
 @pytest.mark.parametrize("style", STYLES)
 def test_whatever_is_streamed_is_answered_and_stored_clean(
@@ -47,8 +44,6 @@ def test_whatever_is_streamed_is_answered_and_stored_clean(
     upstream: FakeUpstream,
     settings: Any,
     style: Style,
-    effort: Callable[[int, int], int],
-    tally: Tally,
 ) -> None:
     settings.OPENAI_API_STYLE = style
     settings.RATE_LIMITS = False  # thousands of examples exceed any limit
@@ -57,9 +52,8 @@ def test_whatever_is_streamed_is_answered_and_stored_clean(
     @often(effort(70, 3000))
     @given(body=streams(style), streamed=st.booleans())
     def one(body: bytes, streamed: bool) -> None:
-        tally()
         upstream.behave(sent(body), lane="stream")
-        message = _asked(alice, chat[-1] if chat and tally.times % TURNS_A_CHAT else None, streamed)
+        message = _asked(alice, chat[-1] if len(chat) % TURNS_A_CHAT else None, streamed)
         chat.append(message["chat_id"])
         _assert_clean(message["content"])
         _assert_clean(str(message))
@@ -89,15 +83,13 @@ def _asked(client: Client, chat: str | None, streamed: bool) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.promise("P9", injected="the same in place of the summarizer's answer")
+@pytest.mark.promise("P9")
 @pytest.mark.django_db
 @pytest.mark.parametrize("policy", ["chunked", "progressive", "hierarchical"])
 def test_whatever_a_summarizer_answers_is_taken_clean_or_refused(
     upstream: FakeUpstream,
     monkeypatch: pytest.MonkeyPatch,
     policy: str,
-    effort: Callable[[int, int], int],
-    tally: Tally,
 ) -> None:
     monkeypatch.setattr(retry, "TRIES", 1)
     chat = make_chat(policy=policy)
@@ -106,7 +98,6 @@ def test_whatever_a_summarizer_answers_is_taken_clean_or_refused(
     @often(effort(25, 600))
     @given(body=answers("responses"))
     def one(body: bytes) -> None:
-        tally()
         add_turns(chat, [TURN] * 2)
         request_resummarize(chat, "update")
         wait_over(chat)

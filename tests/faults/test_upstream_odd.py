@@ -18,7 +18,7 @@ from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.models import SummaryRevision
 from tests.api.odd_answers import answered
-from tests.faults.bench.table import Tally
+from tests.support.exhaustive import effort
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes import objects
 from tests.support.fakes.behaviours import Behaviour, lorem
@@ -45,30 +45,29 @@ POLICY_OBJECTS = {
 }
 
 
-def some(items: Iterator[Any], effort: Effort) -> Iterator[Any]:
+def some(items: Iterator[Any]) -> Iterator[Any]:
     """Return all items, or one in `STRIDE` in the short run."""
     return islice(items, 0, None, effort(STRIDE, 1))
 
 
-@pytest.mark.promise("P9", injected="a stream with something odd in one place, each place in 20 ways")
+@pytest.mark.promise("P9")
 @pytest.mark.usefixtures("house")
 @pytest.mark.parametrize("style", STYLES)
 def test_a_stream_with_something_odd_is_answered_honestly_and_soon(
-    alice: Client, upstream: FakeUpstream, settings: Any, style: Style, effort: Effort, tally: Tally
+    alice: Client, upstream: FakeUpstream, settings: Any, style: Style
 ) -> None:
     settings.OPENAI_API_STYLE = style
     settings.RATE_LIMITS = False
     chat = None
-    for odd in some(odd_streams(style), effort):
-        tally()
-        message = answered(alice, upstream, odd, chat if tally.times % TURNS_A_CHAT else None)
+    for count, odd in enumerate(some(odd_streams(style))):
+        message = answered(alice, upstream, odd, chat if count % TURNS_A_CHAT else None)
         chat = message["chat_id"]
         assert bool(message["content"]) == (message["status"] != "failed"), odd
         assert (message["error"] is None) == (message["status"] == "complete"), odd
         assert "\0" not in str(message)
 
 
-@pytest.mark.promise("P9", injected="the same in place of the summarizer's answer")
+@pytest.mark.promise("P9")
 @pytest.mark.django_db
 @pytest.mark.parametrize("style", STYLES)
 def test_a_summary_with_something_odd_is_published_or_refused(
@@ -76,29 +75,25 @@ def test_a_summary_with_something_odd_is_published_or_refused(
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
     style: Style,
-    effort: Effort,
-    tally: Tally,
 ) -> None:
     settings.OPENAI_API_STYLE = style
     monkeypatch.setattr(retry, "TRIES", 1)
     chat = waiting_chat("chunked")
-    for odd in some(odd_answers(style, "They spoke of lamps and boats."), effort):
-        tally()
+    for odd in some(odd_answers(style, "They spoke of lamps and boats.")):
         upstream.behave(odd.behaviour, lane="complete")
         folded_soundly(chat, odd)
     check_all()
 
 
-@pytest.mark.promise("P9", injected="the same in every place of the object that a summarizer is asked for")
+@pytest.mark.promise("P9")
 @pytest.mark.django_db
 @pytest.mark.parametrize("policy", POLICY_OBJECTS)
 def test_an_object_with_something_odd_is_published_or_refused(
-    upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, policy: str, effort: Effort, tally: Tally
+    upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     monkeypatch.setattr(retry, "TRIES", 1)
     chat = waiting_chat(policy)
-    for what, text in some(odd_objects(right_object(policy)), effort):
-        tally()
+    for what, text in some(odd_objects(right_object(policy))):
         upstream.behave(Behaviour(text=text), lane="complete")
         folded_soundly(chat, what)
     check_all()

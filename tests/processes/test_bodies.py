@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from conversations.models import Chat
-from tests.faults.bench.table import Tally
 from tests.support.live_server import Client
 from tests.support.processes import Product
 
@@ -62,8 +61,8 @@ def most_memory(pid: int) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process from /proc")
-@pytest.mark.promise("P20", injected="bodies of 5 MB without a length")
-def test_a_body_of_5_mb_that_does_not_say_so(offline_product: Product, tally: Tally) -> None:
+@pytest.mark.promise("P20")
+def test_a_body_of_5_mb_that_does_not_say_so(offline_product: Product) -> None:
     server = offline_product.server()
     client = offline_product.client()
     client.ask("Hello")
@@ -78,15 +77,13 @@ def test_a_body_of_5_mb_that_does_not_say_so(offline_product: Product, tally: Ta
         assert said.startswith("HTTP/1.1 413 "), said
         assert '"too_large"' in said
         assert "x-request-id: " in said
-        tally()
     assert statistics.median(seconds) < 1
     assert most_memory(pid) - before < ROOM_KIB
     assert Chat.objects.count() == 1
     client.ask("The next one works.")
-    tally.note(f"answered in {statistics.median(seconds) * 1000:.0f} ms")
 
 
-@pytest.mark.promise("P20", injected="a body that never ends")
+@pytest.mark.promise("P20")
 def test_a_body_that_never_ends(offline_product: Product) -> None:
     offline_product.server()
     client = offline_product.client()

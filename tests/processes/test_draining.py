@@ -79,7 +79,7 @@ def read_on(servers: Servers, created: dict[str, Any], said: str) -> list[Event]
     return servers.there.events("GET", f"{path_of(created)}/stream", headers=headers)
 
 
-@pytest.mark.promise("P6", injected="SIGTERM in the middle of a stream")
+@pytest.mark.promise("P6")
 @pytest.mark.parametrize(
     "servers", [(), ("--workers", "2")], ids=["one process", "two workers"], indirect=True
 )
@@ -106,7 +106,7 @@ def test_readers_are_sent_on_and_the_reply_is_finished(servers: Servers, fake: F
     assert not ActiveReply.objects.exists()
 
 
-@pytest.mark.promise("P6", injected="SIGTERM, and a reply that does not end in time")
+@pytest.mark.promise("P6")
 def test_what_does_not_end_in_time_is_cut_off_honestly(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5)
     fake.hold()
@@ -159,7 +159,7 @@ def test_answers_that_nobody_keeps_do_not_hold_the_process(servers: Servers, fak
     servers.gone()
 
 
-@pytest.mark.promise("P6", injected="`kill -9` in the middle of a reply")
+@pytest.mark.promise("P6")
 def test_killed_in_the_middle_of_a_reply(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5)
     fake.hold()
@@ -185,7 +185,7 @@ def went_on(servers: Servers, created: dict[str, Any]) -> bool:
     return bool(answer.status_code == 200)
 
 
-@pytest.mark.promise("P2", injected="the same key at another server after `kill -9`")
+@pytest.mark.promise("P2")
 def test_a_key_works_after_a_restart(servers: Servers, fake: FakeUpstream) -> None:
     request: dict[str, Any] = {
         "json": {"message": "x", "stream": False},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
@@ -16,8 +15,8 @@ from memory.models import ConversationBrief, SummaryRevision
 from memory.queue import waiting_tasks
 from memory.worker.sweep import sweep
 from tests.faults.bench import queued
-from tests.faults.bench.table import Tally
 from tests.processes.talking import question, say, settled
+from tests.support.exhaustive import effort
 from tests.support.factories import add_turns, make_chat
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.processes import Product, wait_for
@@ -73,7 +72,7 @@ def test_a_worker_killed_in_the_middle_of_a_fold(product: Product, fake: FakeUps
     assert ConversationBrief.objects.get(pk=chat.pk).last_error is None
 
 
-@pytest.mark.promise("P13", injected="the queue emptied before a worker started")
+@pytest.mark.promise("P13")
 def test_an_emptied_queue(product: Product, fake: FakeUpstream) -> None:
     chat = due_chat()
     queued.empty()
@@ -82,10 +81,8 @@ def test_an_emptied_queue(product: Product, fake: FakeUpstream) -> None:
     wait_for(lambda: folded_once(chat.pk), "a fold after the sweep of a new worker")
 
 
-@pytest.mark.promise("P13", injected="the queue emptied under a worker at work")
-def test_a_queue_emptied_while_a_worker_runs(
-    product: Product, fake: FakeUpstream, tally: Tally, effort: Callable[[int, int], int]
-) -> None:
+@pytest.mark.promise("P13")
+def test_a_queue_emptied_while_a_worker_runs(product: Product, fake: FakeUpstream) -> None:
     """A sweep finds the chat: in the long form the scheduled one, which the worker checks for every 30 s."""
     product.worker()
     wait_for(lambda: product.logged("swept"), "a worker at work", timeout=60)
@@ -98,10 +95,9 @@ def test_a_queue_emptied_while_a_worker_runs(
             wait_for(partial(folded_once, chat.pk), "a fold after a sweep on schedule", timeout=90)
         else:
             heal(chat.pk)
-        tally()
 
 
-@pytest.mark.promise("P13", injected="another SECRET_KEY than the tasks on the queue were signed with")
+@pytest.mark.promise("P13")
 def test_a_changed_secret_key(product: Product, fake: FakeUpstream) -> None:
     chat = due_chat()
     waiting = queued.payloads()
@@ -139,7 +135,7 @@ def test_a_server_killed_in_the_middle_of_a_stream(product: Product, fake: FakeU
     say(again, question(2), chat_id)
 
 
-@pytest.mark.promise("P6", injected="`kill -9` of the only server in a stream; no worker, nobody asks again")
+@pytest.mark.promise("P6")
 def test_a_server_that_comes_back_finishes_what_was_left(product: Product, fake: FakeUpstream) -> None:
     product.env |= {"REPLY_LEASE_SECONDS": "1", "REPLY_CHECKPOINT_SECONDS": "0.05"}
     fake.behave("normal?deltas=50&hold_after=20", lane="stream")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 
 from conversations.models import ActiveReply, Allowance, Chat, IdempotencyKey, Message, PassingCall
 from memory.worker.sweep import sweep
-from tests.faults.bench.table import Tally
+from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.support.processes import Product, wait_for
@@ -85,10 +85,8 @@ def _call(
         answer.read()
 
 
-@pytest.mark.promise("P22", injected="100 requests at once to 4 server processes, against a limit of 5")
-def test_100_requests_at_once_against_a_limit_of_5(
-    product: Product, fake: FakeUpstream, tally: Tally
-) -> None:
+@pytest.mark.promise("P22")
+def test_100_requests_at_once_against_a_limit_of_5(product: Product, fake: FakeUpstream) -> None:
     product.env |= ON | {"LIMIT_OUTPUT_TOKENS_RESERVED": str(RESERVED)}
     for _ in range(SERVERS):
         product.server("--workers", "2")
@@ -107,7 +105,6 @@ def test_100_requests_at_once_against_a_limit_of_5(
                 assert 1 <= int(refused.headers["retry-after"]) <= seconds
             _only_what_was_let_in(user)
             fake.release()
-        tally(AT_ONCE)
 
         wait_for(partial(_is_settled, user), "all settled")
         assert len(fake.requests) == LIMIT
@@ -116,7 +113,6 @@ def test_100_requests_at_once_against_a_limit_of_5(
         )
         for client in clients:
             client.http.close()
-    tally.note(f"each time exactly {LIMIT} requests reached the upstream")
 
 
 def _only_what_was_let_in(user: User) -> None:
@@ -148,9 +144,9 @@ POINTS = (
 """Points at which a server is killed during a turn; the short form uses only the first ones."""
 
 
-@pytest.mark.promise("P22", injected="the server killed between reserving and settling")
+@pytest.mark.promise("P22")
 def test_what_a_killed_server_had_reserved_is_settled_by_another(
-    product: Product, fake: FakeUpstream, tally: Tally, effort: Callable[[int, int], int]
+    product: Product, fake: FakeUpstream
 ) -> None:
     product.env |= ON | {"REPLY_LEASE_SECONDS": "1", "REPLY_CHECKPOINT_SECONDS": "0.05"}
     product.server()
@@ -164,7 +160,6 @@ def test_what_a_killed_server_had_reserved_is_settled_by_another(
         with pytest.raises(httpx.HTTPError):
             client.ask("Hello")
         assert struck.exists()
-        tally()
 
         # Every server looks for what others left as often as a lease lasts.
         wait_for(partial(_is_settled, user), f"what was held at {point} is settled")
@@ -178,7 +173,7 @@ def test_what_a_killed_server_had_reserved_is_settled_by_another(
         assert joined(again.events("POST", "message/first", json={"message": "Hello"}))
 
 
-@pytest.mark.promise("P22", injected="the server killed in the middle of an answer that is stored nowhere")
+@pytest.mark.promise("P22")
 def test_what_a_killed_server_held_for_a_passing_call_expires(product: Product, fake: FakeUpstream) -> None:
     product.env |= ON | {"LIMIT_STREAMS": "1"}
     doomed = product.server()

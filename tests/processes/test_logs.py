@@ -44,7 +44,7 @@ def test_a_line_of_django_about_a_request_leaves_out_its_query() -> None:
     assert CANARY not in line
 
 
-@pytest.mark.promise("P27", injected="a canary in all that is said, at LOG_LEVEL=DEBUG; failing upstreams")
+@pytest.mark.promise("P27")
 def test_figures_and_ids_but_no_words(product: Product, fake: FakeUpstream) -> None:
     product.env |= LOW | {"MEMORY_FOLD_BACKOFF_SECONDS": "0.1"}
     product.expected = {"Bad Gateway: /v1/message"}

@@ -20,7 +20,7 @@ EVENTS = {"message.created", "content.delta", "message.completed"}
 WINDOW = 3
 
 
-@pytest.mark.promise("P11", injected="nothing: a code in every turn, looked for in every prompt after it")
+@pytest.mark.promise("P11")
 @pytest.mark.parametrize(
     ("numbers", "turns", "folds"),
     [({}, 60, 2), pytest.param(LOW, 30, 3, marks=pytest.mark.slow)],

@@ -184,7 +184,7 @@ def _folded_by_summarizer(chat_id: UUID) -> int:
     return SummaryRevision.objects.filter(chat=chat_id).exclude(model="gpt-5-mini").count()
 
 
-@pytest.mark.promise("P12", injected="a summarizer that is down for 50 turns, under each policy")
+@pytest.mark.promise("P12")
 def test_a_summarizer_that_is_down_for_50_turns(
     product: Product, fake: FakeUpstream, chats: Callable[[], Chats]
 ) -> None:

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 THREADS, TURNS, RACERS = 8, 25, 8
 
 
-@pytest.mark.promise("P10", "P11", injected="8 threads of 25 turns beside their folds")
+@pytest.mark.promise("P10", "P11")
 def test_8_threads_of_25_turns_beside_their_folds(product: Product, fake: FakeUpstream) -> None:
     product.env |= LOW | {"MEMORY_FOLD_BITE_TOKENS": "1500"}
     for _ in range(2):
@@ -72,7 +72,7 @@ def _each_once(calls: Sequence[Request], numbers: Sequence[int], *, wasted: int)
     assert max(new.values()) <= 1 + wasted
 
 
-@pytest.mark.promise("P10", injected="eight racing folds of one chat, in processes")
+@pytest.mark.promise("P10")
 def test_8_racing_folds_of_one_chat(product: Product, fake: FakeUpstream) -> None:
     """Their leases run out at once, so that all eight are in the middle of the same call; one of them wins."""
     chat = make_chat()

@@ -1,11 +1,19 @@
-"""Test cases: `make test` runs only the first of them, `make test-exhaustive` all."""
+"""How much is tried: `make test` runs the first cases, `make test-exhaustive` all, and `make faults` the most."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+T = TypeVar("T")
+
+
+def effort(short: T, full: T) -> T:
+    """Choose how often faults strike: `full` in `make faults` (FAULTS=full), else `short`."""
+    return full if os.environ.get("FAULTS") == "full" else short
 
 
 def first_of(values: Iterable[Any], number: int = 1) -> list[Any]:

@@ -183,7 +183,7 @@ def test_a_connection_cut_anywhere_never_makes_a_complete_reply(
     assert complete[-1] or how == "reset"  # a reset may discard bytes that were not yet read
 
 
-@pytest.mark.promise("P8", injected="100 MB and endless answers, at the client of the model")
+@pytest.mark.promise("P8")
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("how", ["endless", "huge", "huge_line", "pings?every=0"])
 def test_an_upstream_without_end_is_cut_and_memory_stays_small(

@@ -35,7 +35,7 @@ def marker_end(style: Style, stream: bytes) -> int:
     return stream.index(b"\n\n", stream.rindex(MARKERS[style])) + 2
 
 
-@pytest.mark.promise("P4", injected="the parser's input cut after every byte")
+@pytest.mark.promise("P4")
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.exhaustive
 def test_a_cut_at_any_byte_is_complete_only_behind_the_marker(style: Style) -> None:
@@ -81,7 +81,7 @@ NOISE = st.lists(
 )
 
 
-@pytest.mark.promise("P9", injected="any bytes and any JSON, at the parser")
+@pytest.mark.promise("P9")
 @pytest.mark.parametrize("style", STYLES)
 @given(chunks=NOISE)
 def test_no_bytes_at_all_make_it_raise_or_leave_it_without_a_verdict(

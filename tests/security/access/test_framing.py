@@ -15,7 +15,6 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 
 from conversations.models import Message
-from tests.faults.bench.table import Tally
 from tests.security.access.operations import FRAMINGS, Filled, Operation, framed, operations
 from tests.security.access.rows import remembered
 from tests.support.fakes.upstream import FakeUpstream
@@ -50,17 +49,12 @@ def send(client: Client, filled: Filled) -> httpx.Response:
 
 
 @pytest.mark.parametrize("one", REPEATABLE, ids=lambda one: one.id)
-@pytest.mark.promise(
-    "P28", injected="every operation with a body: with its length, chunked, a byte at a time"
-)
-def test_a_body_is_read_however_it_is_sent(
-    one: Operation, alice: Client, upstream: FakeUpstream, tally: Tally
-) -> None:
+@pytest.mark.promise("P28")
+def test_a_body_is_read_however_it_is_sent(one: Operation, alice: Client, upstream: FakeUpstream) -> None:
     User.objects.filter(username="alice").update(password=make_password(PASSWORD))
     whole, *others = answers(alice, one, {"username": "alice", "password": PASSWORD})
     assert whole[0] < 300, whole
     assert others == [whole] * len(others)
-    tally(len(FRAMINGS))
 
 
 def test_what_is_no_json_is_refused_however_it_is_sent(alice: Client, upstream: FakeUpstream) -> None:

@@ -13,7 +13,7 @@ import pytest
 from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.policies import POLICIES
-from tests.faults.bench.table import Tally
+from tests.support.exhaustive import effort
 from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.upstream import FakeUpstream
@@ -52,17 +52,13 @@ def started(client: Client, user: str, policy: str) -> Chat:
     return chat
 
 
-@pytest.mark.promise(
-    "P24", injected="canaries of six users, whose chats are folded and answered at once, in one process"
-)
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_canary_of_one_user_is_in_no_prompt_of_another(
     policy: str,
     user_client: Callable[[str], Client],
     upstream: FakeUpstream,
     settings: Any,
-    tally: Tally,
-    effort: Callable[[int, int], int],
     sound: None,
 ) -> None:
     settings.MEMORY_LIMITS = replace(
@@ -99,7 +95,6 @@ def test_a_canary_of_one_user_is_in_no_prompt_of_another(
     assert len(upstream.requests) >= 2 * len(USERS)
     for request in upstream.requests:
         assert len(owners(request.raw.decode("utf-8", "replace") + json.dumps(request.body))) == 1
-        tally()
     for user, client in clients.items():
         brief = brief_of(chats[user])
         assert owners(json.dumps([brief.global_summary, brief.state])) == {user}

@@ -50,7 +50,7 @@ def disarmed(requests: list[Request]) -> bool:
     return disarm(CONTROL_TOKENS[0]) in requests[-1].text
 
 
-@pytest.mark.promise("P23", injected="control tokens of 20 chat templates, wherever something can be said")
+@pytest.mark.promise("P23")
 @pytest.mark.parametrize("style", ["responses", "chat"])
 @pytest.mark.parametrize("turns_as", ["messages", "text"])
 @pytest.mark.parametrize("policy", POLICIES)
@@ -111,7 +111,7 @@ def test_what_recall_brings_back_is_disarmed(alice: Client, upstream: FakeUpstre
     assert disarm(shown[0]) == shown[0], "and staff and clients are shown what was sent"
 
 
-@pytest.mark.promise("P23", injected="the same in turns that a summarizer folds, and in what it made of them")
+@pytest.mark.promise("P23")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_summarizer_is_shown_a_control_token(
     policy: str, upstream: FakeUpstream, transactional_db: None

@@ -23,11 +23,10 @@ from memory.folding.answer_checks import AGAIN, END_AGAIN, without_retry_instruc
 from memory.policies import POLICIES
 from memory.policies.card.card import is_card
 from memory.policies.protocol import State
-from tests.faults.bench.table import Tally
 from tests.security.injection.answers import answer_with
 from tests.security.injection.chats import TURNS, chat_saying, state_of
 from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
-from tests.support.exhaustive import first_of
+from tests.support.exhaustive import effort, first_of
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.connection import Request
 from tests.support.fakes.upstream import FakeUpstream
@@ -90,9 +89,7 @@ def numbered(text: str) -> list[str]:
     return [line for line in text.splitlines() if re.match(r"\[\s*\d+\s*\]", skeleton(line).strip())]
 
 
-@pytest.mark.promise(
-    "P23", injected="markers, headings, roles, tokens, doubles, invisible characters, line ends"
-)
+@pytest.mark.promise("P23")
 @pytest.mark.parametrize("style", first_of(["responses", "chat"]))
 @pytest.mark.parametrize("turns_as", first_of(["messages", "text"]))
 @pytest.mark.parametrize("policy", POLICIES)
@@ -103,8 +100,6 @@ def test_no_text_changes_the_structure_of_a_prompt(
     alice: Client,
     upstream: FakeUpstream,
     settings: Any,
-    tally: Tally,
-    effort: Callable[[int, int], int],
 ) -> None:
     settings.OPENAI_API_STYLE = style
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, turns_as=turns_as, **ROOMY)
@@ -124,15 +119,14 @@ def test_no_text_changes_the_structure_of_a_prompt(
             [*sent.said[of_memory], sent.said[-2]], [*plain.said[of_memory], plain.said[-2]], strict=True
         ):
             assert heads(item[1]) == heads(like[1])
-        tally()
 
     for_all(check, effort(1, 50))
 
 
-@pytest.mark.promise("P23", injected="the same in what a summarizer is asked to fold")
+@pytest.mark.promise("P23")
 @pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_no_text_changes_the_structure_of_a_summarizers_input(
-    policy: str, alice: Client, upstream: FakeUpstream, tally: Tally, effort: Callable[[int, int], int]
+    policy: str, alice: Client, upstream: FakeUpstream
 ) -> None:
     upstream.behave(Behaviour(text=answer_with(policy, "They talked.")), lane="complete")
 
@@ -159,30 +153,26 @@ def test_no_text_changes_the_structure_of_a_summarizers_input(
             assert conversation == "\n".join(f"[user]: {user}\n[assistant]: {reply}" for user, reply in said)
             labels = [line.partition(" ")[0] for line in conversation.splitlines() if is_marker(line)]
             assert labels == ["[user]:", "[assistant]:"] * 2
-            tally()
             return
         existing, pairs = parse_summarizer_input(material)
         assert pairs == said
         known = " ".join(text.split()) if policy == "interval" else text
         expected = as_sent(known) if shows_summary else ""
         assert existing == expected or (policy == "card" and is_card(text))
-        tally()
 
     for_all(check, effort(8, 200))
 
 
-@pytest.mark.promise(
-    "P23", injected="the same in a summarizer's answer, and what the next prompt makes of it"
-)
+@pytest.mark.promise("P23")
 @pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_no_answer_changes_the_structure_of_the_next_prompt(
     policy: str,
     alice: Client,
     upstream: FakeUpstream,
     settings: Any,
-    tally: Tally,
-    effort: Callable[[int, int], int],
 ) -> None:
+    taken: list[str] = []
+
     def check(text: str) -> None:
         # The user said it before, so that it is not refused as new.
         talk = [{"role": "user", "content": f"{text}\n{' '.join(text.split())}"}]
@@ -197,10 +187,10 @@ def test_no_answer_changes_the_structure_of_the_next_prompt(
         assert {section.role for section in sections} <= {section.role for section in plain}
         for section in sections:
             assert len(heads(section.text)) <= 1
-        tally()
+        taken.append(text)
 
     for_all(check, effort(8, 200))
-    assert tally.times > effort(2, 60)
+    assert len(taken) > effort(2, 60)
 
 
 def for_all(check: Callable[[str], None], examples: int) -> None:

@@ -21,7 +21,6 @@ from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
 from tests.api.talking import error
-from tests.faults.bench.table import Tally
 from tests.security.injection.answers import BRINGS, answer_with
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import Behaviour, lorem
@@ -62,12 +61,10 @@ def remembered(chat: Chat) -> tuple[Any, ...]:
     return brief.global_summary, brief.state, brief.version, brief.folded_through_seq
 
 
-@pytest.mark.promise(
-    "P24", injected="a summarizer over the wire that plants links and orders, under every policy"
-)
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_it_brings_is_refused_and_the_chat_goes_on(
-    policy: str, upstream: FakeUpstream, tally: Tally, caplog: pytest.LogCaptureFixture
+    policy: str, upstream: FakeUpstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     chat = waiting_chat(policy)
@@ -83,7 +80,6 @@ def test_what_it_brings_is_refused_and_the_chat_goes_on(
         assert text not in json.dumps(told)
         assert remembered(chat) == before, f"refused answer {number}"
         assert services.preview(chat).unrepresented == 0
-        tally()
     assert not any(text in caplog.text for text, _ in SOME)
     upstream.behave("normal")
     wait_over(chat)
@@ -92,7 +88,7 @@ def test_what_it_brings_is_refused_and_the_chat_goes_on(
     assert_sound(chat)
 
 
-@pytest.mark.promise("P24", injected="a summarizer that plants a link each time, until it is given up")
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_after_five_the_built_in_summarizer_folds_and_staff_see_why(
     policy: str, upstream: FakeUpstream, client: Browser
@@ -120,11 +116,9 @@ def test_a_rebuild_is_held_to_the_same(upstream: FakeUpstream) -> None:
     assert (run(chat).error, remembered(chat)) == ("new_instruction", before)
 
 
-@pytest.mark.promise("P24", injected="the stateless summarizer plants links and orders")
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_stateless_summary_passes_the_gate(
-    policy: str, alice: Client, upstream: FakeUpstream, tally: Tally
-) -> None:
+def test_a_stateless_summary_passes_the_gate(policy: str, alice: Client, upstream: FakeUpstream) -> None:
     talk = [
         {"role": "user", "content": "I like tea."},
         {"role": "assistant", "content": "So do I: tea.example."},
@@ -135,12 +129,11 @@ def test_a_stateless_summary_passes_the_gate(
         told = error(answer, 502, "upstream_error")
         assert told["details"]["reason"] == [reason]
         assert text not in answer.text
-        tally()
     upstream.behave(Behaviour(text=answer_with(policy, "See https://www.tea.example/.")), lane="complete")
     assert alice.post("summarize", json={"messages": talk, "policy": policy}).status_code == 200
 
 
-@pytest.mark.promise("P24", injected="summaries with invisible characters, over the wire")
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_nothing_unseen_is_remembered(policy: str, upstream: FakeUpstream) -> None:
     chat = waiting_chat(policy)
@@ -153,9 +146,7 @@ def test_nothing_unseen_is_remembered(policy: str, upstream: FakeUpstream) -> No
     assert "\u200c\u200d\u200c" not in kept
 
 
-@pytest.mark.promise(
-    "P24", injected="summaries of every policy in prompts of both styles: never in the system role"
-)
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize("style", ["responses", "chat"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_summary_never_enters_the_system_role(

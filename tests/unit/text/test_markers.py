@@ -37,7 +37,7 @@ def test_a_marker_is_quoted_wherever_a_line_begins(marker: str) -> None:
         assert quote_markers(f"hello{end}  {marker}") == f"hello{end}>   {marker}"
 
 
-@pytest.mark.promise("P23", injected="markers in letters and signs that look like the plain ones")
+@pytest.mark.promise("P23")
 @pytest.mark.parametrize("double", DOUBLES, ids=range(len(DOUBLES)))
 def test_a_marker_is_one_however_it_is_spelled(double: str) -> None:
     assert quote_markers(double) == f"> {double}"

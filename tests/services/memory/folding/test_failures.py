@@ -87,7 +87,7 @@ def test_a_failure_is_forgotten_when_the_next_attempt_succeeds(model: KeepingMod
     assert (brief.attempts, brief.next_attempt_at, brief.last_error, brief.degraded) == (0, None, None, False)
 
 
-@pytest.mark.promise("P12", injected="a summarizer that fails five times")
+@pytest.mark.promise("P12")
 @pytest.mark.django_db
 def test_after_five_failures_the_built_in_summarizer_folds_in_its_place(model: KeepingModel) -> None:
     chat = chat_of(12)
@@ -179,7 +179,7 @@ def test_a_recovery_that_fails_leaves_the_memory_and_waits(model: KeepingModel) 
     assert_folded(chat, through=9)
 
 
-@pytest.mark.promise("P12", injected="one chat whose folds fail, among others")
+@pytest.mark.promise("P12")
 @pytest.mark.django_db
 def test_a_poison_chat_does_not_keep_the_others_from_folding(model: KeepingModel) -> None:
     poison, good = chat_of(12), chat_of(12)
@@ -189,7 +189,7 @@ def test_a_poison_chat_does_not_keep_the_others_from_folding(model: KeepingModel
     assert brief_of(good).version >= 1
 
 
-@pytest.mark.promise("P12", injected="attempts that nobody came back from")
+@pytest.mark.promise("P12")
 @pytest.mark.django_db
 def test_attempts_that_killed_their_worker_count(model: KeepingModel) -> None:
     chat = chat_of(12)

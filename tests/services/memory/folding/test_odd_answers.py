@@ -45,9 +45,7 @@ def huge(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
     upstream.behave(odd.behaviour, lane="complete")
 
 
-@pytest.mark.promise(
-    "P9", injected="everything that a summarizer tells of its answer, odd in the six worst ways"
-)
+@pytest.mark.promise("P9")
 @pytest.mark.django_db
 @pytest.mark.parametrize("style", first_of(STYLES))
 def test_whatever_a_summarizer_tells_of_its_answer_it_is_published(

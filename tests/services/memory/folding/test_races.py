@@ -64,7 +64,7 @@ def test_the_lease_is_held_during_the_call(model: KeepingModel, settings: Any) -
     assert wanted - 10 < (expires - timezone.now()).total_seconds() <= wanted + 1
 
 
-@pytest.mark.promise("P10", injected="a message taken out while its fold is under way")
+@pytest.mark.promise("P10")
 @pytest.mark.django_db
 def test_nothing_is_published_across_an_epoch(model: KeepingModel) -> None:
     chat = chat_of(12)
@@ -128,7 +128,7 @@ def test_a_turn_finished_during_the_call_is_counted(model: KeepingModel) -> None
     assert brief.unfolded_turns + brief.folded_through_seq // 2 == 13
 
 
-@pytest.mark.promise("P10", injected="eight racing folds of one chat")
+@pytest.mark.promise("P10")
 @pytest.mark.django_db(transaction=True)
 def test_eight_racing_folds_of_one_chat_fold_each_turn_once(model: KeepingModel) -> None:
     chat = chat_of(40)
@@ -169,7 +169,7 @@ def test_turns_that_finish_while_folds_run_are_neither_lost_nor_in_the_way(model
         assert brief.folded_through_seq // 2 + brief.unfolded_turns == 25
 
 
-@pytest.mark.promise("P10", injected="one task run ten times in parallel")
+@pytest.mark.promise("P10")
 @pytest.mark.django_db
 def test_a_task_that_runs_ten_times_folds_once(model: KeepingModel) -> None:
     chat = chat_of(12)
@@ -180,7 +180,7 @@ def test_a_task_that_runs_ten_times_folds_once(model: KeepingModel) -> None:
     assert_folded(chat, through=len(flat))
 
 
-@pytest.mark.promise("P10", injected="a crash between two steps of a fold")
+@pytest.mark.promise("P10")
 @pytest.mark.django_db
 @pytest.mark.parametrize("step", ["ask_summarizer", "publish"])
 def test_a_crash_between_two_steps_wastes_a_call_at_worst(
@@ -202,7 +202,7 @@ def test_a_crash_between_two_steps_wastes_a_call_at_worst(
     assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
 
 
-@pytest.mark.promise("P10", injected="a crash in the publishing transaction")
+@pytest.mark.promise("P10")
 @pytest.mark.django_db
 def test_a_crash_in_the_publishing_transaction_publishes_nothing(
     model: KeepingModel, monkeypatch: pytest.MonkeyPatch
