@@ -5,29 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory.config import page
-from chatmemory.config.kinds import database, make_folder, text_or_file
-from chatmemory.config.memory import (
-    ChunkedSettings,
-    MemorySettings,
-    RecallSettings,
-    SummarizerSettings,
-)
-from chatmemory.config.names import check_names
-from chatmemory.config.relations import check_relations
-from chatmemory.config.service import (
-    DatabaseSettings,
-    LimitSettings,
-    ServerSettings,
-    UpstreamSettings,
-    WorkerSettings,
-)
-from chatmemory.config.setting import read_numbers
+from chatmemory.config import environment
+from chatmemory.config.database_url import django_database
+from chatmemory.config.environment import make_folder
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import Deadlines, Variant
 from chatmemory.runtime.logging_config import logging_config
@@ -40,19 +26,20 @@ BASE_DIR = PACKAGE_DIR.parent
 _templates = PACKAGE_DIR / "templates"
 IS_INSTALLED = _templates.is_dir()
 """True where the wheel is installed, which has the templates inside of the package: then nothing is written here."""
-_home = ServerSettings.CHATMEMORY_HOME.read() or ("~/.chatmemory" if IS_INSTALLED else str(BASE_DIR))
+_given = os.environ.get("CHATMEMORY_HOME", "").strip()
+_home = _given or ("~/.chatmemory" if IS_INSTALLED else str(BASE_DIR))
 HOME = Path(_home).expanduser().resolve()
 VAR_DIR = HOME / "var"
 environ.Env.read_env(HOME / ".env")
-if (ServerSettings.CHATMEMORY_HOME.read() or _home) != _home:
+if os.environ.get("CHATMEMORY_HOME", "").strip() != _given:
     del os.environ["CHATMEMORY_HOME"]  # Django may load the settings again after an error
     raise ImproperlyConfigured("CHATMEMORY_HOME cannot be set in .env, which is a file in it.")
-check_names(os.environ, page.names())
+config = environment.read(os.environ)
 
 
 def _secret_key() -> str:
     """The configured key, or a key of this installation, created at first use and shared by its processes."""
-    if configured := ServerSettings.DJANGO_SECRET_KEY.read():
+    if configured := config.DJANGO_SECRET_KEY:
         return configured
     path = VAR_DIR / "secret-key"
     make_folder("CHATMEMORY_HOME", VAR_DIR)
@@ -70,10 +57,10 @@ def _secret_key() -> str:
 
 # --- Django ----------------------------------------------------------------------------------------------------------
 
-DEBUG = ServerSettings.DJANGO_DEBUG.read()
+DEBUG = config.DJANGO_DEBUG
 SECRET_KEY = _secret_key()
-ALLOWED_HOSTS = ServerSettings.DJANGO_ALLOWED_HOSTS.read().split(",")
-SECURE_SSL_REDIRECT = ServerSettings.DJANGO_SECURE_SSL_REDIRECT.read()
+ALLOWED_HOSTS = config.DJANGO_ALLOWED_HOSTS.split(",")
+SECURE_SSL_REDIRECT = config.DJANGO_SECURE_SSL_REDIRECT
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come from inside, without secrets
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
@@ -165,15 +152,15 @@ LOGIN_REDIRECT_URL = "admin:index"  # where a sign-in ends whose `next` is a for
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGGING_CONFIG = "logging.config.dictConfig"
 LOGGING = logging_config(
-    style=ServerSettings.LOG_FORMAT.read(),
-    level=ServerSettings.LOG_LEVEL.read(),
+    style=config.LOG_FORMAT,
+    level=config.LOG_LEVEL,
 )
 
 # --- Database, queue ------------------------------------------------------------------------------------------
 
-DATABASE_URL = DatabaseSettings.DATABASE_URL.read() or f"sqlite:///{VAR_DIR / 'chatmemory.sqlite3'}"
-DATABASE_POOL_SIZE = DatabaseSettings.DATABASE_POOL_SIZE.read()
-_database = database("DATABASE_URL", DATABASE_URL)
+DATABASE_URL = config.DATABASE_URL or f"sqlite:///{VAR_DIR / 'chatmemory.sqlite3'}"
+DATABASE_POOL_SIZE = config.DATABASE_POOL_SIZE
+_database = django_database(DATABASE_URL)
 IS_SQLITE = _database["ENGINE"] == "django.db.backends.sqlite3"
 if IS_SQLITE:
     make_folder("DATABASE_URL", Path(_database["NAME"]).parent)
@@ -209,7 +196,7 @@ DATABASES = {"default": _database}
 # cache nothing; django-q2 keeps the statistics of its processes here.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
-WORKER_THREADS = WorkerSettings.WORKER_THREADS.read()
+WORKER_THREADS = config.WORKER_THREADS
 Q_TIMEOUT = 120
 """Seconds after which a task counts as hanging. Our own limits within each task are far lower."""
 Q_CLUSTER = {
@@ -230,35 +217,43 @@ Q_CLUSTER = {
     "orm": "default",
     "broker_class": "memory.queue.Broker",
 }
-WORKER_STOP_SECONDS = WorkerSettings.WORKER_STOP_SECONDS.read()
+WORKER_STOP_SECONDS = config.WORKER_STOP_SECONDS
 
 # --- API -------------------------------------------------------------------------------------------------------------
 
-REQUEST_MAX_BYTES = LimitSettings.REQUEST_MAX_BYTES.read()
-OPENAI_REQUEST_MAX_BYTES = LimitSettings.OPENAI_REQUEST_MAX_BYTES.read()
-ATTACHMENT_MAX_BYTES = LimitSettings.ATTACHMENT_MAX_BYTES.read()
-ATTACHMENTS_MAX_BYTES_PER_USER = LimitSettings.ATTACHMENTS_MAX_BYTES_PER_USER.read()
-ATTACHMENTS_KEEP_DAYS = LimitSettings.ATTACHMENTS_KEEP_DAYS.read()
-ATTACHMENTS_SENT_AGAIN = LimitSettings.ATTACHMENTS_SENT_AGAIN.read()
-REQUEST_HEAD_MAX_BYTES = LimitSettings.REQUEST_HEAD_MAX_BYTES.read()
-REQUEST_RECEIVE_SECONDS = LimitSettings.REQUEST_RECEIVE_SECONDS.read()
-MESSAGE_MAX_CHARS = LimitSettings.MESSAGE_MAX_CHARS.read()
-INSTRUCTIONS_MAX_CHARS = LimitSettings.INSTRUCTIONS_MAX_CHARS.read()
-METADATA_MAX_BYTES = LimitSettings.METADATA_MAX_BYTES.read()
-IMPORT_METADATA_MAX_BYTES = LimitSettings.IMPORT_METADATA_MAX_BYTES.read()
+REQUEST_MAX_BYTES = config.REQUEST_MAX_BYTES
+OPENAI_REQUEST_MAX_BYTES = config.OPENAI_REQUEST_MAX_BYTES
+ATTACHMENT_MAX_BYTES = 20 * 1024 * 1024
+"""The largest image or file that a message may have."""
+ATTACHMENTS_MAX_BYTES_PER_USER = config.ATTACHMENTS_MAX_BYTES_PER_USER
+ATTACHMENTS_KEEP_DAYS = config.ATTACHMENTS_KEEP_DAYS
+ATTACHMENTS_SENT_AGAIN = config.ATTACHMENTS_SENT_AGAIN
+REQUEST_HEAD_MAX_BYTES = 64 * 1024
+"""URL and headers together. Larger ones get 431; a URL of more than half of it gets 414."""
+REQUEST_RECEIVE_SECONDS = 20.0
+"""Time for the headers of a request to arrive, and the longest pause within its body. Then it gets 408."""
+MESSAGE_MAX_CHARS = config.MESSAGE_MAX_CHARS
+INSTRUCTIONS_MAX_CHARS = 20_000
+METADATA_MAX_BYTES = 16 * 1024
+"""The largest `metadata` of a chat or a message, and the largest `options`, as JSON in UTF-8."""
+IMPORT_METADATA_MAX_BYTES = 1024 * 1024
+"""The same where `import_chat` stores a message: recorded tool calls and their outputs are kept there."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = max(REQUEST_MAX_BYTES, OPENAI_REQUEST_MAX_BYTES)  # per path: see `asgi`
-RATE_LIMITS = LimitSettings.RATE_LIMITS.read()
+RATE_LIMITS = config.RATE_LIMITS
 LIMITS = Limits(
-    requests_per_minute=LimitSettings.LIMIT_REQUESTS_PER_MINUTE.read(),
-    tokens_per_day=LimitSettings.LIMIT_TOKENS_PER_DAY.read(),
-    streams=LimitSettings.LIMIT_STREAMS.read(),
-    readers=LimitSettings.LIMIT_READERS.read(),
-    resummarize_per_hour=LimitSettings.LIMIT_RESUMMARIZE_PER_HOUR.read(),
+    requests_per_minute=config.LIMIT_REQUESTS_PER_MINUTE,
+    tokens_per_day=config.LIMIT_TOKENS_PER_DAY,
+    streams=config.LIMIT_STREAMS,
+    readers=config.LIMIT_READERS,
+    resummarize_per_hour=config.LIMIT_RESUMMARIZE_PER_HOUR,
 )
-LIMIT_OUTPUT_TOKENS_RESERVED = LimitSettings.LIMIT_OUTPUT_TOKENS_RESERVED.read()
-LIMIT_EXPORT_SECONDS = LimitSettings.LIMIT_EXPORT_SECONDS.read()
-LIMIT_SIGN_INS = LimitSettings.LIMIT_SIGN_INS.read()
-PLAYGROUND = ServerSettings.PLAYGROUND.read()
+LIMIT_OUTPUT_TOKENS_RESERVED = 2000
+"""Tokens reserved for a reply until its real length is known, if its variant has no `max_output_tokens`."""
+LIMIT_EXPORT_SECONDS = 60
+"""Time between two exports of all data of a user. Earlier ones get 429 `rate_limited`."""
+LIMIT_SIGN_INS = 10
+"""Wrong passwords per minute for one name from one address; ten times as many from one address, or for one name."""
+PLAYGROUND = config.PLAYGROUND
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "chatmemory.api.http.TokenAuthentication",
@@ -300,68 +295,78 @@ SPECTACULAR_SETTINGS = {
 
 # --- Models ----------------------------------------------------------------------------------------------------------
 
-OPENAI_API_KEY = UpstreamSettings.OPENAI_API_KEY.read()
-OPENAI_BASE_URL = UpstreamSettings.OPENAI_BASE_URL.read()
-OPENAI_API_STYLE = UpstreamSettings.OPENAI_API_STYLE.read()
-UPSTREAM_CONTROL_TOKENS = UpstreamSettings.UPSTREAM_CONTROL_TOKENS.read()
-OPENAI_TERMINAL = UpstreamSettings.OPENAI_TERMINAL.read()
-MODEL_VARIANTS = UpstreamSettings.MODEL_VARIANTS.read()
-DEFAULT_MODEL_VARIANT = UpstreamSettings.DEFAULT_MODEL_VARIANT.read()
-OPENAI_MODEL_ALIASES = UpstreamSettings.OPENAI_MODEL_ALIASES.read()
-OPENAI_CONVERSATION_HEADERS = UpstreamSettings.OPENAI_CONVERSATION_HEADERS.read()
+OPENAI_API_KEY = config.OPENAI_API_KEY
+OPENAI_BASE_URL = config.OPENAI_BASE_URL
+OPENAI_API_STYLE = config.OPENAI_API_STYLE
+UPSTREAM_CONTROL_TOKENS = config.UPSTREAM_CONTROL_TOKENS
+OPENAI_TERMINAL = config.OPENAI_TERMINAL
+MODEL_VARIANTS = {name: one.variant(name) for name, one in config.MODEL_VARIANTS.items()}
+DEFAULT_MODEL_VARIANT = config.DEFAULT_MODEL_VARIANT
+OPENAI_MODEL_ALIASES = config.OPENAI_MODEL_ALIASES
+OPENAI_CONVERSATION_HEADERS = config.OPENAI_CONVERSATION_HEADERS
 
+REPLY_MAX_BYTES = 2 * 1024 * 1024
 REPLY_DEADLINES = Deadlines(
-    first_byte=UpstreamSettings.REPLY_FIRST_BYTE_SECONDS.read(),
-    idle=UpstreamSettings.REPLY_IDLE_SECONDS.read(),
-    total=UpstreamSettings.REPLY_TOTAL_SECONDS.read(),
-    max_bytes=UpstreamSettings.REPLY_MAX_BYTES.read(),
+    first_byte=config.REPLY_FIRST_BYTE_SECONDS,
+    idle=config.REPLY_IDLE_SECONDS,
+    total=config.REPLY_TOTAL_SECONDS,
+    max_bytes=REPLY_MAX_BYTES,
 )
-REPLY_CHECKPOINT_SECONDS = UpstreamSettings.REPLY_CHECKPOINT_SECONDS.read()
-REPLY_LEASE_SECONDS = UpstreamSettings.REPLY_LEASE_SECONDS.read()
-REPLY_DRAIN_SECONDS = UpstreamSettings.REPLY_DRAIN_SECONDS.read()
+REPLY_CHECKPOINT_SECONDS = 0.5
+"""How often a partial reply is stored."""
+REPLY_LEASE_SECONDS = 15.0
+"""A reply counts as interrupted when its process has given no sign for this long: many checkpoints."""
+REPLY_DRAIN_SECONDS = config.REPLY_DRAIN_SECONDS
 
 # --- Memory ----------------------------------------------------------------------------------------------------------
 
-MEMORY_POLICY = MemorySettings.MEMORY_POLICY.read()
+MEMORY_POLICY = config.MEMORY_POLICY
 MEMORY_LIMITS = MemoryLimits(
-    k_raw_turns=ChunkedSettings.MEMORY_K_RAW_TURNS.read(),
-    summary_cap=ChunkedSettings.MEMORY_SUMMARY_TOKEN_CAP.read(),
-    prompt_budget=MemorySettings.MEMORY_PROMPT_TOKEN_BUDGET.read(),
-    budget_for=MemorySettings.MEMORY_BUDGET_FOR.read(),
-    threshold=ChunkedSettings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD.read(),
-    line_tokens=MemorySettings.MEMORY_LINE_TOKENS.read(),
-    bite_tokens=MemorySettings.MEMORY_FOLD_BITE_TOKENS.read(),
-    min_fold_tokens=MemorySettings.MEMORY_MIN_FOLD_TOKENS.read(),
-    recall=RecallSettings.MEMORY_RECALL.read(),
-    recall_share=RecallSettings.MEMORY_RECALL_SHARE.read(),
-    window_share=MemorySettings.MEMORY_WINDOW_SHARE.read(),
-    sources_budget=MemorySettings.SOURCES_TOKEN_BUDGET.read(),
-    turns_as=MemorySettings.MEMORY_TURNS_AS.read(),
-    summarizer_task=text_or_file(
-        "MEMORY_SUMMARIZER_INSTRUCTIONS", SummarizerSettings.MEMORY_SUMMARIZER_INSTRUCTIONS.read(), HOME
+    k_raw_turns=config.MEMORY_K_RAW_TURNS,
+    summary_cap=config.MEMORY_SUMMARY_TOKEN_CAP,
+    prompt_budget=config.MEMORY_PROMPT_TOKEN_BUDGET,
+    budget_for=config.MEMORY_BUDGET_FOR,
+    threshold=config.MEMORY_CHUNK_SUMMARIZE_THRESHOLD,
+    bite_tokens=config.MEMORY_FOLD_BITE_TOKENS,
+    recall=config.MEMORY_RECALL,
+    recall_share=config.MEMORY_RECALL_SHARE,
+    window_share=config.MEMORY_WINDOW_SHARE,
+    sources_budget=config.SOURCES_TOKEN_BUDGET,
+    turns_as=config.MEMORY_TURNS_AS,
+    summarizer_task=environment.text_or_file(
+        "MEMORY_SUMMARIZER_INSTRUCTIONS", config.MEMORY_SUMMARIZER_INSTRUCTIONS, HOME
     ),
-    enabled=MemorySettings.MEMORY_ENABLED.read(),
-    numbers={name: read_numbers(name, kind) for name, kind in PER_POLICY.items()},
+    enabled=config.MEMORY_ENABLED,
+    numbers={
+        name: replace(numbers(), **config.MEMORY_POLICY_OPTIONS.get(name, {}))
+        for name, numbers in PER_POLICY.items()
+    },
 )
-_summarizer = SummarizerSettings.MEMORY_SUMMARIZER_MODEL.read()
+_summarizer = config.MEMORY_SUMMARIZER_MODEL
 SUMMARIZER = Variant(
     name="summarizer",
     model=_summarizer,
-    reasoning_effort=SummarizerSettings.MEMORY_SUMMARIZER_EFFORT.read(),
-    max_output_tokens=SummarizerSettings.MEMORY_SUMMARIZER_OUTPUT_TOKENS.read() or None,
+    reasoning_effort=config.MEMORY_SUMMARIZER_EFFORT,
+    max_output_tokens=config.MEMORY_SUMMARIZER_OUTPUT_TOKENS or None,
     price=price_of(_summarizer),
 )
-SUMMARIZER_TOTAL_SECONDS = SummarizerSettings.SUMMARIZER_TOTAL_SECONDS.read()
-MEMORY_FOLD_SECONDS = MemorySettings.MEMORY_FOLD_SECONDS.read()
-MEMORY_FOLD_LEASE_SECONDS = MemorySettings.MEMORY_FOLD_LEASE_SECONDS.read()
-MEMORY_FOLD_ATTEMPTS = MemorySettings.MEMORY_FOLD_ATTEMPTS.read()
-MEMORY_FOLD_BACKOFF_SECONDS = MemorySettings.MEMORY_FOLD_BACKOFF_SECONDS.read()
-MEMORY_MIN_RETAINED = SummarizerSettings.MEMORY_MIN_RETAINED.read()
-MEMORY_REBUILD_EVERY_FOLDS = MemorySettings.MEMORY_REBUILD_EVERY_FOLDS.read()
-MEMORY_EMBEDDINGS_MODEL = RecallSettings.MEMORY_EMBEDDINGS_MODEL.read()
-MEMORY_EMBEDDINGS_FOLDER = RecallSettings.MEMORY_EMBEDDINGS_FOLDER.read()
-MEMORY_EMBEDDINGS_DIMENSIONS = RecallSettings.MEMORY_EMBEDDINGS_DIMENSIONS.read()
-MEMORY_EMBEDDINGS_SECONDS = RecallSettings.MEMORY_EMBEDDINGS_SECONDS.read()
-SWEEP_SECONDS = WorkerSettings.SWEEP_SECONDS.read()
-
-check_relations(globals())
+SUMMARIZER_TOTAL_SECONDS = config.SUMMARIZER_TOTAL_SECONDS
+MEMORY_FOLD_SECONDS = min(70.0, max(45.0, SUMMARIZER_TOTAL_SECONDS + 5))
+"""Time of one fold task, which has room for one call. A longer fold continues in a new task."""
+MEMORY_FOLD_LEASE_SECONDS = 120.0
+"""After this time, another worker takes over the fold of a worker that died."""
+MEMORY_FOLD_ATTEMPTS = 5
+"""Failures after which the built-in summarizer does the fold."""
+MEMORY_FOLD_BACKOFF_SECONDS = 10.0
+"""Wait after a failed fold. It doubles with each failure, up to 600 s."""
+MEMORY_MIN_RETAINED = 0.5
+"""Share of the known numbers, ids and names that a new summary must keep. Below it, the summarizer is asked once
+more, and the better answer is marked for staff."""
+MEMORY_REBUILD_EVERY_FOLDS = config.MEMORY_REBUILD_EVERY_FOLDS
+MEMORY_EMBEDDINGS_MODEL = config.MEMORY_EMBEDDINGS_MODEL
+MEMORY_EMBEDDINGS_FOLDER = config.MEMORY_EMBEDDINGS_FOLDER
+MEMORY_EMBEDDINGS_DIMENSIONS = config.MEMORY_EMBEDDINGS_DIMENSIONS
+MEMORY_EMBEDDINGS_SECONDS = 0.3
+"""The longest wait for the vector of a question. After it, the search uses words only."""
+SWEEP_SECONDS = 60.0
+"""How often the worker looks for what a crash left behind, rounded up to whole minutes."""

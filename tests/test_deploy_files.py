@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from chatmemory.config import service
-from chatmemory.config.setting import settings_in
+from chatmemory.config.declared import Config
 from tests.support.image import ROOT, Image
 from tests.support.processes import SERVER
 
@@ -20,12 +19,6 @@ COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
 PYTHON = ["python", "-m"]
-
-
-def declared() -> set[str]:
-    """Return the names of all settings that are declared individually."""
-    areas = [value for value in vars(service).values() if isinstance(value, type)]
-    return {setting.name for area in areas for setting in settings_in(area)}
 
 
 def is_server(command: list[str]) -> bool:
@@ -55,7 +48,7 @@ def test_what_is_copied_is_all_that_the_build_may_see() -> None:
 
 def test_every_setting_of_compose_is_one_of_ours() -> None:
     given = COMPOSE["x-chatmemory"]["environment"]
-    assert set(given) <= declared()
+    assert set(given) <= set(Config.model_fields)
     for name in ("server", "worker", "migrate"):
         assert SERVICES[name]["environment"] == given
     assert all(":?" in given[name] for name in ("DATABASE_URL", "DJANGO_SECRET_KEY")), (

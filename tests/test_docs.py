@@ -10,6 +10,7 @@ import pytest
 from django.core.management import get_commands
 
 from chatmemory.config import page
+from chatmemory.config.declared import Config
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
@@ -36,6 +37,13 @@ def test_the_page_of_settings_is_what_the_code_declares() -> None:
     assert page.PAGE.read_text() == page.render(), "make docs"
 
 
+def test_each_setting_has_a_meaning_and_is_read() -> None:
+    read = text_of("chatmemory/settings.py")
+    for name, field in Config.model_fields.items():
+        assert (field.description or "").endswith((".", ")")), name
+        assert name == "CHATMEMORY_HOME" or f"config.{name}" in read, name
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_its_links_lead_somewhere(document: str) -> None:
     path = ROOT / document
@@ -54,7 +62,7 @@ def test_what_it_names_exists(document: str) -> None:
     code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
     targets = re.findall(r"^([a-z-]+):", text_of("Makefile"), re.MULTILINE)
     assert set(re.findall(r"^`?(?:[A-Z_]+=\S+ )*make ([a-z-]+)", code, re.MULTILINE)) <= set(targets)
-    settings = {setting.name for table in page.tables() for setting in table.settings}
+    settings = set(Config.model_fields)
     made = set(re.findall(r"^[A-Z_]+", text_of("chatmemory/settings.py"), re.MULTILINE))
     assert set(SETTING.findall(text)) <= settings | made | {"OPENAI_API_BASE_URL"}  # Open WebUI's
     modules = set(MODULE.findall(text)) - {"memory/policies/minutes"}  # made in an example

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from chatmemory.config.memory import (
-    ChunkedSettings,
-    MemorySettings,
-    RecallSettings,
-    SummarizerSettings,
-)
-from chatmemory.config.service import (
-    DatabaseSettings,
-    LimitSettings,
-    ServerSettings,
-    UpstreamSettings,
-    WorkerSettings,
-)
-from chatmemory.config.setting import Setting, policy_settings, settings_in
+from pydantic.fields import FieldInfo
+
+from chatmemory.config.declared import AREAS, Area
+from chatmemory.config.environment import allowed
 from memory.policies import POLICIES
-from memory.policies.chunked import Chunked
+from memory.policies.numbers import bounds_of, meanings_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
@@ -31,54 +18,26 @@ OPENING = """\
 # Settings
 
 chatmemory reads its settings from the environment, or from a file `.env`: beside `manage.py`, or in
-`CHATMEMORY_HOME`. The environment wins. An empty value means the default. A bad value stops the start with a sentence
-that names the setting and the values that it allows. So does a misspelt name, with the name that was probably meant.
+`CHATMEMORY_HOME`. The environment wins. An empty value means the default. Bad values stop the start with a sentence
+for each that names the setting and the values that it allows. So do misspelt names, with the name that was probably
+meant, and names of earlier versions, with what to do instead.
 
 Most installations set fewer than ten of these; the [README](../README.md#settings) lists them. All durations are in
 seconds. Tokens are those of the encoding o200k_base.
 
-`make docs` writes this page from the declarations in `chatmemory/config/` and in the policies.
+`make docs` writes this page from the declarations in `chatmemory/config/declared.py` and in the policies.
 """
+OPTIONS = """\
+## Options of policies
 
-
-CHUNKED: dict[str, Setting[Any]] = {
-    "k_raw_turns": ChunkedSettings.MEMORY_K_RAW_TURNS,
-    "summary_token_cap": ChunkedSettings.MEMORY_SUMMARY_TOKEN_CAP,
-    "threshold": ChunkedSettings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD,
-}
-"""The settings of `chunked` that are numbers of memory, because other policies use some of them, by their options."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettingsTable:
-    """One table of the page."""
-
-    title: str
-    text: str
-    settings: tuple[Setting[Any], ...]
-
-
-def tables() -> Iterator[SettingsTable]:
-    """The tables, in the order of the page."""
-    yield _table("Server", ServerSettings)
-    yield _table("Database and queue", DatabaseSettings)
-    yield _table("Limits", LimitSettings)
-    yield _table("Model and upstream", UpstreamSettings)
-    yield _table("Memory", MemorySettings)
-    yield from _policies()
-    yield _table("Recall and embeddings", RecallSettings)
-    yield _table("Summarizer", SummarizerSettings)
-    yield _table("Worker", WorkerSettings)
-
-
-def names() -> list[str]:
-    """The names of all settings."""
-    return [setting.name for table in tables() for setting in table.settings]
+`MEMORY_POLICY_OPTIONS` sets them for all chats of a policy; a chat can choose its own ([policies.md](policies.md)).
+"""
 
 
 def render() -> str:
     """Render the whole page."""
-    return "\n".join([OPENING, *map(_render_table, tables())])
+    tables = [_settings(title, area) for title, area in AREAS]
+    return "\n".join([OPENING, *tables, OPTIONS, *(_options(name) for name in POLICIES)])
 
 
 def main() -> None:
@@ -86,38 +45,44 @@ def main() -> None:
     PAGE.write_text(render())
 
 
-def _table(title: str, area: type) -> SettingsTable:
-    return SettingsTable(title, inspect.getdoc(area) or "", tuple(settings_in(area)))
+def _settings(title: str, area: type[Area]) -> str:
+    rows = [
+        (name, _default(field), allowed(field), field.description or "")
+        for name, field in area.model_fields.items()
+    ]
+    return f"## {title}\n\n{inspect.getdoc(area)}\n\n{_table('setting', rows)}"
 
 
-def _policies() -> Iterator[SettingsTable]:
-    """The tables of policies with settings of their own. A chat can override each of them by an option."""
-    for name, policy in POLICIES.items():
-        own = policy_settings(name, policy.numbers)
-        shared = CHUNKED if name == Chunked.name else {}
-        if options := shared | own:
-            listed = ", ".join(f"`{option}`" for option in options)
-            text = f"{policy.description} A chat can override these by its options {listed}."
-            yield SettingsTable(f"Policy `{name}`", text, tuple(options.values()))
+def _options(policy: str) -> str:
+    numbers = POLICIES[policy].numbers
+    meanings = meanings_of(numbers)
+    rows = [
+        (name, _shown(default), bounds.wanted, meanings[name])
+        for name, (default, bounds) in bounds_of(numbers).items()
+    ]
+    return f"### `{policy}`\n\n{POLICIES[policy].description}\n\n{_table('option', rows)}"
 
 
-def _render_table(table: SettingsTable) -> str:
-    rows = "".join(_render_row(setting) for setting in table.settings)
-    head = "| setting | default | values | meaning |\n|---|---|---|---|\n"
-    return f"## {table.title}\n\n{table.text}\n\n{head}{rows}"
+def _table(first: str, rows: list[tuple[str, str, str, str]]) -> str:
+    head = f"| {first} | default | values | meaning |\n|---|---|---|---|\n"
+    lines = (
+        " | ".join([f"`{name}`", *others]).replace("<|", "<\\|").replace("|>", "\\|>")
+        for name, *others in rows
+    )
+    return head + "".join(f"| {line} |\n" for line in lines)
 
 
-def _render_row(setting: Setting[Any]) -> str:
-    cells = (f"`{setting.name}`", _default(setting), setting.kind.allowed, setting.meaning)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+def _default(field: FieldInfo) -> str:
+    extra = field.json_schema_extra
+    if isinstance(extra, dict) and extra.get("shown"):
+        return str(extra["shown"])
+    return _shown(field.default)
 
 
-def _default(setting: Setting[Any]) -> str:
-    if setting.shown_default:
-        return setting.shown_default
-    if isinstance(setting.default, bool):
-        return f"`{str(setting.default).lower()}`"
-    return "none" if setting.default in ("", None) else f"`{setting.default}`"
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{default}`" if default not in ("", None, {}) else "none"
 
 
 if __name__ == "__main__":

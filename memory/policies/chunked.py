@@ -55,7 +55,7 @@ def answer_format(limits: MemoryLimits) -> str:
 
 @dataclass(frozen=True)
 class ChunkedNumbers(Numbers):
-    """Settings `MEMORY_CHUNKED_…` and options of a chat."""
+    """Options of a chat."""
 
     left_unfolded_tokens: int = whole(
         1000,

@@ -61,7 +61,7 @@ _STOPS = (".", "!", "?", "…", "。", "！", "？", ":", ";", ",")
 
 @dataclass(frozen=True)
 class IntervalNumbers(Numbers):
-    """Settings `MEMORY_INTERVAL_…` and options of a chat."""
+    """Options of a chat."""
 
     every_turns: int = whole(4, "Turns beyond the window that start a fold.", at_least=1, at_most=100)
     window_turns: int = whole(3, "Newest turns that stay verbatim.", at_least=1, at_most=50)

@@ -223,7 +223,7 @@ def test_good_cards_are_shown_where_cards_are_in_use_and_bad_ones_need_attention
     add_day(back=2, cards=100, cards_kept=93)
     text = page(staff)
     assert "Replies without a usable memory card: 5.5% of these days, over the 5% that are tolerable" in text
-    assert "MEMORY_CARD_AS_TOOL" in text
+    assert "as_tool" in text
 
 
 @pytest.mark.parametrize("days", ["", "8", "-1", "x", "30 OR 1=1", "9" * 400])

@@ -141,8 +141,8 @@ def test_the_suite_stays_green_with_it(manage: Manage, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
-def test_its_numbers_are_settings(manage: Manage) -> None:
-    assert manage("check").returncode == 0
-    refused = manage("check", MEMORY_MINUTES_EVERY_TURNS="0")
+def test_its_numbers_are_options(manage: Manage) -> None:
+    assert manage("check", MEMORY_POLICY_OPTIONS='{"minutes": {"every_turns": 2}}').returncode == 0
+    refused = manage("check", MEMORY_POLICY_OPTIONS='{"minutes": {"every_turns": 0}}')
     assert refused.returncode != 0
-    assert "MEMORY_MINUTES_EVERY_TURNS is 0, but must be a whole number from 1 to 100." in refused.stderr
+    assert "has 0 as every_turns of minutes, which must be a whole number from 1 to 100." in refused.stderr

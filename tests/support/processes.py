@@ -32,6 +32,7 @@ from knox.models import AuthToken
 from chatmemory.runtime import processes
 from chatmemory.runtime.processes import Child
 from tests.support.fakes.upstream import FakeUpstream
+from tests.support.fixed_settings import FIXED, VARIABLE
 from tests.support.live_server import Client
 from tests.support.ports import free_port
 from tests.support.process_tree import descendants_of, is_alive
@@ -195,7 +196,10 @@ class Product:
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of a process that is started with `env`."""
         outside = {key: value for key, value in os.environ.items() if not _OURS.match(key)}
-        return {**outside, **_STANDARD, **self.env, **env}
+        given = {**outside, **_STANDARD, **self.env, **env}
+        if fixed := {name: given.pop(name) for name in FIXED if name in given}:
+            given |= {"DJANGO_SETTINGS_MODULE": "tests.support.settings", VARIABLE: json.dumps(fixed)}
+        return given
 
     def _ready(self, child: Child) -> bool:
         """Whether everything that the server itself needs is ready. A worker may come later or never; so may tables."""

@@ -51,7 +51,7 @@ def cards_sentence(totals: Totals) -> str:
         return f"{counted} At least {1 - MOST_BAD:.0%} is good."
     return (
         f"{counted} Below {1 - MOST_BAD:.0%}, memory lags behind: have cards sent as a function call "
-        "(MEMORY_CARD_AS_TOOL), or choose another model or policy."
+        "(the option as_tool), or choose another model or policy."
     )
 
 

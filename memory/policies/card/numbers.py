@@ -9,7 +9,7 @@ from memory.policies.numbers import Numbers, switch, whole, word
 
 @dataclass(frozen=True)
 class CardNumbers(Numbers):
-    """Settings `MEMORY_CARD_…` and options of a chat. The defaults are seed 002's, in tokens instead of characters."""
+    """Options of a chat. The defaults are seed 002's, in tokens instead of characters."""
 
     in_reply: bool = switch(
         True,

@@ -118,7 +118,7 @@ SCHEMA = Schema(
 
 @dataclass(frozen=True)
 class HierarchicalNumbers(Numbers):
-    """Settings `MEMORY_HIERARCHICAL_…` and options of a chat."""
+    """Options of a chat."""
 
     trigger_messages: int = whole(
         20, "A chat with more unfolded messages than this is folded.", at_least=2, at_most=300
@@ -137,7 +137,7 @@ class HierarchicalNumbers(Numbers):
     )
     lazy: bool = switch(
         False,
-        "A turn that begins while its chat is due waits for the fold, at most `MEMORY_HIERARCHICAL_LAZY_SECONDS`.",
+        "A turn that begins while its chat is due waits for the fold, at most `lazy_seconds`.",
     )
     lazy_seconds: int = whole(
         5, "The longest such wait. After it, the reply uses what there is.", at_least=1, at_most=30

@@ -55,7 +55,7 @@ MOST_WINDOW_TURNS = 50
 
 @dataclass(frozen=True)
 class ProgressiveNumbers(Numbers):
-    """Settings `MEMORY_PROGRESSIVE_…` and options of a chat."""
+    """Options of a chat."""
 
     threshold: int = whole(
         3000,

@@ -43,7 +43,7 @@ def running(request: pytest.FixtureRequest, offline_product: Product, settings: 
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     for name in USERS:
         User.objects.create(username=name, password=make_password(PASSWORD))
-    offline_product.env |= SHORT | {"DJANGO_SETTINGS_MODULE": "tests.security.outside.settings"}
+    offline_product.env |= SHORT | {"CHEAP_PASSWORDS": "true"}
     offline_product.server()
     offline_product.worker()
     return offline_product

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from django.db.models import DecimalField, Model
 
-from chatmemory.config.kinds import MAX_MODEL_CHARS
-from chatmemory.config.variants import MAX_VARIANT_CHARS
+from chatmemory.config.declared import MAX_MODEL_CHARS, MAX_VARIANT_CHARS
 from chatmemory.llm.openai import responses
 from chatmemory.llm.protocol import MAX_COST_USD
 from conversations.models import ActiveReply, Message

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory.config.kinds import MAX_MODEL_CHARS, SERVER_EMBEDDINGS, EmbeddingsFolder, is_name
+from chatmemory.config.declared import MAX_MODEL_CHARS, is_name
+from chatmemory.config.environment import read
 from chatmemory.llm import local_files
 from chatmemory.llm.local_files import LocalModelError, files_of
 
 NAME = "MEMORY_EMBEDDINGS_FOLDER"
+SERVER_EMBEDDINGS = ("MEMORY_EMBEDDINGS_MODEL", "MEMORY_EMBEDDINGS_DIMENSIONS")
 
 
 @pytest.fixture
@@ -27,8 +29,6 @@ def folder(tmp_path: Path) -> Path:
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the extra look installed."""
     monkeypatch.setattr(local_files, "PACKAGES", ("json",))
-    for other in SERVER_EMBEDDINGS:
-        monkeypatch.delenv(other, raising=False)
 
 
 def test_a_folder_needs_two_files(folder: Path) -> None:
@@ -92,26 +92,23 @@ def test_a_bad_description_is_named(folder: Path) -> None:
 
 
 def test_the_setting_takes_a_folder(folder: Path, installed: None) -> None:
-    assert EmbeddingsFolder().parse(NAME, str(folder)) == str(folder)
+    assert str(folder) == read({NAME: str(folder)}).MEMORY_EMBEDDINGS_FOLDER
 
 
 @pytest.mark.parametrize("beside", SERVER_EMBEDDINGS)
-def test_a_servers_model_is_not_named_beside_it(
-    folder: Path, installed: None, monkeypatch: pytest.MonkeyPatch, beside: str
-) -> None:
-    monkeypatch.setenv(beside, "384")
+def test_a_servers_model_is_not_named_beside_it(folder: Path, installed: None, beside: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=f"{NAME} is set, so {beside} must not be"):
-        EmbeddingsFolder().parse(NAME, str(folder))
+        read({NAME: str(folder), beside: "384"})
 
 
 def test_a_missing_extra_is_named(folder: Path, installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_files, "PACKAGES", ("json", "nowhere_to_be_had"))
     with pytest.raises(ImproperlyConfigured) as refused:
-        EmbeddingsFolder().parse(NAME, str(folder))
+        read({NAME: str(folder)})
     assert str(refused.value) == f"{NAME} needs nowhere_to_be_had: pip install '.[local-embeddings]'."
 
 
 @pytest.mark.parametrize("value", ["/nowhere", __file__, "a\0b"])
 def test_what_is_no_folder_is_named(installed: None, value: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=f"^{NAME} names "):
-        EmbeddingsFolder().parse(NAME, value)
+        read({NAME: value})

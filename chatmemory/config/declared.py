@@ -1,0 +1,571 @@
+"""Every setting, declared once: its default, its bounds and its meaning.
+
+The environment is read into `Config` (`chatmemory.config.environment`), and docs/settings.md is rendered from it
+(`chatmemory.config.page`). What nobody has a reason to set is a constant in `chatmemory.settings`.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictInt
+
+from chatmemory.config.database_url import django_database
+from chatmemory.llm.local_files import LocalModelError, files_of, require_packages
+from chatmemory.llm.openai.stream_parser import Style, Terminal
+from chatmemory.llm.prices import price_of
+from chatmemory.llm.protocol import Price, Variant
+from memory.limits import BudgetFor, RecallMode, TurnsAs
+from memory.policies import POLICIES
+from memory.policies.numbers import bounds_of
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+
+MAX_MODEL_CHARS = 128
+"""The maximum length of a model's name: that of the columns that store it. A test compares them."""
+MAX_VARIANT_CHARS = 64
+"""The same for a variant's name."""
+UNBOUNDED = 10**9
+"""An upper bound that only catches typing errors: the page of settings does not show it."""
+MIB = 1024 * 1024
+
+
+# --- Kinds of values. A validator's message follows the name of the setting, and never shows a secret. ---
+
+
+def _whole(default: int, meaning: str, *, at_least: int = 0, at_most: int = UNBOUNDED) -> Any:
+    """Declare a whole number."""
+    return Field(default, ge=at_least, le=at_most, description=meaning)
+
+
+def _seconds(default: float, meaning: str, *, at_least: float = 0.05) -> Any:
+    """Declare a number of seconds."""
+    return Field(default, ge=at_least, le=86_400, description=meaning, json_schema_extra={"unit": "s"})
+
+
+def _share(default: float, meaning: str, *, at_most: float = 1) -> Any:
+    """Declare a number from 0 to `at_most`."""
+    return Field(default, ge=0, le=at_most, description=meaning)
+
+
+def _plain(default: Any, meaning: str) -> Any:
+    """Declare a value whose type says what is allowed: one of some words, or true and false."""
+    return Field(default, description=meaning)
+
+
+def _other(default: Any, meaning: str, *, allowed: str = "text", shown: str = "") -> Any:
+    """Declare a value whose type does not say what is allowed; `shown` is the default as the page shows it."""
+    return Field(default, description=meaning, json_schema_extra={"allowed": allowed, "shown": shown})
+
+
+def _is_plain(value: str) -> bool:
+    return value.isascii() and value.isprintable() and " " not in value
+
+
+def _require_secret(value: str) -> str:
+    if not _is_plain(value):
+        raise ValueError("must be printable ASCII without spaces; it is not shown here.")
+    return value
+
+
+def _require_database(value: str) -> str:
+    django_database(value)
+    return value
+
+
+def _require_endpoint(value: str) -> str:
+    """The base URL of an API. Messages do not show it, because URLs carry passwords."""
+    try:
+        parts = urlsplit(value)
+        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        raise ValueError("must be a URL with a host, such as http://127.0.0.1:8080/v1.") from None
+    if not has_host or parts.scheme not in ("http", "https") or not _is_plain(value):
+        raise ValueError(
+            "must be a URL of printable ASCII that starts with http: or https: and has a host, such as "
+            "http://127.0.0.1:8080/v1."
+        )
+    if "@" in parts.netloc or "?" in value or "#" in value:
+        raise ValueError(
+            "must have no user, no query and no fragment: paths are appended to it. The key has its own setting."
+        )
+    return value
+
+
+def _require_embeddings_folder(value: str) -> str:
+    try:
+        require_packages()
+        files_of(Path(value))
+    except LocalModelError as error:
+        raise ValueError(f"{error}.") from None
+    return value
+
+
+def is_name(value: str, length: int) -> bool:
+    """Whether a value can be the name of a model or of a variant."""
+    return 0 < len(value) <= length and value.isprintable() and value == value.strip()
+
+
+def _named(length: int) -> Any:
+    def require(value: str) -> str:
+        if not is_name(value, length):
+            raise ValueError(f"must be a name of 1 to {length} printable characters, unlike {value[:200]!r}.")
+        return value
+
+    return AfterValidator(require)
+
+
+def _names(raw: str) -> tuple[str, ...]:
+    return tuple(one.strip().lower() for one in raw.split(",") if one.strip())
+
+
+def _aliases(raw: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in raw.split(",") if pair.strip()]
+    if not all(left.strip() and right.strip() for left, _, right in pairs):
+        raise ValueError(f"must be pairs of names such as gpt-4.1=arco,*=arco, unlike {raw!r}.")
+    return {left.strip(): right.strip() for left, _, right in pairs}
+
+
+def _require_policy(name: str) -> str:
+    if name not in POLICIES:
+        raise ValueError(f"is {name!r}, but must be one of {', '.join(POLICIES)}.")
+    return name
+
+
+def _require_options(by_policy: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    for policy, options in by_policy.items():
+        bounds = bounds_of(POLICIES[_require_policy(policy)].numbers)
+        for option, value in options.items():
+            if option not in bounds:
+                raise ValueError(
+                    f"has no option {option!r} for {policy}, but: {', '.join(bounds) or 'none'}."
+                )
+            if not bounds[option][1].allows(value):
+                raise ValueError(
+                    f"has {value!r} as {option} of {policy}, which must be {bounds[option][1].wanted}."
+                )
+    return by_policy
+
+
+ModelName = Annotated[str, _named(MAX_MODEL_CHARS)]
+Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000)]
+
+
+class PriceSettings(BaseModel):
+    """A price in USD per million tokens. Its upper bound only catches typing errors."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: Dollars
+    cached: Dollars
+    output: Dollars
+
+
+class VariantSettings(BaseModel):
+    """A model that clients can choose, as `MODEL_VARIANTS` declares it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: ModelName
+    reasoning_effort: Effort | None = None
+    max_output_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    price: PriceSettings | None = None
+
+    def variant(self, name: str) -> Variant:
+        """This model under its public name, with its list price if none is declared."""
+        price = Price(**dict(self.price)) if self.price else price_of(self.model)
+        return Variant(name, self.model, self.reasoning_effort, self.max_output_tokens, price)
+
+
+# --- The settings, a class for each table of the page ---
+
+
+class Area(BaseModel):
+    """Base of the tables."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class ServerSettings(Area):
+    """How the server identifies itself, what it serves, and what it logs."""
+
+    CHATMEMORY_HOME: str = _other(
+        "",
+        "The folder of `.env` and of `var/`, which holds what is written: the key, SQLite's database, `quickstart`'s "
+        "logs. Only read from the environment.",
+        shown="the checkout; `~/.chatmemory` if the wheel is installed",
+    )
+    DJANGO_SECRET_KEY: str = _other(
+        "",
+        "Signs sessions and queued tasks. All machines need the same key.",
+        shown="generated once, kept in `var/secret-key`",
+    )
+    DJANGO_DEBUG: bool = _plain(
+        False,
+        "Django's debug mode. Never turn it on in production: its error pages show messages and settings.",
+    )
+    DJANGO_ALLOWED_HOSTS: str = _other(
+        "localhost,127.0.0.1,[::1]", "Host names that the server answers, separated by commas."
+    )
+    DJANGO_SECURE_SSL_REDIRECT: bool = _plain(
+        False,
+        "Serves HTTPS only: redirect, HSTS, secure cookies. The server then trusts `X-Forwarded-Proto`.",
+    )
+    PLAYGROUND: Literal["staff", "open", "off"] = _plain(
+        "staff",
+        "Who gets the page `/playground/`: `staff` after they sign in to the admin, `open` anybody (the "
+        "page then asks for a token), `off` nobody. `quickstart` opens it.",
+    )
+    LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _plain(
+        "INFO", "The lowest level that is logged."
+    )
+    LOG_FORMAT: Literal["auto", "json", "console"] = _plain(
+        "auto", "`auto` is `console` on a terminal and `json` elsewhere."
+    )
+
+
+class DatabaseSettings(Area):
+    """Where chats are stored, and how work for the worker is queued."""
+
+    DATABASE_URL: Annotated[str, AfterValidator(_require_database)] = _other(
+        "", "The database: `sqlite:///…` or `postgres://…`.", allowed="URL", shown="SQLite under `var/`"
+    )
+    DATABASE_POOL_SIZE: int = _whole(
+        10, "PostgreSQL connections that one process may hold.", at_least=2, at_most=1000
+    )
+
+
+class LimitSettings(Area):
+    """How large a request may be, and how much one user may use. `0` switches a single `LIMIT_…` off."""
+
+    REQUEST_MAX_BYTES: int = _whole(
+        2 * MIB, "The largest request body. A larger one gets 413.", at_least=1024
+    )
+    OPENAI_REQUEST_MAX_BYTES: int = _whole(
+        32 * MIB,
+        "The largest body of `/v1/chat/completions`, whose clients send the whole history each time.",
+        at_least=1024,
+    )
+    ATTACHMENTS_MAX_BYTES_PER_USER: int = _whole(
+        200 * MIB,
+        "The images and files that are kept of one user, each stored once. Those sent longest ago go first; a mark "
+        "that says what they were stays.",
+    )
+    ATTACHMENTS_KEEP_DAYS: int = _whole(
+        30, "How long images and files are kept after they were last sent. `0`: for ever."
+    )
+    ATTACHMENTS_SENT_AGAIN: int = _whole(
+        4,
+        "Images and files of recent messages that the model is sent again with the next one, so that it can be asked "
+        "about them; the newest first, 8 MiB together at most, besides the budget. `0`: none.",
+        at_most=100,
+    )
+    MESSAGE_MAX_CHARS: int = _whole(200_000, "The longest message, in code points.", at_least=1)
+    RATE_LIMITS: bool = _plain(
+        True, "`off` disables every limit of use, and the server counts nothing for them."
+    )
+    LIMIT_REQUESTS_PER_MINUTE: int = _whole(
+        300,
+        "Calls per user that ask a model, with those whose body is refused. A minute begins with its first call. Over "
+        "it: 429 `rate_limited`.",
+    )
+    LIMIT_TOKENS_PER_DAY: int = _whole(
+        5_000_000,
+        "Tokens per user in prompts and answers, per UTC day of the database's clock. Over it: 429 `quota_exceeded`. "
+        "Tokens of the summarizer do not count.",
+    )
+    LIMIT_STREAMS: int = _whole(50, "Replies that are generated for one user at the same time.")
+    LIMIT_READERS: int = _whole(
+        100,
+        "Additional readers of one user's replies, and of images and files, in one server process, beside the calls "
+        "that started the replies. Over it: 429 `rate_limited`.",
+    )
+    LIMIT_RESUMMARIZE_PER_HOUR: int = _whole(
+        20,
+        "Rebuilds of memory that a user requests or causes: resummarize, another policy, a wider window, restore, "
+        "editing a folded message. An hour begins with its first rebuild. Over it: 429 `rate_limited`. Edits and "
+        "deletions always work; their rebuild waits.",
+    )
+
+
+class UpstreamSettings(Area):
+    """Which model answers, and how long a reply may take.
+
+    Without a key and a base URL, the built-in offline model answers.
+    """
+
+    OPENAI_API_KEY: Annotated[str, AfterValidator(_require_secret)] = _other(
+        "", "The key for the model's server.", allowed="printable ASCII"
+    )
+    OPENAI_BASE_URL: Annotated[str, AfterValidator(_require_endpoint)] = _other(
+        "",
+        "Any server with OpenAI's API, such as vLLM, Ollama or LiteLLM.",
+        allowed="URL",
+        shown="OpenAI",
+    )
+    OPENAI_API_STYLE: Style = _plain(
+        "responses",
+        "The API of the model's server: `responses` (Responses) or `chat` (Chat Completions).",
+    )
+    OPENAI_TERMINAL: Terminal = _plain(
+        "strict",
+        "What completes a Chat Completions reply: `strict` only its `finish_reason`, `done` also "
+        "`[DONE]`, for servers that leave `finish_reason` null.",
+    )
+    UPSTREAM_CONTROL_TOKENS: Literal["auto", "disarm", "send"] = _plain(
+        "auto",
+        "Control tokens of chat templates (`<|im_start|>`, `[INST]`, `</s>`) in messages, sources and "
+        "summaries. `disarm` puts a space into them, so that a self-hosted server reads them as text; `send` leaves "
+        "them; `auto` disarms unless the upstream is OpenAI.",
+    )
+    MODEL_VARIANTS: Json[
+        Annotated[dict[Annotated[str, _named(MAX_VARIANT_CHARS)], VariantSettings], Field(min_length=1)]
+    ] = _other(
+        {
+            "arco": VariantSettings(model="gpt-5-mini"),
+            "arco-pro": VariantSettings(model="gpt-5"),
+            "deep-dive": VariantSettings(model="gpt-5.1"),
+        },
+        'Public name → `{"model", "reasoning_effort"?, "max_output_tokens"?, "price"?: {"input", "cached", "output"}}`.'
+        " Prices are USD per million tokens. A public name has at most 64 characters, a model's name 128.",
+        allowed="a JSON object",
+        shown="`arco` gpt-5-mini, `arco-pro` gpt-5, `deep-dive` gpt-5.1",
+    )
+    OPENAI_MODEL_ALIASES: Annotated[dict[str, str], BeforeValidator(_aliases)] = _other(
+        {},
+        "Other names of variants for clients of OpenAI's API that have a model's name built in, such as "
+        "`gpt-4.1=arco,*=arco`; `*` is any name that is not known.",
+        allowed="`name=variant`, separated by commas",
+    )
+    OPENAI_CONVERSATION_HEADERS: Annotated[tuple[str, ...], BeforeValidator(_names)] = _other(
+        (
+            "x-chatmemory-conversation-id",
+            "x-openwebui-chat-id",
+            "x-conversation-id",
+            "x-chat-id",
+            "x-session-id",
+            "session-id",
+            "x-litellm-session-id",
+            "x-sm-conversation-id",
+        ),
+        "Headers by which clients of OpenAI's API name their conversation; the first that is sent counts.",
+        allowed="names, separated by commas",
+        shown="`x-chatmemory-conversation-id`, `x-openwebui-chat-id`, `x-conversation-id`, `x-chat-id`, "
+        "`x-session-id`, `session-id`, `x-litellm-session-id`, `x-sm-conversation-id`",
+    )
+    DEFAULT_MODEL_VARIANT: str = _other("arco", "The variant that answers where a request names none.")
+    REPLY_FIRST_BYTE_SECONDS: float = _seconds(
+        30,
+        "Time until the model's first byte. Raise it for reasoning models that send nothing while they think.",
+    )
+    REPLY_IDLE_SECONDS: float = _seconds(30, "The longest pause within a reply.")
+    REPLY_TOTAL_SECONDS: float = _seconds(300, "The longest time for one reply.")
+    REPLY_DRAIN_SECONDS: float = _seconds(
+        8, "Time for running replies to end when the server is told to stop.", at_least=0
+    )
+
+
+class MemorySettings(Area):
+    """What a prompt may contain, and when turns are folded.
+
+    To *fold* turns is to summarize them into memory, in the background. The *window* is the newest turns of a chat,
+    which the prompt contains verbatim. A *line* is the short form of a turn that does not fit verbatim.
+    """
+
+    MEMORY_ENABLED: bool = _plain(
+        True, "`false`: prompts hold the newest turns only, and nothing is summarized."
+    )
+    MEMORY_POLICY: Annotated[str, AfterValidator(_require_policy)] = _other(
+        "chunked",
+        "The [policy](policies.md) of new chats.",
+        allowed=", ".join(f"`{name}`" for name in POLICIES),
+    )
+    MEMORY_POLICY_OPTIONS: Json[Annotated[dict[str, dict[str, Any]], AfterValidator(_require_options)]] = (
+        _other(
+            {},
+            "[Options of the policies](#options-of-policies) for every chat that does not choose them itself, such as "
+            '`{"interval": {"every_turns": 8}}`.',
+            allowed="a JSON object",
+        )
+    )
+    MEMORY_PROMPT_TOKEN_BUDGET: int = _whole(
+        3000,
+        "Tokens of memory in a prompt, as rendered. Instructions, sources and the question come on top.",
+        at_least=200,
+    )
+    MEMORY_BUDGET_FOR: BudgetFor = _plain(
+        "memory",
+        "What that budget limits: `memory` alone, or the whole `prompt`. With `prompt`, instructions and "
+        "question are never cut; sources and memory share what they leave.",
+    )
+    MEMORY_WINDOW_SHARE: float = _share(
+        0.4,
+        "Share of the budget for the newest turns. Longer replies are cut in their middle. `1`: they stay whole as far "
+        "as the budget allows.",
+    )
+    MEMORY_TURNS_AS: TurnsAs = _plain(
+        "messages",
+        "Verbatim turns as `messages` of their roles, or as lines of one block of `text`.",
+    )
+    SOURCES_TOKEN_BUDGET: int = _whole(
+        4000,
+        "Tokens for the sources of a turn. Over it, the last ones are cut or left out, and the record of the prompt "
+        "says so.",
+    )
+    MEMORY_K_RAW_TURNS: int = _whole(
+        3,
+        "Newest turns that stay verbatim and are never folded. Policies with a window of their own do not use it.",
+        at_least=1,
+        at_most=50,
+    )
+    MEMORY_SUMMARY_TOKEN_CAP: int = _whole(
+        500,
+        "The longest summary of the policy `chunked`, in tokens. Must be smaller than `MEMORY_PROMPT_TOKEN_BUDGET`.",
+        at_least=50,
+        at_most=100_000,
+    )
+    MEMORY_CHUNK_SUMMARIZE_THRESHOLD: int = _whole(
+        6000,
+        "With the policy `chunked`, summary and unfolded turns above this many tokens start a fold.",
+        at_least=200,
+    )
+    MEMORY_FOLD_BITE_TOKENS: int = _whole(
+        6000, "Turns in one request to the summarizer, in tokens.", at_least=500
+    )
+    MEMORY_REBUILD_EVERY_FOLDS: int = _whole(
+        0,
+        "Rebuilds memory from the original messages after this many folds, and reports how far it had drifted. `0`: "
+        "never.",
+        at_most=100_000,
+    )
+
+
+class RecallSettings(Area):
+    """How earlier turns that match a question are found. They appear in the prompt verbatim, with any policy."""
+
+    MEMORY_RECALL: RecallMode = _plain(
+        "auto",
+        "When earlier turns are searched: `auto` where the question calls for it, `always`, or `off`.",
+    )
+    MEMORY_RECALL_SHARE: float = _share(
+        0.2,
+        "Share of the budget reserved for recalled text; more where there is room. `0`: recalls nothing.",
+        at_most=0.9,
+    )
+    MEMORY_EMBEDDINGS_MODEL: ModelName = _other(
+        "",
+        "An embeddings model of the upstream, such as `text-embedding-3-small`. Recall then finds turns by meaning as "
+        "well as by words.",
+        allowed="at most 128 characters",
+    )
+    MEMORY_EMBEDDINGS_DIMENSIONS: int = _whole(
+        256, "Numbers in one vector. A model with a fixed size keeps its own.", at_least=1, at_most=4096
+    )
+    MEMORY_EMBEDDINGS_FOLDER: Annotated[str, AfterValidator(_require_embeddings_folder)] = _other(
+        "",
+        "A folder with an embeddings model that runs here on the CPU, without upstream or key. Needs "
+        "`pip install '.[local-embeddings]'`; [recall.md](recall.md#without-an-upstream) says what the folder holds. "
+        "Leave the two settings above unset then.",
+        allowed="folder",
+    )
+
+
+class SummarizerSettings(Area):
+    """Which model writes summaries, and what it is told."""
+
+    MEMORY_SUMMARIZER_MODEL: ModelName = _other(
+        "gpt-5-nano", "The model that writes summaries.", allowed="at most 128 characters"
+    )
+    MEMORY_SUMMARIZER_EFFORT: Effort | None = _other(
+        None,
+        "How much it reasons, as far as the model knows the word. Unset: nothing is sent, so the upstream's default "
+        "holds.",
+        allowed="`none`, `minimal`, `low`, `medium`, `high`, `xhigh`",
+        shown="the upstream's",
+    )
+    MEMORY_SUMMARIZER_OUTPUT_TOKENS: int = _whole(
+        0,
+        "Output limit of one call, reasoning included; never less than four times the requested summary. `0`: that, "
+        "plus room to reason by the effort (1,000 tokens for `minimal`, 4,000, 8,000, 16,000, 32,000 for `xhigh`). "
+        "Without an effort: 8,000 for GPT-5 and the o-series, none for other models.",
+        at_most=1_000_000,
+    )
+    SUMMARIZER_TOTAL_SECONDS: float = _seconds(
+        40, "The longest call, retries included. Raise it for a high effort; a fold has 70 s at most."
+    )
+    MEMORY_SUMMARIZER_INSTRUCTIONS: str = _other(
+        "",
+        "What the summarizer is told to keep, in place of the [policy's own words](policies.md#instructions). What it "
+        "reads and how it must answer is added to it. A relative path starts at `CHATMEMORY_HOME`.",
+        allowed="text, or `@` and the path of a file",
+        shown="the policy's",
+    )
+
+
+class WorkerSettings(Area):
+    """How the worker runs."""
+
+    WORKER_THREADS: int = _whole(
+        16,
+        "Tasks that one worker runs at once; each mostly waits for the summarizer.",
+        at_least=1,
+        at_most=1000,
+    )
+    WORKER_STOP_SECONDS: float = _seconds(
+        8,
+        "Time for running tasks to end when the worker is told to stop. Unfinished ones start again later.",
+        at_least=0,
+    )
+
+
+class Config(
+    ServerSettings,
+    DatabaseSettings,
+    LimitSettings,
+    UpstreamSettings,
+    MemorySettings,
+    RecallSettings,
+    SummarizerSettings,
+    WorkerSettings,
+):
+    """The value of every setting."""
+
+    def contradictions(self) -> list[str]:
+        """Sentences about values that are valid by themselves, but not together."""
+        found = []
+        variants = ", ".join(self.MODEL_VARIANTS)
+        if self.DEFAULT_MODEL_VARIANT not in self.MODEL_VARIANTS:
+            found.append(
+                f"DEFAULT_MODEL_VARIANT is {self.DEFAULT_MODEL_VARIANT!r}, but must be one of {variants}."
+            )
+        if unknown := sorted({*self.OPENAI_MODEL_ALIASES.values()} - {*self.MODEL_VARIANTS}):
+            found.append(
+                f"OPENAI_MODEL_ALIASES has {', '.join(unknown)}, but must name variants: {variants}."
+            )
+        beside = {"MEMORY_EMBEDDINGS_MODEL", "MEMORY_EMBEDDINGS_DIMENSIONS"} & self.model_fields_set
+        if self.MEMORY_EMBEDDINGS_FOLDER and beside:
+            found.append(
+                f"MEMORY_EMBEDDINGS_FOLDER is set, so {max(beside)} must not be: the folder's model makes the vectors."
+            )
+        if self.MEMORY_SUMMARY_TOKEN_CAP >= self.MEMORY_PROMPT_TOKEN_BUDGET:
+            found.append(
+                f"MEMORY_SUMMARY_TOKEN_CAP is {self.MEMORY_SUMMARY_TOKEN_CAP}, but must be smaller than "
+                "MEMORY_PROMPT_TOKEN_BUDGET, which it is part of."
+            )
+        return found
+
+
+AREAS: tuple[tuple[str, type[Area]], ...] = (
+    ("Server", ServerSettings),
+    ("Database and queue", DatabaseSettings),
+    ("Limits", LimitSettings),
+    ("Model and upstream", UpstreamSettings),
+    ("Memory", MemorySettings),
+    ("Recall and embeddings", RecallSettings),
+    ("Summarizer", SummarizerSettings),
+    ("Worker", WorkerSettings),
+)
+"""The tables of the page, with their titles."""
