@@ -12,48 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from chatmemory.runtime.fault_points import WHAT
+from chatmemory.runtime.fault_points import POINTS
 from tests.faults.bench.bench import SERVERS, WORKER, Bench
 from tests.faults.bench.journal import Journal
 from tests.faults.bench.people import How, Person
-from tests.processes.prompts import code
 from tests.support.exhaustive import effort
 from tests.support.processes import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-STALL = "stall=4"
-"""Longer than the leases of the bench."""
-AT_SERVER = (
-    "begin.stored",
-    "begin.committed",
-    "generate.started",
-    "generate.delta",
-    "generate.ended",
-    "checkpoint.written",
-    "finish.stored",
-    "finish.committed",
-    "cancel.requested",
-    "queue.enqueued",
-)
-AT_WORKER = (
-    "fold.leased",
-    "fold.loaded",
-    "fold.counted",
-    "fold.answered",
-    "publish.stored",
-    "publish.committed",
-    "rebuild.kept",
-    "sweep.enqueued",
-    "fold.leased",
-    "publish.stored",
-)
-"""The worker's points, some of them repeated to match the number of the server's."""
-BRIEF = How(variant="brief")
-IMPORTED = [
-    [f"An old turn that notes {code(number)}, {'and goes on ' * 8}", "Noted."] for number in range(20)
+WAYS = ("kill", "raise", "stall=4")
+"""The stall is longer than the leases of the bench."""
+AT_SERVER = [
+    name for name in POINTS if name.startswith(("begin", "generate", "check", "finish", "cancel", "queue"))
 ]
-
+AT_WORKER = [name for name in POINTS if name not in AT_SERVER]
+CASES = [(at, server, AT_WORKER[at % len(AT_WORKER)]) for at, server in enumerate(AT_SERVER)]
+BRIEF = How(variant="brief")
 PASSES = 4
 """Tries of a case. A reply may be over before its first checkpoint is due."""
 
@@ -62,7 +37,10 @@ _names = count(1)
 
 def everything(bench: Bench, person: Person) -> list[str]:
     """Do one of everything. Return the chats that were imported."""
-    imported = [bench.ask("import", person.name, IMPORTED)]
+    old = [
+        [f"An old turn that notes {person.code(n)}, {'and goes on ' * 8}", "Noted."] for n in range(900, 920)
+    ]
+    imported = [bench.ask("import", person.name, old)]
     person.say(BRIEF)
     bench.ask("enqueue_sweep")
     person.say(How(leave=True, variant="brief"))
@@ -93,30 +71,24 @@ def suffer(
         person.say(How(variant="slow"))
         imported += everything(bench, person)
         passes -= 1
-    bench.settle([person.name])
-    assert bench.problems(journal, imported=imported) == []
+    bench.check(journal, imported=imported)
     person.close()
     return struck
 
 
 @pytest.mark.promise("P1", "P2", "P6", "P10", "P11")
-@pytest.mark.parametrize(("server", "worker"), [*zip(AT_SERVER, AT_WORKER, strict=True)])
-def test_every_point(bench: Bench, server: str, worker: str) -> None:
-    turn = AT_SERVER.index(server)
-    for what in [WHAT[(turn + more) % len(WHAT)] for more in range(effort(1, len(WHAT)))]:
-        struck = suffer(bench, (server, 1), (worker, 1), STALL if what == "stall" else what, PASSES)
+@pytest.mark.parametrize(("at", "server", "worker"), CASES)
+def test_every_point(bench: Bench, at: int, server: str, worker: str) -> None:
+    for more in range(effort(1, len(WAYS))):
+        struck = suffer(bench, (server, 1), (worker, 1), WAYS[(at + more) % len(WAYS)], PASSES)
         wait_for(partial(_all_there, struck), "both faults")
 
 
 @pytest.mark.promise("P1", "P2", "P6", "P10", "P11")
-@pytest.mark.parametrize("what", ["kill", "raise"])
+@pytest.mark.parametrize("what", WAYS[:2])
 def test_the_nth_point(bench: Bench, what: str) -> None:
-    last = {}
     for n in count(1, effort(23, 1)):
         struck = suffer(bench, ("any", n), ("any", n), what)
-        for name, path in zip(("server", "worker"), struck, strict=True):
-            if path.exists():
-                last[name] = n
         if not any(path.exists() for path in struck):
             break
 

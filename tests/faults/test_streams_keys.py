@@ -13,7 +13,7 @@ from tests.api.talking import Turn, error, heard, held
 from tests.faults.bench.two import Two
 from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client, Event, joined
+from tests.support.live_server import Client, joined
 from tests.support.processes import Product
 from tests.support.waiting import wait_for
 
@@ -23,24 +23,18 @@ AT_ONCE = 50
 KEY = {"Idempotency-Key": "key-1"}
 
 
-def _events(client: Client, message: str = "x", chat: str | None = None) -> list[Event]:
-    body = {"message": message, **({"chat_id": chat} if chat else {})}
-    return client.events("POST", "message" if chat else "message/first", json=body, headers=KEY)
-
-
 @pytest.mark.promise("P2")
-@pytest.mark.parametrize("first", [True, False])
-def test_fifty_at_once_over_two_servers_are_one_turn(two: Two, first: bool) -> None:
+@pytest.mark.parametrize("path", ["message/first", "message"])
+def test_fifty_at_once_over_two_servers_are_one_turn(two: Two, path: str) -> None:
     both = two.clients()
-    chat = None if first else both[0].ask("before")["chat_id"]
+    chat = {} if path == "message/first" else {"chat_id": both[0].ask("before")["chat_id"]}
     for number in range(effort(1, 20)):
         two.fake.clear()
         two.fake.behave("normal", deltas=30, rate=300.0)
-        KEY["Idempotency-Key"] = f"key-{number}"
+        request = {"json": {"message": "x", **chat}, "headers": {"Idempotency-Key": f"key-{number}"}}
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            asked = [
-                pool.submit(_events, client, "x", chat) for client, _ in zip(cycle(both), range(AT_ONCE))
-            ]
+            clients = [client for client, _ in zip(cycle(both), range(AT_ONCE))]
+            asked = [pool.submit(client.events, "POST", path, **request) for client in clients]
             seen = [one.result() for one in asked]
         assert len({joined(events) for events in seen}) == 1
         assert len({Turn.of(events[0].data) for events in seen}) == 1

@@ -35,7 +35,7 @@ def unsettled(users: list[str]) -> list[str]:
 
 
 def problems(case: dict[str, Any]) -> list[str]:
-    """Return everything that is wrong. `case` has the users, the turns of their journal, and the prompts."""
+    """Return everything that is wrong. `case` has the users, the turns of their journal, and all prompts."""
     users = list(User.objects.filter(username__in=case["users"]))
     turns: Turns = case["turns"]
     return [
@@ -49,7 +49,15 @@ def problems(case: dict[str, Any]) -> list[str]:
         *nothing_twice(turns, case["imported"]),
         *asked_once(turns, case["prompts"]),
         *nothing_left_out(case["prompts"], users),
+        *mixed([*(text for _, text in case["prompts"]), *case["inputs"]]),
     ]
+
+
+def mixed(sent: list[str]) -> Iterator[str]:
+    """Yield texts that the upstream was sent with codes of two users (P24)."""
+    for text in sent:
+        if len({code[:2] for code in codes(text)}) > 1:
+            yield f"a request has codes of two users: {sorted(codes(text))}"
 
 
 def acknowledged(turns: Turns) -> Iterator[str]:

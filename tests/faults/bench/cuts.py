@@ -9,18 +9,17 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from random import Random
 
 from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.text.cleaning import clean
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.speech import End, Speech
 
-EVENTS = 40
-HOWS = ("eof", "close", "reset")
-AWKWARD = ("\ud83d", "\ude00 ", "nul\0 ", "zwölf ", "語")
-AROUND = {"responses": 6, "chat": 4}
-"""Events other than deltas: those that open and close an answer."""
+PIECES = [
+    *(f"word{number} " for number in range(20)),
+    *("\ud83d", "\ude00 ", "nul\0 ", "zwölf ", "語"),
+    *(f"word{number} " for number in range(20, 29)),
+]
 
 
 @dataclass(frozen=True)
@@ -60,29 +59,15 @@ class Answer:
         """Return the text that readers surely have after that many deltas: half a surrogate pair is held back."""
         return self.texts[deltas].removesuffix("\ufffd")
 
-    def offsets(self, stride: int, extra: int = 0) -> list[int]:
-        """Return every `stride`-th offset, each border between events with its neighbours, and `extra` random ones."""
-        around = (border + near for border in self.borders for near in (-1, 0, 1))
-        chance = Random(4).sample(range(len(self.body)), extra)
-        every = range(0, len(self.body) + 1, stride)
-        return sorted({offset for offset in (*every, *around, *chance) if offset <= len(self.body)})
 
-
-def answer(style: Style) -> Answer:
-    """Make an answer of `EVENTS` events, including the last `[DONE]` of chat style."""
-    words = [f"word{number} " for number in range(EVENTS - AROUND[style] - len(AWKWARD))]
-    pieces = [*words[:20], *AWKWARD, *words[20:]]
+def answer(style: Style, pieces: Sequence[str] = PIECES) -> Answer:
+    """Make an answer whose deltas are these pieces."""
     speech = Speech(style, "gpt-fake", "resp_1", {"input": 11, "cached": 4, "output": 7})
     opening, deltas = speech.opening(), [speech.delta(piece) for piece in pieces]
-    closing = speech.closing(clean("".join(pieces)), End())
-    events = [*opening, *deltas, *closing]
-    assert len(events) == EVENTS
+    events = [*opening, *deltas, *speech.closing(clean("".join(pieces)), End())]
     borders = tuple(accumulate(map(len, events)))
     first, last = len(opening), len(opening) + len(deltas)
     # `finish_reason` is the first event after the deltas, `response.completed` the last of all.
     marker = borders[last if style == "chat" else -1]
-    return Answer(b"".join(events), _texts(pieces), borders[first:last], borders, marker)
-
-
-def _texts(pieces: Sequence[str]) -> tuple[str, ...]:
-    return tuple(clean("".join(pieces[:count])) for count in range(len(pieces) + 1))
+    texts = tuple(clean("".join(pieces[:count])) for count in range(len(pieces) + 1))
+    return Answer(b"".join(events), texts, borders[first:last], borders, marker)

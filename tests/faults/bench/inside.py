@@ -7,7 +7,6 @@ queries from standard input and writes answers to standard output. `Inside` is t
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.processes import ROOT
 
 
 class Away(Exception):
@@ -29,7 +28,15 @@ class Inside:
         self._lock = threading.Lock()
         with log.open("ab") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.bench.inside"],
+                [
+                    sys.executable,
+                    "manage.py",
+                    "shell",
+                    "-v",
+                    "0",
+                    "-c",
+                    f"from {__name__} import main; main()",
+                ],
                 cwd=ROOT,
                 env=dict(env),
                 stdin=subprocess.PIPE,
@@ -60,10 +67,6 @@ class Inside:
 
 def main() -> None:
     """Answer queries until the input ends."""
-    import django
-
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
-    django.setup()
     from django.db import DatabaseError, InterfaceError, connection
 
     verbs = _verbs()
@@ -80,39 +83,26 @@ def main() -> None:
 
 def _verbs() -> dict[str, Callable[..., Any]]:
     """Return the queries by name. Requires that Django is set up."""
-    from dataclasses import asdict
-
     from django.contrib.auth.models import User
     from knox.models import AuthToken
 
-    from conversations.interchange.read import ImportedChat, ImportedMessage
-    from conversations.interchange.to_rows import import_chat
     from memory import queue
     from memory.models import SummaryRevision
     from memory.worker import sweep
-    from tests.faults.bench import canaries, checks
+    from tests.faults.bench import checks
+    from tests.support.factories import add_turns, make_chat, make_user
 
-    def token(user: str) -> str:
-        return str(AuthToken.objects.create(User.objects.get_or_create(username=user)[0])[1])
-
-    def imported(user: str, turns: list[list[str]]) -> str:
-        said: list[ImportedMessage] = []
-        for question, answer in turns:
-            said.append(ImportedMessage("user", question))
-            said.append(ImportedMessage("assistant", answer, reply_to=len(said) - 1))
-        return str(import_chat(User.objects.get(username=user), ImportedChat(messages=said)).pk)
+    def imported(user: str, turns: list[tuple[str, str]]) -> str:
+        chat = make_chat(make_user(user))
+        add_turns(chat, turns)
+        return str(chat.pk)
 
     return {
-        "token": token,
+        "token": lambda user: AuthToken.objects.create(User.objects.get_or_create(username=user)[0])[1],
         "import": imported,
-        "sweep": lambda: asdict(sweep.sweep()),
+        "sweep": lambda: str(sweep.sweep()),
         "enqueue_sweep": queue.enqueue_sweep,
         "unsettled": checks.unsettled,
-        "canaries": canaries.found_in_tables,
         "revisions": SummaryRevision.objects.count,
         "problems": lambda path: checks.problems(json.loads(Path(path).read_text())),
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -11,6 +11,8 @@ from bisect import bisect_right
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tests.processes.prompts import codes
+
 LASTING = ("id", "chat_id", "seq", "content", "status", "error", "token_count", "usage", "completed_at")
 """Fields of a final message that never change. (It may be superseded.)"""
 
@@ -110,6 +112,8 @@ class Journal:
             self.problem(turn, "a complete reply is not what its deltas give")
         if not (content.startswith(seen) or (message["status"] != "complete" and seen.startswith(content))):
             self.problem(turn, "the final content is not what was delivered")
+        if {code[:2] for code in codes(content)} - {code[:2] for code in codes(turn.text)}:
+            self.problem(turn, "the reply has a code of somebody else")
         if turn.reply_id not in ("", message["id"]):
             self.problem(turn, "it ends with another message than it began with")
         if turn.final is None:

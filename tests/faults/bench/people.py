@@ -12,18 +12,22 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import httpx
 
+from memory.policies import POLICIES
 from tests.faults.bench.journal import Journal, Turn
-from tests.processes.prompts import code
 from tests.support.live_server import Event, parse_events
 
 PATIENCE = 60.0
 """Seconds in which every turn must end, whatever happens to the servers (P6)."""
 RETRY_SECONDS = 0.05
 WORDS = "we went over the plan for the garden once more and agreed on the next small step"
+
+
+_letters = (chr(65 + number // 26 % 26) + chr(65 + number % 26) for number in count())
 
 
 class Broken(Exception):
@@ -44,24 +48,16 @@ PLAIN = How()
 
 
 class Person:
-    """A user with a token, in one chat at a time."""
+    """A user with a token, in one chat at a time. Everything they say has a code that nobody else says."""
 
     def __init__(
-        self,
-        name: str,
-        token: str,
-        urls: Sequence[str],
-        journal: Journal,
-        *,
-        roams: bool = False,
-        transport: httpx.BaseTransport | None = None,
+        self, name: str, token: str, urls: Sequence[str], journal: Journal, *, roams: bool = False
     ) -> None:
         self.name, self.journal = name, journal
         self._urls, self._at, self._roams = urls, 0, roams
         self.random = random.Random(name)
-        self._http = httpx.Client(
-            verify=False, headers={"Authorization": f"Bearer {token}"}, timeout=20, transport=transport
-        )
+        self._http = httpx.Client(verify=False, headers={"Authorization": f"Bearer {token}"}, timeout=20)
+        self._letters = next(_letters)
         self.chat_id = ""
         self.said: list[Turn] = []
         """The turns of the current chat."""
@@ -74,9 +70,10 @@ class Person:
     def say(self, how: How = PLAIN) -> Turn:
         """Send the next message, in a new chat if there is none, and read the reply to its end."""
         self._count += 1
-        text = self._question()
+        text = f"{self.name} asks to note {self.code(self._count)}: {WORDS}"
         turn = self.journal.add(Turn(self.name, f"{self.name}-{self._count}", text))
-        body = {"message": text, **({"chat_id": self.chat_id} if self.chat_id else self._new())}
+        place = {"chat_id": self.chat_id} if self.chat_id else {"policy": self.random.choice([*POLICIES])}
+        body = {"message": text, **place}
         self._hear_out(turn, "message" if self.chat_id else "message/first", body, how)
         self.chat_id = turn.chat_id
         self.said.append(turn)
@@ -91,12 +88,9 @@ class Person:
         self.said.append(turn)
         return turn
 
-    def _new(self) -> dict[str, Any]:
-        """Return the options of a new chat, sent with its first message."""
-        return {}
-
-    def _question(self) -> str:
-        return f"{self.name} asks to note {code(self._count)}: {WORDS}"
+    def code(self, number: int) -> str:
+        """Return a fact to note, whose letters are this user's."""
+        return f"{self._letters}-{number:04}"
 
     def new_chat(self) -> None:
         """Send the next message in a new chat."""
