@@ -160,6 +160,7 @@ def test_what_is_refused_changed_nothing(alice: Client, upstream: FakeUpstream, 
     assert summarizer_calls(upstream) == calls
 
 
+@pytest.mark.promise("P31")
 @pytest.mark.parametrize("order", first_of(ORDERS))
 def test_whose_day_is_spent_orders_nothing(alice: Client, settings: Any, order: Any) -> None:
     chat = folded(20)

@@ -44,6 +44,7 @@ def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:
     page.get_by_text("are kept free for earlier messages").wait_for()
 
     # The fold visibly changes the summary.
+    assert first_look.demo_token not in first_look.log()
     page.get_by_role("button", name="Update memory").click()
     landed = page.locator(".cm-landed")
     landed.wait_for()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from django.urls import reverse
 from chatmemory.database.ids import new_id
 from conversations.models import Chat, ContentView
 from tests.admin.rows import add_revision, make_chat, make_saying, model_of, say_elsewhere
-from tests.browser.support.chromium import Chromium, Visit
+from tests.browser.support.chromium import Chromium
 from tests.browser.support.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
 from tests.support.exhaustive import effort
 from tests.support.live_server import LiveServer
@@ -147,47 +147,6 @@ def test_no_page_of_the_admin_does_anything_with_it(staff: Chromium, said: Chat)
         assert text in whole  # unchanged
 
 
-def pressed(name: str) -> Callable[[Any], None]:
-    """Return an action that presses the button of that name, and waits for the page behind it."""
-
-    def act(page: Any) -> None:
-        with page.expect_navigation():
-            page.get_by_role("button", name=name, exact=True).click()
-
-    return act
-
-
-def clean(visit: Visit) -> str:
-    assert visit.troubles == []
-    return visit.text
-
-
-def test_forms_work_under_the_policy(staff: Chromium, said: Chat) -> None:
-    chat = reverse("admin:memory_conversationbrief_change", args=[said.pk])
-    assert "Rebuild memory?" in clean(staff.visit(chat, pressed("Rebuild…")))
-    assert "1 chat is being summarized in the background" in clean(staff.visit(chat, _summarized))
-
-
-def _summarized(page: Any) -> None:
-    pressed("Update…")(page)
-    _yes(page)
-
-
-def _yes(page: Any) -> None:
-    with page.expect_navigation():
-        page.locator("input[type=submit]").click()
-
-
-def test_a_login_that_fails_repeats_nothing(chromium: Chromium, live: LiveServer) -> None:
-    def act(page: Any) -> None:
-        page.fill("input[name=username]", MARKUP[3])
-        page.fill("input[name=password]", MARKUP[0])
-        _yes(page)
-
-    chromium.log_in("none")
-    assert "Please enter the correct username" in clean(chromium.visit("/admin/login/", act))
-
-
 def test_the_docs_work_under_the_policy(chromium: Chromium, live: LiveServer) -> None:
     def act(page: Any) -> None:
         page.locator("a").filter(has_text=re.compile(r"^/v1/models$")).click()
@@ -199,10 +158,3 @@ def test_the_docs_work_under_the_policy(chromium: Chromium, live: LiveServer) ->
     assert "The model variants you may choose" in visit.text
     # The answer is a 401, which Chromium logs to its console.
     assert "\n".join(one for one in visit.troubles if "401" not in one) == ""
-
-
-@pytest.mark.parametrize("path", ["/v1/chats", "/v1/%3Cscript%3Ealert(1)%3C/script%3E", "/nothing"])
-def test_what_is_no_page_is_shown_as_text(chromium: Chromium, live: LiveServer, path: str) -> None:
-    visit = chromium.visit(path)
-    assert (visit.dialogs, visit.foreign, visit.violations) == ([], [], [])
-    assert "<script" not in visit.html.replace("&lt;", "")

@@ -3,40 +3,14 @@
 from __future__ import annotations
 
 import re
-from statistics import median
 from typing import Any
 
 import pytest
 
-from tests.browser.support.corpus import CORPUS
 from tests.browser.support.first_look import FirstLook, Person, person
-from tests.browser.support.playground import COMPLETE, ask, enter, make_chat, newest, say
+from tests.browser.support.playground import ask, enter, make_chat
 
 pytestmark = pytest.mark.browser
-MOST_PAINT_MS = 1000
-ACTIVE = (
-    "#messages :is(script, img, iframe, style, link, form, base, meta, object, embed, video, svg[onload])"
-)
-PAINT = 'performance.getEntriesByName("first-contentful-paint")[0]?.startTime'
-
-
-def test_from_the_printed_link_to_the_first_reply(visitor: Person, first_look: FirstLook) -> None:
-    assert f"/playground/#token={first_look.demo_token}&chat={first_look.chat_id}" in first_look.screen
-    page = enter(visitor, first_look.chat_id)
-    assert first_look.demo_token not in page.url
-    page.locator("#who", has_text="Signed in as demo").wait_for()
-    assert page.inner_text("h1:visible") == "A journey to Ljubljana"
-    page.wait_for_selector(".cm-piece.cm-kind-summary")
-    assert visitor.axe() == []
-
-    page.get_by_role("button", name="When and where is our concert?").click()
-    page.locator(".cm-message:last-child .cm-body", has_text="10 July, 19:00").wait_for()
-    page.wait_for_selector(COMPLETE)
-    assert "Friday 10 July, 19:00" in newest(page)
-    page.get_by_role("heading", name="Prompt sent for message 98").wait_for()
-    assert visitor.axe() == []
-    assert visitor.troubles() == []
-    assert first_look.demo_token not in first_look.log()
 
 
 def test_a_fold_lands_while_somebody_looks(visitor: Person, first_look: FirstLook) -> None:
@@ -154,26 +128,6 @@ def test_a_new_chat_gets_its_policy_and_its_title(visitor: Person) -> None:
     assert visitor.look.api.get(f"/v1/chats/{chat['id']}").status_code == 404
 
 
-def test_the_next_fold_goes_by_the_options_of_the_chat(visitor: Person) -> None:
-    api = visitor.look.api
-    body = {"policy": "progressive", "options": {"threshold": 700}, "instructions": "Be brief."}
-    chat_id = str(api.post("/v1/chats", json=body).json()["id"])
-    page = enter(visitor)
-    page.goto(f"{visitor.look.url}/playground/#chat={chat_id}")
-    ask(page, "My locker is number 17.")
-    told = page.locator("#pending-told")
-    told.get_by_text("of 700 tokens (").wait_for()
-    assert page.get_attribute("#pending", "max") == "700"
-    unfolded = api.get(f"/v1/chats/{chat_id}/brief").json()["unfolded"]["tokens"]
-    visitor.wait_for(lambda: int(page.get_attribute("#pending", "value") or 0) > unfolded)
-
-    # Another client changes them in the meantime.
-    api.patch(f"/v1/chats/{chat_id}", json={"options": {"threshold": 900}}).raise_for_status()
-    ask(page, "My bike is green.")
-    told.get_by_text("of 900 tokens").wait_for()
-    assert visitor.troubles() == []
-
-
 def test_a_message_is_edited_and_another_is_forgotten(visitor: Person) -> None:
     chat_id = make_chat(visitor, ("My locker is number 17.", ""), ("My bike is green.", ""))
     page = enter(visitor, chat_id)
@@ -198,30 +152,6 @@ def test_a_message_is_edited_and_another_is_forgotten(visitor: Person) -> None:
     assert visitor.troubles() == []
 
 
-def test_a_token_or_a_name_lets_in_and_a_bad_one_is_told(visitor: Person) -> None:
-    page = visitor.page
-    visitor.go("/playground/")
-    page.get_by_role("heading", name="Try the memory").wait_for()
-    assert visitor.axe() == []
-    page.fill("#token", "not-a-token")
-    page.click("text=Use this token")
-    page.get_by_text("This token is invalid or has expired").wait_for()
-    page.fill("#username", "admin")
-    page.fill("#password", visitor.look.admin_password)
-    page.locator("#by-name button").click()
-    page.get_by_role("button", name="New chat").wait_for()
-    page.get_by_role("button", name="Sign out").click()
-    page.get_by_role("heading", name="Try the memory").wait_for()
-    assert [one for one in visitor.troubles() if "401" not in one] == []
-
-
-def test_staff_need_no_token(keeper: Person) -> None:
-    keeper.go("/playground/")
-    keeper.page.wait_for_selector('body[data-view="chat"] #variant option', state="attached")
-    assert ask(keeper.page, "Is anybody there?")
-    assert keeper.troubles() == []
-
-
 def test_it_works_on_a_phone(walking: Any, first_look: FirstLook) -> None:
     with person(walking, first_look, phone=True, dark=True) as somebody:
         page = enter(somebody, first_look.chat_id)
@@ -240,52 +170,6 @@ def test_it_works_on_a_phone(walking: Any, first_look: FirstLook) -> None:
         page.locator(".cm-chat").first.click()
         page.locator("#message").wait_for()
         assert somebody.troubles() == []
-
-
-def test_it_is_painted_soon_and_keeps_quiet(visitor: Person, first_look: FirstLook) -> None:
-    page = enter(visitor, first_look.chat_id)
-    painted = []
-    for _ in range(5):
-        page.reload()
-        page.wait_for_selector(".cm-message")
-        painted.append(page.evaluate(PAINT))
-    print(f"\nfirst contentful paint of the playground: {', '.join(f'{one:.0f}' for one in painted)} ms")
-    assert median(painted) < MOST_PAINT_MS
-    assert visitor.troubles() == []
-
-
-def test_nothing_that_people_say_does_anything(visitor: Person) -> None:
-    hostile = "\n\n".join(CORPUS)
-    chat_id = make_chat(visitor, (hostile, ""), title=CORPUS[0])
-    page = enter(visitor, chat_id)
-    for one in (CORPUS[1], CORPUS[3], hostile):
-        ask(page, one)
-    for name in page.locator("#sections summary").all():
-        name.click()
-    page.mouse.move(500, 300)
-    page.wait_for_timeout(300)
-    assert page.locator(ACTIVE).count() == 0
-    assert page.inner_text("h1:visible") == CORPUS[0]
-    assert visitor.troubles() == []
-
-
-def test_what_was_typed_stays_when_the_server_is_away(visitor: Person, first_look: FirstLook) -> None:
-    page = enter(visitor, first_look.chat_id)
-    refused = {
-        "status": 429,
-        "headers": {"Retry-After": "3"},
-        "json": {"error": {"code": "rate_limited", "message": "Too many requests in this minute."}},
-    }
-    page.route("**/v1/chats/*/messages", lambda route: route.fulfill(**refused))
-    say(page, "Is this kept?")
-    page.get_by_text("Too many requests in this minute.").wait_for()
-    page.get_by_text("Try again in").wait_for()
-    assert page.input_value("#message") == "Is this kept?"
-    page.get_by_text("You can send again.").wait_for()
-    page.unroute("**/v1/chats/*/messages")
-    page.context.set_offline(True)
-    page.get_by_text("You are offline.").wait_for()
-    page.context.set_offline(False)
 
 
 def test_a_very_long_message_waits_to_be_asked_for(visitor: Person) -> None:

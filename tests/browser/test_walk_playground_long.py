@@ -41,17 +41,6 @@ def open_as(person: Person, token: str) -> Any:
     return person.page
 
 
-def test_without_a_chat_the_list_says_so(visitor: Person, token: str) -> None:
-    page = open_as(visitor, token)
-    assert page.locator("#chats").inner_text() == "No chats yet. Write a message to start one."
-    page.fill("#search", "journey")
-    page.get_by_text(
-        "Nothing found. Messages are found by whole words, chats by any part of their title."
-    ).wait_for()
-    assert visitor.axe() == []
-    assert visitor.troubles() == []
-
-
 def test_staff_without_a_chat_are_told_whose_chats_these_are(keeper: Person) -> None:
     page = keeper.page
     keeper.go("/playground/")

@@ -153,14 +153,6 @@ def test_keys_stop_search_and_begin_and_are_listed(visitor: Person) -> None:
     assert visitor.troubles() == []
 
 
-def test_what_a_reply_strikes_out_is_no_change_of_the_memory(visitor: Person) -> None:
-    page = enter(visitor)
-    ask(page, "It costs ~~12~~ 14.")
-    struck = page.locator(".cm-reply del")
-    assert struck.inner_text() == "12"
-    assert struck.evaluate("one => getComputedStyle(one).backgroundColor") == "rgba(0, 0, 0, 0)"
-
-
 def test_another_tab_shows_what_is_said_in_this_one(visitor: Person) -> None:
     chat_id = make_chat(visitor, ("Hello.", "echo"))
     other = visitor.page.context.new_page()
@@ -237,21 +229,3 @@ def test_nothing_that_a_model_says_does_anything(visitor: Person) -> None:
         assert one.get_attribute("rel") == "noopener noreferrer nofollow"
     assert page.locator(ACTIVE).count() == 0
     assert visitor.troubles() == []
-
-
-def test_a_long_chat_is_a_few_elements_and_does_not_jump(visitor: Person) -> None:
-    chat_id = make_chat(visitor, *[(f"Number {n} is a number.", "echo") for n in range(90)])
-    page = enter(visitor, chat_id)
-    for _ in range(40):
-        page.evaluate("document.getElementById('scroller').scrollBy(0, -600)")
-        page.wait_for_timeout(60)
-    page.locator(".cm-user .cm-body", has_text="Number 0 is").wait_for()
-    assert page.locator(".cm-message").count() <= 160
-    page.get_by_role("button", name="↓ Newest").click()
-    page.locator(".cm-user .cm-body", has_text="Number 89 is").wait_for()
-    assert (
-        page.evaluate(
-            "(s => s.scrollHeight - s.scrollTop - s.clientHeight)(document.getElementById('scroller'))"
-        )
-        < 2
-    )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
 
-from tests.browser.support.first_look import FirstLook, Person, manage, person
-from tests.browser.support.playground import ask, enter, make_chat
+from tests.browser.support.first_look import FirstLook, Person, manage
+from tests.browser.support.playground import enter, make_chat
 
 pytestmark = pytest.mark.browser
 TURNS = 700
@@ -141,46 +140,3 @@ def test_nothing_found_a_failure_and_a_letter_are_told_as_they_are(
     page.fill("#search", "")
     page.locator("#found").wait_for(state="hidden")
     assert [one for one in visitor.troubles() if "ERR_FAILED" not in one] == []
-
-
-def test_a_long_message_is_told_by_the_words_around_what_was_found(visitor: Person) -> None:
-    around = "😀 one two three four five " * 6
-    make_chat(visitor, (f"{around}the platypus swims {around}", ""), title="Long")
-    page = enter(visitor)
-    hit = look_for(page, "platypus").filter(has_text="You · ")
-    hit.wait_for()
-    assert hit.locator("mark").all_inner_texts() == ["platypus"]
-    told = hit.locator(".cm-snippet").text_content()
-    assert re.fullmatch(
-        r"… (😀|one|two|three|four|five) .*the platypus swims .* (😀|one|two|three|four|five) …", told
-    )
-    assert len(told) < 200
-    assert visitor.troubles() == []
-
-
-def test_what_was_deleted_since_is_not_led_to(visitor: Person) -> None:
-    chat_id = make_chat(visitor, ("My password hint is walrus.", ""), title="Soon gone")
-    page = enter(visitor)
-    hits = look_for(page, "walrus")
-    hits.first.wait_for()
-    visitor.look.api.delete(f"/v1/chats/{chat_id}").raise_for_status()
-    hits.first.click()
-    page.get_by_text("This chat was deleted or is not yours.").wait_for()
-
-
-def test_it_works_on_a_phone_in_the_dark(walking: Any, first_look: FirstLook, long_chat: str) -> None:
-    with person(walking, first_look, phone=True, dark=True) as somebody:
-        page = enter(somebody, first_look.chat_id)
-        page.get_by_role("button", name="Chats", exact=True).click()
-        page.fill("#search", "marzipan")
-        page.locator("#hits button").first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375
-        assert somebody.axe() == []
-        page.locator("#hits button").first.click()
-        found = page.locator(".cm-found")
-        found.wait_for()
-        assert found.evaluate(IN_SIGHT)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375
-        assert somebody.axe() == []
-        assert ask(page, "What is in sight?")
-        assert somebody.troubles() == []

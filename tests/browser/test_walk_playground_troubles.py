@@ -178,32 +178,6 @@ def test_a_message_that_is_sent_offline_goes_when_the_network_is_back(visitor: P
     assert questions(visitor, chat_id) == ["Hello.", "Are you there?"]
 
 
-def test_what_did_not_get_through_goes_along_to_another_chat(visitor: Person) -> None:
-    page, _ = begun(visitor)
-    page.route(SENDS, lambda route: route.fulfill(**RESTARTING))
-    say(page, "Are you there?")
-    page.get_by_text(UNHEARD).wait_for()
-    page.click("#new")
-    page.get_by_role("heading", name="New chat").wait_for()
-    assert page.input_value("#message") == "Are you there?"
-    assert page.locator(".cm-message").count() == 0
-
-
-def test_what_is_sent_while_a_chat_opens_goes_to_that_chat(visitor: Person) -> None:
-    chat_id = make_chat(visitor, ("Hello.", "echo"))
-    page = enter(visitor)
-    held: list[Any] = []
-    page.route(f"**/v1/chats/{chat_id}", lambda route: route.continue_() if held else held.append(route))
-    page.locator(f'.cm-chat[data-id="{chat_id}"]').click()
-    visitor.wait_for(lambda: bool(held))
-    say(page, "Are you there?")
-    held[0].continue_()
-    page.locator(".cm-reply").nth(1).wait_for()
-    page.wait_for_selector(COMPLETE)
-    assert questions(visitor, chat_id) == ["Hello.", "Are you there?"]
-    assert visitor.troubles() == []
-
-
 # Deleted chats and ended sessions
 
 
@@ -290,29 +264,3 @@ def sign_in(visitor: Person) -> None:
     visitor.page.fill("#password", visitor.look.admin_password)
     visitor.page.locator("#by-name button").click()
     visitor.page.locator("#variant option").first.wait_for(state="attached")
-
-
-# Right to left
-
-WAYS = """
-() => Object.fromEntries(["#title", ".cm-chat-title", ".cm-user .cm-body", ".cm-reply li", ".cm-reply ul",
-  ".cm-reply pre", "#message"].map((one) => [one, getComputedStyle(document.querySelector(one)).direction]))
-"""
-
-
-def test_what_is_written_right_to_left_is_shown_so(visitor: Person) -> None:
-    page = enter(visitor)
-    assert ask(page, "שלום, מתי הקונצרט שלנו?\n\n- יום שישי\n- בשעה 19:00\n\n```\nprint(1)\n```")
-    page.locator("#title", has_text="שלום").wait_for()
-    page.fill("#message", "مرحبا")
-    ways = page.evaluate(WAYS)
-    assert ways.pop(".cm-reply pre") == "ltr"
-    assert set(ways.values()) == {"rtl"}, ways
-    inset = page.evaluate(
-        "(one => getComputedStyle(one).paddingRight)(document.querySelector('.cm-reply ul'))"
-    )
-    assert float(inset.removesuffix("px")) > 10  # room for the markers, at the start of the text
-    page.click("#rename")
-    assert page.evaluate("getComputedStyle(document.getElementById('dialog-field')).direction") == "rtl"
-    assert visitor.axe() == []
-    assert visitor.troubles() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,6 @@ from tests.browser.support.playground import enter, with_model
 from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
-NO_WORKER = "No worker is running: start `manage.py worker`."
 LONG_MS = 60_000
 GAVE_UP_ONCE_MS = 13_000
 """After this time, the panel once said wrongly that there was nothing to summarize."""
@@ -59,17 +57,6 @@ def test_an_update_that_fails_says_why_and_that_it_is_tried_again(
         assert visitor.axe() == []
     finally:
         fake.behave("normal", lane="complete")
-
-
-def test_without_a_worker_the_panel_says_how_to_start_one(visitor: Person) -> None:
-    def without_worker(route: Any) -> None:
-        answer = route.fetch()
-        work = {"state": "no_worker", "since": None, "attempt": 0, "error": None, "sentence": NO_WORKER}
-        route.fulfill(response=answer, json={**answer.json(), "work": work})
-
-    visitor.page.route("**/brief", without_worker)
-    page = enter(visitor, _long_chat(visitor))
-    page.locator("#fold-told", has_text=NO_WORKER).wait_for()
 
 
 def _long_chat(person: Person) -> str:

@@ -41,36 +41,25 @@ def tiny_objects(size: int) -> dict[str, Any]:
     return {"list": [{"": 0}] * (size // 8)}
 
 
-def message_rows(chat: Chat, text: str, terms: str, tokens: int, metadata: dict[str, Any]) -> list[Message]:
-    now = timezone.now()
-    return [
-        Message(
-            chat=chat,
-            seq=seq,
-            role="user" if seq % 2 else "assistant",
-            content=text,
-            status="complete",
-            token_count=tokens,
-            terms=terms,
-            metadata=metadata,
-            created_at=now,
-            completed_at=now,
-        )
-        for seq in range(1, ROWS + 1)
-    ]
-
-
 def make_messages(owner: User) -> Chat:
     """Make a chat of messages of maximum length."""
     chat = Chat.objects.create(owner=owner, policy="chunked", last_seq=ROWS, title="long")
-    text = long_text(200_000)
-    rows = message_rows(
-        chat, text, stored_terms(text, owner.pk, by_user=True), count_tokens(text), tiny_objects(16_000)
-    )
-    for question, reply in zip(rows[::2], rows[1::2], strict=True):
-        reply.reply_to = question
+    text, now = long_text(200_000), timezone.now()
+    columns = {
+        "chat": chat,
+        "content": text,
+        "status": "complete",
+        "token_count": count_tokens(text),
+        "terms": stored_terms(text, owner.pk, by_user=True),
+        "metadata": tiny_objects(16_000),
+        "created_at": now,
+        "completed_at": now,
+    }
+    questions = [Message(seq=seq, role="user", **columns) for seq in range(1, ROWS, 2)]
+    replies = [Message(seq=one.seq + 1, role="assistant", reply_to=one, **columns) for one in questions]
     with transaction.atomic():
-        Message.objects.bulk_create(rows, batch_size=20)
+        Message.objects.bulk_create(questions, batch_size=20)
+        Message.objects.bulk_create(replies, batch_size=20)
         memory.messages_changed(chat.pk, from_seq=1)
     return chat
 
@@ -149,7 +138,7 @@ def test_no_call_holds_more_than_64_mb(hoard: Chat, tmp_path: Path) -> None:
         client = product.client("alice")
         client.http.timeout = httpx.Timeout(120)
         client.get("chats?search=none")
-        _before, worst, after = resident(pid), (0, ""), list[int]()
+        worst, after = (0, ""), list[int]()
         for _ in range(ROUNDS):
             for call in calls(hoard):
                 worst = max(worst, (growth(pid, client, *call), call[1]))

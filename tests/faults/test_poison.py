@@ -11,11 +11,11 @@ from contextlib import suppress
 from uuid import UUID
 
 import pytest
+from django_q.models import OrmQ
 
 from conversations.models import Chat
 from memory.models import ConversationBrief, SummaryRevision
 from memory.worker.sweep import sweep
-from tests.faults.bench import queued
 from tests.processes.talking import question, say, settled
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
@@ -53,7 +53,7 @@ def test_a_chat_that_kills_its_worker(product: Product, fake: FakeUpstream) -> N
     def folded_without_the_upstream() -> ConversationBrief | None:
         if len(dead) < ATTEMPTS:
             _kill_who_asks(poisoned, fake, dead)
-        if not queued.size():
+        if not OrmQ.objects.exists():
             sweep()
         brief = settled(poisoned.pk)
         return brief if brief and brief.version else None

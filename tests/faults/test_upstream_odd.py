@@ -6,7 +6,7 @@ answers, and of the objects requested from a summarizer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -31,18 +31,28 @@ from tests.upstream.talking import STYLES
 
 pytestmark = pytest.mark.slow
 
-Effort = Callable[[int, int], int]
-
 TURNS_A_CHAT = 15
 TURN = (lorem(200), lorem(200))
 STRIDE = 37
 """The short run takes one in so many: a prime, so that every field and every value has its turn."""
 CODES = ["AB-1234", "CD-5678"]
-POLICY_OBJECTS = {
-    "progressive": "important_data",
-    "hierarchical": "facts_and_narrative",
-    "card": "memory_card",
+OBJECTS: dict[str, dict[str, Any]] = {
+    "progressive": {
+        "important_data": {
+            "user_preferences": {"notes": "in order"},
+            "important_facts": CODES,
+            "entities": ["Ada"],
+        },
+        "summary": "They spoke of lamps.",
+    },
+    "hierarchical": {
+        "facts": [{"key": "code", "value": CODES[0], "category": "ENTITY"}],
+        "removed": ["gone"],
+        "narrative": "They spoke of lamps.",
+    },
+    "card": objects.card(CODES),
 }
+"""What a good summarizer would answer."""
 
 
 def some(items: Iterator[Any]) -> Iterator[Any]:
@@ -69,52 +79,24 @@ def test_a_stream_with_something_odd_is_answered_honestly_and_soon(
 
 @pytest.mark.promise("P9")
 @pytest.mark.django_db
-@pytest.mark.parametrize("style", STYLES)
-def test_a_summary_with_something_odd_is_published_or_refused(
-    upstream: FakeUpstream,
-    settings: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    style: Style,
-) -> None:
-    settings.OPENAI_API_STYLE = style
-    monkeypatch.setattr(retry, "TRIES", 1)
-    chat = waiting_chat("chunked")
-    for odd in some(odd_answers(style, "They spoke of lamps and boats.")):
-        upstream.behave(odd.behaviour, lane="complete")
-        folded_soundly(chat, odd)
-    check_all()
-
-
-@pytest.mark.promise("P9")
-@pytest.mark.django_db
-@pytest.mark.parametrize("policy", POLICY_OBJECTS)
-def test_an_object_with_something_odd_is_published_or_refused(
+@pytest.mark.parametrize("policy", ["chunked", *OBJECTS])
+def test_a_fold_with_something_odd_is_published_or_refused(
     upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
+    """In any place of the whole answer, or of the object that the summarizer is asked for."""
     monkeypatch.setattr(retry, "TRIES", 1)
-    chat = waiting_chat(policy)
-    for what, text in some(odd_objects(right_object(policy))):
-        upstream.behave(Behaviour(text=text), lane="complete")
+    chat = make_chat(policy=policy)
+    add_turns(chat, [TURN] * 12)  # more than any policy's window
+    if policy == "chunked":
+        answers = [
+            (str(odd), odd.behaviour) for odd in odd_answers("responses", "They spoke of lamps and boats.")
+        ]
+    else:
+        answers = [(what, Behaviour(text=text)) for what, text in odd_objects(OBJECTS[policy])]
+    for what, behaviour in some(iter(answers)):
+        upstream.behave(behaviour, lane="complete")
         folded_soundly(chat, what)
     check_all()
-
-
-def waiting_chat(policy: str) -> Chat:
-    """Make a chat with more turns than any policy's window."""
-    chat = make_chat(policy=policy)
-    add_turns(chat, [TURN] * 12)
-    return chat
-
-
-def right_object(policy: str) -> dict[str, Any]:
-    """Return what a good summarizer would answer."""
-    if policy == "card":
-        return objects.card(CODES)
-    if policy == "hierarchical":
-        fact = {"key": "code", "value": CODES[0], "category": "ENTITY"}
-        return {"facts": [fact], "removed": ["gone"], "narrative": "They spoke of lamps."}
-    data = {"user_preferences": {"notes": "in order"}, "important_facts": CODES, "entities": ["Ada"]}
-    return {"important_data": data, "summary": "They spoke of lamps."}
 
 
 def folded_soundly(chat: Chat, what: object) -> None:

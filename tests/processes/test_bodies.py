@@ -81,13 +81,3 @@ def test_a_body_of_5_mb_that_does_not_say_so(offline_product: Product) -> None:
     assert most_memory(pid) - before < ROOM_KIB
     assert Chat.objects.count() == 1
     client.ask("The next one works.")
-
-
-@pytest.mark.promise("P20")
-def test_a_body_that_never_ends(offline_product: Product) -> None:
-    offline_product.server()
-    client = offline_product.client()
-    with opened(client) as connection:
-        said = answer_to(connection, 100 * FIVE_MB)
-    assert said.startswith("HTTP/1.1 413 ") or not said, "refused, or cut off while it was still sending"
-    assert client.ask("Others are not affected.")["message"]["status"] == "complete"

@@ -159,44 +159,6 @@ def test_answers_that_nobody_keeps_do_not_hold_the_process(servers: Servers, fak
     servers.gone()
 
 
-@pytest.mark.promise("P6")
-def test_killed_in_the_middle_of_a_reply(servers: Servers, fake: FakeUpstream) -> None:
-    fake.behave("normal", deltas=40, hold_after=5)
-    fake.hold()
-    with ExitStack() as stack:
-        created, events = open_stream(servers.here, stack)
-        said = next(events).data["delta"]
-        wait_for(lambda: ActiveReply.objects.filter(text=said).exists(), "a checkpoint")
-        servers.product.kill(servers.first)
-    fake.behave("normal")
-    fake.release()
-    busy = servers.there.post("message", json={"message": "x", "chat_id": created["chat_id"]})
-    assert busy.status_code == 409
-    wait_for(lambda: went_on(servers, created), "the next message gets in")
-    left = servers.there.get(path_of(created)).json()
-    assert (left["status"], left["content"], left["error"]["code"]) == ("incomplete", said, "interrupted")
-    assert not ActiveReply.objects.exists()
-
-
-def went_on(servers: Servers, created: dict[str, Any]) -> bool:
-    body = {"message": "next", "chat_id": created["chat_id"], "stream": False}
-    answer = servers.there.post("message", json=body)
-    assert answer.status_code in (200, 409), answer.text
-    return bool(answer.status_code == 200)
-
-
-@pytest.mark.promise("P2")
-def test_a_key_works_after_a_restart(servers: Servers, fake: FakeUpstream) -> None:
-    request: dict[str, Any] = {
-        "json": {"message": "x", "stream": False},
-        "headers": {"Idempotency-Key": "once"},
-    }
-    before = servers.here.post("message/first", **request).json()
-    servers.product.kill(servers.first)
-    assert servers.there.post("message/first", **request).json() == before
-    assert len(fake.calls("stream")) == 1
-
-
 @alone
 def test_an_idle_server_goes_at_once(servers: Servers) -> None:
     assert servers.here.get("chats").status_code == 200

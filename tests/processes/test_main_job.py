@@ -8,7 +8,7 @@ import pytest
 
 from conversations.models import Message
 from memory.models import ContextRecord, SummaryRevision
-from tests.processes.prompts import code, codes, seen
+from tests.processes.prompts import code, seen
 from tests.processes.talking import LOW, MARKERS, QUOTED, question, settled, talk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Event
@@ -113,18 +113,3 @@ def test_no_reply_waits_for_a_summary(product: Product, fake: FakeUpstream) -> N
     assert SummaryRevision.objects.filter(chat=chat_id).exists()
     talk(client, [60], chat_id)
     assert set.union(*seen(fake.calls("stream")[-1]).places) == {code(number) for number in range(60)}
-
-
-@pytest.mark.slow
-def test_chats_do_not_mix(product: Product, fake: FakeUpstream) -> None:
-    product.env |= LOW
-    product.worker()
-    product.server()
-    spoken = {"alice": range(15), "bob": range(15, 30)}
-    chats = {user: talk(product.client(user), numbers)[0] for user, numbers in spoken.items()}
-    wait_for(lambda: all(map(settled, chats.values())), "the folds of both")
-    for user, chat_id in chats.items():
-        asked = [request for request in fake.requests if request.body["prompt_cache_key"] == str(chat_id)]
-        assert {request.lane for request in asked} == {"stream", "complete"}
-        said = set[str]().union(*(codes(request.text) for request in asked))
-        assert said == {code(number) for number in spoken[user]}

@@ -1,19 +1,16 @@
 """A stock loop of OpenAI's SDK that answers tool calls, through folds, against servers and a worker of our own.
 
-Sixty turns under every policy, of our own making and, if `TAU` names a file of tau-bench's trajectories, recorded; two
-clients that race with the same outputs; a server killed in mid-turn; a client that trims. The upstream refuses every
-prompt in which a call and its output are separated (`tests.support.fakes.tools`).
+Sixty turns under every policy; two clients that race with the same outputs; a server killed in mid-turn. The upstream
+refuses every prompt in which a call and its output are separated (`tests.support.fakes.tools`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -90,12 +87,12 @@ def answer(number: int) -> str:
 
 
 class Agent:
-    """A client that calls tools on request, and sends the whole conversation each time, or its last turns."""
+    """A client that calls tools on request, and sends the whole conversation each time."""
 
-    def __init__(self, product: Product, fake: FakeUpstream, *, keeps_turns: int = 0) -> None:
+    def __init__(self, product: Product, fake: FakeUpstream) -> None:
         client = product.client()
         self.ask = OpenAI(base_url=f"{client.base}/v1", api_key=client.token, max_retries=0)
-        self.fake, self.keeps_turns = fake, keeps_turns
+        self.fake = fake
         self.turns: list[list[Any]] = []
         self.decisions: list[str] = []
         self._ids = count(1)
@@ -108,8 +105,7 @@ class Agent:
 
     @property
     def sent(self) -> list[Any]:
-        kept = self.turns[-self.keeps_turns :] if self.keeps_turns else self.turns
-        return [message for turn in kept for message in turn]
+        return [message for turn in self.turns for message in turn]
 
     def turn(self, number: int) -> None:
         """Ask, answer one to three calls at once or in rounds, and read the reply."""
@@ -121,22 +117,6 @@ class Agent:
                 self.turns[-1].append({"role": "tool", "tool_call_id": call_id, "content": output(number)})
         self.fake.script("stream", f"normal?text={quote(answer(number), safe='')}")
         self.turns[-1].append(self._asked())
-
-    def play(self, turn: list[Any]) -> None:
-        """Play a recorded turn: the model's texts and calls, and the tools' outputs, are those recorded."""
-        self.turns.append([])
-        for message in turn:
-            if message["role"] != "assistant":
-                self.turns[-1].append(message)
-                continue
-            said = f"text={quote(message['content'], safe='')}" if message.get("content") else ""
-            calls = [
-                (call["id"], call["function"]["name"], call["function"]["arguments"])
-                for call in message.get("tool_calls") or ()
-            ]
-            tools = f"tools={quote(json.dumps(calls), safe='')}" if calls else ""
-            self.fake.script("stream", f"normal?{'&'.join(filter(None, (tools, said)))}")
-            self.turns[-1].append(self._asked())
 
     def ask_for(self, text: str) -> None:
         """Ask a question that the upstream echoes."""
@@ -184,63 +164,6 @@ def test_through_folds_no_prompt_tears_a_call_from_its_output(
         agent.ask_for("Which reservation had the membership gold-3?")
     sent = fake.calls("stream")[-1].text
     assert policy == "card" or code(3) in sent, "what a tool gave back long ago"
-    assert fake.faults == []
-
-
-@pytest.mark.skipif("TAU" not in os.environ, reason="TAU names no file of trajectories")
-@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
-def test_recorded_turns_with_tools_go_through_folds(
-    product: Product, fake: FakeUpstream, policy: str
-) -> None:
-    turns = recorded(Path(os.environ["TAU"]))
-    product.worker()
-    product.server(MEMORY_POLICY=policy)
-    with Agent(product, fake) as agent:
-        for turn in turns:
-            agent.play(turn)
-        assert agent.decisions == ["new", *["continued"] * (len(agent.decisions) - 1)]
-        records = list(ContextRecord.objects.order_by("reply__seq"))
-        assert {record.unrepresented for record in records} == {0}
-        assert all(record.tokens <= record.budget for record in records)
-        assert policy == "card" or records[-1].revision > 0, "older turns were folded"
-        asked, told = early_fact(turns)
-        agent.fake.take_requests()
-        agent.ask_for(asked)
-    assert policy == "card" or told in fake.calls("stream")[-1].text
-    assert fake.faults == []
-
-
-def recorded(path: Path) -> list[list[Any]]:
-    """Return the first sixty recorded turns, conversation after conversation, without turns that have no reply."""
-    turns: list[list[Any]] = []
-    for one in json.loads(path.read_text()):
-        for message in one["traj"]:
-            if message["role"] == "user":
-                turns.append([])
-            if message["role"] != "system":
-                turns[-1].append({name: value for name, value in message.items() if name != "name"})
-        turns = [turn for turn in turns if turn[-1]["role"] == "assistant"]
-        if len(turns) >= TURNS:
-            break
-    return turns[:TURNS]
-
-
-def early_fact(turns: list[list[Any]]) -> tuple[str, str]:
-    """Return a question about the first user whose details a tool returned, and the answer."""
-    outputs = (message["content"] for turn in turns for message in turn if message["role"] == "tool")
-    details = next(json.loads(one) for one in outputs if '"email"' in one and '"dob"' in one)
-    first, last = details["name"].values()
-    return f"What is the email address of {first} {last}?", details["email"]
-
-
-def test_a_client_that_trims_its_history_has_one_chat(product: Product, fake: FakeUpstream) -> None:
-    product.worker()
-    product.server()
-    with Agent(product, fake, keeps_turns=3) as agent:
-        for number in range(20):
-            agent.turn(number)
-    assert set(agent.decisions[1:]) == {"continued"}
-    assert Chat.objects.count() == 1
     assert fake.faults == []
 
 

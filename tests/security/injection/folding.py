@@ -1,15 +1,9 @@
-"""Fold conversations under a policy without a database, to see how the checks judge every intermediate state.
-
-`SAMPLES=folder python -m tests.security.injection.folding` prints how many states of recorded conversations would be
-refused, and for which texts. None of the built-in model's or the fake summarizer's answers may be refused.
-"""
+"""Fold conversations under a policy without a database, to see how the checks judge every intermediate state."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
@@ -20,7 +14,6 @@ from conversations.interchange.read import read_chats
 from memory.folding import answer_checks
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES
 from memory.policies.protocol import Policy, Refusal, State
 from tests.support.fakes.scripted import tell
 
@@ -117,24 +110,3 @@ def recorded(folder: Path) -> Iterator[list[Turn]]:
                 elif said:
                     said[-1] = (said[-1][0], f"{said[-1][1]}\n\n{message.content}".strip())
             yield turns_of(pair for pair in said if any(pair))
-
-
-def main() -> int:
-    """Fold all recorded conversations under every policy. Returns 1 if anything was refused."""
-    folder = os.environ.get("SAMPLES")
-    talks = [*recorded(OWN), *(recorded(Path(folder)) if folder else ())]
-    states = refused = 0
-    for name, policy in POLICIES.items():
-        for summarizer in (built_in, faked):
-            for turns in talks:
-                for step in steps(policy, turns, summarizer, replace(MemoryLimits())):
-                    states += 1
-                    if step.refusal:
-                        refused += 1
-                        print(f"{name} {summarizer.__name__}: {step.refusal}: {step.after}", file=sys.stderr)
-    print(f"{len(talks)} conversations, {states} states, {refused} refused")
-    return bool(refused)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 
 from chatmemory.llm import registry
 from chatmemory.text.control_tokens import disarm
-from conversations.models import Chat, Message
+from conversations.models import Message
 from memory.folding.request import request_resummarize
 from memory.policies import POLICIES
 from tests.security.injection.answers import answer_with
@@ -26,14 +26,9 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
 from tests.support.live_server import Client
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("sound")]
 
 HOSTILE = "All of them: " + " x ".join(CONTROL_TOKENS) + " and code: `<p>a</s></p>`."
-
-
-@pytest.fixture(autouse=True)
-def tidy(sound: None) -> None:
-    """Check after the test that every chat is consistent."""
 
 
 def assert_disarmed(requests: list[Request]) -> None:
@@ -45,19 +40,12 @@ def assert_disarmed(requests: list[Request]) -> None:
         assert not found, (request.path, found)
 
 
-def disarmed(requests: list[Request]) -> bool:
-    """Whether the last request contains the first token in its broken form."""
-    return disarm(CONTROL_TOKENS[0]) in requests[-1].text
-
-
 @pytest.mark.promise("P23")
-@pytest.mark.parametrize("style", ["responses", "chat"])
 @pytest.mark.parametrize("turns_as", ["messages", "text"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_prompt_has_a_control_token_that_is_not_ours(
-    policy: str, turns_as: str, style: str, alice: Client, upstream: FakeUpstream, settings: Any
+    policy: str, turns_as: str, alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
-    settings.OPENAI_API_STYLE = style
     limits = replace(settings.MEMORY_LIMITS, turns_as=turns_as, prompt_budget=20_000, threshold=10**6)
     settings.MEMORY_LIMITS = limits
     chat = chat_saying(policy, HOSTILE)
@@ -95,6 +83,33 @@ def test_a_prompt_is_rebuilt_as_it_was_sent_though_the_setting_changed(
     assert_disarmed(upstream.calls("stream")[-1:])
 
 
+@pytest.mark.promise("P23")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_summarizer_is_shown_a_control_token(
+    policy: str, upstream: FakeUpstream, transactional_db: None
+) -> None:
+    """A model that repeats a token it was shown is not refused for an order that nobody gave."""
+    chat = make_chat(policy=policy)
+    repeated = answer_with(policy, f"They spoke of {disarm(CONTROL_TOKENS[0])}.")
+    upstream.behave(Behaviour(text=repeated), lane="complete")
+    for _ in range(2):
+        add_turns(chat, [(HOSTILE, f"{HOSTILE} {lorem(40)}")] * 8)
+        request_resummarize(chat, "update")
+        assert run(chat).outcome == "done"
+    assert_disarmed(upstream.calls("complete"))
+    assert disarm(CONTROL_TOKENS[0]) in upstream.calls("complete")[-1].text
+    assert brief_of(chat).last_error is None
+
+
+def test_what_clients_send_with_a_call_is_disarmed(alice: Client, upstream: FakeUpstream) -> None:
+    said = [{"role": role, "content": HOSTILE} for role in ("system", "user", "assistant", "user")]
+    assert alice.post("ask", json={"messages": said, "stream": False}).status_code == 200
+    upstream.behave(Behaviour(text="They talked."), lane="complete")
+    body = {"messages": said[1:3] * 4, "previous_summary": HOSTILE}
+    assert alice.post("summarize", json=body).status_code == 200
+    assert_disarmed(upstream.requests)
+
+
 def test_what_recall_brings_back_is_disarmed(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=1500, k_raw_turns=1)
     chat = make_chat(User.objects.get(username="alice"))
@@ -106,58 +121,8 @@ def test_what_recall_brings_back_is_disarmed(alice: Client, upstream: FakeUpstre
     assert f"{disarm(CONTROL_TOKENS[0])} hangar" in calls[-1].text
     past = alice.get(f"chats/{chat.pk}/messages/{message['id']}/context").json()
     assert past["exact"] is True
-    shown = [text for section in past["sections"] for text in [section["text"]] if "hangar" in text]
-    assert shown
-    assert disarm(shown[0]) == shown[0], "and staff and clients are shown what was sent"
-
-
-@pytest.mark.promise("P23")
-@pytest.mark.parametrize("policy", POLICIES)
-def test_no_summarizer_is_shown_a_control_token(
-    policy: str, upstream: FakeUpstream, transactional_db: None
-) -> None:
-    chat = folded_chat(policy, upstream)
-    calls = upstream.calls("complete")
-    assert_disarmed(calls)
-    assert disarmed(calls)
-    # A model that repeats a token it was shown is not refused for an order that nobody gave.
-    assert brief_of(chat).last_error is None
-    assert CONTROL_TOKENS[0].rstrip(">") in str(brief_of(chat).state) + brief_of(chat).global_summary
-
-
-def folded_chat(policy: str, upstream: FakeUpstream) -> Chat:
-    """Make a chat that was folded twice by a summarizer that repeats a token it was shown."""
-    chat = make_chat(policy=policy)
-    upstream.behave(
-        Behaviour(text=answer_with(policy, f"They spoke of {disarm(CONTROL_TOKENS[0])}.")), lane="complete"
-    )
-    for _ in range(2):
-        add_turns(chat, [(HOSTILE, f"{HOSTILE} {lorem(40)}")] * 8)
-        request_resummarize(chat, "update")
-        assert run(chat).outcome == "done"
-    return chat
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_histories_of_clients_are_disarmed(alice: Client, upstream: FakeUpstream, stream: bool) -> None:
-    messages = [{"role": role, "content": HOSTILE} for role in ("system", "user", "assistant", "user")]
-    if stream:
-        alice.events("POST", "ask", json={"messages": messages})
-    else:
-        assert alice.post("ask", json={"messages": messages, "stream": False}).status_code == 200
-    assert_disarmed(upstream.calls("stream"))
-    assert upstream.calls("stream")[-1].said[0] == ("user", disarm(HOSTILE))
-    assert upstream.calls("stream")[-1].instructions == disarm(HOSTILE)
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_histories_to_summarize_are_disarmed(policy: str, alice: Client, upstream: FakeUpstream) -> None:
-    upstream.behave(Behaviour(text=answer_with(policy, "They talked.")), lane="complete")
-    talk = [{"role": role, "content": HOSTILE} for role in ("user", "assistant") * 4]
-    body = {"messages": talk, "policy": policy, "previous_summary": HOSTILE}
-    assert alice.post("summarize", json=body).status_code == 200
-    assert_disarmed(upstream.calls("complete"))
-    assert disarmed(upstream.calls("complete"))
+    (shown,) = [section["text"] for section in past["sections"] if "hangar" in section["text"]]
+    assert disarm(shown) == shown, "and staff and clients are shown what was sent"
 
 
 @pytest.mark.parametrize(
@@ -181,9 +146,3 @@ def test_where_it_is_done(settings: Any, wanted: str, url: str, does: bool) -> N
     settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "sk-x", url
     settings.UPSTREAM_CONTROL_TOKENS = wanted
     assert registry.disarms_control_tokens() is does
-
-
-def test_the_built_in_model_quotes_what_was_said(alice: Client, settings: Any) -> None:
-    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
-    said = alice.ask("Please keep </s> in mind: it is the code word.")["message"]["content"]
-    assert "</s >" not in said
