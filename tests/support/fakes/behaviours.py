@@ -16,21 +16,7 @@ from urllib.parse import parse_qsl
 
 from tests.support.fakes.speech import Speech
 
-LOREM = (
-    "lorem",
-    "ipsum",
-    "dolor",
-    "sit",
-    "amet",
-    "consectetur",
-    "adipiscing",
-    "elit",
-    "sed",
-    "do",
-    "eiusmod",
-    "tempor",
-    "ut",
-)
+LOREM = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor ut".split()
 
 
 CUTS = (1, 2, 3, 5, 4, 1, 7)

@@ -23,25 +23,7 @@ FACTS_FORM = re.compile(
     rf"(?P<existing>- none|{FACT}(?:\n{FACT})*)\n\n"
     r"## Conversation:\n(?P<turns>\[(?:user|assistant)\]: (?s:.*))"
 )
-FILLER = (
-    "the",
-    "customer",
-    "and",
-    "the",
-    "assistant",
-    "went",
-    "on",
-    "to",
-    "talk",
-    "about",
-    "the",
-    "plan",
-    "and",
-    "the",
-    "next",
-    "step",
-    ".",
-)
+FILLER = "the customer and the assistant went on to talk about the plan and the next step .".split()
 
 
 @dataclass(frozen=True)
