@@ -18,7 +18,8 @@ from tests.api.talking import Turn, error, final, heard, held, opened
 from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -25,7 +25,8 @@ from tests.support.database import bytes_of
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
-from tests.support.processes import Product, here, wait_for
+from tests.support.processes import Product, here
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

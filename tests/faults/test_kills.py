@@ -19,7 +19,7 @@ from tests.faults.bench.journal import Journal, Turn
 from tests.faults.bench.people import PLAIN, How, Person
 from tests.faults.bench.postgres import PrivatePostgres
 from tests.support.exhaustive import effort
-from tests.support.processes import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

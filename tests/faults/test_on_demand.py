@@ -23,8 +23,9 @@ from tests.processes.talking import LOW, question, settled
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
 from tests.support.product import LIMITS
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

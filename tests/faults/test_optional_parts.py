@@ -14,7 +14,8 @@ from memory.models import ChatEmbeddings
 from tests.processes.prompts import code
 from tests.processes.talking import LOW, say, settled, talk
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -46,9 +47,10 @@ def test_everything_is_answered_and_memory_catches_up(product: Product, fake: Fa
     for number in range(12, 20):
         with timed():
             replied = say(client, f"And in turn {number}? {'word ' * 200}", chat_id)
-    first, third = (Message.objects.get(chat=chat_id, seq=seq).pk for seq in (1, 3))
+    first, reply, third = (Message.objects.get(chat=chat_id, seq=seq).pk for seq in (1, 2, 3))
     for method, path, body in (
         ("DELETE", f"{chat}/messages/{first}", None),
+        ("DELETE", f"{chat}/messages/{reply}", None),
         ("PATCH", f"{chat}/messages/{third}", {"content": "redacted"}),
         ("POST", f"{chat}/context", {"message": "who has the code of the locker?"}),
         ("GET", "search?q=note", None),

@@ -17,7 +17,7 @@ from tests.faults.bench.bench import SERVERS, WORKER, Bench
 from tests.faults.bench.journal import Journal
 from tests.faults.bench.people import How, Person
 from tests.support.exhaustive import effort
-from tests.support.processes import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

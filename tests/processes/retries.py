@@ -9,7 +9,8 @@ import httpx
 
 from conversations.models import ActiveReply
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 LEASES = {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "2"}
 """Settings with which a reply is soon recognized as abandoned after its server is gone."""

@@ -10,7 +10,7 @@ from memory.models import ConversationBrief
 from tests.processes.prompts import code
 from tests.support.fakes.behaviours import lorem
 from tests.support.live_server import Client, Event, joined
-from tests.support.processes import wait_for
+from tests.support.waiting import wait_for
 
 WORDS = 170
 """Words in a question: with the fake's echo, a turn is about 240 tokens."""

@@ -20,7 +20,8 @@ from tests.support.image import ROOT, Image
 from tests.support.images import data_url, png
 from tests.support.live_server import Client
 from tests.support.ports import free_port
-from tests.support.processes import Product, scratch, wait_for
+from tests.support.processes import Product, scratch
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.services]
 

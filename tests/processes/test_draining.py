@@ -17,7 +17,8 @@ from chatmemory.runtime.processes import Child
 from conversations.models import ActiveReply
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

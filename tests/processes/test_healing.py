@@ -18,7 +18,8 @@ from tests.processes.talking import question, settled
 from tests.support.exhaustive import effort
 from tests.support.factories import add_turns, make_chat
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

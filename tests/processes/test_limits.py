@@ -19,7 +19,8 @@ from memory.worker.sweep import sweep
 from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

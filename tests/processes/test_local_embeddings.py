@@ -15,7 +15,8 @@ from memory.models import ChatEmbeddings, ContextRecord
 from tests.processes.talking import LOW, question, say
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.local_model import minilm
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.embeddings]
 

@@ -16,7 +16,8 @@ from memory.models import SummaryRevision
 from tests.processes.talking import LOW, say, settled
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
-from tests.support.processes import KEY, Product, wait_for
+from tests.support.processes import KEY, Product
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

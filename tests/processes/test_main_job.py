@@ -12,7 +12,8 @@ from tests.processes.prompts import code, seen
 from tests.processes.talking import LOW, MARKERS, QUOTED, question, settled, talk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Event
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.processes
 

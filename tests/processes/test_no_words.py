@@ -29,7 +29,8 @@ from tests.processes.talking import LOW, settled
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.support.process_tree import descendants_of
-from tests.support.processes import KEY, ROOT, Product, wait_for
+from tests.support.processes import KEY, ROOT, Product
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -26,7 +26,8 @@ from tests.processes.retries import CUT_OFF, LEASES, answered_after_a_kill
 from tests.processes.talking import settled
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -22,7 +22,8 @@ from tests.processes.talking import question, settled, talk
 from tests.support.fakes.connection import Request
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -18,8 +18,9 @@ from memory.models import ConversationBrief, SummaryRevision, Worker
 from memory.worker.loop import HANGS
 from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.processes import ROOT, Product, wait_for
+from tests.support.processes import ROOT, Product
 from tests.support.supervised import Supervised, due_chat, is_folded
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -14,8 +14,7 @@ import re
 import secrets
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +34,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.fixed_settings import FIXED, VARIABLE
 from tests.support.live_server import Client
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-canary"
@@ -58,16 +58,6 @@ _STANDARD = {
 NOT_READY = "Service Unavailable: /readyz"
 """What a server logs when it says that it is not ready, as it often does while starting."""
 START_SECONDS = 180.0
-POLL_SECONDS = 0.01
-
-
-def wait_for(condition: Callable[[], Any], what: str, *, timeout: float = 90.0) -> Any:
-    """Return the first true value of `condition`. Raise `AssertionError` with `what` if there is none in time."""
-    deadline = time.monotonic() + timeout
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"this did not happen in {timeout:g} s: {what}"
-        time.sleep(POLL_SECONDS)
-    return value
 
 
 class Product:

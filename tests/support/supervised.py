@@ -9,7 +9,8 @@ from chatmemory.runtime.processes import Child
 from memory.models import Worker
 from tests.processes.talking import question, settled
 from tests.support.factories import add_turns, make_chat
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 
 class Supervised:

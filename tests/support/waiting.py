@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 
-def wait_for(condition: Callable[[], Any], *, timeout: float = 30.0) -> Any:
-    """Return the first true value of `condition`. Raise `AssertionError` if there is none in time."""
+def wait_for(condition: Callable[[], Any], what: str = "what was expected", *, timeout: float = 90.0) -> Any:
+    """Return the first true value of `condition`. Raise `AssertionError` with `what` if there is none in time."""
     deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"this did not happen in {timeout:g} s: {what}"
         time.sleep(0.01)
-    raise AssertionError("this did not happen in time")
+    return value

@@ -24,7 +24,8 @@ from tests.faults.bench.journal import Journal
 from tests.faults.bench.people import Person
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.ports import free_port
-from tests.support.processes import ROOT, SERVER, START_SECONDS, Product, wait_for
+from tests.support.processes import ROOT, SERVER, START_SECONDS, Product
+from tests.support.waiting import wait_for
 
 SERVERS = ("one", "two")
 WORKER = "worker"

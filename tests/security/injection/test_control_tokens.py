@@ -121,8 +121,8 @@ def test_what_recall_brings_back_is_disarmed(alice: Client, upstream: FakeUpstre
     assert f"{disarm(CONTROL_TOKENS[0])} hangar" in calls[-1].text
     past = alice.get(f"chats/{chat.pk}/messages/{message['id']}/context").json()
     assert past["exact"] is True
-    (shown,) = [section["text"] for section in past["sections"] if "hangar" in section["text"]]
-    assert disarm(shown) == shown, "and staff and clients are shown what was sent"
+    shown = [section["text"] for section in past["sections"] if "hangar" in section["text"]]
+    assert [disarm(text) for text in shown] == shown != [], "staff and clients are shown what was sent"
 
 
 @pytest.mark.parametrize(

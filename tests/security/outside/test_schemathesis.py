@@ -21,7 +21,8 @@ from django.contrib.auth.models import User
 from memory.models import SummaryRevision
 from tests.support.exhaustive import effort
 from tests.support.live_server import Client
-from tests.support.processes import Product, wait_for
+from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 HERE = Path(__file__).parent
 PROGRAM = str(Path(sys.executable).with_name("schemathesis"))
