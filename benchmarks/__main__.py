@@ -29,7 +29,6 @@ NAMES = (
     "two-servers",
     "gap",
     "talks",
-    "calls",
     "completions",
     "growth",
     "heads",

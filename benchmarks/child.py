@@ -34,7 +34,7 @@ def main(name: str) -> None:
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages
-    from benchmarks.engine import calls, growth, hostile, lineage, talks, turns
+    from benchmarks.engine import growth, hostile, lineage, talks, turns
     from benchmarks.recall import speed, vectors
     from benchmarks.serving import big, completions, folds, footprint, gap, heads, slow, streams
 
@@ -49,7 +49,6 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "two-servers": slow.two_servers,
         "gap": gap.run,
         "talks": talks.run,
-        "calls": calls.run,
         "completions": completions.run,
         "growth": growth.run,
         "heads": heads.run,

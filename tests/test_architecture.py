@@ -64,8 +64,7 @@ memory.folding.answer_checks memory.folding.drift memory.folding.attempts memory
 memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.usage.figures memory.admin.overview.charts memory.admin.overview.totals
 memory.admin.overview.sentences
-memory.lab.billing memory.lab.conversation memory.lab.measures memory.lab.outcome
-memory.lab.plots memory.lab.quality memory.lab.retention memory.lab.tables
+memory.lab.conversation memory.lab.measures memory.lab.named memory.lab.report
 """.split()
 """Modules, and packages with all their modules, that only compute: they import no Django, no services, no models."""
 NOT_PURE = {"chatmemory.llm.registry"}

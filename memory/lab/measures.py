@@ -1,20 +1,24 @@
-"""Measures of one conversation under one policy, as values, and summaries of many of them. Pure.
+"""Measures of conversations under policies, as values: prompts, calls of the summarizer, rows to compare, bills. Pure.
 
-A prompt is measured by its tokens, and by how much of its beginning it shares with another.
+All ways to send a conversation are billed by the same rule, OpenAI's (Cookbook, "Prompt Caching 201", for models
+before GPT-5.6): of a prompt of at least 1,024 tokens, the longest prefix that was sent before comes from the cache,
+in steps of 128 tokens, at the cached price. Nothing is assumed to leave the cache. One request per turn is billed:
+those in which a model calls its tools are the same for all ways.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from chatmemory.llm.protocol import Prompt
+from chatmemory.llm.protocol import Prompt, Usage, Variant
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.lab.billing import BilledRequest
-from memory.lab.retention import Kept, kept_from_json, kept_to_json, summed
+from memory.lab.conversation import Conversation
+
+CACHE_FROM = 1024
+CACHE_STEP = 128
 
 
 def prompt_tokens(prompt: Prompt) -> int:
@@ -80,15 +84,13 @@ class TurnMeasure:
     """Revisions that the summarizer made after the reply."""
     waited: bool = False
     """The chat was still due after those folds."""
+    calls: tuple[Usage, ...] = ()
+    """Calls of the summarizer after the reply, failed ones included, with tokens as it reported or as counted here."""
 
-
-@dataclass(frozen=True, slots=True)
-class SummarizerCall:
-    """A call of the summarizer, after turn `turn` (from 0). Tokens are as it reported them, else counted here."""
-
-    turn: int
-    input: int
-    output: int
+    @property
+    def covered(self) -> float:
+        """The share of the finished turns that stand in the prompt's state, in a line or verbatim."""
+        return 1 - self.unrepresented / self.before if self.before else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,106 +100,129 @@ class Run:
     talk: str
     policy: str
     turns: tuple[TurnMeasure, ...]
-    calls: tuple[SummarizerCall, ...]
-    spans: Kept
-    facts: Kept
-    named: Kept
-    """Retention of facts that a later question names, by how long ago they were said."""
+    named: int
+    """How often a question named something that was said before."""
+    held: int
+    """How often the memory in its prompt had it."""
 
-    @property
-    def requests(self) -> list[BilledRequest]:
-        """The prompts as they would be billed."""
-        return [BilledRequest(turn.prompt, turn.prefix, turn.reply) for turn in self.turns]
 
-    def to_json(self) -> dict[str, Any]:
-        """The run as JSON."""
-        return {
-            "talk": self.talk,
-            "policy": self.policy,
-            "turns": [asdict(turn) for turn in self.turns],
-            "calls": [asdict(call) for call in self.calls],
-            "spans": kept_to_json(self.spans),
-            "facts": kept_to_json(self.facts),
-            "named": kept_to_json(self.named),
-        }
+def billed(prompt: int, prefix: int, reply: int) -> Usage:
+    """The usage of one request, of which `prefix` tokens were sent before."""
+    return Usage(prompt, prefix // CACHE_STEP * CACHE_STEP if prefix >= CACHE_FROM else 0, reply)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Run:
-        """The run that `to_json` wrote."""
-        return cls(
-            talk=data["talk"],
-            policy=data["policy"],
-            turns=tuple(TurnMeasure(**turn) for turn in data["turns"]),
-            calls=tuple(SummarizerCall(**call) for call in data["calls"]),
-            spans=kept_from_json(data["spans"]),
-            facts=kept_from_json(data["facts"]),
-            named=kept_from_json(data["named"]),
-        )
+
+def everything(talk: Conversation) -> Iterator[Usage]:
+    """Bill each question with everything that was said before it."""
+    before, prefix = _sent(talk.instructions), 0
+    for exchange in talk.exchanges:
+        prompt = before + _sent(exchange.question)
+        yield billed(prompt, prefix, count_tokens(exchange.reply))
+        # The requests with which the tools answered are in the cache, too.
+        prefix = prompt + sum(one.tokens for one in exchange.rounds)
+        before = prefix + _sent(exchange.reply)
+
+
+def _sent(text: str) -> int:
+    return count_tokens(text) + MESSAGE_OVERHEAD if text else 0
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """The summary of several runs under one policy. Shares are 0 to 1; None if there was nothing to divide."""
+class Row:
+    """One policy over all talks. Shares are 0 to 1; `held` is None if no question named anything."""
 
     policy: str
     turns: int
     memory_mean: float
-    memory_p95: int
     memory_max: int
     over_budget: float
+    coverage: float
+    """In the prompt that stands for the least of its turns."""
     cacheable: float
-    calls: int
     input_tokens: int
-    output_tokens: int
+    """Sent for replies."""
+    calls: int
+    """Of the summarizer."""
     folds: int
     waited: int
-    coverage: float
-    coverage_min: float
-    spans: Kept
-    facts: Kept
-    named: Kept
+    usd: float | None
+    """Replies and summarizer; None if a price is unknown."""
+    named: int
+    held: float | None
 
 
-def summary_of(policy: str, runs: Sequence[Run]) -> Summary:
-    """Summarize all prompts of `runs` together, regardless of their talk."""
-    turns = [turn for run in runs for turn in run.turns]
-    calls = [call for run in runs for call in run.calls]
-    memory = sorted(turn.memory for turn in turns)
-    covered = [_covered(turn) for turn in turns]
-    return Summary(
-        policy=policy,
-        turns=len(turns),
-        memory_mean=_mean(memory),
-        memory_p95=percentile(memory, 0.95),
-        memory_max=max(memory, default=0),
-        over_budget=_mean([turn.memory > turn.budget for turn in turns]),
-        cacheable=_share(sum(turn.prefix for turn in turns), sum(turn.prompt for turn in turns)),
-        calls=len(calls),
-        input_tokens=sum(call.input for call in calls),
-        output_tokens=sum(call.output for call in calls),
-        folds=sum(turn.folds > 0 for turn in turns),
-        waited=sum(turn.waited for turn in turns),
-        coverage=_mean(covered, empty=1.0),
-        coverage_min=min(covered, default=1.0),
-        spans=summed(run.spans for run in runs),
-        facts=summed(run.facts for run in runs),
-        named=summed(run.named for run in runs),
-    )
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The models whose prices are used for replies and the summarizer, and whether the built-in one ran."""
+
+    replies: Variant
+    summarizer: Variant
+    is_offline: bool
+    """The built-in model summarized; its calls are billed at the summarizer's price."""
 
 
-def percentile(ordered: Sequence[int], share: float) -> int:
-    """The smallest of the `ordered` values that at least `share` of them do not exceed; 0 if there are none."""
-    return ordered[max(0, math.ceil(len(ordered) * share) - 1)] if ordered else 0
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Talks and their runs by policy, in the order of the talks."""
+
+    talks: tuple[Conversation, ...]
+    runs: Mapping[str, Sequence[Run]]
+    models: Models
+
+    @property
+    def rows(self) -> list[Row]:
+        """One row per policy."""
+        return [self._row(policy, runs) for policy, runs in self.runs.items()]
+
+    @property
+    def everything_usd(self) -> float | None:
+        """The cost of sending each question with everything that was said before it."""
+        price = self.models.replies.price
+        if price is None:
+            return None
+        return sum(float(price.cost(one)) for talk in self.talks for one in everything(talk))
+
+    def costs(self, run: Run) -> list[float] | None:
+        """The cost of each turn of a run in USD, replies and summarizer; None if a price is unknown."""
+        price, folding = self.models.replies.price, self.models.summarizer.price
+        if price is None or (folding is None and any(turn.calls for turn in run.turns)):
+            return None
+        return [
+            float(price.cost(billed(turn.prompt, turn.prefix, turn.reply)))
+            + sum(float(folding.cost(call)) for call in turn.calls if folding)
+            for turn in run.turns
+        ]
+
+    def _row(self, policy: str, runs: Sequence[Run]) -> Row:
+        turns = [turn for run in runs for turn in run.turns]
+        costs = [self.costs(run) for run in runs]
+        named, sent = sum(run.named for run in runs), sum(turn.prompt for turn in turns)
+        return Row(
+            policy=policy,
+            turns=len(turns),
+            memory_mean=sum(turn.memory for turn in turns) / max(1, len(turns)),
+            memory_max=max((turn.memory for turn in turns), default=0),
+            over_budget=sum(turn.memory > turn.budget for turn in turns) / max(1, len(turns)),
+            coverage=min((turn.covered for turn in turns), default=1.0),
+            cacheable=sum(turn.prefix for turn in turns) / max(1, sent),
+            input_tokens=sent,
+            calls=sum(len(turn.calls) for turn in turns),
+            folds=sum(turn.folds > 0 for turn in turns),
+            waited=sum(turn.waited for turn in turns),
+            usd=None if None in costs else sum(sum(each) for each in costs if each),
+            named=named,
+            held=sum(run.held for run in runs) / named if named else None,
+        )
 
 
-def _covered(turn: TurnMeasure) -> float:
-    return 1 - turn.unrepresented / turn.before if turn.before else 1.0
-
-
-def _mean(values: Iterable[float], *, empty: float = 0.0) -> float:
-    listed = list(values)
-    return sum(listed) / len(listed) if listed else empty
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """Everything that was measured, as `docs/lab.md` documents it."""
+    models = outcome.models
+    return {
+        "models": {"replies": models.replies.model, "summarizer": models.summarizer.model},
+        "is_offline": models.is_offline,
+        "talks": [{"name": talk.name, "turns": len(talk.exchanges)} for talk in outcome.talks],
+        "everything_usd": outcome.everything_usd,
+        "policies": [
+            {**asdict(row), "runs": [asdict(run) for run in outcome.runs[row.policy]]} for row in outcome.rows
+        ],
+    }

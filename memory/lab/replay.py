@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -32,41 +32,26 @@ from conversations.replies.finish import Ending
 from conversations.replies.open_turn import ToolOutput
 from memory.folding import fold
 from memory.lab.conversation import Conversation, Exchange
-from memory.lab.measures import Run, SummarizerCall, TurnMeasure, memory_text, prompt_tokens, shared_prefix
-from memory.lab.retention import Haystack, Mention, NamedFactTracker, RetentionTracker, as_written, spans_of
+from memory.lab.measures import Run, TurnMeasure, memory_text, prompt_tokens, shared_prefix
+from memory.lab.named import Haystack, Mention, NamedTracker, spans_of
 from memory.models import ConversationBrief
 
 
-@dataclass(slots=True)
-class Calls:
-    """The calls so far. A call that failed is counted with what it was sent."""
-
-    usages: list[Usage] = field(default_factory=list)
-
-    def watched(self, model: ChatModel) -> ChatModel:
-        """Wrap `model` so that its calls are counted here."""
-        return _Watched(model, self)
-
-    def taken(self) -> list[Usage]:
-        """Return the calls since the last call of this method."""
-        taken, self.usages = self.usages, []
-        return taken
-
-
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class _Counted:
+    """A model whose calls are appended to `usages`; one that fails, with what it was sent."""
+
     model: ChatModel
-    calls: Calls
+    usages: list[Usage]
 
     def stream(self, prompt: Prompt, variant: Variant, deadlines: Deadlines) -> AsyncIterator[Delta | Reply]:
         return self.model.stream(prompt, variant, deadlines)
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
-        at = len(self.calls.usages)
-        self.calls.usages.append(Usage(prompt_tokens(prompt), 0, 0))
+        at = len(self.usages)
+        self.usages.append(Usage(prompt_tokens(prompt), 0, 0))
         answer = self.model.complete(prompt, variant, timeout=timeout)
-        told = answer.usage
-        self.calls.usages[at] = told or Usage(prompt_tokens(prompt), 0, count_tokens(answer.text))
+        self.usages[at] = answer.usage or Usage(prompt_tokens(prompt), 0, count_tokens(answer.text))
         return answer
 
 
@@ -97,36 +82,26 @@ class Player:
         self._chat = chat or chat_lifecycle.create_chat(self._owner, **fields)
         self._owner = self._chat.owner
         self._variant = begin.default_variant()
-        self._facts_said = _facts_by_exchange(talk)
-        self._calls = Calls()
         self._prompts: deque[Prompt] = deque(maxlen=CACHED_PROMPTS)
         self._turns: list[TurnMeasure] = []
-        self._called: list[SummarizerCall] = []
-        self._spans, self._facts, self._named = RetentionTracker(), RetentionTracker(), NamedFactTracker()
+        self._named = NamedTracker()
 
     def turn(self) -> None:
         """Play the next exchange of the talk."""
         number = len(self._turns)
         exchange = self.talk.exchanges[number]
         begun = self._begin(TurnRequest(message=exchange.question, variant=self._variant))
-        memory = Haystack(memory_text(begun.prompt))
-        self._spans.look(memory)
-        self._facts.look(memory)
-        self._named.look(exchange.question, memory)
+        self._named.look(exchange.question, Haystack(memory_text(begun.prompt)))
         last = self._through_tools(begun, exchange)
         card = card_after(last.prompt, exchange.reply) if wants_card(last.prompt) else ""
         _finish(last, exchange, card)
-        with registry.wrap_models(self._calls.watched):
+        calls: list[Usage] = []
+        with registry.wrap_models(lambda model: _Counted(model, calls)):
             folds, waited = _fold(self._chat.pk)
-        self._turns.append(self._measured(begun, _output(last.prompt, exchange, card), folds, waited=waited))
-        self._called += [
-            SummarizerCall(number, one.input_tokens, one.output_tokens) for one in self._calls.taken()
-        ]
+        measured = self._measured(begun, _output(last.prompt, exchange, card))
+        self._turns.append(replace(measured, folds=folds, waited=waited, calls=tuple(calls)))
         self._prompts.append(begun.prompt)
-        self._spans.say(spans_of(exchange.question, exchange.reply))
-        facts = self._facts_said.get(number, [])
-        self._facts.say(facts)
-        self._named.say(facts, exchange.question, exchange.reply)
+        self._named.say(self._mentions(number), exchange.question, exchange.reply)
 
     def run(self) -> Run:
         """The measures so far."""
@@ -134,11 +109,16 @@ class Player:
             talk=self.talk.name,
             policy=self.policy,
             turns=tuple(self._turns),
-            calls=tuple(self._called),
-            spans=self._spans.tallies,
-            facts=self._facts.tallies,
-            named=self._named.tallies,
+            named=self._named.named,
+            held=self._named.held,
         )
+
+    def _mentions(self, number: int) -> list[Mention]:
+        """What exchange `number` says: annotated facts, or if the talk has none, numbers, dates, names and ids."""
+        exchange = self.talk.exchanges[number]
+        if not self.talk.facts:
+            return spans_of(exchange.question, exchange.reply)
+        return [Mention(fact.key, fact.forms) for fact in self.talk.facts if number in fact.exchanges]
 
     def _through_tools(self, begun: BegunTurn, exchange: Exchange) -> BegunTurn:
         """Play the rounds in which tools were called, and return the begun reply that follows them."""
@@ -154,7 +134,7 @@ class Player:
         assert isinstance(begun, BegunTurn)  # without an idempotency key there is no earlier reply
         return begun
 
-    def _measured(self, begun: BegunTurn, output: int, folds: int, *, waited: bool) -> TurnMeasure:
+    def _measured(self, begun: BegunTurn, output: int) -> TurnMeasure:
         record = begun.pending.context
         return TurnMeasure(
             memory=record["tokens"],
@@ -164,22 +144,20 @@ class Player:
             reply=output,
             before=len(self._turns),
             unrepresented=record["unrepresented"],
-            folds=folds,
-            waited=waited,
         )
 
 
 def play(
     talk: Conversation,
     policy: str,
-    tell: Callable[[int], None] = lambda _: None,
+    tell: Callable[[], None] = lambda: None,
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> Run:
-    """Play all of `talk` under `policy`, in a chat with `options`. `tell` is called with 1 after each turn."""
+    """Play all of `talk` under `policy`, in a chat with `options`. `tell` is called after each turn."""
     player = Player(talk, policy, options=options)
     for _ in talk.exchanges:
         player.turn()
-        tell(1)
+        tell()
     return player.run()
 
 
@@ -210,15 +188,3 @@ def _fold(chat_id: UUID) -> tuple[int, bool]:
 
 def _is_due(chat_id: UUID) -> bool:
     return ConversationBrief.objects.filter(pk=chat_id, due=True).exists()
-
-
-def _facts_by_exchange(talk: Conversation) -> dict[int, list[Mention]]:
-    """The annotated facts that each exchange says, as written there."""
-    said: dict[int, list[Mention]] = {}
-    for fact in talk.facts:
-        forms = (fact.canonical, *fact.surface)
-        for number in fact.exchanges:
-            exchange = talk.exchanges[number]
-            written = as_written(forms, exchange.text)
-            said.setdefault(number, []).append(Mention(fact.key, written, forms))
-    return said

@@ -71,7 +71,7 @@ def test_the_worked_example_is_a_policy_like_any_other(manage: Manage, tmp_path:
     assert ran.returncode == 0, ran.stderr
     (row,) = json.loads((tmp_path / "out.json").read_text())["policies"]
     assert (row["policy"], row["turns"], row["over_budget"]) == ("minutes", TURNS, 0)
-    assert row["summarizer"]["calls"] == 4  # six turns each, beyond a window of three
+    assert row["calls"] == 4  # six turns each, beyond a window of three
 
 
 SEEN_BY_PEOPLE = """

@@ -16,21 +16,20 @@ from uuid import UUID
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from chatmemory.llm import registry
 from chatmemory.runtime.escape import plain
-from conversations.interchange.dialects import FORMATS, FormatName
 from conversations.interchange.from_rows import chat_values, message_values
-from conversations.management.prompts import chats_in
+from conversations.management.prompts import chats_in, progress_bar
 from conversations.models import Chat
-from memory.lab import plots, runner
+from memory.lab import report, runner
 from memory.lab.conversation import Conversation, name_of, talk_of
-from memory.lab.outcome import Models, Outcome, outcome_to_json
-from memory.lab.runner import LabError, Tell
-from memory.lab.tables import as_rich, note_on, sheets_of
+from memory.lab.measures import Models, Outcome, outcome_to_json
 from memory.policies import POLICIES
 from memory.policies.options import bounds_for, option_errors
+
+LEAST_BUDGET = 200
+"""In tokens; the least of the setting `MEMORY_PROMPT_TOKEN_BUDGET`."""
 
 FILE_WIDTH = 110
 """Width of a line in characters if the output is not a terminal."""
@@ -75,20 +74,24 @@ class Command(BaseCommand):
             metavar="NAME=VALUE",
             help="an option of the chats, under each policy that has it; repeatable",
         )
-        parser.add_argument("--format", choices=FORMATS, default="auto", help="default: auto-detect")
         parser.add_argument("--json", type=Path, metavar="F", help="write all measurements to F")
-        parser.add_argument("--plot", type=Path, metavar="F", help="draw a plot to F, a .png or .svg file")
+        parser.add_argument(
+            "--plot", type=Path, metavar="F", help="draw the cost over turns to F, a .png or .svg file"
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         policies = _policies(options["policy"])
         _check_budget(options["budget"])
         chosen = _options(options["option"], policies)
         _check_outputs(options["json"], options["plot"])
-        talks = _talks(options["files"], options["format"], options["chat"])
+        talks = _talks(options["files"], options["chat"])
         with _ended_by_signals():
             outcome = self._run(talks, policies, options["budget"], chosen)
-            self._print(outcome)
-            self._write(outcome, options)
+            width = None if self.stdout.isatty() else FILE_WIDTH
+            console = Console(file=self.stdout, highlight=False, width=width)  # type: ignore[arg-type]  # has all rich uses
+            console.print(report.as_rich(outcome))
+            console.print(report.note_on(outcome), markup=False)
+            _write(outcome, options["json"], options["plot"])
 
     def _run(
         self,
@@ -97,11 +100,17 @@ class Command(BaseCommand):
         budget: int | None,
         options: dict[str, Any],
     ) -> Outcome:
-        turns = sum(len(talk.exchanges) for talk in talks)
+        turns = len(policies) * sum(len(talk.exchanges) for talk in talks)
         try:
-            with _bars(policies, turns, hidden=not self.stderr.isatty()) as tell:
-                runs = runner.run(talks, policies, budget=budget, tell=tell, options=options)
-        except LabError as exc:
+            with progress_bar("Playing", turns, self.stderr) as advance:
+                runs = runner.run(
+                    talks,
+                    policies,
+                    budget=budget,
+                    tell=lambda _policy, steps: advance(steps),
+                    options=options,
+                )
+        except runner.LabError as exc:
             raise CommandError(str(exc)) from exc
         models = Models(
             settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT],
@@ -110,23 +119,17 @@ class Command(BaseCommand):
         )
         return Outcome(tuple(talks), runs, models)
 
-    def _print(self, outcome: Outcome) -> None:
-        width = None if self.stdout.isatty() else FILE_WIDTH
-        console = Console(file=self.stdout, highlight=False, width=width)  # type: ignore[arg-type]  # has all rich uses
-        for sheet in sheets_of(outcome):
-            console.print(as_rich(sheet))
-        console.print(note_on(outcome), markup=False)
 
-    def _write(self, outcome: Outcome, options: dict[str, Any]) -> None:
-        try:
-            if path := options["json"]:
-                path.write_text(json.dumps(outcome_to_json(outcome), indent=1) + "\n", encoding="utf-8")
-            if path := options["plot"]:
-                plots.draw(outcome, path)
-        except OSError as exc:
-            raise CommandError(f"{plain(str(path))}: {exc.strerror or exc}") from exc
-        except plots.NoLibrary as exc:
-            raise CommandError(f"{plain(str(path))} was not drawn: {exc}") from exc
+def _write(outcome: Outcome, json_path: Path | None, plot_path: Path | None) -> None:
+    try:
+        if json_path:
+            json_path.write_text(json.dumps(outcome_to_json(outcome), indent=1) + "\n", encoding="utf-8")
+        if plot_path:
+            report.draw(outcome, plot_path)
+    except OSError as exc:
+        raise CommandError(f"{exc.filename and plain(str(exc.filename))}: {exc.strerror or exc}") from exc
+    except report.NoLibrary as exc:
+        raise CommandError(f"{plain(str(plot_path))} was not drawn: {exc}") from exc
 
 
 def _policies(named: list[str] | None) -> list[str]:
@@ -161,18 +164,18 @@ def _value(text: str) -> Any:
 
 
 def _check_budget(budget: int | None) -> None:
-    least = runner.least_budget()
+    least = max(LEAST_BUDGET, settings.MEMORY_LIMITS.summary_cap + 1)
     if budget is not None and budget < least:
         raise CommandError(
             f"--budget is {budget}, but must be at least {least}: "
-            f"{runner.LEAST_BUDGET}, and more than MEMORY_SUMMARY_TOKEN_CAP."
+            f"{LEAST_BUDGET}, and more than MEMORY_SUMMARY_TOKEN_CAP."
         )
 
 
 def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
     """Check that the output files can be written, before minutes are spent."""
-    if plot_path and plot_path.suffix.lower() not in plots.SUFFIXES:
-        raise CommandError(f"{plot_path}: a plot is a file that ends in {' or '.join(plots.SUFFIXES)}.")
+    if plot_path and plot_path.suffix.lower() not in report.SUFFIXES:
+        raise CommandError(f"{plot_path}: a plot is a file that ends in {' or '.join(report.SUFFIXES)}.")
     for path in filter(None, (json_path, plot_path)):
         place = path if path.exists() else path.parent
         if path.is_dir():
@@ -183,14 +186,15 @@ def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
             raise CommandError(f"{path}: Permission denied")
 
 
-def _talks(files: Sequence[Path], format_name: FormatName, chats: Sequence[UUID]) -> list[Conversation]:
+def _talks(files: Sequence[Path], chats: Sequence[UUID]) -> list[Conversation]:
     """The talks of all files and stored chats in which at least one question was answered."""
-    talks: list[Conversation] = []
-    for path in files:
-        for number, chat in enumerate(chats_in(path, format_name), start=1):
-            talk = talk_of(chat, name_of(chat, otherwise=f"{path.stem} {number}"))
-            talks += [talk] if talk.exchanges else []
-    talks += [talk for chat_id in chats if (talk := _stored(chat_id)).exchanges]
+    talks = [
+        talk_of(chat, name_of(chat, otherwise=f"{path.stem} {number}"))
+        for path in files
+        for number, chat in enumerate(chats_in(path), start=1)
+    ]
+    talks += map(_stored, chats)
+    talks = [talk for talk in talks if talk.exchanges]
     if not talks:
         raise CommandError("There is nothing to replay: name files or chats with an answered question.")
     return talks
@@ -203,15 +207,6 @@ def _stored(chat_id: UUID) -> Conversation:
         raise CommandError(f"There is no chat {chat_id}.")
     recorded = replace(chat_values(chat), messages=tuple(message_values(chat)))
     return talk_of(recorded, name_of(recorded, otherwise=str(chat_id)))
-
-
-@contextmanager
-def _bars(policies: Sequence[str], turns: int, *, hidden: bool) -> Iterator[Tell]:
-    """Show a bar of `turns` steps for each policy on standard error, removed at the end."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
-        tasks = {policy: progress.add_task(policy, total=turns) for policy in policies}
-        yield lambda policy, steps: progress.advance(tasks[policy], steps)
 
 
 @contextmanager

@@ -95,16 +95,14 @@ def test_its_turns_count_against_no_limit(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.processes
 def test_it_runs_every_policy_and_says_so_to_people_and_machines(tmp_path: Path, scratch: Path) -> None:
     told = replay(SAMPLE, "--json", tmp_path / "out.json", "--plot", tmp_path / "out.svg")
-    for title in ("What the model is sent", "What the summarizer does", "What it costs", "What is kept"):
-        assert title in told
     assert all(f" {policy} " in told for policy in POLICIES)
     found = json.loads((tmp_path / "out.json").read_text())
     assert [one["policy"] for one in found["policies"]] == list(POLICIES)
     for one in found["policies"]:
         assert one["turns"] == found["talks"][0]["turns"] > 40
         assert one["over_budget"] == 0
-        assert one["coverage"] == {"mean": 1, "min": 1}
-        assert one["memory_tokens"]["max"] > 500
+        assert one["coverage"] == 1
+        assert one["memory_max"] > 500
     assert (tmp_path / "out.svg").stat().st_size > 10_000
     assert list(scratch.iterdir()) == []
 
@@ -123,7 +121,7 @@ def test_one_policy_a_budget_and_several_formats(tmp_path: Path, write: Any) -> 
     assert [talk["name"] for talk in found["talks"]][:3] == ["a 1", "b 1", "tau"]
     (policy,) = found["policies"]
     assert {turn["budget"] for run in policy["runs"] for turn in run["turns"]} == {900}
-    assert 600 < policy["memory_tokens"]["max"] <= 900
+    assert 600 < policy["memory_max"] <= 900
 
 
 @pytest.mark.processes
@@ -153,7 +151,7 @@ def test_options_of_the_chats_go_to_the_policies_that_have_them(tmp_path: Path) 
     }
     replay(SAMPLE, "--policy", "interval", "--budget", 700, "--json", tmp_path / "usual.json")
     (usual,) = json.loads((tmp_path / "usual.json").read_text())["policies"]
-    assert 0 < interval["summarizer"]["calls"] < usual["summarizer"]["calls"]
+    assert 0 < interval["calls"] < usual["calls"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +177,7 @@ def test_without_the_plot_library_the_table_still_prints(
     arguments = [str(write(HELLO)), "--policy", "chunked", "--plot", str(tmp_path / "a.png")]
     with pytest.raises(CommandError, match="matplotlib is not installed"):
         call_command("replay", *arguments, stdout=out)
-    assert "What it costs" in out.getvalue()
+    assert "everything" in out.getvalue()
 
 
 @pytest.mark.processes

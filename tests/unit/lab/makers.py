@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from chatmemory.llm.protocol import Price, Variant
 from memory.lab.conversation import Conversation, Exchange, KnownFact
-from memory.lab.measures import Run, SummarizerCall, TurnMeasure
-from memory.lab.outcome import Models, Outcome
-from memory.lab.retention import Kept, NamedFactTracker, RetentionTracker
+from memory.lab.measures import Models, Outcome, Run, TurnMeasure
 
 PRICE = Price(input=Decimal(1), cached=Decimal("0.1"), output=Decimal(10))
 MODELS = Models(Variant("arco", "big", price=PRICE), Variant("summarizer", "small", price=PRICE), False)
@@ -20,25 +19,14 @@ TALK = Conversation(
 )
 
 
-def turn(memory: int = 0, prompt: int = 100, prefix: int = 0, **more: int | bool) -> TurnMeasure:
+def turn(memory: int = 0, prompt: int = 100, prefix: int = 0, **more: Any) -> TurnMeasure:
     values = {"budget": 3000, "reply": 10, "before": 0, "unrepresented": 0, **more}
-    return TurnMeasure(memory=memory, prompt=prompt, prefix=prefix, **values)  # type: ignore[arg-type]  # by name
+    return TurnMeasure(memory=memory, prompt=prompt, prefix=prefix, **values)
 
 
-def nothing_kept() -> Kept:
-    return RetentionTracker().tallies
+def run_of(*turns: TurnMeasure, policy: str = "chunked", named: int = 0, held: int = 0) -> Run:
+    return Run("A talk", policy, turns, named, held)
 
 
-def run_of(
-    *turns: TurnMeasure,
-    calls: tuple[SummarizerCall, ...] = (),
-    policy: str = "chunked",
-    spans: Kept | None = None,
-) -> Run:
-    return Run(
-        "A talk", policy, turns, calls, spans or nothing_kept(), nothing_kept(), NamedFactTracker().tallies
-    )
-
-
-def outcome_of(*runs: Run, models: Models = MODELS, talk: Conversation = TALK) -> Outcome:
-    return Outcome((talk,), {run.policy: [run] for run in runs}, models)
+def outcome_of(*runs: Run, models: Models = MODELS) -> Outcome:
+    return Outcome((TALK,), {run.policy: [run] for run in runs}, models)

@@ -1,61 +1,123 @@
-"""Statistics over many prompts, with numbers small enough to count by hand."""
+"""Prompts, bills and rows with numbers small enough to count by hand."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
-from memory.lab.measures import Run, SummarizerCall, percentile, summary_of
-from memory.lab.retention import RetentionTally
-from tests.unit.lab.makers import run_of, turn
+from chatmemory.llm.protocol import Prompt, PromptMessage, Usage, Variant
+from memory.lab.conversation import Conversation, Exchange
+from memory.lab.measures import (
+    Run,
+    billed,
+    everything,
+    memory_text,
+    outcome_to_json,
+    prompt_tokens,
+    shared_prefix,
+)
+from tests.unit.lab.makers import MODELS, outcome_of, run_of, turn
 
-
-def test_a_summary() -> None:
-    first = run_of(
-        turn(100, prompt=200, prefix=0),
-        turn(300, prompt=400, prefix=150, before=1, folds=2),
-        turn(3001, prompt=400, prefix=350, before=2, unrepresented=1, waited=True),
-        calls=(SummarizerCall(1, 1000, 50), SummarizerCall(1, 600, 40)),
-        spans={1: RetentionTally(4, 3, 2)},
-    )
-    second = run_of(turn(0, prompt=0), calls=(SummarizerCall(0, 10, 1),), spans={1: RetentionTally(1, 0, 0)})
-    found = summary_of("chunked", [first, second])
-    assert (found.turns, found.memory_mean, found.memory_p95, found.memory_max) == (4, 850.25, 3001, 3001)
-    assert (found.over_budget, found.cacheable) == (0.25, 0.5)
-    assert (found.calls, found.input_tokens, found.output_tokens) == (3, 1610, 91)
-    assert (found.folds, found.waited) == (1, 1)
-    assert (found.coverage, found.coverage_min) == (0.875, 0.5)
-    assert found.spans[1] == RetentionTally(5, 3, 2)
+MESSAGES = st.lists(
+    st.builds(PromptMessage, st.sampled_from(["user", "assistant"]), st.text("ab \n", max_size=9)), max_size=5
+)
 
 
-def test_of_nothing() -> None:
-    found = summary_of("chunked", [])
-    assert (found.turns, found.memory_mean, found.memory_max, found.cacheable, found.coverage) == (
-        0,
-        0,
-        0,
-        0,
-        1,
-    )
+def prompt(*texts: str, instructions: str = "") -> Prompt:
+    return Prompt(tuple(PromptMessage("user", text) for text in texts), instructions)
+
+
+def test_tokens_of_all_that_is_sent() -> None:
+    assert prompt_tokens(prompt("one", "two")) == 10  # one token and four of overhead per message
+    assert prompt_tokens(prompt("one", instructions="two")) == 10
+    assert prompt_tokens(prompt()) == 0
+
+
+def test_the_common_beginning_of_two_prompts() -> None:
+    assert shared_prefix(prompt("one", "two"), prompt("one", "two", "three")) == 10
+    assert shared_prefix(prompt("one", "two"), prompt("one", "one")) == 5
+    assert shared_prefix(prompt("one two"), prompt("one one")) == 2  # "one" and the space
+    assert shared_prefix(prompt("one", instructions="two"), prompt("one")) == 0  # instructions come first
+    assert shared_prefix(prompt("one"), Prompt((PromptMessage("assistant", "one"),))) == 0
+
+
+@given(MESSAGES, MESSAGES, st.text("ab", max_size=4))
+def test_the_common_beginning_is_never_more_than_either(
+    one: list[PromptMessage], other: list[PromptMessage], system: str
+) -> None:
+    first, second = Prompt(tuple(one), system), Prompt(tuple(other), system)
+    shared = shared_prefix(first, second)
+    assert 0 <= shared <= min(prompt_tokens(first), prompt_tokens(second))
+    assert shared_prefix(first, Prompt((*one, *other), system)) >= prompt_tokens(first)
+
+
+def test_memory_is_all_before_the_question() -> None:
+    assert memory_text(prompt("summary", "turn", "question?", instructions="be brief")) == "summary\nturn"
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"), [([], 0), ([7], 7), (list(range(1, 21)), 19), (list(range(1, 101)), 95)]
+    ("prefix", "from_cache"),
+    [(0, 0), (1023, 0), (1024, 1024), (1151, 1024), (1152, 1152), (5000, 4992)],
 )
-def test_percentile(values: list[int], expected: int) -> None:
-    assert percentile(values, 0.95) == expected
+def test_the_cache_begins_at_1024_and_steps_by_128(prefix: int, from_cache: int) -> None:
+    assert billed(9000, prefix, 5) == Usage(9000, from_cache, 5)
 
 
-@given(st.lists(st.integers(0, 99), min_size=1))
-def test_at_least_so_many_are_not_above_a_percentile(values: list[int]) -> None:
-    found = percentile(sorted(values), 0.95)
-    assert found in values
-    assert sum(value <= found for value in values) >= 0.95 * len(values)
+def test_everything_is_sent_again_and_again() -> None:
+    # "one" and "two" cost one token each, plus four per message.
+    talk = Conversation("", "one", (Exchange("one", "two"),) * 3)
+    assert list(everything(talk)) == [Usage(10, 0, 1), Usage(20, 0, 1), Usage(30, 0, 1)]
+
+
+RUN = run_of(
+    turn(100, prompt=2000),
+    turn(2990, prompt=2100, prefix=1300, before=1, folds=1, calls=(Usage(6000, 0, 500),)),
+    turn(3001, prompt=0, before=2, unrepresented=1, reply=0, waited=True),
+    named=4,
+    held=3,
+)
+
+
+def test_a_row_sums_up_all_prompts() -> None:
+    (row,) = outcome_of(RUN).rows
+    assert (row.turns, row.memory_mean, row.memory_max) == (3, 2030 + 1 / 3, 3001)
+    assert (row.over_budget, row.coverage, row.cacheable) == (1 / 3, 0.5, 1300 / 4100)
+    assert (row.input_tokens, row.calls, row.folds, row.waited) == (4100, 1, 1, 1)
+    assert (row.named, row.held) == (4, 0.75)
+    # Two replies of 10 tokens, 1280 of 4100 tokens cached; a fold of 6000 tokens in and 500 out; at $1, $0.10 and
+    # $10 per million.
+    assert row.usd == pytest.approx(0.003148 + 0.011)
+
+
+def test_a_row_of_nothing() -> None:
+    (row,) = outcome_of(run_of()).rows
+    assert (row.turns, row.memory_mean, row.cacheable, row.coverage, row.held) == (0, 0, 0, 1, None)
+    assert row.usd == 0
+
+
+def test_without_a_price_the_cost_is_unknown() -> None:
+    outcome = outcome_of(RUN, models=replace(MODELS, replies=Variant("arco", "mystery")))
+    assert (outcome.rows[0].usd, outcome.everything_usd) == (None, None)
+    unpriced = replace(MODELS, summarizer=Variant("summarizer", "mystery"))
+    assert outcome_of(RUN, models=unpriced).rows[0].usd is None
+    assert outcome_of(run_of(turn()), models=unpriced).rows[0].usd  # no calls cost nothing
 
 
 def test_a_run_travels_as_json() -> None:
-    run = run_of(turn(5, waited=True), turn(7), calls=(SummarizerCall(0, 1, 2),))
-    assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+    adapter = TypeAdapter(Run)
+    assert adapter.validate_json(adapter.dump_json(RUN)) == RUN
+
+
+def test_the_json_of_an_outcome_has_all_of_it() -> None:
+    found = json.loads(json.dumps(outcome_to_json(outcome_of(RUN))))
+    (policy,) = found["policies"]
+    assert (policy["policy"], policy["memory_max"], policy["calls"]) == ("chunked", 3001, 1)
+    assert policy["runs"][0]["turns"][1]["folds"] == 1
+    assert found["models"] == {"replies": "big", "summarizer": "small"}
+    assert found["talks"] == [{"name": "A talk", "turns": 2}]
+    assert set(found) == {"models", "is_offline", "talks", "policies", "everything_usd"}

@@ -1,0 +1,85 @@
+"""The table and the picture, and that the page of docs/ has the same columns."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from chatmemory.llm.protocol import Usage, Variant
+from memory.lab.report import COLUMNS, NoLibrary, as_markdown, as_rich, draw, note_on, rows_of
+from tests.unit.lab.makers import MODELS, outcome_of, run_of, turn
+
+RUN = run_of(
+    turn(100, prompt=2000),
+    turn(2990, prompt=2100, prefix=1300, before=1, calls=(Usage(6000, 0, 500),)),
+    named=4,
+    held=3,
+)
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "lab.md"
+
+
+def test_a_row_a_policy_and_one_for_sending_everything() -> None:
+    policy, everything = rows_of(outcome_of(RUN))
+    assert policy[:8] == ["chunked", "1,545", "2,990", "0 %", "100 %", "31.7 %", "4,100", "1"]
+    assert policy[8] == "0.0141"
+    assert policy[10:] == ["4", "75.0 %"]
+    assert everything[0] == "everything"
+    assert everything[9] == "1.00"
+
+
+@pytest.mark.parametrize(("held", "shown"), [(0, "0 %"), (1, "0.1 %"), (9999, "99.9 %"), (10000, "100 %")])
+def test_almost_none_is_not_none_and_almost_all_is_not_all(held: int, shown: str) -> None:
+    assert rows_of(outcome_of(run_of(turn(), named=10000, held=held)))[0][-1] == shown
+
+
+def test_an_unknown_price_is_said() -> None:
+    outcome = outcome_of(RUN, models=replace(MODELS, replies=Variant("arco", "mystery")))
+    assert rows_of(outcome)[0][8:10] == ["?", "?"]
+    assert note_on(outcome).endswith("?: no price is known of mystery.")
+    assert "?" not in note_on(outcome_of(RUN))
+
+
+def test_it_says_who_summarized() -> None:
+    assert "small summarized" in note_on(outcome_of(RUN))
+    offline = replace(MODELS, is_offline=True)
+    assert "the built-in model summarized" in note_on(outcome_of(RUN, models=offline))
+
+
+def test_each_column_is_explained_on_screen_and_on_the_page() -> None:
+    screen, page = StringIO(), PAGE.read_text()
+    Console(width=110, file=screen).print(as_rich(outcome_of(RUN)))
+    for name, meaning in COLUMNS.items():
+        assert name in screen.getvalue()
+        assert meaning.split()[-1] in screen.getvalue()
+        assert f"- **{name}**: {meaning}" in page
+    lines = as_markdown(outcome_of(RUN)).splitlines()
+    assert {line.count("|") for line in lines} == {len(COLUMNS) + 1}
+
+
+@pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
+@pytest.mark.exhaustive
+def test_the_picture_of_the_same_outcome_is_the_same_file(tmp_path: Path, name: str, magic: bytes) -> None:
+    runs = [run_of(*(turn(n) for n in range(30)), policy=f"policy {number}") for number in range(7)]
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        draw(outcome_of(*runs), tmp_path / folder / name)
+    drawn = (tmp_path / "a" / name).read_bytes()
+    assert drawn.startswith(magic)
+    assert drawn == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_picture_without_prices(tmp_path: Path) -> None:
+    unknown = replace(MODELS, replies=Variant("arco", "mystery"))
+    draw(outcome_of(RUN, models=unknown), tmp_path / "a.svg")
+    assert "no price is known" in (tmp_path / "a.svg").read_text()
+
+
+def test_without_the_library_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(NoLibrary, match="pip install matplotlib"):
+        draw(outcome_of(RUN), tmp_path / "a.png")
