@@ -186,15 +186,14 @@ def preview_last(chat: Chat) -> Context:
     return preview(chat, last_question(chat.pk), by_meaning=False)
 
 
-def trace_fact(chat: Chat, text: str, before_seq: int | None = None) -> Trace | None:
-    """Trace where `text` was said in `chat`, which versions and prompts had it, and how a prompt would have it now.
+def trace_fact(chat: Chat, text: str) -> Trace | None:
+    """Trace where `text` was said in `chat`, which versions had it or lost it, and how a prompt would have it now.
 
-    Covers prompts before message `before_seq`, or the newest. No upstream is called. None if `text` has no words to
-    search for.
+    No upstream is called. None if `text` has no words to search for.
     """
     if not read_question(text, chat.owner_id).words:
         return None
-    return trace(chat, text, preview(chat, text, by_meaning=False), before_seq)
+    return trace(chat, text, preview(chat, text, by_meaning=False))
 
 
 def _is_over_limits(chat: Chat) -> bool:

@@ -61,7 +61,7 @@ memory.context.verbatim memory.recall.analysis memory.recall.candidates memory.r
 memory.recall.query memory.recall.question_forms memory.recall.ranking memory.recall.meaning.similarity
 memory.pins.contradictions memory.pins.statements memory.pins.screen memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.drift memory.folding.attempts memory.folding.provenance
-memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.fact
+memory.explain.coverage memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.usage.figures memory.admin.overview.charts memory.admin.overview.totals
 memory.admin.overview.sentences
 memory.lab.conversation memory.lab.measures memory.lab.named memory.lab.report

@@ -23,7 +23,8 @@ from conversations.admin.access import may_see, sees_cost
 from conversations.admin.audit_log import record_list
 from conversations.admin.html import chat_trail, heading, trail
 from conversations.models import Chat
-from memory.folding.request import Mode, estimate_for, request_resummarize
+from memory.folding.estimate import estimate_for
+from memory.folding.request import Mode, request_resummarize
 from memory.models import ConversationBrief
 
 CHATS_NAMED = 20

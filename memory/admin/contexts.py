@@ -19,13 +19,12 @@ from conversations.admin.html import Step, admin_url, link, usd_of
 from conversations.admin.messages import LONG_COLUMNS
 from conversations.models import Chat, ChatCompletion, Message
 from memory import services
-from memory.admin.chat.prompts import ShownSection, placed, sentences, shown_sections, timeline_link
+from memory.admin.chat.prompts import ShownSection, sentences, shown_sections, timeline_link
 from memory.context.assemble import prompt_messages
 from memory.context.plan.plan import Plan
 from memory.context.render import Section
 from memory.explain.coverage import budget_of
 from memory.explain.reasons import explain
-from memory.explain.recall_matches import RecallMatch, matches_of
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.policies import policy_name
@@ -90,7 +89,6 @@ class RecordAdmin(OfChatAdmin):
             "title": f"Prompt sent for message {reply.seq}",
             "subtitle": None,
             "record": row,
-            "after_reply": reply.seq + 1,
             "sections": [replace(section, text="", pieces=()) for section in sections],
             "budget": budget_of([(section.kind, section.tokens) for section in sections], row.budget),
             "told": sentences(reply.chat_id, told),
@@ -104,7 +102,6 @@ class RecordAdmin(OfChatAdmin):
             "sections": sections,
             "prompt": prompt,
             "hashes": _hashes(row),
-            "matches": _matches(row) if why is None else [],
         }
         return Page(texts, context, content)
 
@@ -130,15 +127,6 @@ def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], list[dict[str, s
         for section in record.sections
     ]
     return shown_sections(chat_id, recorded), [], why
-
-
-def _matches(record: ContextRecord) -> list[tuple[SafeString, RecallMatch]]:
-    """Why each of the recalled messages was recalled."""
-    question = record.reply.reply_to
-    if question is None:
-        return []
-    chat = record.reply.chat
-    return placed(chat.pk, matches_of(chat, question.content, question.seq, Plan.from_json(record.plan)))
 
 
 def _beside(reply: Message) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from conversations.admin.html import admin_url, chat_trail, heading
 from conversations.models import Chat
 from memory.admin.states import memory_steps
 from memory.briefs import readable_parts
-from memory.folding.request import estimate_for
+from memory.folding.estimate import estimate_for
 from memory.policies.edit_form import BadEdit, clean
 from memory.revisions.diff import difference
 from memory.revisions.edit import Draft, StaleEdit, changed, draft, edit_by_hand

@@ -29,7 +29,7 @@ from conversations.models import Message
 from memory.admin.states import chip, memory_steps
 from memory.briefs import readable_parts, text_of
 from memory.folding.answer_checks import SOFT_FAULTS
-from memory.folding.request import estimate_for
+from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import policy_name
 from memory.revisions.diff import Difference, difference, parent_of

@@ -23,7 +23,7 @@ from conversations.replies.message_json import iso, usage_json
 from memory import counters
 from memory.briefs import readable_parts
 from memory.context.assemble import Context, prompt_messages
-from memory.explain.estimate import Estimate
+from memory.folding.estimate import Estimate
 from memory.folding.rebuild import current_progress
 from memory.models import CardOutcome, ConversationBrief
 from memory.pause import paused_by

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory.api.fields import Text, Whole, no_longer_than, not_blank
+from chatmemory.api.fields import Text, no_longer_than, not_blank
 from chatmemory.api.http import caller
 from conversations.api.serializers import Strict
 from conversations.lookup import get_chat
@@ -26,30 +26,23 @@ from memory.models import RevisionKind, SummaryRevision
 
 MOST_CHARS = 500
 """The longest text to trace, in characters: a fact is short."""
-MOST_SEQ = 2**31 - 1
 TEXT_HELP = (
     "What to trace: words, a number, an id. A text has it if all these words are in one passage of it, "
     f"in any of their forms. At most {MOST_CHARS} characters."
 )
 NOTHING_TO_TRACE = "This contains only very common words, which are not searched."
-BEFORE_HELP = (
-    "Look at prompts of replies before this `seq` instead of the newest. `prompts.earlier` has the value for the next "
-    "page."
-)
 
 
 class TraceIn(Strict):
     text = Text(
         validators=[not_blank, no_longer_than(lambda: MOST_CHARS)], trim_whitespace=False, help_text=TEXT_HELP
     )
-    before = Whole(required=False, min_value=1, max_value=MOST_SEQ, help_text=BEFORE_HELP)
 
 
 class TraceQuery(serializers.Serializer[Any]):
     text = serializers.CharField(
         validators=[not_blank, no_longer_than(lambda: MOST_CHARS)], trim_whitespace=False, help_text=TEXT_HELP
     )
-    before = serializers.IntegerField(required=False, min_value=1, max_value=MOST_SEQ, help_text=BEFORE_HELP)
 
 
 class SayingOut(serializers.Serializer[Any]):
@@ -90,27 +83,6 @@ class TracedSummaryOut(serializers.Serializer[Any]):
     more = serializers.BooleanField(help_text="Whether there are older versions that were not looked at.")
 
 
-class TracedPromptOut(serializers.Serializer[Any]):
-    message_id = serializers.UUIDField(help_text="The reply that the prompt was sent for.")
-    seq = serializers.IntegerField(help_text="Its place in the chat.")
-    version = serializers.IntegerField(help_text="The version of the summary in the prompt; 0 for none.")
-    how = serializers.ListField(
-        child=serializers.ChoiceField(list(WAYS)), help_text="How the prompt had it. Empty: it had not."
-    )
-
-
-class TracedPromptsOut(serializers.Serializer[Any]):
-    results = TracedPromptOut(
-        many=True,
-        help_text="The prompts that were looked at, newest first: those of the newest 100 messages, and those that "
-        "followed the newest messages that say it.",
-    )
-    earlier = serializers.IntegerField(
-        allow_null=True,
-        help_text="Give this as `before` to see how older prompts had it; null if there are none.",
-    )
-
-
 class TracedNowOut(serializers.Serializer[Any]):
     how = serializers.ListField(
         child=serializers.ChoiceField(list(WAYS)),
@@ -125,7 +97,6 @@ class TraceOut(serializers.Serializer[Any]):
     text = serializers.CharField(help_text="What was traced.")
     said = SaidOut(help_text="Where it was said.")
     summary = TracedSummaryOut(help_text="Which versions of the summary have it, and where it was lost.")
-    prompts = TracedPromptsOut(help_text="Prompts that contained it, and how.")
     now = TracedNowOut(help_text="Whether it would be in a prompt now.")
 
 
@@ -164,23 +135,6 @@ EXAMPLE = OpenApiExample(
             "exact": True,
             "more": False,
         },
-        "prompts": {
-            "results": [
-                {
-                    "message_id": "019ab1c2-7d40-7000-8000-000000000162",
-                    "seq": 62,
-                    "version": 3,
-                    "how": [],
-                },
-                {
-                    "message_id": "019ab1c2-7d40-7000-8000-000000000114",
-                    "seq": 14,
-                    "version": 0,
-                    "how": ["verbatim"],
-                },
-            ],
-            "earlier": None,
-        },
         "now": {
             "how": ["recalled"],
             "recall": {
@@ -200,8 +154,8 @@ class TraceView(APIView):
         operation_id="trace_read",
         summary="Trace a fact",
         description=(
-            "Where a text was said in the chat, which versions of the summary had it and which lost it, which prompts "
-            "had it and how, and whether it would be in a prompt now. No model is asked."
+            "Where a text was said in the chat, which versions of the summary had it and which lost it, and whether it "
+            "would be in a prompt now. No model is asked."
         ),
         examples=[EXAMPLE],
         tags=["memory"],
@@ -225,7 +179,7 @@ class TraceView(APIView):
         chat = get_chat(caller(request), chat_id)
         body.is_valid(raise_exception=True)
         text = body.validated_data["text"]
-        found = services.trace_fact(chat, text, body.validated_data.get("before"))
+        found = services.trace_fact(chat, text)
         if found is None:
             raise serializers.ValidationError({"text": [NOTHING_TO_TRACE]})
         return Response(trace_json(text, found))
@@ -254,12 +208,6 @@ def trace_json(text: str, found: Trace) -> dict[str, Any]:
             "held": [_held_json(span, versions.losses) for span in versions.held],
             "exact": versions.is_exact,
             "more": versions.is_cut,
-        },
-        "prompts": {
-            "results": [
-                {**prompt._asdict(), "message_id": str(prompt.message_id)} for prompt in found.prompts
-            ],
-            "earlier": found.earlier,
         },
         "now": {"how": found.now, "recall": recall_json(found.recall)},
     }

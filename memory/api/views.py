@@ -41,7 +41,8 @@ from memory.api.serializers import (
 from memory.context.sources import Source
 from memory.counters import said_tokens
 from memory.explain.verify import why_not_exact
-from memory.folding.request import demand_resummarize, estimate_for
+from memory.folding.estimate import estimate_for
+from memory.folding.request import demand_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.models.briefs import new_brief
 from memory.policies import POLICIES

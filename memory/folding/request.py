@@ -13,27 +13,17 @@ from typing import Literal
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Case, Count, F, FloatField, IntegerField, Q, QuerySet, Sum, Value, When
-from django.db.models.functions import Cast
 
 from chatmemory.database.ids import new_id
 from chatmemory.errors import NotFound
-from chatmemory.llm import registry
 from conversations.accounts import quotas
-from conversations.models import Chat, Message, Role, Status
+from conversations.models import Chat
 from memory import queue
-from memory.briefs import limits_of, stored_state, wanted_limits
-from memory.explain.estimate import Estimate, FoldSpan, estimate
 from memory.folding import dispatch
-from memory.folding.bites import beyond_window
 from memory.folding.fold import FoldReport, fold
-from memory.history.rows import newest_turns, pending_seq
-from memory.limits import MemoryLimits
-from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
+from memory.models import ConversationBrief, Requested
 from memory.models.briefs import new_brief
 from memory.pause import PAUSE, unpause
-from memory.policies import get_policy
-from memory.policies.protocol import Policy, State
 
 logger = logging.getLogger(__name__)
 
@@ -118,68 +108,3 @@ def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lam
     if total.published and report.outcome in ("idle", "nothing"):
         total.outcome = "done"
     return total
-
-
-CALLS_LOOKED_AT = 50
-"""Newest folds from which the time of a call is estimated."""
-
-
-def estimate_for(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Estimate:
-    """Estimate what a rebuild of the chat's memory would take, or an update of everything beyond the window.
-
-    `after_seq`: for an update, start after this message instead of at the end of the memory in use.
-    """
-    brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
-        chat=chat, **new_brief(chat)
-    )
-    brief.chat = chat
-    policy, limits = _wanted(brief) if mode == "rebuild" else (get_policy(brief.policy), limits_of(brief))
-    begins = State() if mode == "rebuild" else stored_state(brief)
-    after = 0 if mode == "rebuild" else brief.folded_through_seq if after_seq is None else after_seq
-    newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
-    through = beyond_window(policy, begins, newest, after, limits)
-    # The current state is about as large as the one that is sent along from bite to bite.
-    carried = stored_state(brief) if policy.name == brief.policy else begins
-    return estimate(
-        span_of(chat, after, through, limits.bite_tokens),
-        policy,
-        carried,
-        limits,
-        summarizer=settings.SUMMARIZER,
-        is_free=registry.is_offline(),
-        call_ms=_call_ms(chat),
-    )
-
-
-def span_of(chat: Chat, after_seq: int, through_seq: int, bite_tokens: int) -> FoldSpan:
-    """Count the messages with `after_seq` < seq ≤ `through_seq` that a summarizer would read."""
-    giant = When(token_count__gt=bite_tokens, then=Value(bite_tokens))
-    tokens = Case(giant, default=F("token_count"), output_field=IntegerField())
-    asked, replied = Q(role=Role.USER), ~Q(role=Role.USER)
-    long = Cast(tokens, FloatField())
-    found = _spoken(chat, after_seq, through_seq).aggregate(
-        questions=Count("pk", filter=asked),
-        question_tokens=Sum(tokens, filter=asked, default=0),
-        replies=Count("pk", filter=replied),
-        reply_tokens=Sum(tokens, filter=replied, default=0),
-        reply_squares=Sum(long * long, filter=replied, default=0.0),
-    )
-    return FoldSpan(**found)
-
-
-def _spoken(chat: Chat, after_seq: int, through_seq: int) -> QuerySet[Message]:
-    rows = Message.objects.filter(chat=chat, seq__gt=after_seq, seq__lte=through_seq, token_count__gt=0)
-    return rows.filter(superseded_by=None).exclude(status__in=[Status.FAILED, Status.DELETED])
-
-
-def _wanted(brief: ConversationBrief) -> tuple[Policy, MemoryLimits]:
-    """Policy and limits of a rebuild: those set on the chat, which may differ from the ones in use."""
-    policy = get_policy(brief.chat.policy)
-    return policy, wanted_limits(brief.chat, policy)
-
-
-def _call_ms(chat: Chat) -> list[int]:
-    folds = SummaryRevision.objects.filter(
-        chat=chat, kind=RevisionKind.FOLD, duration_ms__gt=0, input_tokens__gt=0
-    )
-    return list(folds.order_by("-version").values_list("duration_ms", flat=True)[:CALLS_LOOKED_AT])

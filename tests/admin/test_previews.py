@@ -52,41 +52,6 @@ def test_it_shows_the_prompt_that_a_question_would_make(staff: Client, remembere
     assert "No model is called" in html
 
 
-def matches(answer: Any) -> list[list[str]]:
-    """Parse the table of why messages were recalled: message, score, own words, words beside."""
-    html = answer.content.decode()
-    rows = re.findall(r"<tr>(.*?)</tr>", html.split("cm-matches", 1)[1].split("</table>")[0], re.DOTALL)
-    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows[1:]]
-    return [[re.sub(r"<[^>]+>", "", cell).strip() for cell in row] for row in cells]
-
-
-def test_it_tells_why_each_message_was_recalled(staff: Client, owner: User) -> None:
-    chat = factories.make_chat(owner)
-    said = [("The harpsichord arrives on Tuesday at the quay.", "Noted."), ("Who tunes it?", "Ines does.")]
-    idle = [(f"Idle talk {n} " + "so " * 150, "Well, " * 150) for n in range(12)]
-    factories.add_turns(chat, [*said, *idle, ("A harpsichord needs tuning.", "It does."), *idle])
-    answer = now(staff, chat, question="When does the harpsichord arrive at the quay?")
-    found = matches(answer)
-    assert found[0] == ["1", "1.00", "harpsichord, arrive, quay", "–"]
-    by_message = {row[0]: row for row in found}
-    assert by_message["29"][2] == "harpsichord"
-    assert 0 < float(by_message["29"][1]) < 1
-    assert [float(row[1]) for row in found] == sorted((float(row[1]) for row in found), reverse=True)
-    assert "cm-matches" not in now(staff, chat, question="zeppelin").content.decode()
-
-
-def test_it_says_that_a_message_was_recalled_for_the_preference_it_states(staff: Client, owner: User) -> None:
-    chat = factories.make_chat(owner)
-    idle = [(f"Idle talk {n} " + "so " * 150, "Well, " * 150) for n in range(12)]
-    wish = ("Bulleted tables over essays: that is what reads well, rather than prose.", "Noted.")
-    factories.add_turns(chat, [wish, *idle, ("The report is about a harpsichord.", "I see."), *idle])
-    asked = {row[0]: row[2] for row in matches(now(staff, chat, question="How should I write the report?"))}
-    assert asked["1"] == "states a preference"
-    assert asked["27"] == "report"
-    told = matches(now(staff, chat, question="What was the report about?"))
-    assert "1" not in {row[0] for row in told}
-
-
 def test_it_shows_the_prompt_without_a_question_at_first(staff: Client, remembered: Chat) -> None:
     answer = now(staff, remembered)
     assert [section.kind for section in answer.context["sections"]] == ["instructions", "summary", "window"]
@@ -216,17 +181,6 @@ def test_the_prompt_is_there_by_role_as_it_was_sent(staff: Client, remembered: C
     assert past is not None
     assert [one["content"] for one in prompt[1:]] == [one.content for one in past[0].prompt.messages]
     assert prompt[0]["role"] == "system"
-
-
-def test_the_record_tells_why_each_message_was_recalled(owner: User, staff: Client) -> None:
-    chat = factories.make_chat(owner)
-    idle = [(f"Idle talk {n} " + "so " * 150, "Well, " * 150) for n in range(20)]
-    factories.add_turns(chat, [("The harpsichord arrives on Tuesday.", "Noted."), *idle])
-    reply = say(chat, "When does the harpsichord arrive?", "On Tuesday.")
-    say(chat, "Harpsichord, harpsichord!", "Yes.")  # a later message does not change it
-    assert matches(record_page(staff, reply))[0] == ["1", "1.00", "harpsichord, arrive", "–"]
-    clerk = member_of_staff("clerk", *VIEWS)
-    assert "cm-matches" not in record_page(clerk, reply).content.decode()
 
 
 def test_it_says_what_became_of_the_revision(staff: Client, remembered: Chat) -> None:

@@ -42,10 +42,6 @@ def test_it_leads_from_the_messages_to_the_version_that_lost_it(staff: Client, l
     assert "In version 1; lost in version 2 by an update with messages 3–4" in shown
     difference = f"{reverse('admin:memory_conversationbrief_diff', args=[lost.pk])}?from=1&amp;to=2"
     assert f'href="{difference}"' in text_of(staff, PAGE, lost.pk, text="zeppelin")
-    reply = ContextRecord.objects.get(reply__chat=lost)
-    assert reverse("admin:memory_contextrecord_change", args=[reply.pk]) in text_of(
-        staff, PAGE, lost.pk, text="zeppelin"
-    )
     assert "The prompt would contain it:" in shown
 
 
@@ -55,7 +51,6 @@ def test_what_the_summary_holds_and_what_nobody_said_is_told(staff: Client, lost
     for words in (
         "Never said",
         "In no version of the summary",
-        "not in the prompt",
         "The prompt would not contain it.",
     ):
         assert words in nothing
@@ -64,7 +59,7 @@ def test_what_the_summary_holds_and_what_nobody_said_is_told(staff: Client, lost
 def test_without_words_to_look_for_it_says_so(staff: Client, lost: Chat) -> None:
     assert "only very common words" in page(staff, lost, text="the")
     assert "Enter a number, a name or a few words" in page(staff, lost)
-    assert "Enter a number, a name or a few words" in page(staff, lost, text=" ", before="x")
+    assert "Enter a number, a name or a few words" in page(staff, lost, text=" ")
 
 
 def test_the_box_is_on_each_page_where_staff_look_for_something(staff: Client, lost: Chat) -> None:

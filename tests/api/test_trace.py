@@ -1,4 +1,4 @@
-"""A fact traced over HTTP: who said it, which version lost it, which prompts had it, and whether the next one would."""
+"""A fact traced over HTTP: who said it, which version lost it, and whether the next prompt would have it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
 FACT = "QX-4711"
-KEYS = {"text", "said", "summary", "prompts", "now"}
+KEYS = {"text", "said", "summary", "now"}
 
 
 def folded(chat_id: str) -> None:
@@ -30,8 +30,8 @@ def folded(chat_id: str) -> None:
     assert fold(chat.pk, until=time.monotonic() + 60).outcome == "done"
 
 
-def trace(client: Client, chat_id: str, text: str = FACT, **query: Any) -> dict[str, Any]:
-    answer = client.get(f"chats/{chat_id}/trace", params={"text": text, **query})
+def trace(client: Client, chat_id: str, text: str = FACT) -> dict[str, Any]:
+    answer = client.get(f"chats/{chat_id}/trace", params={"text": text})
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()
     assert set(body) == KEYS
@@ -77,21 +77,6 @@ def test_a_fact_is_traced_from_who_said_it_to_the_fold_that_lost_it(alice: Clien
     assert FACT in "".join(piece["text"] for piece in difference["pieces"] if piece["op"] == "delete")
 
 
-def test_it_tells_how_each_prompt_had_the_fact(alice: Client, chat: str) -> None:
-    prompts = trace(alice, chat)["prompts"]
-    assert [(one["seq"], one["version"], one["how"]) for one in prompts["results"]] == [
-        (30, 2, []),
-        (16, 1, ["summary"]),
-        (2, 0, ["question"]),
-    ]
-    assert prompts["earlier"] is None
-    for one in prompts["results"]:
-        sent = alice.get(f"chats/{chat}/messages/{one['message_id']}/context").json()
-        assert (FACT in str(sent["sections"])) is bool(one["how"])
-    earlier = trace(alice, chat, before=16)["prompts"]["results"]
-    assert [one["seq"] for one in earlier] == [2]
-
-
 def test_it_tells_whether_a_prompt_would_have_it_now(alice: Client, chat: str) -> None:
     now = trace(alice, chat)["now"]
     assert now["how"] == ["recalled"]
@@ -106,7 +91,6 @@ def test_a_fact_that_nobody_said_is_nowhere(alice: Client, chat: str) -> None:
     assert found["said"] == {"messages": [], "more": False}
     assert found["summary"]["held"] == []
     assert found["now"]["how"] == []
-    assert {one["seq"]: one["how"] for one in found["prompts"]["results"]} == {2: [], 16: [], 30: []}
 
 
 @pytest.mark.parametrize("text", first_of(["the", "?!", "", " ", "x" * 501]))
@@ -134,22 +118,7 @@ def test_of_a_long_history_few_versions_are_read_and_the_answer_says_so(
     assert [(one["from_version"], one["lost"]["version"]) for one in summary["held"]] == [(1, 2)]
 
 
-def test_older_prompts_are_looked_at_from_where_the_newest_end(
-    alice: Client, chat: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fact_trace, "PROMPTS_BACK", 10)
-    monkeypatch.setattr(fact_trace, "FOLLOWING", 2)
-    seen: list[int] = []
-    before: int | None = 10_000
-    while before is not None:
-        prompts = trace(alice, chat, before=before)["prompts"]
-        seen += [one["seq"] for one in prompts["results"] if one["seq"] not in seen]
-        before = prompts["earlier"]
-    assert sorted(seen) == [2, 16, 30]
-
-
 def test_an_empty_chat_has_no_trace(alice: Client) -> None:
     chat_id = alice.post("chats", json={}).json()["id"]
     found = trace(alice, chat_id)
     assert found["summary"] == {"in_use": False, "held": [], "exact": True, "more": False}
-    assert found["prompts"] == {"results": [], "earlier": None}

@@ -33,7 +33,6 @@ from memory.context.assemble import prompt_messages
 from memory.context.render import Section
 from memory.explain.coverage import budget_of
 from memory.explain.reasons import Explanation, Topic, explain, name_of
-from memory.explain.recall_matches import RecallMatch, matches_of
 from memory.models import ConversationBrief
 from memory.policies import POLICIES, policy_name
 from memory.recall.analysis.highlights import highlights
@@ -121,9 +120,7 @@ def _shown(chat: Chat, brief: ConversationBrief | None, chosen: dict[str, Any]) 
     known = {}
     if brief is not None and brief.policy == chosen["policy"]:
         known = {"head": brief.head, "folded_through": brief.folded_through_seq}
-    matches = matches_of(chat, chosen["question"], chat.last_seq + 1, context.plan)
     return {
-        "matches": placed(chat.pk, matches),
         "context": context,
         "sections": sections,
         "budget": budget_of([(section.kind, section.tokens) for section in sections], context.budget),
@@ -150,11 +147,6 @@ def timeline_link(chat_id: UUID, seq: int, text: str) -> SafeString:
     """A link to a message's place in its chat's timeline."""
     url = admin_url("conversations_chat", "change", chat_id, at=seq)
     return format_html('<a href="{}#m{}">{}</a>', url, seq, text)
-
-
-def placed(chat_id: UUID, matches: Iterable[RecallMatch]) -> list[tuple[SafeString, RecallMatch]]:
-    """The recalled messages, each with a link to its place."""
-    return [(timeline_link(chat_id, one.seq, str(one.seq)), one) for one in matches]
 
 
 def shown_sections(chat_id: UUID, sections: Iterable[Section]) -> list[ShownSection]:

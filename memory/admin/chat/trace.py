@@ -1,4 +1,4 @@
-"""The trace of a fact in a chat, on one page: who said it, which versions of the summary and which prompts had it.
+"""The trace of a fact in a chat: who said it, which version of the summary lost it, whether a prompt would have it.
 
 For users who may see the chat and read its content; each view is recorded.
 """
@@ -21,7 +21,7 @@ from conversations.admin.audit_log import record
 from conversations.admin.html import admin_url, chat_trail
 from conversations.models import Chat
 from memory import services
-from memory.explain.fact import WAYS, HeldSpan, PromptRun, prompt_runs
+from memory.explain.fact import WAYS, HeldSpan
 from memory.explain.trace import Trace, TracedVersions
 from memory.models import ConversationBrief, SummaryRevision
 from memory.recall.search import Hit
@@ -49,14 +49,6 @@ class ShownSpan:
     difference_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class ShownRun:
-    """Consecutive prompts that contained the fact in the same ways, in words."""
-
-    run: PromptRun
-    how: str
-
-
 def trace_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
     """The URL of the page, for the admin of chats."""
 
@@ -67,14 +59,12 @@ def trace_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
 
 
 def trace_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UUID) -> HttpResponse:
-    """The page: `?text=MFRB94`; with `before=` a message, prompts before it are examined instead of the newest."""
+    """The page: `?text=MFRB94`."""
     if not (chats.has_view_permission(request) and may_see(request)):
         raise PermissionDenied
     chat = get_object_or_404(Chat, pk=chat_id)
     text = request.GET.get("text", "").strip()[:MOST_CHARS]
-    before = request.GET.get("before", "")
-    before_seq = int(before) if before.isdecimal() and 0 < len(before) < 10 else None
-    found = services.trace_fact(chat, text, before_seq) if text else None
+    found = services.trace_fact(chat, text) if text else None
     page = {
         **chats.admin_site.each_context(request),
         "title": "Trace a fact",
@@ -83,7 +73,6 @@ def trace_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UUID
         "chat": chat,
         "trail": chat_trail(chat, True, ("Trace a fact", "")),
         "text": text,
-        "before": before_seq,
         "trace": found,
         **({} if found is None else shown(chat, found, with_versions=_sees_versions(chats, request))),
     }
@@ -97,12 +86,10 @@ def _sees_versions(chats: admin.ModelAdmin[Any], request: HttpRequest) -> bool:
 
 def shown(chat: Chat, found: Trace, *, with_versions: bool) -> dict[str, Any]:
     """A trace as the page's template expects it. `with_versions`: the user may see the pages of versions."""
-    runs = prompt_runs(found.prompts)
     return {
         "said": [(hit.message, pieces_of(hit)) for hit in found.said.hits],
         "said_more": found.said.is_cut or len(found.said.seqs) > len(found.said.hits),
         "spans": [_shown_span(chat, span, found.versions, with_versions) for span in found.versions.held],
-        "runs": [ShownRun(run, ", ".join(WAYS[way] for way in run.first.how)) for run in runs],
         "now": [WAYS[way] for way in found.now],
     }
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
@@ -18,10 +16,10 @@ from chatmemory.runtime.escape import plain
 from conversations.chat_lifecycle import update_chat
 from conversations.management.prompts import progress_bar
 from conversations.models import Chat
-from memory.explain.estimate import Estimate
+from memory.folding.estimate import Estimate, estimate_for
 from memory.folding.fold import FoldReport
 from memory.folding.rebuild import current_progress
-from memory.folding.request import Mode, estimate_for, request_resummarize, resummarize_now
+from memory.folding.request import Mode, request_resummarize, resummarize_now
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.revisions.policy_change import is_by_another_policy
@@ -115,8 +113,7 @@ class Command(BaseCommand):
         self.stdout.write(totals.told())
 
     def _now(self, chat: Chat, mode: Mode, title: str) -> FoldReport:
-        bites = math.ceil(estimate_for(chat, mode).tokens / settings.MEMORY_LIMITS.bite_tokens)
-        with progress_bar(title, bites, self.stderr) as advance:
+        with progress_bar(title, estimate_for(chat, mode).calls, self.stderr) as advance:
             return resummarize_now(chat, mode, tell=advance)
 
 

@@ -1,28 +1,14 @@
-"""Whether a text contains a fact, which versions do, and how a prompt contained it."""
+"""Whether a text contains a fact, which versions do, and how a prompt contains it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context.plan.plan import Plan, Shown, TurnSpan
-from memory.explain.fact import (
-    FactPlaces,
-    HeldSpan,
-    TracedFact,
-    TracedPrompt,
-    held_spans,
-    is_held,
-    prompt_runs,
-    ways_in,
-    ways_of,
-)
-from memory.pins.section import ShownPin
-from memory.recall.excerpts import Quote
+from memory.explain.fact import HeldSpan, TracedFact, held_spans, ways_in
 from memory.recall.query import read_question
 
 
@@ -65,8 +51,6 @@ def test_each_version_that_is_read_is_told_as_it_is() -> None:
     _, holds = looking({1, 2, 5})
     found = held_spans(range(1, 7), 6, holds)  # type: ignore[arg-type]
     assert found == [HeldSpan(1, 2, 3), HeldSpan(5, 5, 6)]
-    assert is_held(2, found)
-    assert not is_held(4, found)
 
 
 def test_of_many_versions_few_are_read() -> None:
@@ -98,36 +82,6 @@ def test_where_it_comes_and_goes_once_halving_finds_the_same_as_reading_all(
     assert halved == read
 
 
-PLACES = FactPlaces(
-    said=frozenset({3, 9}),
-    lines=frozenset({4}),
-    pins=frozenset({"a pin"}),
-    texts={9: "Nothing at first. The code is MFRB94."},
-)
-
-
-@pytest.mark.parametrize(
-    ("plan", "question", "in_summary", "ways"),
-    [
-        (Plan(900), 1, False, []),
-        (Plan(900, verbatim=(Shown(3, 4),)), 1, False, ["verbatim"]),
-        (Plan(900, verbatim=(Shown(5, 6),)), 1, False, []),
-        (Plan(900, verbatim=(Shown(3, 4, 20, None),)), 1, False, ["shortened"]),
-        (Plan(900, lines=(TurnSpan(3, 4),)), 1, False, ["line"]),
-        (Plan(900, lines=(TurnSpan(9, 10),)), 1, False, []),
-        (Plan(900, state=(None,)), 1, True, ["summary"]),
-        (Plan(900, state=(0,)), 1, True, []),
-        (Plan(900, recalled=((Quote(9),),)), 1, False, ["recalled"]),
-        (Plan(900, recalled=((Quote(9, 0, 17),),)), 1, False, []),
-        (Plan(900, recalled=((Quote(9, 18, 37),),)), 1, False, ["recalled"]),
-        (Plan(900, pins=(ShownPin("a pin"),)), 1, False, ["pinned"]),
-        (Plan(900, state=(None,), verbatim=(Shown(3, 4),)), 3, True, ["verbatim", "summary", "question"]),
-    ],
-)
-def test_how_a_prompt_had_it(plan: Plan, question: int, in_summary: bool, ways: list[str]) -> None:
-    assert ways_of(plan, question, fact("MFRB94"), PLACES, in_summary=in_summary) == ways
-
-
 def test_how_a_prompt_would_have_it_is_read_from_its_sections() -> None:
     sections = [
         ("instructions", "Say MFRB94."),
@@ -137,14 +91,3 @@ def test_how_a_prompt_would_have_it_is_read_from_its_sections() -> None:
         ("question", "MFRB94"),
     ]
     assert ways_in(sections, fact("MFRB94")) == ["summary", "recalled"]
-
-
-def test_prompts_that_have_it_alike_are_one_run() -> None:
-    ways: list[tuple[str, ...]] = [(), (), ("summary",), ("verbatim",), ("verbatim",)]
-    prompts = [TracedPrompt(UUID(int=9 - at), 90 - at, 1, how) for at, how in enumerate(ways)]
-    runs = prompt_runs(prompts)
-    assert [(run.first.seq, run.last.seq, run.prompts) for run in runs] == [
-        (89, 90, 2),
-        (88, 88, 1),
-        (86, 87, 2),
-    ]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from chatmemory.llm.protocol import Price
 from conversations.models import Chat, Message
-from memory.folding.request import estimate_for, request_resummarize
+from memory.folding.estimate import estimate_for
+from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
 from memory.policies import POLICIES
 from tests.support.exhaustive import first_of
@@ -101,3 +104,17 @@ def test_a_giant_is_as_long_as_a_bite(telling: TellingModel) -> None:
 def test_a_short_chat_and_an_empty_one(telling: TellingModel) -> None:
     for chat in (chat_of(2), make_chat()):
         assert estimate_for(chat, "rebuild").calls == 0
+
+
+def test_it_costs_the_tokens_at_the_price(telling: TellingModel, settings: Any) -> None:
+    priced = replace(settings.SUMMARIZER, price=Price(Decimal(2), Decimal(1), Decimal(8)))
+    settings.SUMMARIZER = priced
+    would = estimate_for(talk("chunked", 60), "rebuild")
+    assert would.input_tokens > would.tokens
+    assert would.cost_usd == (would.input_tokens * 2 + would.output_tokens * 8) / Decimal(1_000_000)
+    settings.SUMMARIZER = replace(priced, price=None)
+    assert estimate_for(talk("interval", 60), "rebuild").cost_usd is None
+
+
+def test_the_built_in_summarizer_costs_nothing() -> None:
+    assert estimate_for(talk("chunked", 60), "rebuild").cost_usd == 0
