@@ -38,8 +38,10 @@ NAMES = (
     "vectors",
     "lineage",
     "pages",
+    "path",
+    "size",
 )
-SQLITE_ALONE = {"footprint", "heads", "pages"}
+SQLITE_ALONE = {"footprint", "heads", "pages", "path", "size"}
 """Benchmarks that do not depend on the database, or whose second database would take too long to fill."""
 DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
 TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}

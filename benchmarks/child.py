@@ -33,7 +33,7 @@ def main(name: str) -> None:
 
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
-    from benchmarks import pages
+    from benchmarks import pages, path, size
     from benchmarks.engine import growth, hostile, lineage, talks, turns
     from benchmarks.recall import speed, vectors
     from benchmarks.serving import big, completions, folds, footprint, gap, heads, slow, streams
@@ -58,6 +58,8 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "vectors": vectors.run,
         "lineage": lineage.run,
         "pages": pages.run,
+        "path": path.run,
+        "size": size.run,
     }
 
 
