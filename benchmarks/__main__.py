@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import psycopg
 
@@ -27,21 +28,17 @@ NAMES = (
     "folds",
     "slow-streams",
     "two-servers",
-    "gap",
-    "talks",
     "completions",
     "growth",
-    "heads",
     "hostile",
     "big",
     "recall",
-    "vectors",
     "lineage",
     "pages",
     "path",
     "size",
 )
-SQLITE_ALONE = {"footprint", "heads", "pages", "path", "size"}
+SQLITE_ALONE = {"footprint", "pages", "path", "size"}
 """Benchmarks that do not depend on the database, or whose second database would take too long to fill."""
 DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
 TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
@@ -92,8 +89,7 @@ def _run(name: str, url: str, database: str) -> Group:
     )
     if done.returncode:
         raise SystemExit(f"the benchmark {name} failed on {database}; BENCH_LOGS=1 shows what it said")
-    group = Group.of(json.loads(done.stdout))
-    return Group(f"{group.title} ({database})", group.figures)
+    return replace(Group.of(json.loads(done.stdout)), database=database)
 
 
 def _arguments() -> argparse.Namespace:

@@ -34,9 +34,9 @@ def main(name: str) -> None:
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages, path, size
-    from benchmarks.engine import growth, hostile, lineage, talks, turns
-    from benchmarks.recall import speed, vectors
-    from benchmarks.serving import big, completions, folds, footprint, gap, heads, slow, streams
+    from benchmarks.engine import growth, hostile, lineage, turns
+    from benchmarks.recall import speed
+    from benchmarks.serving import big, completions, folds, footprint, slow, streams
 
     return {
         "turns": turns.run,
@@ -47,15 +47,11 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "folds": folds.run,
         "slow-streams": slow.run,
         "two-servers": slow.two_servers,
-        "gap": gap.run,
-        "talks": talks.run,
         "completions": completions.run,
         "growth": growth.run,
-        "heads": heads.run,
         "hostile": hostile.run,
         "big": big.run,
         "recall": speed.run,
-        "vectors": vectors.run,
         "lineage": lineage.run,
         "pages": pages.run,
         "path": path.run,

@@ -40,6 +40,7 @@ class Group:
 
     title: str
     figures: tuple[Figure, ...]
+    database: str = ""
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Group:
@@ -64,12 +65,11 @@ def verdict(figure: Figure) -> str:
     return "ok" if figure.is_ok else "under" if figure.at_least else "over"
 
 
-def as_table(groups: Sequence[Group], *, titled: bool = True) -> str:
+def as_table(groups: Sequence[Group]) -> str:
     """Return all groups as one Markdown table, which is readable in a terminal, too."""
     rows = [("what", "figure", "bar", "", "note")]
     for group in groups:
-        if titled:
-            rows.append((f"**{group.title}**", "", "", "", ""))
+        rows.append((f"**{group.title}** {group.database}", "", "", "", ""))
         rows += [_row(figure) for figure in group.figures]
     widths = [max(len(row[at]) for row in rows) for at in range(5)]
     lines = ["| " + " | ".join(_cells(row, widths)) + " |" for row in rows]
@@ -82,6 +82,24 @@ def as_table(groups: Sequence[Group], *, titled: bool = True) -> str:
     )
     lines.insert(1, "| " + " | ".join(rule) + " |")
     return "\n".join(lines)
+
+
+def side_by_side(groups: Sequence[Group]) -> list[str]:
+    """Return the rows of the groups of one benchmark as `| figure | SQLite | PostgreSQL | bar |`, without notes."""
+    lines = []
+    for name in dict.fromkeys(figure.name for group in groups for figure in group.figures):
+        values, bar = [], ""
+        for database in ("SQLite", "PostgreSQL"):
+            found = [
+                figure
+                for group in groups
+                for figure in group.figures
+                if (group.database, figure.name) == (database, name)
+            ]
+            values.append(_row(found[0])[1] if found else "")
+            bar = _row(found[0])[2] if found else bar
+        lines.append("| " + " | ".join([name.strip(), *values, bar]) + " |")
+    return lines
 
 
 def missed(groups: Sequence[Group]) -> list[Figure]:

@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.figures import Group, as_table
+from benchmarks.figures import Group, as_table, side_by_side
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 BEGIN = "<!-- figures -->"
 END = "<!-- end of figures -->"
-_SECTION = re.compile(r"^### ", re.MULTILINE)
+HEADER = ("| what | SQLite | PostgreSQL | bar |", "| --- | --: | --: | --: |")
+_TITLE = re.compile(r"\| \*\*(.+?)\*\*")
 PACKAGES = ("django", "djangorestframework", "uvicorn", "openai", "aiohttp", "tiktoken", "psycopg")
 
 
@@ -26,19 +27,24 @@ def report(groups: Sequence[Group], extra: Sequence[str] = ()) -> str:
 
 
 def write(groups: Sequence[Group]) -> None:
-    """Put each group between the document's markers, dated, in place of its earlier figures.
+    """Put the rows of each benchmark into the document's table, dated, in place of its earlier rows.
 
-    Groups that were not measured stay as they are. Raise `ValueError` if the markers are missing.
+    Benchmarks that were not measured keep theirs. Raise `ValueError` if the table's markers are missing.
     """
     document = DOCUMENT.read_text(encoding="utf-8")
     before, after = document.index(BEGIN) + len(BEGIN), document.index(END)
-    sections = {
-        section.split("\n", 1)[0]: section for section in _SECTION.split(document[before:after].strip())
-    }
-    for group in groups:
-        sections[group.title] = f"{group.title}\n\n{_measured_on()}\n\n{as_table([group], titled=False)}"
-    written = "\n\n".join(f"### {section.strip()}" for section in sections.values() if section)
-    DOCUMENT.write_text(f"{document[:before]}\n\n{written}\n\n{document[after:]}", encoding="utf-8")
+    tables: dict[str, list[str]] = {}
+    for line in document[before:after].splitlines():
+        if found := _TITLE.match(line):
+            rows = tables.setdefault(found[1], [line])
+        elif tables and line.startswith("|"):
+            rows.append(line)
+    for title in dict.fromkeys(group.title for group in groups):
+        head = f"| **{title}**, {datetime.now(UTC):%Y-%m-%d} | | | |"
+        tables[title] = [head, *side_by_side([group for group in groups if group.title == title])]
+    lines = [_measured_on(), "", *HEADER, *(line for table in tables.values() for line in table)]
+    text = "\n".join(lines)
+    DOCUMENT.write_text(f"{document[:before]}\n\n{text}\n\n{document[after:]}", encoding="utf-8")
 
 
 def _measured_on() -> str:

@@ -1,18 +1,17 @@
-"""The yardsticks for one turn: its statements by plain ORM, in the same two transactions, and the same as SQL.
+"""The yardstick for one turn: its statements by plain ORM, in the same two transactions.
 
-Every value is given: no decision, counting, rendering or signal. What remains is the cost of Django and the database
-and, for the SQL, of driver and database. The rows are those of the real turn, as wide and as many.
+Every value is given: no decision, counting, rendering or signal. What remains is the cost of Django and the database.
+The rows are those of the real turn, as wide and as many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -42,40 +41,6 @@ def sketch_turn(user: User, chat: Chat, given: Given) -> None:
     """Write the turn `given` once more."""
     question = _begin(user, chat, given)
     _finish(chat, question, given)
-
-
-class RawSketch:
-    """The statements that the sketch of `given` executes, to be repeated unchanged, with the same ids and times."""
-
-    def __init__(self, user: User, chat: Chat, given: Given) -> None:
-        question: list[Message] = []
-        self._transactions = (
-            _recorded(lambda: question.append(_begin(user, chat, given))),
-            _recorded(lambda: _finish(chat, question[0], given)),
-        )
-
-    def run(self) -> None:
-        """Write the turn; its rows must not exist."""
-        for statements in self._transactions:
-            with transaction.atomic(), connection.cursor() as cursor:
-                for sql, params in statements:
-                    cursor.execute(sql, params)
-                    if cursor.description:
-                        cursor.fetchall()
-
-
-def _recorded(act: Callable[[], object]) -> list[tuple[str, Any]]:
-    """Return the statements that `act`, which is one transaction, executes."""
-    statements: list[tuple[str, Any]] = []
-
-    def record(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if not sql.startswith("BEGIN"):
-            statements.append((sql, params))
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(record):
-        act()
-    return statements
 
 
 def _begin(user: User, chat: Chat, given: Given) -> Message:

@@ -1,6 +1,6 @@
 """The turn's own work: begin, context and finish as services, in one thread, with no model to wait for.
 
-Timed in turn with the sketches of `benchmarks.engine.sketch`, so that ratios hold when the machine's speed drifts.
+Timed in turn with the sketch of `benchmarks.engine.sketch`, so that ratios hold when the machine's speed drifts.
 Between two turns the chat is reset, untimed, so every turn is the same turn.
 """
 
@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from benchmarks.chats import make_chat
 from benchmarks.engine.budgets import Prompts
-from benchmarks.engine.sketch import Given, RawSketch, sketch_turn
+from benchmarks.engine.sketch import Given, sketch_turn
 from benchmarks.figures import Figure, Group, ratio
 from benchmarks.speech import exchanges
 from chatmemory.llm.protocol import Reply, Usage
@@ -34,22 +34,20 @@ from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.finish import Ending
 from memory.models import ContextRecord, ConversationBrief
 
-LENGTHS = (10, 100, 1_000, 10_000, 50_000)
+LENGTHS = (10, 1_000, 50_000)
 ROUNDS = 60
 WARM_UP = 10
 ORM_BAR = 1.1
-RAW_BAR = 4
 FLAT_BAR = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Times of a chat's turns and of its sketches, in milliseconds, and the number of queries of one turn."""
+    """Times of a chat's turns and of their sketch, in milliseconds, and the number of queries of one turn."""
 
     name: str
     turns: list[float]
     sketches: list[float]
-    raw: list[float]
     queries: int
 
 
@@ -63,7 +61,6 @@ class Bench:
         self._prompts = prompts
         self._turns: list[float] = []
         self._sketches: list[float] = []
-        self._raw: list[float] = []
         self._brief = ConversationBrief.objects.get(pk=chat.pk)
         self._turn()
         self._brief.anchor_seq = ConversationBrief.objects.values_list("anchor_seq", flat=True).get(
@@ -72,22 +69,19 @@ class Bench:
         self.reset()
 
     def prepare(self) -> None:
-        """Record one turn for the sketches, before the rounds."""
+        """Record one turn for the sketch, before the rounds."""
         self._given, self._queries = self._take_apart()
-        self._raw_sketch = RawSketch(self.owner, self.chat, self._given)
         self.reset()
 
     def round(self) -> None:
-        """Time one turn and one run of each sketch."""
+        """Time one turn and one run of its sketch."""
         self._turns.append(self._timed(self._turn))
         self._prompts.add(self._begun.prompt)
         self._sketches.append(self._timed(lambda: sketch_turn(self.owner, self.chat, self._given)))
-        self._raw.append(self._timed(self._raw_sketch.run))
 
     def measured(self) -> Measured:
         """Return the times of the rounds without the warm-up."""
-        turns, sketches, raw = (one[WARM_UP:] for one in (self._turns, self._sketches, self._raw))
-        return Measured(self._name, turns, sketches, raw, self._queries)
+        return Measured(self._name, self._turns[WARM_UP:], self._sketches[WARM_UP:], self._queries)
 
     def reset(self) -> None:
         """Remove the newest turn."""
@@ -175,11 +169,12 @@ def run(owner: User, *, rounds: int = ROUNDS, lengths: tuple[int, ...] = LENGTHS
 
 def _figures(measured: list[Measured], long: Measured) -> Iterator[Figure]:
     for one in (*measured, long):
-        sketches = f"sketch {median(one.sketches):.2f} ms, as SQL {median(one.raw):.2f} ms"
-        note = f"{sketches}; {one.queries} queries; medians of {len(one.turns)}"
+        sketch = f"sketch {median(one.sketches):.2f} ms"
+        note = f"{sketch}; {one.queries} queries; medians of {len(one.turns)}"
         yield Figure(one.name, median(one.turns), "ms", note=note)
-        yield Figure("  over the sketch", ratio(one.turns, one.sketches), "×", bar=ORM_BAR, portable=True)
-        yield Figure("  over its SQL", ratio(one.turns, one.raw), "×", bar=RAW_BAR, portable=True)
+        yield Figure(
+            f"{one.name}, over the sketch", ratio(one.turns, one.sketches), "×", bar=ORM_BAR, portable=True
+        )
     shortest, longest = measured[0], measured[-1]
     yield Figure(
         "longest over shortest", ratio(longest.turns, shortest.turns), "×", bar=FLAT_BAR, portable=True
