@@ -9,7 +9,7 @@ POSTGRES_URL ?= postgres://postgres@127.0.0.1:5432/chatmemory
 AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 # What is slow waits for processes and for leases more than for a core.
 WAITING := -n 4 --dist worksteal
-QUICK := not slow and not services and not browser and not embeddings and not clients and not clients_python and not wheel
+QUICK := not slow and not services and not browser and not clients and not clients_python and not wheel
 NEEDS_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
 # Where to look, for less than everything: make test-postgres WHERE=tests/api
 WHERE ?=
@@ -19,7 +19,7 @@ NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_repla
 # Python keeps what it compiled, and pytest what it made of asserts: 10 s a process of tests that would else be spent again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings test-wheel schemathesis faults lint types audit screenshots recording docs bench lab recall evidence lock clean
+.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-wheel schemathesis faults lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/runtime
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -32,7 +32,7 @@ test-exhaustive: .venv/installed
 	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK)" $(WHERE)
 
 test-all: export THOROUGH=1
-test-all: test test-exhaustive test-embeddings test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python test-wheel schemathesis
+test-all: test test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python test-wheel schemathesis
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser"
@@ -69,10 +69,6 @@ tests/clients/node_modules/installed: tests/clients/package-lock.json
 # The wheel, built, installed into an empty environment, and walked.
 test-wheel: .venv/installed
 	$(BIN)/python -m pytest -m wheel tests/processes/test_wheel.py
-
-# Embeddings without an upstream, by a small real model.
-test-embeddings: .venv/checks
-	$(BIN)/python -m pytest -m embeddings
 
 # Pictures of every page, desktop and phone, light and dark, into docs/screenshots/.
 screenshots: .venv/checks
@@ -154,7 +150,7 @@ lock:
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 -c requirements-dev.lock pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra local-embeddings --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
 	printf 'langchain-openai>=1.7\nlitellm>=1.106\nmcp\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-clients.lock
 	echo instructor | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-instructor.lock
 

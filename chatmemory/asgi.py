@@ -31,7 +31,6 @@ try:
     if not apps.ready:  # else another program's process
         preflight.require_database(settings.DATABASES["default"])
         django.setup()
-        preflight.require_embeddings()
 except ImproperlyConfigured as exc:
     preflight.end_server(f"chatmemory cannot start: {exc}")
 

@@ -43,16 +43,6 @@ def require_database(database: Mapping[str, Any]) -> None:
         refuse(sentence)
 
 
-def require_embeddings() -> None:
-    """Load the folder's embeddings model, so that no turn waits for it. If that fails, `refuse` to start."""
-    from chatmemory.llm import (
-        registry,
-    )  # here, because commands that check only the database do not need it
-
-    if sentence := registry.embeddings_problem():
-        refuse(sentence)
-
-
 def refuse(sentence: str) -> None:
     """End this server process, unless it replaces a process that died; then only print the sentence."""
     if not _is_respawned():

@@ -65,11 +65,11 @@ from memory.pins.by_rule import restore_pins as restore_pins
 from memory.pins.by_rule import stated_in as stated_in
 from memory.policies import get_policy, is_due, state_tokens, with_window
 from memory.policies.card.policy import CardRequest
-from memory.recall.meaning import embedding_job
-from memory.recall.meaning.embeddings import has_vectors as has_vectors
-from memory.recall.meaning.embeddings import last_question as last_question
-from memory.recall.meaning.embeddings import near_in_meaning as near_in_meaning
-from memory.recall.meaning.embeddings import near_now
+from memory.recall import embeddings
+from memory.recall.embeddings import has_vectors as has_vectors
+from memory.recall.embeddings import last_question as last_question
+from memory.recall.embeddings import near_in_meaning as near_in_meaning
+from memory.recall.embeddings import near_now
 from memory.recall.query import read_question
 from memory.recall.ranking import Near as Near
 from memory.revisions import step_back
@@ -121,7 +121,7 @@ def context_for(
     - `again`: the question is answered again and may have been counted as a turn. What memory knows from an answer to
       it is left out.
     - `may_wait`: raise `StaleMemory` if the chat should be folded first.
-    - `near`: the messages that `memory.recall.meaning.embeddings` found for the question.
+    - `near`: the messages that `memory.recall.embeddings` found for the question.
     - `tools`: the client's tools. `must_call`: the model has to call one of them, so ours is not offered.
     - `open_turn`: what has followed the question so far, by seq. `attachments`: what came with the question.
     """
@@ -289,7 +289,7 @@ def messages_changed(
     still = beforehand if beforehand and beforehand.epoch == brief.epoch else None
     delay = _demanded(brief, from_seq) if forgets else 0
     brief.epoch += 1
-    embedding_job.step_back(chat_id, from_seq)
+    embeddings.step_back(chat_id, from_seq)
     if forgets:
         step_back.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
@@ -298,7 +298,7 @@ def messages_changed(
     brief.save()
     dispatch.enqueue_if_ready(brief)
     if not delay:  # otherwise the sweep has it done
-        embedding_job.enqueue_chat(chat_id)
+        embeddings.enqueue_chat(chat_id)
     return brief
 
 

@@ -12,8 +12,7 @@ from django.db import DEFAULT_DB_ALIAS
 from chatmemory.database import pg_functions, vector_field
 from conversations.models import Message, Role
 from memory import services
-from memory.recall import index, index_upkeep, schema
-from memory.recall.meaning import embedding_job
+from memory.recall import embeddings, index, index_upkeep, schema
 
 
 def message_saved(
@@ -22,7 +21,7 @@ def message_saved(
     """Count a reply in the transaction that stores it, in which a fold that becomes due is queued as well."""
     if created and not raw and instance.role == Role.ASSISTANT:
         services.count_reply(instance)
-        embedding_job.enqueue_chat(instance.chat_id)
+        embeddings.enqueue_chat(instance.chat_id)
 
 
 def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:

@@ -16,7 +16,7 @@ from chatmemory.runtime.logging_config import request_context
 from chatmemory.runtime.tracebacks import safe_traceback
 from memory import queue
 from memory.folding import dispatch, fold
-from memory.recall.meaning import embedding_job
+from memory.recall import embeddings
 from memory.worker import sweep
 
 
@@ -48,7 +48,7 @@ def embed_task(chat_id: str, request_id: str = "") -> None:
     """Compute the vectors of a chat's messages, and queue the task again if its time was not enough."""
     with _task(request_id):
         queue.embedding_task_started(UUID(chat_id))
-        if embedding_job.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
+        if embeddings.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
             queue.enqueue_embedding(UUID(chat_id))
 
 

@@ -58,7 +58,7 @@ memory.limits memory.budget_shares memory.policies memory.history.turns memory.h
 memory.history.open_turn_budget
 memory.context.assemble memory.context.plan memory.context.prompt_budget memory.context.render memory.context.sources
 memory.context.verbatim memory.recall.analysis memory.recall.candidates memory.recall.decision memory.recall.excerpts
-memory.recall.query memory.recall.question_forms memory.recall.ranking memory.recall.meaning.similarity
+memory.recall.query memory.recall.question_forms memory.recall.ranking
 memory.pins.contradictions memory.pins.statements memory.pins.screen memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.drift memory.folding.attempts memory.folding.provenance
 memory.explain.coverage memory.explain.reasons memory.explain.timeline memory.explain.fact

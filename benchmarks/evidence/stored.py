@@ -138,11 +138,10 @@ def _to_import(sample: Sample, title: str) -> ImportedChat:
 
 
 def _embed(row: Chat) -> None:
-    from chatmemory.llm import registry
-    from memory.recall.meaning import embedding_job
+    from memory.recall import embeddings
 
-    if registry.embeds():
-        embedding_job.catch_up(row.pk, until=inf)
+    if embeddings.embeds():
+        embeddings.catch_up(row.pk, until=inf)
 
 
 def _empty(schema: Mapping[str, Any]) -> Any:

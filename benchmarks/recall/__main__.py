@@ -116,10 +116,10 @@ def _size(chats: Sequence[Chat]) -> str:
 
 def _scores(chats: Sequence[Chat], budgets: Sequence[int]) -> dict[str, dict[str, list[Score]]]:
     """Return a score for each budget, by form of question and by way of choosing."""
-    from chatmemory.llm import registry
+    from memory.recall import embeddings
 
     forms = {form for chat in chats for form in chat.asked}
-    ways = ("last turns", "plain BM25", "recall", *((WITH_EMBEDDINGS,) if registry.embeds() else ()))
+    ways = ("last turns", "plain BM25", "recall", *((WITH_EMBEDDINGS,) if embeddings.embeds() else ()))
     sums = {form: {way: [[0.0, 0, 0] for _ in budgets] for way in ways} for form in sorted(forms)}
     for chat in chats:
         stored = Stored(chat)

@@ -19,14 +19,13 @@ class Stored:
     def __init__(self, chat: Chat) -> None:
         from django.contrib.auth.models import User
 
-        from chatmemory.llm import registry
         from chatmemory.text.tokens import count_tokens
         from conversations.interchange.read import ImportedChat, ImportedMessage
         from conversations.interchange.to_rows import import_chat
         from memory.models import ChatEmbeddings
+        from memory.recall import embeddings
         from memory.recall.analysis.terms import terms
-        from memory.recall.meaning import embedding_job
-        from memory.recall.meaning.embeddings import near_now
+        from memory.recall.embeddings import near_now
 
         owner, _ = User.objects.get_or_create(username="recall")
         messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in chat.messages)
@@ -36,10 +35,10 @@ class Stored:
         self.tokens = {seq: count_tokens(text) + 4 for seq, text in self.texts.items()}
         self.terms = {seq: terms(text) for seq, text in self.texts.items()}
         self.usual = sum(map(len, self.terms.values())) / len(self.terms)
-        self.embeds = registry.embeds()
+        self.embeds = embeddings.embeds()
         self.near = cache(partial(near_now, self.row.pk))
         if self.embeds:
-            embedding_job.catch_up(self.row.pk, until=inf)
+            embeddings.catch_up(self.row.pk, until=inf)
             if ChatEmbeddings.objects.get(pk=self.row.pk).attempts:
                 raise RuntimeError("The endpoint did not make all vectors; the log says why.")
 

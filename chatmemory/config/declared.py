@@ -7,14 +7,12 @@ The environment is read into `Config` (`chatmemory.config.environment`), and doc
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictInt
 
 from chatmemory.config.database_url import django_database
-from chatmemory.llm.local_files import LocalModelError, files_of, require_packages
 from chatmemory.llm.openai.stream_parser import Style, Terminal
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import Price, Variant
@@ -92,15 +90,6 @@ def _require_endpoint(value: str) -> str:
         raise ValueError(
             "must have no user, no query and no fragment: paths are appended to it. The key has its own setting."
         )
-    return value
-
-
-def _require_embeddings_folder(value: str) -> str:
-    try:
-        require_packages()
-        files_of(Path(value))
-    except LocalModelError as error:
-        raise ValueError(f"{error}.") from None
     return value
 
 
@@ -464,13 +453,6 @@ class RecallSettings(Area):
     MEMORY_EMBEDDINGS_DIMENSIONS: int = _whole(
         256, "Numbers in one vector. A model with a fixed size keeps its own.", at_least=1, at_most=4096
     )
-    MEMORY_EMBEDDINGS_FOLDER: Annotated[str, AfterValidator(_require_embeddings_folder)] = _other(
-        "",
-        "A folder with an embeddings model that runs here on the CPU, without upstream or key. Needs "
-        "`pip install '.[local-embeddings]'`; [recall.md](recall.md#without-an-upstream) says what the folder holds. "
-        "Leave the two settings above unset then.",
-        allowed="folder",
-    )
 
 
 class SummarizerSettings(Area):
@@ -544,11 +526,6 @@ class Config(
         if unknown := sorted({*self.OPENAI_MODEL_ALIASES.values()} - {*self.MODEL_VARIANTS}):
             found.append(
                 f"OPENAI_MODEL_ALIASES has {', '.join(unknown)}, but must name variants: {variants}."
-            )
-        beside = {"MEMORY_EMBEDDINGS_MODEL", "MEMORY_EMBEDDINGS_DIMENSIONS"} & self.model_fields_set
-        if self.MEMORY_EMBEDDINGS_FOLDER and beside:
-            found.append(
-                f"MEMORY_EMBEDDINGS_FOLDER is set, so {max(beside)} must not be: the folder's model makes the vectors."
             )
         if self.MEMORY_SUMMARY_TOKEN_CAP >= self.MEMORY_PROMPT_TOKEN_BUDGET:
             found.append(

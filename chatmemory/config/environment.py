@@ -36,6 +36,8 @@ _KUBERNETES = re.compile(r"_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)$")
 """What it sets in every container for a service of any name, such as `chatmemory`."""
 _FIXED = "its default is now fixed. Remove it"
 REMOVED = {
+    "MEMORY_EMBEDDINGS_FOLDER": "a server with /embeddings, such as Ollama or llama.cpp, runs local models. "
+    "Set MEMORY_EMBEDDINGS_MODEL",
     "PROMPT_ID_SUMMARY_GLOBAL": "hosted prompts end on 2026-11-30. Set MEMORY_SUMMARIZER_INSTRUCTIONS to the prompt's "
     "text, or to @ and the path of a file with it",
     "PROMPT_VERSION_SUMMARY_GLOBAL": "it named the version of a hosted prompt, and these end on 2026-11-30",

@@ -6,18 +6,13 @@ The clients of upstreams are imported only if one is configured: their SDK takes
 from __future__ import annotations
 
 import importlib
-import logging
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from chatmemory.llm.local_embeddings import LocalEmbedder
-from chatmemory.llm.local_files import LocalModelError
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.openai.hosts import is_openai_host
 from chatmemory.llm.protocol import ChatModel
@@ -27,13 +22,8 @@ if TYPE_CHECKING:
     from chatmemory.llm.openai.client import OpenAIModel
     from chatmemory.llm.openai.embeddings import UpstreamEmbedder
 
-logger = logging.getLogger(__name__)
-
 _made: tuple[tuple[object, ...], OfflineModel | OpenAIModel] | None = None
 _embedder: tuple[tuple[object, ...], UpstreamEmbedder] | None = None
-_local: tuple[tuple[object, ...], LocalEmbedder | str] | None = None
-"""The model of a folder, or the reason why it cannot be loaded."""
-_loading = threading.Lock()
 _wrapper: Callable[[ChatModel], ChatModel] | None = None
 
 
@@ -71,23 +61,13 @@ def chat_model() -> ChatModel:
 
 
 def embeds() -> bool:
-    """Whether turns are also found by meaning, with a model of a folder or of the upstream."""
-    if settings.MEMORY_EMBEDDINGS_FOLDER:
-        return isinstance(_of_folder(), LocalEmbedder)
+    """Whether an embeddings model is configured. Whether it is used also depends on the database."""
     return bool(settings.MEMORY_EMBEDDINGS_MODEL) and not is_offline()
 
 
 def embedder() -> Embedder:
-    """The embeddings model. Each process and each configuration has its own.
-
-    Raises `LocalModelError` if `embeds` is false for a folder.
-    """
+    """The configured embeddings model. Each process and each configuration has its own."""
     global _embedder  # as above
-    if settings.MEMORY_EMBEDDINGS_FOLDER:
-        found = _of_folder()
-        if isinstance(found, str):
-            raise LocalModelError(found)
-        return found
     names = (
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
@@ -102,30 +82,6 @@ def embedder() -> Embedder:
         made = UpstreamEmbedder(api_key=key, base_url=url or None, model=model, dimensions=dimensions)
         _embedder = (wanted, made)
     return _embedder[1]
-
-
-def embeddings_problem() -> str | None:
-    """Why the model of `MEMORY_EMBEDDINGS_FOLDER` cannot be used, as a sentence, or None. Loads it if necessary."""
-    found = _of_folder() if settings.MEMORY_EMBEDDINGS_FOLDER else ""
-    return f"MEMORY_EMBEDDINGS_FOLDER {found}." if found and isinstance(found, str) else None
-
-
-def _of_folder() -> LocalEmbedder | str:
-    """The model of the folder, or why it cannot be loaded. It is loaded, and a failure logged, once per process."""
-    global _local  # as above
-    wanted = (os.getpid(), settings.MEMORY_EMBEDDINGS_FOLDER)
-    with _loading:
-        if _local is None or _local[0] != wanted:
-            _local = (wanted, _load(Path(settings.MEMORY_EMBEDDINGS_FOLDER)))
-        return _local[1]
-
-
-def _load(folder: Path) -> LocalEmbedder | str:
-    try:
-        return LocalEmbedder(folder)
-    except LocalModelError as error:
-        logger.error("no embeddings", extra={"reason": str(error)})
-        return str(error)
 
 
 def offline_model() -> ChatModel:

@@ -1,8 +1,4 @@
-"""The interface of embeddings models.
-
-A vector is bytes: little-endian 32-bit floats, normalized, so that the dot product of two vectors is their
-similarity.
-"""
+"""The interface of embeddings models. A vector is a list of numbers of length one: products are similarities."""
 
 from __future__ import annotations
 
@@ -10,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-SHORTEST = 1e-6
-"""A shorter vector has no meaningful direction."""
-
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
     """Vectors in the order of their texts, and the billed tokens (0 if the endpoint does not report them)."""
 
-    vectors: tuple[bytes, ...]
+    vectors: tuple[list[float], ...]
     tokens: int
 
 
@@ -36,6 +29,3 @@ class Embedder(Protocol):
 
     def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
         """Do the same in a thread without a running event loop (otherwise `RuntimeError`)."""
-
-    async def aclose(self) -> None:
-        """Close the connections of the running loop."""

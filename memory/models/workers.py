@@ -51,7 +51,7 @@ class ChatEmbeddings(models.Model):
 
 
 class MessageEmbedding(models.Model):
-    """The vector of a message, by its seq: little-endian 32-bit floats of length one.
+    """The vector of a message, by its seq; its length is one.
 
     It is of the model named in the chat's `ChatEmbeddings`. It is derived from the message's text, and removed with
     it.

@@ -289,6 +289,23 @@ class Near(NamedTuple):
     nearness: float
 
 
+SAME = 1e-6
+"""Similarities that differ by less are equal except for rounding."""
+
+
+def nearness(best: Sequence[float], usual: float) -> list[float]:
+    """Scale the greatest similarities, greatest first: 1 for the first, 0 for a `usual` one. Omit lesser ones.
+
+    Models differ in how similar they rate unrelated texts, so a similarity says little by itself.
+    """
+    if not best or best[0] <= 0:
+        return []
+    span = best[0] - usual
+    if span < SAME:
+        return [1.0] * len(best)
+    return [(product - usual) / span for product in best if product > usual]
+
+
 def fuse(ranked: Sequence[Ranked], near: Iterable[Near], lengths: Lengths) -> list[Ranked]:
     """Fuse words and meaning; best first. `ranked` has at least one passage of each message that is near."""
     best = max([one.score for one in ranked], default=0.0) or 1.0

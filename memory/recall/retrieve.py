@@ -2,7 +2,7 @@
 
 It takes a few selects by key or index, independent of the chat's length: matches of the question's terms; speakers
 and lengths of the most promising messages; the terms of the best of them; the texts of those that are shown and long.
-Messages that are near in meaning are passed in (`memory.recall.meaning.embeddings`). `memory.recall.query` parses the
+Messages that are near in meaning are passed in (`memory.recall.embeddings`). `memory.recall.query` parses the
 question, `memory.recall.decision` decides whether it calls for earlier turns, `memory.recall.ranking` which passages
 are good and what of them is shown, and `memory.recall.excerpts` renders them.
 """

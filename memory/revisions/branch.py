@@ -9,7 +9,7 @@ from memory import counters
 from memory.folding import dispatch
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.models.briefs import new_brief
-from memory.recall.meaning import embedding_job
+from memory.recall import embeddings
 from memory.revisions import step_back
 
 
@@ -45,4 +45,4 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
             is_wanting=older.is_wanting,
         ).save(force_insert=True)
     dispatch.enqueue_if_ready(brief)
-    embedding_job.enqueue_chat(branch.pk)
+    embeddings.enqueue_chat(branch.pk)

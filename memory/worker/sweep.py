@@ -25,8 +25,7 @@ from conversations.replies import idempotency
 from conversations.replies.lease import finish_expired
 from memory import queue
 from memory.folding import dispatch, lease
-from memory.recall import index_upkeep
-from memory.recall.meaning import embedding_job
+from memory.recall import embeddings, index_upkeep
 from memory.usage import daily
 from memory.worker import alive
 
@@ -85,7 +84,7 @@ def sweep() -> SweepReport:
         attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),
         users_erased=account_deletion.erase_waiting(ERASE_SECONDS),
         messages_analysed=index_upkeep.fill(ANALYSED_AT_ONCE),
-        chats_to_embed=embedding_job.enqueue_missing(),
+        chats_to_embed=embeddings.enqueue_missing(),
         replies_counted=daily.count_replies(COUNT_SECONDS),
         attachments_removed=attachments.remove_old(),
     )

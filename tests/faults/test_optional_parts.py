@@ -15,6 +15,7 @@ from tests.processes.prompts import code
 from tests.processes.talking import LOW, say, settled, talk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.processes import Product
+from tests.support.vectors import add_pgvector
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -33,6 +34,8 @@ def timed() -> Iterator[None]:
 
 @pytest.mark.parametrize("how", ["status", "slow"])
 def test_everything_is_answered_and_memory_catches_up(product: Product, fake: FakeUpstream, how: str) -> None:
+    if not add_pgvector():
+        pytest.skip("this database cannot have pgvector")
     product.env |= LOW | EMBEDDINGS | {"MEMORY_MIN_RETAINED": "0"}
     fake.behave("normal?tokens=60", lane="complete")
     product.server()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import struct
 from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
@@ -22,11 +21,13 @@ from chatmemory.llm.openai.hosts import NO_KEY, OPENAI_URL
 from chatmemory.llm.openai.sdk_errors import NoAnswerError, no_answer, read_bounded, refuse_errors
 from chatmemory.llm.openai.sync import forbid_running_loop, run_in_private_loop
 from chatmemory.llm.protocol import UpstreamError
-from chatmemory.llm.vectors import SHORTEST, Embedded
+from chatmemory.llm.vectors import Embedded
 
 BATCH = 128
 """Maximum number of texts in one request."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
+SHORTEST = 1e-6
+"""A shorter vector has no meaningful direction."""
 
 
 class UpstreamEmbedder:
@@ -122,8 +123,8 @@ def _index(item: object) -> int:
     return index if type(index) is int else -1
 
 
-def _unit(values: object, dimensions: int) -> bytes:
-    """The normalized vector of these numbers."""
+def _unit(values: object, dimensions: int) -> list[float]:
+    """The vector of these numbers, with length one."""
     if not isinstance(values, list) or len(values) != dimensions:
         raise NoAnswerError(failures.INVALID_RESPONSE)
     if not all(type(value) in (int, float) and abs(value) < 1e9 for value in values):  # NaN fails this, too
@@ -131,4 +132,4 @@ def _unit(values: object, dimensions: int) -> bytes:
     length = math.hypot(*values)
     if length < SHORTEST:
         raise NoAnswerError(failures.INVALID_RESPONSE)
-    return struct.pack(f"<{dimensions}f", *(value / length for value in values))
+    return [value / length for value in values]

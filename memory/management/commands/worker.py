@@ -9,12 +9,11 @@ import socket
 import threading
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
 from chatmemory.database import migration_state
-from chatmemory.llm import local_embeddings, registry
+from chatmemory.llm import registry
 from chatmemory.runtime.logging_config import log_uncaught_exceptions
 from chatmemory.text import tokens
 from memory.models import Worker
@@ -45,7 +44,6 @@ class Command(BaseCommand):
                 raise CommandError(problem)
             return
         require_tables()
-        require_embeddings()
         log_uncaught_exceptions()
         tokens.load()
         registry.load()
@@ -55,14 +53,6 @@ class Command(BaseCommand):
         if not TaskRunner().run(stopped, parent=options["parent"]):
             logging.shutdown()
             os._exit(0)  # a thread still waits for the summarizer, whose answer is not wanted any more
-
-
-def require_embeddings() -> None:
-    """Raise `CommandError` if the embedding model in the configured folder cannot be loaded."""
-    if settings.MEMORY_EMBEDDINGS_FOLDER and (
-        problem := local_embeddings.problem(settings.MEMORY_EMBEDDINGS_FOLDER)
-    ):
-        raise CommandError(f"MEMORY_EMBEDDINGS_FOLDER {problem}.")
 
 
 def require_tables() -> None:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LOCKS = {
     "requirements.lock": {""},
     "requirements-dev.lock": {"", "lab", "dev"},
-    "requirements-check.lock": {"", "local-embeddings", "lab", "dev", "check"},
+    "requirements-check.lock": {"", "lab", "dev", "check"},
 }
 """For each file, the extras of pyproject.toml in it; "" is what the product itself needs."""
 

@@ -22,7 +22,7 @@ from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
 from memory import services
 from memory.models import ChatEmbeddings, MessageEmbedding
-from memory.recall.meaning import embedding_job
+from memory.recall import embeddings
 from memory.tasks import embed_task
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, make_chat
@@ -30,6 +30,7 @@ from tests.support.fakes.embeddings import HOW
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import WORDS
 from tests.support.live_server import Client
+from tests.support.vectors import enable_vectors
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,8 +41,9 @@ BAD = [how for how in HOW if how != "normal"]
 
 
 @pytest.fixture(autouse=True)
-def embedding(settings: Any, upstream: FakeUpstream) -> None:
+def embedding(settings: Any, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prompts have room for a few turns, and vectors come from the fake upstream."""
+    enable_vectors(monkeypatch)
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=6000, prompt_budget=1000)
     settings.MEMORY_EMBEDDINGS_MODEL = "text-embedding-3-small"
     settings.MEMORY_EMBEDDINGS_DIMENSIONS = 64
@@ -86,7 +88,7 @@ def message(chat: Chat, seq: int) -> Message:
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Advance the clock only for code that requests a question's vector."""
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + seconds)
-    monkeypatch.setattr("memory.recall.meaning.embeddings.time", clock)
+    monkeypatch.setattr("memory.recall.embeddings.time", clock)
 
 
 def test_what_shares_no_word_is_found_and_the_prompt_is_rebuilt(
@@ -141,13 +143,13 @@ def test_what_says_nothing_is_not_asked_for(upstream: FakeUpstream) -> None:
 def test_a_finished_turn_is_embedded_by_the_queue(alice: Client, upstream: FakeUpstream) -> None:
     chat = embedded(10)
     alice.ask("Where is the dinghy?", str(chat.pk))
-    assert embedding_job.enqueue_missing() == 0, "a task waits"
+    assert embeddings.enqueue_missing() == 0, "a task waits"
     OrmQ.objects.all().delete()
-    assert embedding_job.enqueue_missing() == 1
+    assert embeddings.enqueue_missing() == 1
     embed_task(str(chat.pk))
     assert seqs(chat)[-2:] == [21, 22]
     assert row(chat).through_seq == Chat.objects.get(pk=chat.pk).last_seq
-    assert embedding_job.enqueue_missing() == 0
+    assert embeddings.enqueue_missing() == 0
 
 
 @pytest.mark.parametrize("how", first_of(BAD))
@@ -197,7 +199,7 @@ def test_work_that_fails_waits_and_is_taken_up_where_it_ended(upstream: FakeUpst
     for _ in range(3):
         embed_task(str(chat.pk))
     assert len(upstream.embeddings.asked) == 1  # the next attempt is not yet due
-    assert embedding_job.enqueue_missing() == 0
+    assert embeddings.enqueue_missing() == 0
     assert (row(chat).attempts, seqs(chat)) == (1, [])
     upstream.embeddings.how = "normal"
     ChatEmbeddings.objects.update(next_attempt_at=timezone.now())
@@ -268,10 +270,10 @@ def test_another_model_replaces_what_the_first_made(settings: Any, upstream: Fak
     settings.MEMORY_EMBEDDINGS_DIMENSIONS = 32
     assert FACT not in recalled(chat)
     OrmQ.objects.all().delete()
-    assert embedding_job.enqueue_missing() == 1
+    assert embeddings.enqueue_missing() == 1
     embed_task(str(chat.pk))
-    sizes = {len(bytes(vector)) for vector in MessageEmbedding.objects.values_list("vector", flat=True)}
-    assert (len(seqs(chat)), sizes) == (20, {4 * 32})
+    sizes = {len(vector) for vector in MessageEmbedding.objects.values_list("vector", flat=True)}
+    assert (len(seqs(chat)), sizes) == (20, {32})
 
 
 def test_no_other_chat_is_ever_near() -> None:
@@ -290,6 +292,6 @@ def test_nothing_is_asked_where_embeddings_are_off(settings: Any, upstream: Fake
         add_turn(chat, "And now?", "Now this.")
     assert not [query for query in queries.captured_queries if "embedding" in query["sql"]]
     embed_task(str(chat.pk))
-    assert embedding_job.enqueue_missing() == 0
+    assert embeddings.enqueue_missing() == 0
     assert upstream.embeddings.asked == []
     assert not ChatEmbeddings.objects.exists()

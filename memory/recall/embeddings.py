@@ -1,46 +1,171 @@
-"""Compute vectors of messages in the background, in batches, each from where the last one ended.
+"""Recall by meaning: vectors of messages are made by workers, stored, and compared with that of a question.
 
-The tables show what is missing, so the job may stop at any time. The module `embeddings` reads the vectors. Nobody
-waits for this job: while the endpoint fails, messages are found only by their words.
+It needs an embeddings model and PostgreSQL with pgvector; otherwise, and if anything fails, messages are found only by
+their words. Nobody waits for vectors of messages: the tables show what is missing, so a worker may stop at any time.
+The vector of a question is requested before the turn begins, within a hard deadline and outside all transactions.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
+from functools import cache
+from heapq import nlargest
+from statistics import fmean
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
+from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Case, F, Q, TextField, Value, When
+from django.db.models import (
+    Case,
+    F,
+    Func,
+    IntegerField,
+    Q,
+    QuerySet,
+    TextField,
+    Value,
+    When,
+)
 from django.db.models.functions import Now
+from pgvector.django import MaxInnerProduct
 
+from chatmemory.database import executors, vector_field
 from chatmemory.llm import registry
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import UpstreamError
+from chatmemory.llm.retry import REST_SECONDS, Breaker
 from chatmemory.llm.vectors import Embedded, Embedder
+from conversations.accounts import quotas
 from conversations.models import TEXT_STATUSES, Chat, Message, Role
 from memory import queue
 from memory.history.rows import pending_seq
 from memory.models import ChatEmbeddings, ConversationBrief, MessageEmbedding
+from memory.recall.ranking import Near, nearness
 
 logger = logging.getLogger(__name__)
 
 SECONDS = 20.0
-"""Timeout of a request; until then no other worker sends the same one."""
+"""Timeout of a request for vectors of messages; until then no other worker sends the same one."""
 CHARS = 2500
 """Characters of a message that are embedded: models accept about as many, and vectors of more text say little."""
+QUESTION_CHARS = 4000
 MAX_WAIT = 600
 CHATS_OF_A_SWEEP = 20
 MAX_QUEUED = 1000
 """Tasks that a sweep reads from the queue, to avoid adding one that is already there."""
+MAX_NEAREST = 400
+"""Maximum number of messages that are near to a question."""
+NEWEST = 10_000
+"""How many of the newest messages of a chat are compared. They are compared exactly, without a vector index: an index
+over all chats would have to be searched far beyond the one chat that is asked about."""
+
+_breakers: WeakKeyDictionary[Embedder, Breaker] = WeakKeyDictionary()
+"""One breaker per endpoint and model, so one per process: no turn waits for an endpoint that is down or too slow."""
+
+
+def embeds() -> bool:
+    """Whether messages are also found by meaning. Queries the database once per process."""
+    return registry.embeds() and _has_pgvector()
+
+
+@cache
+def _has_pgvector() -> bool:
+    if not vector_field.is_pgvector():
+        logger.warning(
+            "MEMORY_EMBEDDINGS_MODEL has no effect: the database is not PostgreSQL with pgvector, so messages are "
+            "found only by their words. docs/recall.md says how to add it."
+        )
+        return False
+    return True
+
+
+def has_vectors(user: User, chat_id: UUID) -> bool:
+    """Whether that user's chat has vectors to compare a question with. No query if embeddings are off.
+
+    False if the turn would be refused: a question that is not answered is not embedded either.
+    """
+    return embeds() and _of(chat_id).filter(chat__owner=user).exists() and not quotas.is_refused(user.pk)
+
+
+def last_question(chat_id: UUID) -> str:
+    """Return the last question of a chat, which is about to be answered again."""
+    asked = Message.objects.filter(chat_id=chat_id, role=Role.USER).order_by("-seq")
+    return asked.values_list("content", flat=True).first() or ""
+
+
+async def near_in_meaning(chat_id: UUID, question: str) -> tuple[Near, ...]:
+    """Return the messages nearest to `question`, nearest first; () if they cannot be determined in time."""
+    embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
+    breaker = _breaker_of(embedder)
+    if not breaker.allows(time.monotonic()):
+        return ()
+    try:
+        async with asyncio.timeout(seconds):
+            made = await embedder.embed([question[:QUESTION_CHARS]], timeout=seconds)
+            breaker.succeeded()
+            return await executors.read(nearest_messages, chat_id, made.vectors[0])
+    except (UpstreamError, TimeoutError) as error:
+        return _none(chat_id, error, breaker)
+
+
+def near_now(chat_id: UUID, question: str) -> tuple[Near, ...]:
+    """Do the same in threads without a running event loop; return () at once if there is nothing to compare."""
+    if not question or not embeds() or not _of(chat_id).exists():
+        return ()
+    embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
+    breaker = _breaker_of(embedder)
+    if not breaker.allows(time.monotonic()):
+        return ()
+    try:
+        made = embedder.embed_now([question[:QUESTION_CHARS]], timeout=seconds)
+    except UpstreamError as error:
+        return _none(chat_id, error, breaker)
+    breaker.succeeded()
+    return nearest_messages(chat_id, made.vectors[0])
+
+
+def nearest_messages(chat_id: UUID, vector: list[float]) -> tuple[Near, ...]:
+    """Return the messages near to `vector`, nearest first."""
+    size = Func("vector", function="vector_dims", output_field=IntegerField())
+    stored = MessageEmbedding.objects.filter(chat_id=chat_id).alias(size=size).filter(size=len(vector))
+    compared = stored.annotate(product=-MaxInnerProduct("vector", vector)).order_by("-seq")
+    products = dict(compared.values_list("seq", "product")[:NEWEST])
+    if not products:
+        return ()
+    best = nlargest(MAX_NEAREST, products, key=lambda seq: (products[seq], seq))
+    return tuple(map(Near, best, nearness([products[seq] for seq in best], fmean(products.values()))))
+
+
+def _breaker_of(embedder: Embedder) -> Breaker:
+    return _breakers.setdefault(embedder, Breaker())
+
+
+def _of(chat_id: UUID) -> QuerySet[ChatEmbeddings]:
+    """The chat's row, if its vectors are from the model in use."""
+    embedder = registry.embedder()
+    return ChatEmbeddings.objects.filter(
+        chat_id=chat_id, through_seq__gt=0, model=embedder.model, dimensions=embedder.dimensions
+    )
+
+
+def _none(chat_id: UUID, error: Exception, breaker: Breaker) -> tuple[Near, ...]:
+    code = error.code if isinstance(error, UpstreamError) else "upstream_timeout"
+    logger.warning("question not embedded", extra={"chat": str(chat_id), "code": code})
+    if breaker.failed(time.monotonic()):
+        logger.warning("embeddings endpoint left alone", extra={"seconds": REST_SECONDS})
+    return ()
 
 
 def enqueue_chat(chat_id: UUID) -> None:
     """Queue a chat with new messages for embedding. Do nothing if embeddings are off."""
-    if registry.embeds():
+    if embeds():
         queue.enqueue_embedding(chat_id)
 
 
@@ -56,7 +181,7 @@ def step_back(chat_id: UUID, from_seq: int) -> None:
 
 def enqueue_missing() -> int:
     """Queue chats that have messages without vectors; return how many."""
-    if not registry.embeds():
+    if not embeds():
         return 0
     embedder = registry.embedder()
     current = Q(embedded__model=embedder.model, embedded__dimensions=embedder.dimensions)
@@ -72,7 +197,7 @@ def enqueue_missing() -> int:
 
 def catch_up(chat_id: UUID, until: float) -> bool:
     """Embed messages of a chat until `until` (monotonic seconds). True if there may be more, and none failed."""
-    while registry.embeds() and _embed_some(chat_id):
+    while embeds() and _embed_some(chat_id):
         if time.monotonic() >= until:
             return True
     return False
