@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from chatmemory.config import environment
 from chatmemory.config.database_url import django_database
 from chatmemory.config.environment import make_folder
-from chatmemory.llm.prices import price_of
+from chatmemory.llm.known_models import price_of
 from chatmemory.llm.protocol import Deadlines, Variant
 from chatmemory.runtime.logging_config import logging_config
 from conversations.accounts.limits import Limits

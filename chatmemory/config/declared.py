@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictInt
 
 from chatmemory.config.database_url import django_database
-from chatmemory.llm.openai.stream_parser import Style, Terminal
-from chatmemory.llm.prices import price_of
+from chatmemory.llm.known_models import price_of
+from chatmemory.llm.openai.stream import Style, Terminal
 from chatmemory.llm.protocol import Price, Variant
 from memory.limits import BudgetFor, RecallMode, TurnsAs
 from memory.policies import POLICIES

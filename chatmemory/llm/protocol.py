@@ -2,12 +2,13 @@
 
 A `ChatModel` has two methods. `stream` serves a waiting user: it yields text as it arrives and ends with exactly one
 `Reply`, which says how it ended. `complete` serves background work: one answer, or an `UpstreamError`. Models
-translate all their failures into these values; no SDK type and no SDK exception crosses this interface.
+translate all their failures into these values; no SDK type and no SDK exception crosses this interface. An `Embedder`
+is the same for vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol
@@ -274,6 +275,30 @@ class ChatModel(Protocol):
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
         """Answer within `timeout` seconds, retrying failures that may be temporary. Raise `UpstreamError`."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors of length one in the order of their texts, and the billed tokens (0 if the endpoint reports none)."""
+
+    vectors: tuple[list[float], ...]
+    tokens: int
+
+
+class Embedder(Protocol):
+    """The methods of an embeddings model. The product of two of its vectors is their similarity."""
+
+    model: str
+    """The name under which its vectors are stored: vectors of different models are never compared."""
+    dimensions: int
+    batch: int
+    """Maximum number of texts per call."""
+
+    async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """Return the vectors of `texts` within `timeout` seconds. Raise `UpstreamError`."""
+
+    def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """Do the same in a thread without a running event loop (otherwise `RuntimeError`)."""
 
 
 @dataclass(frozen=True, slots=True)

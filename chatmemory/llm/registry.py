@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from chatmemory.llm.offline.model import OfflineModel
-from chatmemory.llm.openai.hosts import is_openai_host
-from chatmemory.llm.protocol import ChatModel
-from chatmemory.llm.vectors import Embedder
+from chatmemory.llm.openai.requests import is_openai_host
+from chatmemory.llm.protocol import ChatModel, Embedder
 
 if TYPE_CHECKING:
     from chatmemory.llm.openai.client import OpenAIModel
@@ -79,7 +78,7 @@ def embedder() -> Embedder:
         from chatmemory.llm.openai.embeddings import UpstreamEmbedder
 
         key, url, model, dimensions = (getattr(settings, name) for name in names)
-        made = UpstreamEmbedder(api_key=key, base_url=url or None, model=model, dimensions=dimensions)
+        made = UpstreamEmbedder(api_key=key, base_url=url, model=model, dimensions=dimensions)
         _embedder = (wanted, made)
     return _embedder[1]
 
@@ -115,7 +114,7 @@ def _make() -> OfflineModel | OpenAIModel:
 
     return OpenAIModel(
         api_key=settings.OPENAI_API_KEY,
-        base_url=settings.OPENAI_BASE_URL or None,
+        base_url=settings.OPENAI_BASE_URL,
         style=settings.OPENAI_API_STYLE,
         terminal=settings.OPENAI_TERMINAL,
     )

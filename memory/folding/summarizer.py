@@ -15,6 +15,7 @@ from typing import Any
 from django.conf import settings
 
 from chatmemory.llm import registry
+from chatmemory.llm.known_models import output_limit
 from chatmemory.llm.protocol import (
     ChatModel,
     Completion,
@@ -24,7 +25,6 @@ from chatmemory.llm.protocol import (
     Usage,
     storable_cost,
 )
-from chatmemory.llm.reasoning import output_limit
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.control_tokens import disarm
 from memory.folding import answer_checks

@@ -38,10 +38,9 @@ from pgvector.django import MaxInnerProduct
 
 from chatmemory.database import executors, vector_field
 from chatmemory.llm import registry
-from chatmemory.llm.prices import price_of
-from chatmemory.llm.protocol import UpstreamError
+from chatmemory.llm.known_models import price_of
+from chatmemory.llm.protocol import Embedded, Embedder, UpstreamError
 from chatmemory.llm.retry import REST_SECONDS, Breaker
-from chatmemory.llm.vectors import Embedded, Embedder
 from conversations.accounts import quotas
 from conversations.models import TEXT_STATUSES, Chat, Message, Role
 from memory import queue

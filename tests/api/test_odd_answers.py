@@ -12,7 +12,7 @@ from django.db import DataError
 from django.utils import timezone
 
 from chatmemory.llm.openai import responses
-from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.openai.stream import Style
 from chatmemory.llm.protocol import Price
 from conversations.models import ActiveReply, Message
 from conversations.replies import finish

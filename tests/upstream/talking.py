@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from chatmemory.llm.openai.client import OpenAIModel
-from chatmemory.llm.openai.stream_parser import Style, Terminal
+from chatmemory.llm.openai.stream import Style, Terminal
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Variant
 
 STYLES: list[Style] = ["responses", "chat"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chatmemory.llm.openai.requests import request_body
-from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.openai.stream import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
 
 PROMPT = Prompt(

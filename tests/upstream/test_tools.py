@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.openai.call_reader import MAX_CHARS
-from chatmemory.llm.openai.reply_reader import ReplyReader
 from chatmemory.llm.openai.requests import request_body
-from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.openai.stream import MAX_CHARS, ReplyReader, Style
 from chatmemory.llm.protocol import Prompt, Reply, Variant
 from memory.policies.card.policy import TOOL_NAME, tool_of
 from tests.support.fakes.speech import Call, End, Speech

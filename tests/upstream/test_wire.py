@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.openai.reply_reader import ReplyReader
-from chatmemory.llm.openai.stream_parser import Style, Terminal, parser_for
+from chatmemory.llm.openai.stream import ReplyReader, Style, Terminal, parser_for
 from chatmemory.llm.protocol import Usage
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.streaming import wire

@@ -1,7 +1,7 @@
-"""The `ChatModel` for OpenAI and compatible servers: requests, deadlines, failures, connections.
+"""The `ChatModel` for OpenAI and compatible servers.
 
-Built from values; reads no settings. `requests` builds the bodies, `reply_reader` reads the replies; no type and no
-exception of the SDK leaves this module. An upstream may do anything at any speed, and a call still ends in time:
+Built from values; reads no settings. `requests` builds the bodies, `transport` sends them, `stream` reads the replies.
+An upstream may do anything at any speed, and a call still ends in time:
 
 - first byte: from the call to the first byte of the answer's body, waiting for a connection included;
 - idle: silence between two reads. Any byte counts, also a ping, because reasoning models send pings while they think;
@@ -11,29 +11,18 @@ exception of the SDK leaves this module. An upstream may do anything at any spee
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import random
-import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
-
-import httpx2
-from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
 
 from chatmemory.llm.openai import failures, responses
-from chatmemory.llm.openai.deadlines import ReadDeadlines, pause_between_reads
-from chatmemory.llm.openai.hosts import NO_KEY, OPENAI_URL
-from chatmemory.llm.openai.reply_reader import ReplyReader
-from chatmemory.llm.openai.requests import request_body, stops_of
-from chatmemory.llm.openai.sdk_errors import NoAnswerError, no_answer, read_bounded, refuse_errors
-from chatmemory.llm.openai.stream_parser import Style, Terminal
-from chatmemory.llm.openai.stream_transport import StreamTransport
-from chatmemory.llm.openai.sync import forbid_running_loop, run_in_private_loop
+from chatmemory.llm.openai.requests import OPENAI_URL, request_body, stops_of
+from chatmemory.llm.openai.stream import ReplyReader, Style, Terminal
+from chatmemory.llm.openai.transport import NoAnswerError, Server, forbid_running_loop, no_answer
 from chatmemory.llm.protocol import (
     Completion,
     Deadlines,
@@ -53,30 +42,33 @@ SECONDS_FOR_USAGE = 2.0
 """How long a reply that has ended waits for the token counts that Chat Completions sends after the end."""
 SECONDS_FOR_EOF = 0.05
 """How long a reply that is over waits for the end of the body, so that its connection can be reused."""
+READS_A_SECOND = 5000
+"""Reads of all streams together, per second. The cost of a read, and of the write that follows it, hardly depends on
+its size. So with many open streams each is read less often, and each read returns all that has arrived since."""
+WORTHWHILE_PAUSE = 0.01
+"""A shorter pause would cost more than it saves: with fewer than 50 streams, there is none."""
+LONGEST_PAUSE = 0.2
 
 
 class OpenAIModel:
     """A `ChatModel` over the Responses API or Chat Completions. Threads and event loops may share it.
 
-    Without a `base_url` it uses OpenAI. `terminal` is explained at `stream_parser.StreamParser`. For streams, each
-    event loop has its own pool of connections, created at first use, so that a process forked later shares none.
-    `aclose` closes the pool of the running loop.
+    Without a `base_url` it uses OpenAI. `terminal` is explained at `stream.StreamParser`. `aclose` closes the
+    connections of the running loop.
     """
 
     def __init__(
         self,
         *,
         api_key: str,
-        base_url: str | None = None,
+        base_url: str = "",
         style: Style = "responses",
         terminal: Terminal = "strict",
     ) -> None:
-        self._api_key = api_key or NO_KEY
-        self._base_url = base_url or OPENAI_URL
-        self._is_openai = self._base_url.rstrip("/") == OPENAI_URL
+        self._server = Server(api_key, base_url)
+        self._is_openai = (base_url or OPENAI_URL).rstrip("/") == OPENAI_URL
         self._style: Style = style
         self._terminal: Terminal = terminal
-        self._transports: WeakKeyDictionary[asyncio.AbstractEventLoop, StreamTransport] = WeakKeyDictionary()
         self._open: set[ReplyReader] = set()
         """The replies that are being streamed."""
         self._unstructured: set[str] = set()
@@ -132,7 +124,7 @@ class OpenAIModel:
         forbid_running_loop()
         started = time.monotonic()
         try:
-            return run_in_private_loop(self._complete(prompt, variant, timeout))
+            return self._server.run(self._complete(prompt, variant, timeout))
         except Exception as exc:  # noqa: BLE001 - callers handle one exception; `no_answer` keeps the cause
             failure = no_answer(exc)
             _log_failure(failure.error, variant, started, failure)
@@ -141,86 +133,44 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         """Close the running loop's connections."""
-        if transport := self._transports.pop(asyncio.get_running_loop(), None):
-            await transport.close()
+        await self._server.aclose()
 
     def _body(self, prompt: Prompt, variant: Variant, *, stream: bool) -> dict[str, Any]:
         return request_body(prompt, variant, style=self._style, is_openai=self._is_openai, stream=stream)
-
-    def _transport(self) -> StreamTransport:
-        loop = asyncio.get_running_loop()
-        transport = self._transports.get(loop)
-        if transport is None:
-            sdk = self._new_client()
-            made = {**sdk.default_headers, **sdk.auth_headers}
-            headers = {name: value for name, value in made.items() if isinstance(value, str)}
-            url = f"{self._base_url.rstrip('/')}{self._path}"
-            transport = self._transports[loop] = StreamTransport(url, headers, _tls_context())
-        return transport
 
     @property
     def _path(self) -> str:
         return "/responses" if self._style == "responses" else "/chat/completions"
 
-    def _new_client(self) -> AsyncOpenAI:
-        # aiohttp parses answers in C: a third more streams a second than the SDK's default transport (measured).
-        http = DefaultAioHttpClient(
-            verify=_tls_context(), follow_redirects=False, event_hooks={"response": [refuse_errors]}
-        )
-        return AsyncOpenAI(
-            api_key=self._api_key, base_url=self._base_url, max_retries=0, timeout=None, http_client=http
-        )
-
-    @asynccontextmanager
-    async def _answering(
-        self, client: AsyncOpenAI, body: dict[str, Any]
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Make one request and yield the bytes of its answer. On exit, the connection is returned or closed.
-
-        Uses the client's `post`, because `responses.create` walks through every message again to check its type.
-        """
-        response: Any = await client.post(
-            self._path,
-            cast_to=httpx2.Response,
-            body=body,
-            # Compression is refused, so that a few bytes on the wire cannot become many in memory.
-            options={"headers": {"Accept-Encoding": "identity"}},
-            stream=True,
-            stream_cls=AsyncStream[Any],
-        )
-        try:
-            async with aclosing(response.aiter_bytes()) as chunks:
-                yield chunks
-        finally:
-            await response.aclose()  # an iterator that was never started closes nothing
-
     async def _chunks(
         self, body: dict[str, Any], deadlines: Deadlines, reader: ReplyReader
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes of a streamed answer as they arrive. Raise `TimeoutError` at a deadline."""
-        patience = ReadDeadlines(deadlines)
+        """Yield the bytes of a streamed answer as they arrive. Raise `TimeoutError` at a deadline.
+
+        Deadlines only cover our own reads: nothing is cancelled while the consumer works between two of them.
+        """
+        now = asyncio.get_running_loop().time
+        last = now() + deadlines.total
         async with AsyncExitStack() as stack:
-            stack.callback(patience.close)
-            async with asyncio.timeout_at(patience.until):
-                chunks = await stack.enter_async_context(self._transport().answering(body))
+            async with asyncio.timeout_at(min(last, now() + deadlines.first_byte)):
+                chunks = await stack.enter_async_context(self._server.answer(self._path, body))
                 chunk = await anext(chunks, b"")
             while chunk:
                 yield chunk
                 if reader.has_ended:
-                    patience.shorten(SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE)
-                chunk = await patience.read(chunks)
+                    last = min(last, now() + (SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE))
+                if now() >= last:  # a flood of data would never let a timer fire
+                    raise TimeoutError
+                async with asyncio.timeout_at(min(last, now() + deadlines.idle)):
+                    chunk = await anext(chunks, b"")
 
     async def _complete(self, prompt: Prompt, variant: Variant, seconds: float) -> Completion:
         deadline = asyncio.get_running_loop().time() + seconds
-        client = self._new_client()
-        try:
-            async with asyncio.timeout_at(deadline):
-                return _completion(await self._answer_in_shape(client, prompt, variant, deadline), variant)
-        finally:
-            await client.close()
+        async with asyncio.timeout_at(deadline):
+            return _completion(await self._answer_in_shape(prompt, variant, deadline), variant)
 
     async def _answer_in_shape(
-        self, client: AsyncOpenAI, prompt: Prompt, variant: Variant, deadline: float
+        self, prompt: Prompt, variant: Variant, deadline: float
     ) -> responses.UpstreamAnswer:
         """The answer, by the prompt's schema if the upstream supports that, otherwise by instructions only."""
         plain = replace(prompt, schema=None)
@@ -228,24 +178,22 @@ class OpenAIModel:
             prompt = plain
         try:
             body = self._body(prompt, variant, stream=False)
-            return await self._answer_with_retries(client, body, deadline)
+            return await self._answer_with_retries(body, deadline)
         except NoAnswerError as failure:
             if prompt.schema is None or not _may_mean_schema(failure):
                 raise
         body = self._body(plain, variant, stream=False)
-        answer = await self._answer_with_retries(client, body, deadline)
+        answer = await self._answer_with_retries(body, deadline)
         self._unstructured.add(variant.model)
         logger.info("upstream has no structured output", extra={"model": variant.model})
         return answer
 
-    async def _answer_with_retries(
-        self, client: AsyncOpenAI, body: dict[str, Any], deadline: float
-    ) -> responses.UpstreamAnswer:
+    async def _answer_with_retries(self, body: dict[str, Any], deadline: float) -> responses.UpstreamAnswer:
         tries = 0
         while True:
             tries += 1
             try:
-                return await self._answer(client, body)
+                return await self._answer(body)
             except Exception as exc:  # noqa: BLE001 - classified by `no_answer`: retried or raised, never swallowed
                 failure = no_answer(exc)
             remaining = deadline - asyncio.get_running_loop().time()
@@ -267,16 +215,17 @@ class OpenAIModel:
             )
             await asyncio.sleep(pause)
 
-    async def _answer(self, client: AsyncOpenAI, body: dict[str, Any]) -> responses.UpstreamAnswer:
-        async with self._answering(client, body) as chunks:
-            answer = responses.load_object(await read_bounded(chunks, MAX_ANSWER_BYTES, failures.TOO_LONG))
+    async def _answer(self, body: dict[str, Any]) -> responses.UpstreamAnswer:
+        answer = responses.load_object(
+            await self._server.whole_answer(self._path, body, MAX_ANSWER_BYTES, failures.TOO_LONG)
+        )
         return responses.read_responses(answer) if self._style == "responses" else responses.read_chat(answer)
 
 
-@functools.cache
-def _tls_context() -> ssl.SSLContext:
-    """One context for all clients: reading the certificates (20 ms) takes longer than the rest of creating a client."""
-    return httpx2.create_ssl_context()
+def pause_between_reads(streams: int) -> float:
+    """Seconds to wait between two reads of a stream, with so many open streams."""
+    seconds = streams / READS_A_SECOND
+    return min(seconds, LONGEST_PAUSE) if seconds >= WORTHWHILE_PAUSE else 0.0
 
 
 def _may_mean_schema(failure: NoAnswerError) -> bool:

@@ -9,19 +9,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Any
-from weakref import WeakKeyDictionary
-
-import httpx2
-from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
 
 from chatmemory.llm.openai import failures, responses
-from chatmemory.llm.openai.hosts import NO_KEY, OPENAI_URL
-from chatmemory.llm.openai.sdk_errors import NoAnswerError, no_answer, read_bounded, refuse_errors
-from chatmemory.llm.openai.sync import forbid_running_loop, run_in_private_loop
-from chatmemory.llm.protocol import UpstreamError
-from chatmemory.llm.vectors import Embedded
+from chatmemory.llm.openai.transport import NoAnswerError, Server, forbid_running_loop, no_answer
+from chatmemory.llm.protocol import Embedded, UpstreamError
 
 BATCH = 128
 """Maximum number of texts in one request."""
@@ -31,77 +23,40 @@ SHORTEST = 1e-6
 
 
 class UpstreamEmbedder:
-    """One model of one server. Threads and event loops may share it: each loop has its own connections."""
+    """One model of one server. Threads and event loops may share it."""
 
     batch = BATCH
 
-    def __init__(self, *, api_key: str, base_url: str | None, model: str, dimensions: int) -> None:
+    def __init__(self, *, api_key: str, base_url: str, model: str, dimensions: int) -> None:
         self.model, self.dimensions = model, dimensions
-        self._api_key, self._base_url = api_key or NO_KEY, base_url or OPENAI_URL
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+        self._server = Server(api_key, base_url)
 
     async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
         """Return the vectors of `texts` within `timeout` seconds, with one request. Raise `UpstreamError`."""
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            client = self._clients[loop] = self._new_client()
-        return await self._ask(client, texts, timeout)
-
-    def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """Do the same in a thread without a running event loop (otherwise `RuntimeError`)."""
-        forbid_running_loop()
-        return run_in_private_loop(self._once(texts, timeout))
-
-    async def aclose(self) -> None:
-        """Close the running loop's connections."""
-        if client := self._clients.pop(asyncio.get_running_loop(), None):
-            await client.close()
-
-    async def _once(self, texts: Sequence[str], seconds: float) -> Embedded:
-        client = self._new_client()
-        try:
-            return await self._ask(client, texts, seconds)
-        finally:
-            await client.close()
-
-    async def _ask(self, client: AsyncOpenAI, texts: Sequence[str], seconds: float) -> Embedded:
-        try:
-            async with asyncio.timeout(seconds):
-                answer = await self._answer(client, texts)
-            return read_answer(answer, len(texts), self.dimensions)
-        except Exception as exc:  # noqa: BLE001 - callers handle one exception; `no_answer` classifies them
-            error = no_answer(exc).error
-            raise UpstreamError(error.code, error.message, error.retry_after) from None
-
-    async def _answer(self, client: AsyncOpenAI, texts: Sequence[str]) -> dict[str, Any]:
         body = {
             "model": self.model,
             "input": [text.encode("utf-8", "replace").decode() for text in texts],
             "dimensions": self.dimensions,
             "encoding_format": "float",
         }
-        response: Any = await client.post(
-            "/embeddings",
-            cast_to=httpx2.Response,
-            body=body,
-            options={"headers": {"Accept-Encoding": "identity"}},
-            stream=True,  # so that an endless answer is not read to its end
-            stream_cls=AsyncStream[Any],
-        )
         try:
-            async with aclosing(response.aiter_bytes()) as chunks:
-                return responses.load_object(
-                    await read_bounded(chunks, MAX_ANSWER_BYTES, failures.INVALID_RESPONSE)
+            async with asyncio.timeout(timeout):
+                answer = await self._server.whole_answer(
+                    "/embeddings", body, MAX_ANSWER_BYTES, failures.INVALID_RESPONSE
                 )
-        finally:
-            await response.aclose()
+            return read_answer(responses.load_object(answer), len(texts), self.dimensions)
+        except Exception as exc:  # noqa: BLE001 - callers handle one exception; `no_answer` classifies them
+            error = no_answer(exc).error
+            raise UpstreamError(error.code, error.message, error.retry_after) from None
 
-    def _new_client(self) -> AsyncOpenAI:
-        http = DefaultAioHttpClient(follow_redirects=False, event_hooks={"response": [refuse_errors]})
-        return AsyncOpenAI(
-            api_key=self._api_key, base_url=self._base_url, max_retries=0, timeout=None, http_client=http
-        )
+    def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """Do the same in a thread without a running event loop (otherwise `RuntimeError`)."""
+        forbid_running_loop()
+        return self._server.run(self.embed(texts, timeout=timeout))
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections."""
+        await self._server.aclose()
 
 
 def read_answer(answer: dict[str, Any], number: int, dimensions: int) -> Embedded:

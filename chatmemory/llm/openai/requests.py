@@ -11,11 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from chatmemory.llm.attachments import Attachment
-from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.openai.stream import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Tool, ToolCall, Variant
 
+OPENAI_HOST = "api.openai.com"
+OPENAI_URL = f"https://{OPENAI_HOST}/v1"
 _HINTS = {"user", "safety_identifier", "prompt_cache_key", "service_tier"}
 """Parameters that do not change the answer: compatible servers may not know them, and are not sent them."""
 CHAT_ONLY = {"seed", "presence_penalty", "frequency_penalty", "logit_bias"}
@@ -34,6 +37,12 @@ def request_body(
         body = _responses(prompt, variant)
         return body | _for_responses(body, wanted) | {"stream": stream}
     return _chat(prompt, variant, is_openai=is_openai) | wanted | _chat_stream(stream)
+
+
+def is_openai_host(base_url: str) -> bool:
+    """Whether a base URL is OpenAI's; an empty one is."""
+    host = urlsplit(base_url or OPENAI_URL).hostname or ""
+    return host == OPENAI_HOST or host.endswith(f".{OPENAI_HOST}")
 
 
 def stops_of(prompt: Prompt) -> tuple[str, ...]:

@@ -28,7 +28,9 @@ MAX_TOKENS = 100_000_000
 # OpenAI says "stop". The next are the same in text-generation-inference, Together and Anthropic bridges; the last two
 # end an answer that calls a tool.
 STOPPED = {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call"}
-CALLS = ("function_call", "custom_tool_call")
+CUSTOM = "custom_tool_call"
+"""The type of an item that calls a custom tool, whose `input` is any text."""
+CALLS = ("function_call", CUSTOM)
 """Types of items that call a tool."""
 
 

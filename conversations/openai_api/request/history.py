@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from chatmemory.llm.attachments import Attachment
-from chatmemory.llm.openai.call_reader import extra_in
+from chatmemory.llm.openai.stream import extra_in
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import RequestError, unsupported

@@ -8,7 +8,7 @@ import pytest
 
 from chatmemory.llm import retry
 from chatmemory.llm.openai import responses
-from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.openai.stream import Style
 from conversations.models import Chat
 from memory.folding import publish
 from memory.folding.request import request_resummarize

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.known_models import ROOM
+from chatmemory.llm.openai.stream import Style
 from chatmemory.llm.protocol import Variant
-from chatmemory.llm.reasoning import ROOM
 from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.policies import POLICIES

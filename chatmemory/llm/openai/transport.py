@@ -1,0 +1,228 @@
+"""Sends requests to one server and reads the bytes of its answers, by the OpenAI SDK. No type of the SDK leaves it.
+
+Built from values; reads no settings. The SDK's own reading of answers is not used: it takes a cut stream for a whole
+one, and reads an endless answer to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import ssl
+import time
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import httpx2
+from openai import APIConnectionError, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, OpenAIError
+
+from chatmemory.llm.attachments import Attachment, base64_length, json_parts, slices
+from chatmemory.llm.openai import failures, responses
+from chatmemory.llm.openai.requests import OPENAI_URL
+from chatmemory.llm.protocol import ReplyError
+from chatmemory.llm.retry import retry_after_in
+
+T = TypeVar("T")
+
+NO_KEY = "no-key"
+"""Sent to servers that need no key, because the SDK refuses an empty one."""
+MAX_ERROR_BYTES = 64 * 1024
+IN_ONE_PIECE = 512 * 1024
+"""Bytes of a request that are written at once: a long one in one piece would block the loop."""
+LIMITS = httpx2.Limits(max_connections=0, max_keepalive_connections=None, keepalive_expiry=5.0)
+"""Any number of connections (aiohttp's 0), because another stream would wait for one until its deadline. An unused one
+is closed after a few seconds, so that we are first: a request on a connection that the server closes would fail.
+"""
+
+
+class NoAnswerError(OpenAIError):
+    """No answer, and why. A subclass of `OpenAIError`, because the SDK lets those through unchanged."""
+
+    def __init__(
+        self, error: ReplyError, *, status: int = 0, retry: bool = False, after: float | None = None
+    ) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.status = status
+        self.is_worth_retrying = retry
+        self.retry_after = after
+
+
+class Server:
+    """One server. Threads and event loops may share it: each loop has its own connections, made at first use."""
+
+    def __init__(self, api_key: str, base_url: str) -> None:
+        self._api_key, self._base_url = api_key or NO_KEY, base_url or OPENAI_URL
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+
+    @asynccontextmanager
+    async def answer(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Post `body` and yield the bytes of the answer as they arrive. On exit, return or close the connection.
+
+        Raises `NoAnswerError` if the answer is no success; `no_answer` gives it for every other exception. Uses the
+        client's `post`, because `responses.create` walks through every message again to check its type.
+        """
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = self._new_client()
+        content, length = _content(body)
+        headers = {
+            "Content-Type": "application/json",
+            "Content-Length": str(length),  # not every server reads chunks
+            "Accept-Encoding": "identity",  # so that a few bytes on the wire cannot become many in memory
+        }
+        response: Any = await self._clients[loop].post(
+            path,
+            cast_to=httpx2.Response,
+            content=content,
+            options={"headers": headers},
+            stream=True,
+            stream_cls=AsyncStream[Any],
+        )
+        try:
+            async with aclosing(response.aiter_raw()) as chunks:
+                yield chunks
+        finally:
+            await response.aclose()  # an iterator that was never started closes nothing
+
+    async def whole_answer(
+        self, path: str, body: Mapping[str, Any], limit: int, too_long: ReplyError
+    ) -> bytes:
+        """Post `body` and return the whole answer. Raise `NoAnswerError` with `too_long` beyond `limit` bytes."""
+        async with self.answer(path, body) as chunks:
+            return await _read_bounded(chunks, limit, too_long)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine that uses this server to its end, in an event loop of its own, and raise its errors.
+
+        For threads without a running event loop. An interruption cancels it first. `asyncio.run` would join the
+        default executor before it returns, so a DNS lookup that hangs there would outlive any deadline.
+        """
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(work)
+        try:
+            return loop.run_until_complete(task)
+        finally:
+            if not task.done():
+                task.cancel()
+                loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+            if client := self._clients.pop(loop, None):
+                loop.run_until_complete(client.close())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections."""
+        if client := self._clients.pop(asyncio.get_running_loop(), None):
+            await client.close()
+
+    def _new_client(self) -> AsyncOpenAI:
+        # aiohttp parses answers in C, and returns all that has arrived in one read: a third of the CPU of a stream by
+        # the SDK's default transport.
+        http = DefaultAioHttpClient(
+            verify=_tls_context(),
+            limits=LIMITS,
+            follow_redirects=False,
+            event_hooks={"response": [_refuse_errors]},
+        )
+        return AsyncOpenAI(
+            api_key=self._api_key, base_url=self._base_url, max_retries=0, timeout=None, http_client=http
+        )
+
+
+def forbid_running_loop() -> None:
+    """Raise `RuntimeError` if an event loop runs in this thread: waiting here would block everything that it serves."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("this call blocks: from a coroutine, use a thread")
+
+
+def no_answer(exc: Exception) -> NoAnswerError:
+    """Return the `NoAnswerError` for any exception of a request.
+
+    Deadlines are ours, and the SDK's are off: what it calls a timeout is a failed connection.
+    """
+    if isinstance(exc, NoAnswerError):
+        return exc
+    if isinstance(exc, TimeoutError):
+        failure = NoAnswerError(failures.TIMED_OUT)
+    elif isinstance(exc, responses.MalformedError):
+        failure = NoAnswerError(failures.INVALID_RESPONSE, retry=True)
+    elif isinstance(exc, APIConnectionError):
+        failure = NoAnswerError(failures.UNREACHABLE, retry=True)
+    elif isinstance(exc, OpenAIError | TypeError | UnicodeError):
+        failure = NoAnswerError(failures.NOT_SENT)
+    else:
+        failure = NoAnswerError(failures.BROKE_OFF, retry=True)
+    failure.__cause__ = exc
+    return failure
+
+
+async def _refuse_errors(response: httpx2.Response) -> None:
+    """Raise for an unsuccessful status, before the SDK reads the whole body, which may be large."""
+    if response.is_success:
+        return
+    status = response.status_code
+    try:
+        body = await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES, failures.INVALID_RESPONSE)
+        error = responses.load_object(body).get("error")
+    except (responses.MalformedError, NoAnswerError):
+        error = None
+    after = retry_after_in(response.headers, now=time.time())
+    raise NoAnswerError(
+        failures.from_status(status, error, after=after),
+        status=status,
+        retry=failures.is_worth_retrying(status, error),
+        after=after,
+    )
+
+
+async def _read_bounded(chunks: AsyncIterator[bytes], limit: int, too_long: ReplyError) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > limit:
+            raise NoAnswerError(too_long)
+    return bytes(body)
+
+
+def _content(body: Mapping[str, Any]) -> tuple[bytes | AsyncIterator[bytes], int]:
+    """The JSON of a body, and its length in bytes. Images and files are read and encoded while they are sent."""
+    parts = [
+        part if isinstance(part, Attachment) else part.encode()
+        for part in json_parts(body, separators=(",", ":"), allow_nan=False)
+    ]
+    first = parts[0]
+    if len(parts) == 1 and isinstance(first, bytes) and len(first) <= IN_ONE_PIECE:
+        return first, len(first)
+    length = sum(
+        len(part) if isinstance(part, bytes) else len(part.data_url_head) + base64_length(part.size)
+        for part in parts
+    )
+    return _pieces(parts), length
+
+
+async def _pieces(parts: Sequence[bytes | Attachment]) -> AsyncIterator[bytes]:
+    for part in parts:
+        if isinstance(part, bytes):
+            for start in range(0, len(part), IN_ONE_PIECE):
+                yield part[start : start + IN_ONE_PIECE]
+            continue
+        yield part.data_url_head.encode()
+        if part.pieces is not None:
+            async for piece in part.pieces:
+                yield base64.b64encode(piece)
+        else:
+            for piece in slices(part.data or b""):
+                yield base64.b64encode(piece)
+
+
+@functools.cache
+def _tls_context() -> ssl.SSLContext:
+    """One context for all clients: reading the certificates (20 ms) takes longer than the rest of creating a client."""
+    return httpx2.create_ssl_context()
