@@ -6,18 +6,21 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
+from django.test import Client
 from django.urls import reverse
 
 from chatmemory.database.ids import new_id
 from conversations.models import Chat, ContentView
 from tests.admin.rows import add_revision, make_chat, make_saying, model_of, say_elsewhere
-from tests.browser.support.chromium import Chromium
+from tests.browser.support.chromium import HEAR_VIOLATIONS, visit
 from tests.browser.support.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
+from tests.browser.support.first_look import Person
 from tests.support.exhaustive import effort
 from tests.support.live_server import LiveServer
 
@@ -37,6 +40,20 @@ def pieces(length: int) -> list[str]:
         elif len(one) <= length:
             found.append(one)
     return found
+
+
+@pytest.fixture
+def boss() -> User:
+    return User.objects.create_superuser("boss")
+
+
+@pytest.fixture
+def context(walking: Any, live: LiveServer) -> Iterator[Any]:
+    """The browser of somebody who has not signed in."""
+    made = walking.new_context()
+    made.add_init_script(HEAR_VIOLATIONS)
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -78,26 +95,15 @@ def rendered(**headers: str) -> dict[str, Any]:
 
 
 @pytest.mark.promise("P26")
-def test_rendered_it_would_do_harm_and_the_policy_alone_would_stop_it(
-    chromium: Chromium, live: LiveServer
-) -> None:
-    harmed = chromium.visit("/control", quiet, served=rendered())
+def test_rendered_it_would_do_harm_and_the_policy_alone_would_stop_it(context: Any, live: LiveServer) -> None:
+    harmed = visit(context, live.url, "/control", rendered())
     assert len(set(harmed.dialogs)) >= 6, harmed.dialogs
     assert len([url for url in harmed.foreign if CANARY_HOST in url]) >= 3, harmed.foreign
-    policy = chromium.visit("/control", quiet, served=rendered(**policy_of(live)))
+    name = "content-security-policy"
+    ours = {name: httpx.get(f"{live.url}/admin/login/").headers[name]}
+    policy = visit(context, live.url, "/control", rendered(**ours))
     assert policy.dialogs == []
     assert len(policy.violations) >= 6, policy.violations
-
-
-def quiet(page: Any) -> None:
-    page.wait_for_load_state("networkidle")
-
-
-def policy_of(live: LiveServer) -> dict[str, str]:
-    import httpx
-
-    name = "content-security-policy"
-    return {name: httpx.get(f"{live.url}/admin/login/").headers[name]}
 
 
 # Every page
@@ -135,26 +141,31 @@ def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.promise("P26")
-def test_no_page_of_the_admin_does_anything_with_it(staff: Chromium, said: Chat) -> None:
+def test_no_page_of_the_admin_does_anything_with_it(
+    context: Any, live: LiveServer, boss: User, said: Chat
+) -> None:
+    client = Client()
+    client.force_login(boss)
+    session = {"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live.url}
+    context.add_cookies([session])
     pages = list(read_pages(said, effort(1, 10)))
-    visits = [staff.visit(page) for page in pages]
-    assert [visit.url for visit in visits if visit.status != 200] == []
-    assert [trouble for visit in visits for trouble in visit.troubles] == []
-    assert [visit.url for visit in visits if COMPUTED in visit.text] == []
-    shown = {page: visit.text for page, visit in zip(pages, visits, strict=True)}
+    visits = [visit(context, live.url, page) for page in pages]
+    assert [one.url for one in visits if one.status != 200] == []
+    assert [trouble for one in visits for trouble in one.troubles] == []
+    assert [one.url for one in visits if COMPUTED in one.text] == []
+    shown = {page: one.text for page, one in zip(pages, visits, strict=True)}
     whole = shown[reverse("admin:memory_conversationbrief_change", args=[said.pk])]
     for text in MARKUP:
         assert text in whole  # unchanged
 
 
-def test_the_docs_work_under_the_policy(chromium: Chromium, live: LiveServer) -> None:
-    def act(page: Any) -> None:
-        page.locator("a").filter(has_text=re.compile(r"^/v1/models$")).click()
-        page.get_by_role("button", name="Try it out").click()
-        page.get_by_role("button", name="Execute").click()
-        page.get_by_text("not_authenticated").first.wait_for()
-
-    visit = chromium.visit("/v1/docs", act)
-    assert "The model variants you may choose" in visit.text
+def test_the_docs_work_under_the_policy(visitor: Person) -> None:
+    page = visitor.page
+    visitor.go("/v1/docs")
+    page.locator("a").filter(has_text=re.compile(r"^/v1/models$")).click()
+    page.get_by_role("button", name="Try it out").click()
+    page.get_by_role("button", name="Execute").click()
+    page.get_by_text("not_authenticated").first.wait_for()
+    assert "The model variants you may choose" in page.inner_text("body")
     # The answer is a 401, which Chromium logs to its console.
-    assert "\n".join(one for one in visit.troubles if "401" not in one) == ""
+    assert "\n".join(one for one in visitor.troubles() if "401" not in one) == ""

@@ -139,10 +139,3 @@ def test_the_suite_stays_green_with_it(manage: Manage, tmp_path: Path) -> None:
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
-
-
-def test_its_numbers_are_options(manage: Manage) -> None:
-    assert manage("check", MEMORY_POLICY_OPTIONS='{"minutes": {"every_turns": 2}}').returncode == 0
-    refused = manage("check", MEMORY_POLICY_OPTIONS='{"minutes": {"every_turns": 0}}')
-    assert refused.returncode != 0
-    assert "has 0 as every_turns of minutes, which must be a whole number from 1 to 100." in refused.stderr

@@ -114,15 +114,6 @@ def test_a_wrong_database_url_is_one_sentence(what: str, command: str) -> None:
     assert best < SECONDS
 
 
-@pytest.mark.skipif(settings.IS_SQLITE, reason="a file has no port")
-def test_a_server_with_workers_ends(tmp_path: Path) -> None:
-    command = ["-m", *SERVER, "--port", "0", "--workers", "2"]
-    done, _ = run(command, wrong("port", 0))
-    assert done.returncode is not None, "its supervisor does not start it for ever"
-    assert "Connection refused." in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("command", ["check", "makemigrations", "help"])
 def test_what_needs_no_database_asks_for_none(command: str) -> None:
     options = ["--check", "--dry-run"] if command == "makemigrations" else []
@@ -188,17 +179,3 @@ def test_a_server_on_an_unmigrated_database(empty: str, tmp_path: Path) -> None:
 
 PATHS = ("/v1/chats", "/v1/me/export", "/admin/login/", "/admin/")
 KNOWN = {"Authorization": f"Bearer {'a' * 64}", "Cookie": f"sessionid={'a' * 32}"}
-
-
-def test_migrations_after_a_deploy(empty: str, tmp_path: Path) -> None:
-    """A migration of this version is missing: `readyz` names it, and requests that need it are told so."""
-    with Product(tmp_path, empty) as product:
-        product.manage("migrate")
-        product.manage("migrate", "memory", "zero")
-        product.server()
-        (reason,) = httpx.get(f"{product.url}/readyz").json()["error"]["details"]["migrations"]
-        assert reason.endswith("missing): run `manage.py migrate`.")
-        product.expected |= {"database not migrated"}
-        assert product.errors() == []
-        product.manage("migrate")
-        assert set(httpx.get(f"{product.url}/readyz").json()["error"]["details"]) == {"worker"}

@@ -131,21 +131,3 @@ def test_it_writes_into_its_home_alone(installed: Installed) -> None:
     }
     assert list(installed.folder.iterdir()) == []
     assert not (installed.packages / "var").exists()
-
-
-def test_a_folder_for_its_home_can_be_chosen(installed: Installed, tmp_path: Path) -> None:
-    program = installed.packages.parents[2] / "bin" / "chatmemory"
-    environment = {"CHATMEMORY_HOME": str(tmp_path / "deep" / "home"), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([program, "check"], env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "deep" / "home" / "var" / "secret-key").exists()
-
-
-def test_the_file_in_its_home_cannot_name_another(installed: Installed, tmp_path: Path) -> None:
-    (tmp_path / ".chatmemory").mkdir()
-    (tmp_path / ".chatmemory" / ".env").write_text("CHATMEMORY_HOME=/elsewhere\n")
-    program = installed.packages.parents[2] / "bin" / "chatmemory"
-    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([program, "check"], env=environment, capture_output=True, text=True)
-    told = "chatmemory cannot start: CHATMEMORY_HOME cannot be set in .env, which is a file in it."
-    assert (done.returncode, done.stderr.strip()) == (1, told)

@@ -8,13 +8,11 @@ the kinds.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import accumulate, cycle, takewhile
 from typing import Any
 from urllib.parse import parse_qsl
-
-from tests.support.fakes.speech import Speech
 
 LOREM = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor ut".split()
 
@@ -121,8 +119,12 @@ class Cut:
 
 Step = bytes | Head | Paced | Wait | Silence | Gate | Cut
 Steps = Iterator[Step]
-Script = Callable[[Behaviour, Speech, str], Steps]
-KINDS: dict[str, Script] = {}
+KINDS = frozenset(
+    "normal silent drop status endless_error redirect html unstreamed stall drip pings endless huge huge_line cut raw "
+    "error_event error_line failed incomplete bad_json bad_utf8 deep_json no_finish stall_after_end refused dirty "
+    "unknown empty only_at_the_end".split()
+)
+"""What they are stands in `streaming`."""
 
 
 def behaviour(spec: str | Behaviour, **numbers: object) -> Behaviour:
@@ -172,13 +174,3 @@ def flat(steps: Steps) -> Iterator[bytes]:
             yield step
         elif isinstance(step, Paced):
             yield from step.pieces
-
-
-def script(kind: str) -> Callable[[Script], Script]:
-    """Register the steps of a kind."""
-
-    def register(steps: Script) -> Script:
-        KINDS[kind] = steps
-        return steps
-
-    return register

@@ -7,11 +7,10 @@ import json
 from dataclasses import replace
 
 from tests.support.fakes import cards, objects, summarizer, tools
-from tests.support.fakes.answering import answer_steps
 from tests.support.fakes.behaviours import Behaviour, Steps, behaviour, is_behaviour, lorem
 from tests.support.fakes.connection import Request
 from tests.support.fakes.speech import Call, Speech
-from tests.support.fakes.streaming import stream_steps
+from tests.support.fakes.streaming import answer_steps, stream_steps
 
 ECHO = 200
 """Characters of the user's message that an echo repeats."""
