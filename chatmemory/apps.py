@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.apps import AppConfig, apps
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.exceptions import NotRegistered
-
-from chatmemory import checks
+from django.core import checks
 
 UNWANTED = (
     # A schedule names any function to call, so anyone who may edit one runs code as the worker. The others show
@@ -25,7 +27,7 @@ class ChatmemoryConfig(AppConfig):
     name = "chatmemory"
 
     def ready(self) -> None:
-        checks.install()
+        checks.register(check_https, checks.Tags.security, deploy=True)
         admin.site.site_header = admin.site.site_title = "chatmemory"
         admin.site.index_title = "Chats and memory"
         for label in UNWANTED:
@@ -33,3 +35,14 @@ class ChatmemoryConfig(AppConfig):
                 admin.site.unregister(apps.get_model(label))
             except NotRegistered:
                 continue  # that app registers the model only under some configurations
+
+
+def check_https(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+    """`check --deploy`: HTTPS is enforced. One setting switches on the redirect, HSTS and secure cookies.
+
+    Django's own checks for that look for its middleware in the list, and are silenced in the settings.
+    """
+    if settings.SECURE_SSL_REDIRECT:
+        return []
+    told = "Plain HTTP is answered: tokens, cookies and what people say can be read on their way."
+    return [checks.Warning(told, hint="Set DJANGO_SECURE_SSL_REDIRECT=true.", id="chatmemory.W001")]

@@ -16,10 +16,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import django
-from asgiref.sync import ThreadSensitiveContext
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, RequestAborted
@@ -41,10 +40,9 @@ from django.db import DatabaseError, InterfaceError, close_old_connections, conn
 from chatmemory import request_limits
 from chatmemory.database import migration_state
 from chatmemory.llm import registry
-from chatmemory.request_limits import Receive, Scope, Send
+from chatmemory.request_limits import Application, Receive, Scope, Send
 from chatmemory.runtime import garbage
 from chatmemory.runtime.logging_config import log_uncaught_exceptions
-from chatmemory.runtime.request_threads import RequestThread
 from chatmemory.text import tokens
 from conversations.accounts import stateless_calls
 from conversations.replies import generation, lease
@@ -74,15 +72,6 @@ class ServerRequest(ASGIRequest):
 class ServerHandler(ASGIHandler):
     request_class = ServerRequest
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Handle a request as Django does, but with a thread that is reused by later requests."""
-        thread = RequestThread()
-        try:
-            async with ThreadSensitiveContext(executor=thread):
-                await self.handle(scope, receive, send)
-        finally:
-            thread.give_back()
-
     async def listen_for_disconnect(self, receive: Any) -> None:
         """Return where Django's raises an exception, which it ignores.
 
@@ -100,7 +89,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
     elif scope["type"] == "http":
-        await request_limits.pass_on(django_app, scope, receive, send)
+        await request_limits.pass_on(cast(Application, django_app), scope, receive, send)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

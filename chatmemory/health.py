@@ -1,10 +1,19 @@
-"""Health views: whether the process is up, and whether the services that it needs work."""
+"""`/healthz`: the process is up. `/readyz`: what it needs works, which is the database, the queue and a worker.
+
+A call to an unreachable database can hang for ten seconds or more. So one probe at a time runs in its own thread, all
+callers share it, and none of them waits longer than `MAX_WAIT_SECONDS`. The callers wait on the event loop: that needs
+no thread, even if all threads wait for the database.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from asgiref.sync import markcoroutinefunction
+from django.db import connection
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
@@ -14,8 +23,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory import readiness
 from chatmemory.api.error_handler import error_body
+from chatmemory.database import migration_state
+from chatmemory.runtime.threads import OneAtATime
+from memory import queue
+from memory.queue import UNAVAILABLE
+from memory.worker import alive, sweep
+
+logger = logging.getLogger(__name__)
+
+MAX_WAIT_SECONDS = 2.0
+"""Maximum wait of a caller, in seconds."""
+SILENT = "does not answer"
+MIGRATIONS = "migrations"
+
+Problems = dict[str, str]
+"""By part: why it is not ready, as a sentence for people."""
 
 
 class Open(APIView):
@@ -38,9 +61,7 @@ class HealthView(Open):
 
 
 class ReadyView(Open):
-    """Readiness, checked on the event loop: it needs no thread, even if all wait for an unreachable database."""
-
-    problems: readiness.Problems
+    found: Problems
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
@@ -50,7 +71,7 @@ class ReadyView(Open):
         return self._dispatch(request, *args, **kwargs)
 
     async def _dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        self.problems = await readiness.problems()
+        self.found = await problems()
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         return response
 
@@ -62,7 +83,76 @@ class ReadyView(Open):
         auth=[],
     )
     def get(self, request: Request) -> Response:
-        if not self.problems:
-            return Response({"status": "ok", "parts": dict.fromkeys(sorted(readiness.PARTS), "ok")})
-        details = {part: [problem] for part, problem in sorted(self.problems.items())}
+        if not self.found:
+            return Response({"status": "ok", "parts": dict.fromkeys(sorted(PARTS), "ok")})
+        details = {part: [problem] for part, problem in sorted(self.found.items())}
         return Response(error_body("unavailable", f"Not ready: {', '.join(details)}.", details), status=503)
+
+
+def _database() -> str | None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return None
+
+
+def _queue() -> str | None:
+    queue.waiting_tasks()
+    return None
+
+
+def _worker() -> str | None:
+    return alive.problem() or sweep.problem()
+
+
+PARTS: dict[str, Callable[[], str | None]] = {
+    "database": _database,
+    MIGRATIONS: migration_state.problem,
+    "worker": _worker,
+    "queue": _queue,
+}
+"""By name, a function that returns a part's problem, and raises or hangs if the part does not answer."""
+
+
+async def problems() -> Problems:
+    """Return the parts that are not ready, within `MAX_WAIT_SECONDS`."""
+    try:
+        return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(_probe.ask())), MAX_WAIT_SECONDS)
+    except TimeoutError:
+        logger.warning("not ready", extra={"error": "timeout"})
+        return _silent(_unanswered)
+
+
+_unanswered: tuple[str, ...] = ()
+"""The parts that the probe has not asked yet, or is asking. Replaced and never changed: other threads read it."""
+
+
+def _ask_all() -> Problems:
+    global _unanswered  # there is one probe at a time
+    found: Problems = {}
+    _unanswered = tuple(PARTS)
+    while _unanswered and "database" not in found:
+        part = _unanswered[0]
+        problem = _ask(PARTS[part])
+        _unanswered = _unanswered[1:]
+        if problem and part == MIGRATIONS and problem != SILENT:
+            return {part: problem}  # it explains the problems of the other parts
+        if problem:
+            found["database" if part == MIGRATIONS else part] = problem
+    # Without a database, the worker cannot be checked, and mostly not the queue.
+    return found | _silent(_unanswered)
+
+
+_probe = OneAtATime(_ask_all, "readiness")
+
+
+def _silent(unanswered: Sequence[str]) -> Problems:
+    """The parts that have not answered. Missing answers about migrations are those of the database."""
+    return {part: SILENT for part in unanswered if part != MIGRATIONS}
+
+
+def _ask(part: Callable[[], str | None]) -> str | None:
+    try:
+        return part()
+    except UNAVAILABLE as exc:
+        logger.warning("not ready", extra={"error": type(exc).__name__})
+        return SILENT

@@ -38,7 +38,7 @@ conversations.admin conversations.management
 memory.api memory.management memory.tasks
 memory.admin
 chatmemory.config
-chatmemory.settings chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.checks chatmemory.health
+chatmemory.settings chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.health
 """
 """A package imports those on the lines above it, and itself. The last line has the modules that connect everything,
 with the modules directly in each app's folder."""

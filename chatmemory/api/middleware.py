@@ -1,8 +1,7 @@
-"""Django's and WhiteNoise's middleware, adapted to be cheap for streams.
+"""Middleware: request ids, logs and safety headers for everything; static files; and Django's own for browsers.
 
-Middleware for browsers (session, CSRF, messages, login) does nothing for API calls with a bearer token, which need
-none of it. Middleware that only computes runs on the event loop instead of a thread. WhiteNoise, which is
-synchronous, returns at once if the path is no static file.
+What only computes runs on the event loop. Django's middleware for browsers (session, hosts, CSRF, sign-in, messages)
+takes threads, and API calls with a bearer token need none of it, so they pass beside it.
 """
 
 from __future__ import annotations
@@ -10,32 +9,37 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote_plus
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from csp.constants import HEADER as CSP_HEADER
 from csp.middleware import CSPMiddleware
-from django.contrib.auth import middleware as auth
-from django.contrib.messages import middleware as messages
-from django.contrib.sessions import middleware as sessions
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
-from django.middleware import clickjacking, common, csrf, security
+from django.middleware.clickjacking import XFrameOptionsMiddleware
+from django.middleware.common import CommonMiddleware
+from django.middleware.csrf import CsrfViewMiddleware
+from django.middleware.gzip import GZipMiddleware
+from django.middleware.security import SecurityMiddleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chatmemory.api import error_handler
-from chatmemory.api.static_text import StaticText, is_compressible
 from chatmemory.runtime import garbage
 from chatmemory.runtime.logging_config import request_context, request_id, request_id_for
 
 logger = logging.getLogger(__name__)
 
-
 API = "/v1/"
 PROBES = ("/healthz", "/readyz")
+NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
+"""The policy of answers that are no page: they may load nothing, in case a browser renders one."""
+SCRIPT = "default-src 'none'; script-src 'self'; frame-ancestors 'none'"
+"""The policy of scripts. A web worker has its own policy, that of its script, and imports our other scripts."""
 
 
 def is_api(request: HttpRequest) -> bool:
@@ -48,100 +52,78 @@ def carries_token(request: HttpRequest) -> bool:
     return is_api(request) and [word.lower() for word in scheme] == [b"bearer"]
 
 
-class _OnTheLoop:
-    """Mixin for Django middleware whose hooks only compute: in async mode, they run without a thread."""
+class RequestMiddleware:
+    """Give each request an id (its own `X-Request-ID`, if valid) and log its outcome, never its query string.
 
-    get_response: Any
-
-    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
-        response: HttpResponseBase | None = None
-        if hasattr(self, "process_request"):
-            response = self.process_request(request)
-        response = response or await self.get_response(request)
-        if hasattr(self, "process_response"):
-            response = self.process_response(request, response)
-        return response
-
-
-class _ForBrowsers:
-    """Mixin that skips the middleware for API calls with a bearer token."""
-
-    def __call__(self, request: HttpRequest) -> Any:
-        if carries_token(request):
-            return self.get_response(request)  # type: ignore[attr-defined]  # set by MiddlewareMixin
-        return super().__call__(request)  # type: ignore[misc]  # MiddlewareMixin's
-
-
-class SecurityMiddleware(_OnTheLoop, security.SecurityMiddleware):
-    pass
-
-
-class ContentSecurityPolicyMiddleware(_OnTheLoop, CSPMiddleware):
-    """Set the policy of the settings on HTML pages. Other responses may load nothing, in case a browser renders one.
-
-    The policy has no nonces: creating them would keep each request, with its body, in a reference cycle.
+    It is the outermost middleware, so it also sets the headers that every answer has: those of Django's middleware for
+    HTTPS, frames and what a page may load, and for the API that no cache stores it.
     """
 
-    NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
-    SCRIPT = "default-src 'none'; script-src 'self'; frame-ancestors 'none'"
-    """The policy of scripts. A web worker has its own policy, that of its script, and imports our other scripts."""
+    sync_capable = async_capable = True
 
-    def process_request(self, request: HttpRequest) -> None:
-        return None
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+        self._security = SecurityMiddleware(get_response)
+        self._frames = XFrameOptionsMiddleware(get_response)
+        self._page = CSPMiddleware(get_response)
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
 
-    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    def __call__(self, request: HttpRequest) -> Any:
+        return self._async(request) if iscoroutinefunction(self) else self._sync(request)
+
+    async def _async(self, request: HttpRequest) -> HttpResponseBase:
+        with self._context(request):
+            started = time.perf_counter()
+            redirect = self._security.process_request(request)
+            return self._done(request, redirect or await self.get_response(request), started)
+
+    def _sync(self, request: HttpRequest) -> HttpResponseBase:
+        with self._context(request):
+            started = time.perf_counter()
+            redirect = self._security.process_request(request)
+            return self._done(request, redirect or self.get_response(request), started)
+
+    def _context(self, request: HttpRequest) -> AbstractContextManager[None]:
+        if request.encoding is not None:
+            # Whichever codec the client named: some of Python's decompress, or decode no text.
+            request.encoding = "utf-8"
+        return request_context(request_id_for(request.META.get("HTTP_X_REQUEST_ID", "")))
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Answer 503 for pages that are not our views, such as an admin page without its tables."""
+        return error_handler.unavailable_page(exception)
+
+    def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
+        garbage.count_bytes(_bytes_of(request, response))
+        self._set_headers(request, response)
+        extra = {
+            "method": request.method,
+            "path": request.path,
+            "status": response.status_code,
+            "ms": round((time.perf_counter() - started) * 1000, 1),
+        }
+        logger.log(logging.DEBUG if request.path in PROBES else logging.INFO, "request", extra=extra)
+        return response
+
+    def _set_headers(self, request: HttpRequest, response: HttpResponseBase) -> None:
+        """Pages get the policy of the settings. It has no nonces: they would keep each request in a reference cycle."""
+        response["X-Request-ID"] = request_id.get()
+        if is_api(request):
+            response.headers.setdefault("Cache-Control", "no-store")
+        for one in (self._security, self._frames):
+            one.process_response(request, cast(HttpResponse, response))  # takes any, whatever its stubs say
         kind = response.headers.get("Content-Type", "")
         if kind.startswith("text/html"):
-            return super().process_response(request, response)
-        response.headers.setdefault(
-            CSP_HEADER, self.SCRIPT if kind.startswith("text/javascript") else self.NO_PAGE
-        )
-        return response
+            self._page.process_response(request, response)
+        else:
+            response.headers.setdefault(CSP_HEADER, SCRIPT if kind.startswith("text/javascript") else NO_PAGE)
 
 
-class XFrameOptionsMiddleware(_OnTheLoop, clickjacking.XFrameOptionsMiddleware):
-    pass
-
-
-class CommonMiddleware(_ForBrowsers, _OnTheLoop, common.CommonMiddleware):
-    """Check the host of requests, except for probes: they use an IP address, which is on no list of allowed hosts.
-
-    Pages refuse a NUL in their URL: PostgreSQL does not accept one, and not every filter of the admin checks.
-    """
-
-    def __call__(self, request: HttpRequest) -> Any:
-        return self.get_response(request) if request.path_info in PROBES else super().__call__(request)
-
-    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
-        url = f"{request.path_info}?{request.META['QUERY_STRING']}"
-        if not is_api(request) and "\0" in unquote_plus(url):
-            raise BadRequest("A URL has no NUL.")
-        return super().process_request(request)
-
-
-class SessionMiddleware(_ForBrowsers, sessions.SessionMiddleware):
-    pass
-
-
-class AuthenticationMiddleware(_ForBrowsers, _OnTheLoop, auth.AuthenticationMiddleware):
-    pass
-
-
-class MessageMiddleware(_ForBrowsers, messages.MessageMiddleware):
-    pass
-
-
-class CsrfViewMiddleware(_ForBrowsers, _OnTheLoop, csrf.CsrfViewMiddleware):
-    def __init__(self, get_response: Any) -> None:
-        super().__init__(get_response)
-        if iscoroutinefunction(get_response):
-            self.process_view = self._process_view  # type: ignore[method-assign,assignment]  # Django awaits a coroutine function
-
-    async def _process_view(self, request: HttpRequest, *args: Any) -> HttpResponse | None:
-        if carries_token(request):
-            return None
-        checked: HttpResponse | None = super().process_view(request, *args)
-        return checked
+def _bytes_of(request: HttpRequest, response: HttpResponseBase) -> int:
+    """Bytes that the request and its response had in memory; streamed bodies are not counted."""
+    length = request.META.get("CONTENT_LENGTH", "")
+    return (int(length) if length.isdecimal() else 0) + len(getattr(response, "content", b""))
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):
@@ -151,6 +133,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
 
     def __init__(self, get_response: Any) -> None:
         super().__init__(get_response)  # type: ignore[no-untyped-call]  # WhiteNoise is typed in part
+        self._zip = GZipMiddleware(get_response)
         if iscoroutinefunction(get_response):
             markcoroutinefunction(self)
 
@@ -162,75 +145,61 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
             return sync_to_async(self.whole)(static_file, request)
         return self.whole(static_file, request)
 
-    def get_static_file(self, path: str, url: str, stat_cache: Any = None) -> Any:
-        """Return a static file; text above a minimum size also gets a compressed form."""
-        read = partial(super().get_static_file, path, url)
-        found = read(stat_cache)
-        return StaticText(path, found, read) if is_compressible(found) else found
-
-    def whole(self, static_file: Any, request: HttpRequest) -> HttpResponse:
+    def whole(self, static_file: Any, request: HttpRequest) -> HttpResponseBase:
         """Return the file as one response. Under ASGI, Django reads a synchronous iterator whole anyway, and warns."""
+        # A gzipped answer has a weak tag, which WhiteNoise does not take for its own.
+        known = request.META.get("HTTP_IF_NONE_MATCH", "")
+        request.META["HTTP_IF_NONE_MATCH"] = known.removeprefix("W/")
         streaming = self.serve(static_file, request)  # type: ignore[no-untyped-call]  # as above
-        response = HttpResponse(
+        response: HttpResponseBase = HttpResponse(
             b"".join(streaming), status=streaming.status_code, headers=dict(streaming.headers)
         )
         streaming.close()
+        is_text = response.headers.get("Content-Type", "").startswith(TEXT_TYPES)
+        if is_text and response.status_code == 200:  # no part of a file
+            response = self._zip.process_response(request, response)
         return response
 
 
-def _bytes_of(request: HttpRequest, response: HttpResponseBase) -> int:
-    """Bytes that the request and its response had in memory; streamed bodies are not counted."""
-    length = request.META.get("CONTENT_LENGTH", "")
-    return (int(length) if length.isdecimal() else 0) + len(getattr(response, "content", b""))
+TEXT_TYPES = ("text/", "image/svg+xml", "application/json")
 
 
-class RequestMiddleware:
-    """Give each request an id (its own `X-Request-ID`, if valid) and log its outcome, never its query string.
+class PageMiddleware(CommonMiddleware):
+    """Refuse a NUL in the URL of a page: PostgreSQL does not accept one, and not every filter of the admin checks."""
 
-    It is the outermost middleware, so it also marks every answer of the API as not to be stored by caches.
+    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
+        url = f"{request.path_info}?{request.META['QUERY_STRING']}"
+        if not is_api(request) and "\0" in unquote_plus(url):
+            raise BadRequest("A URL has no NUL.")
+        return super().process_request(request)
+
+
+class BrowserMiddleware:
+    """Django's middleware for browsers, one around the other, for all but probes and API calls with a bearer token.
+
+    Probes use an IP address, which is on no list of allowed hosts.
     """
 
     sync_capable = async_capable = True
 
     def __init__(self, get_response: Any) -> None:
         self.get_response = get_response
+        signed_in = AuthenticationMiddleware(MessageMiddleware(get_response))
+        self._csrf = CsrfViewMiddleware(signed_in)
+        self._chain = SessionMiddleware(PageMiddleware(self._csrf))
         if iscoroutinefunction(get_response):
             markcoroutinefunction(self)
+            # Django awaits a coroutine function, and needs no thread for it.
+            self.process_view = self._process_view  # type: ignore[method-assign]
 
     def __call__(self, request: HttpRequest) -> Any:
-        return self._async(request) if iscoroutinefunction(self) else self._sync(request)
+        passes = carries_token(request) or request.path_info in PROBES
+        return self.get_response(request) if passes else self._chain(request)
 
-    async def _async(self, request: HttpRequest) -> HttpResponseBase:
-        with self._context(request):
-            started = time.perf_counter()
-            return self._done(request, await self.get_response(request), started)
+    def process_view(self, request: HttpRequest, *view: Any) -> Any:
+        """Check the token against forged requests, once it is known which view answers."""
+        return None if carries_token(request) else self._csrf.process_view(request, *view)
 
-    def _sync(self, request: HttpRequest) -> HttpResponseBase:
-        with self._context(request):
-            started = time.perf_counter()
-            return self._done(request, self.get_response(request), started)
-
-    def _context(self, request: HttpRequest) -> AbstractContextManager[None]:
-        if request.encoding is not None:
-            request.encoding = (
-                "utf-8"  # whichever codec the client named: some of Python's decompress, or decode no text
-            )
-        return request_context(request_id_for(request.META.get("HTTP_X_REQUEST_ID", "")))
-
-    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Answer 503 for pages that are not our views, such as an admin page without its tables."""
-        return error_handler.unavailable_page(exception)
-
-    def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
-        garbage.count_bytes(_bytes_of(request, response))
-        response["X-Request-ID"] = request_id.get()
-        if is_api(request):
-            response.headers.setdefault("Cache-Control", "no-store")
-        extra = {
-            "method": request.method,
-            "path": request.path,
-            "status": response.status_code,
-            "ms": round((time.perf_counter() - started) * 1000, 1),
-        }
-        logger.log(logging.DEBUG if request.path in PROBES else logging.INFO, "request", extra=extra)
-        return response
+    async def _process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
+        checked: HttpResponse | None = BrowserMiddleware.process_view(self, request, *view)
+        return checked

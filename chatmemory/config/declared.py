@@ -175,7 +175,7 @@ class VariantSettings(BaseModel):
 class Area(BaseModel):
     """Base of the tables."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class ServerSettings(Area):

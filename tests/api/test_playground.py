@@ -188,7 +188,6 @@ def test_text_is_sent_compressed_to_who_takes_it(live: LiveServer) -> None:
     assert plain.num_bytes_downloaded == path.stat().st_size > 2 * compressed.num_bytes_downloaded
     assert int(compressed.headers["content-length"]) == compressed.num_bytes_downloaded
     assert compressed.headers["vary"] == "Accept-Encoding"
-    assert httpx.head(url).headers["content-length"] == compressed.headers["content-length"]
     assert httpx.get(url, headers={"If-None-Match": compressed.headers["etag"]}).status_code == 304
     check_headers(compressed)
 

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django_q.models import Failure
 
-from chatmemory import readiness
+from chatmemory import health
 from chatmemory.llm.protocol import Price
 from conversations.models import Message
 from memory import queue
@@ -156,8 +156,8 @@ def test_a_database_that_hangs_is_told_in_time(
         assert answers.wait(20)
 
     with monkeypatch.context() as patched:
-        patched.setitem(readiness.PARTS, "queue", hang)
-        patched.setattr(readiness, "MAX_WAIT_SECONDS", 0.2)
+        patched.setitem(health.PARTS, "queue", hang)
+        patched.setattr(health, "MAX_WAIT_SECONDS", 0.2)
         for _ in range(3):
             told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
             assert told["details"] == {"queue": ["does not answer"]}

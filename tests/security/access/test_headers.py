@@ -8,14 +8,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx
 import pytest
-from django.conf import settings as configured
-from django.core import checks
 
-from chatmemory.checks import middleware_is_there
 from tests.security.access.headers import check_headers
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -93,14 +89,6 @@ def test_what_must_not_go_into_production_is_told() -> None:
     assert done.returncode != 0
     for told in ("chatmemory.W001", "security.W018", "security.W009"):
         assert told in done.stderr
-
-
-@pytest.mark.parametrize("gone", ["Security", "ContentSecurityPolicy", "CsrfView", "XFrameOptions"])
-def test_a_middleware_that_is_taken_out_is_missed(gone: str, settings: SimpleNamespace) -> None:
-    assert middleware_is_there(None) == []
-    settings.MIDDLEWARE = [one for one in configured.MIDDLEWARE if not one.endswith(f".{gone}Middleware")]
-    (told,) = middleware_is_there(None)
-    assert told.level == checks.ERROR
 
 
 ASK = """
