@@ -52,7 +52,8 @@ conversations.interchange.assemble conversations.interchange.attachments convers
 conversations.interchange.documents conversations.interchange.fields
 conversations.interchange.messages conversations.interchange.pins conversations.interchange.read
 conversations.interchange.values conversations.interchange.write
-conversations.openai_api.request conversations.openai_api.errors conversations.openai_api.history_keys
+conversations.openai_api.chat_request conversations.openai_api.history
+conversations.openai_api.messages conversations.openai_api.errors conversations.openai_api.history_keys
 conversations.openai_api.model_names
 memory.limits memory.budget_shares memory.policies memory.history.turns memory.history.costs memory.history.tool_steps
 memory.history.open_turn_budget

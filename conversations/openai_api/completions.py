@@ -34,13 +34,13 @@ from conversations.openai_api.chat_answer import (
     unix,
     usage_json,
 )
+from conversations.openai_api.chat_request import ChatRequest, read_request
 from conversations.openai_api.errors import ModelFailed, RequestError, unsupported
 from conversations.openai_api.find_conversation import TurnPlace
 from conversations.openai_api.first_piece import begun
+from conversations.openai_api.history import RequestLimits, refuse_outputs_alone
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.model_names import variant_named
-from conversations.openai_api.request.chat_request import ChatRequest, read_request
-from conversations.openai_api.request.history import RequestLimits, refuse_outputs_alone
 from conversations.openai_api.turns import CompletionRequest, CompletionTurn
 from conversations.openai_api.unstored import Unstored
 from conversations.openai_api.view import OpenAIView

@@ -9,6 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
 from chatmemory.errors import ChatMemoryError, InvalidRequest
 from chatmemory.llm.protocol import ReplyError
 from chatmemory.text.cleaning import clean
@@ -54,6 +57,55 @@ class RequestError(InvalidRequest):
     def body(self) -> dict[str, Any]:
         """Return the body of the response."""
         return _body(self.message, INVALID, self.param, self.openai_code, {"reason": self.code})
+
+
+_KINDS: Final[Mapping[str, str]] = {
+    "missing": "missing_required_parameter",
+    "too_short": "empty_array",
+    "too_long": "array_above_max_length",
+    "string_too_short": "invalid_value",
+    "string_too_long": "string_above_max_length",
+}
+"""What pydantic finds → OpenAI's code. Wrong types and numbers out of their range are told by their names."""
+
+
+def invalid_field(why: str, code: str = "invalid_value", *, at: str = "") -> PydanticCustomError:
+    """Return the error of the field that is being validated, or of the one `at` a path below it."""
+    return PydanticCustomError("refused", "{why}", {"why": why, "code": code, "at": at})
+
+
+def validation_error(error: ValidationError) -> RequestError:
+    """Return the first of the things that pydantic found, as OpenAI would tell it."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    kind, found = first["type"], first.get("ctx", {})
+    at = _path((*first["loc"], found.get("at", "")))
+    code = found["code"] if kind == "refused" else _KINDS.get(kind) or _code_of(kind, found)
+    if code == "missing_required_parameter":
+        return RequestError(f"Missing required parameter: '{at}'.", param=at, code=code)
+    if kind == "extra_forbidden":
+        name = at[:256]
+        if len(first["loc"]) > 1:
+            return unsupported(name)
+        return RequestError(
+            f"Unrecognized request argument supplied: {name}", param=name, code="unknown_parameter"
+        )
+    why = "it should be an object" if kind == "model_type" else first["msg"].replace("Input", "it")
+    invalid = "Invalid type for" if code == "invalid_type" else "Invalid"
+    return RequestError(f"{invalid} '{at}': {why}.", param=at, code=code)
+
+
+def _path(loc: Sequence[int | str]) -> str:
+    names = (f"[{one}]" if isinstance(one, int) else one[:256] for one in loc)
+    return ".".join(filter(None, names))
+
+
+def _code_of(kind: str, found: Mapping[str, Any]) -> str:
+    if kind.endswith("_type"):
+        return "invalid_type"
+    for name, code in (("ge", "below_min_value"), ("le", "above_max_value")):
+        if name in found:
+            return f"{'integer' if isinstance(found[name], int) else 'decimal'}_{code}"
+    return "invalid_value"
 
 
 def require_storable(value: object, what: str, *, param: str | None, max_bytes: int) -> None:

@@ -36,9 +36,9 @@ from conversations.openai_api.agreement import (
     with_answer,
 )
 from conversations.openai_api.chat_answer import finish_reason
+from conversations.openai_api.chat_request import ChatRequest
+from conversations.openai_api.history import HistoryMessage
 from conversations.openai_api.history_keys import HistoryKeys, calls_alike
-from conversations.openai_api.request.chat_request import ChatRequest
-from conversations.openai_api.request.history import HistoryMessage
 from conversations.replies.open_turn import calls_of
 
 Decision = Literal["new", "imported", "continued", "branched", "regenerated", "not stored"]

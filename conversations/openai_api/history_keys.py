@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from chatmemory.llm.protocol import ToolCall
-from conversations.openai_api.request.history import HistoryMessage
+from conversations.openai_api.history import HistoryMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from conversations.interchange.to_rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, ImportedMessage
 from conversations.lookup import get_chat
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status
+from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import TurnPlace
+from conversations.openai_api.history import HistoryMessage
 from conversations.openai_api.history_keys import HistoryKeys
-from conversations.openai_api.request.chat_request import ChatRequest
-from conversations.openai_api.request.history import HistoryMessage
 from conversations.replies import begin as replies
 from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.idempotency import ExistingReply

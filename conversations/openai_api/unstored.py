@@ -26,9 +26,9 @@ from conversations.openai_api.chat_answer import (
     unix,
     usage_json,
 )
+from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.errors import ModelFailed
 from conversations.openai_api.first_piece import begun
-from conversations.openai_api.request.chat_request import ChatRequest
 from conversations.replies import sse
 from conversations.replies.stateless import NO_ANSWER, StatelessReply, StatelessRequest
 from memory.context.assemble import disarmed_tools, tools_text

@@ -394,7 +394,7 @@ def test_files_of_other_products_have_them_as_parts(ask: OpenAI, upstream: FakeU
         (image(png(3000, 300) + b"x" * 5000), "image_url.url", "string_above_max_length"),
         ({"type": "file", "file": {"file_id": "file-abc"}}, "file.file_id", "unsupported_parameter"),
         ({"type": "file", "file": {"filename": "a"}}, "file.file_data", "invalid_type"),
-        ({"type": "input_audio", "input_audio": {}}, "type", "unsupported_value"),
+        ({"type": "input_audio", "input_audio": {}}, "type", "invalid_value"),
     ],
     ids=str,
 )

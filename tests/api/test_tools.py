@@ -381,7 +381,7 @@ def test_recall_finds_what_a_tool_gave_back(ask: OpenAI, upstream: FakeUpstream)
             ([QUESTION, CALLED, ANSWERED, ANSWERED], "messages.[3].role"),
             ([QUESTION, {**CALLED, "tool_calls": [CALL, CALL]}, ANSWERED], "messages.[1].tool_calls"),
             ([QUESTION, {**CALLED, "tool_calls": "x"}], "messages.[1].tool_calls"),
-            ([QUESTION, {**CALLED, "tool_calls": [7]}], "messages.[1].tool_calls.[0].function"),
+            ([QUESTION, {**CALLED, "tool_calls": [7]}], "messages.[1].tool_calls.[0]"),
             (
                 [QUESTION, {**CALLED, "tool_calls": [{"type": "custom"}]}],
                 "messages.[1].tool_calls.[0].custom",

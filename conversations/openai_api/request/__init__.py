@@ -1,1 +1,0 @@
-"""Validation of the body of a Chat Completions request. Pure; errors are in OpenAI's words."""
