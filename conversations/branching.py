@@ -13,7 +13,7 @@ from uuid import UUID
 
 from chatmemory.database.ids import new_id
 from conversations import attachments
-from conversations.interchange.to_rows import BATCH, set_lines
+from conversations.interchange.rows import BATCH, set_lines
 from conversations.models import Chat, Message, Role
 from memory import services as memory
 from memory.pins.section import ImportedPin

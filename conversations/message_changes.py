@@ -21,7 +21,7 @@ from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
 from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
 from conversations import attachments, titles
-from conversations.interchange.to_rows import set_lines
+from conversations.interchange.rows import set_lines
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import begin, open_turn
 from memory import services as memory

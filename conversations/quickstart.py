@@ -21,7 +21,7 @@ from knox.models import AuthToken
 
 from chatmemory.llm import registry
 from conversations.interchange.read import read_chats
-from conversations.interchange.to_rows import import_chat
+from conversations.interchange.rows import import_chat
 from conversations.models import Chat
 from conversations.sample import SAMPLE, with_summaries
 

@@ -48,10 +48,8 @@ TOP = max(RANK.values())
 PURE = """
 chatmemory.text chatmemory.errors chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
 conversations.accounts.limits conversations.replies.sse conversations.titles
-conversations.interchange.assemble conversations.interchange.attachments conversations.interchange.dialects
-conversations.interchange.documents conversations.interchange.fields
-conversations.interchange.messages conversations.interchange.pins conversations.interchange.read
-conversations.interchange.values conversations.interchange.write
+conversations.interchange.formats conversations.interchange.read conversations.interchange.values
+conversations.interchange.write
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.messages conversations.openai_api.errors conversations.openai_api.history_keys
 conversations.openai_api.model_names

@@ -18,8 +18,8 @@ from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Pro
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-    from conversations.interchange.read import ImportedChat
-    from conversations.interchange.to_rows import PreparedChat
+    from conversations.interchange.rows import PreparedChat
+    from conversations.interchange.values import ImportedChat
     from conversations.models import Chat
 
 OWNER = "evidence"
@@ -68,7 +68,7 @@ def stored_for(sample: Sample) -> Iterator[tuple[Question, Chat]]:
 
 def _growing(sample: Sample) -> Iterator[tuple[Question, Chat]]:
     from conversations.chat_lifecycle import delete_chat
-    from conversations.interchange.to_rows import prepare_chat
+    from conversations.interchange.rows import prepare_chat
 
     prepared = prepare_chat(_owner(), _to_import(sample, f"{sample.key}/growing"))
     chat, through = prepared.row, 0
@@ -117,7 +117,7 @@ def fold(row: Chat) -> None:
 
 def imported(sample: Sample, title: str) -> Chat:
     """Store the messages of `sample` as a new chat, not folded yet."""
-    from conversations.interchange.to_rows import import_chat
+    from conversations.interchange.rows import import_chat
 
     row = import_chat(_owner(), _to_import(sample, title))
     _embed(row)
@@ -131,7 +131,7 @@ def _owner() -> User:
 
 
 def _to_import(sample: Sample, title: str) -> ImportedChat:
-    from conversations.interchange.read import ImportedChat, ImportedMessage
+    from conversations.interchange.values import ImportedChat, ImportedMessage
 
     messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in sample.messages)
     return ImportedChat(messages=messages, title=title)

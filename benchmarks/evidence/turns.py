@@ -35,7 +35,7 @@ def played(sample: Sample, turns: int) -> Iterator[TurnMeasure]:
     removed afterwards.
     """
     from conversations.chat_lifecycle import delete_chat
-    from conversations.interchange.read import ImportedChat, ImportedMessage
+    from conversations.interchange.values import ImportedChat, ImportedMessage
     from memory.lab.conversation import talk_of
     from memory.lab.replay import Player
 

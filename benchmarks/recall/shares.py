@@ -41,8 +41,8 @@ def measure(chats: Sequence[Chat]) -> dict[str, float]:
 def _folded(chat: Chat) -> Row:
     from django.contrib.auth.models import User
 
-    from conversations.interchange.read import ImportedChat, ImportedMessage
-    from conversations.interchange.to_rows import import_chat
+    from conversations.interchange.rows import import_chat
+    from conversations.interchange.values import ImportedChat, ImportedMessage
     from memory.folding.fold import fold
 
     owner, _ = User.objects.get_or_create(username="recall")

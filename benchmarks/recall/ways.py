@@ -20,8 +20,8 @@ class Stored:
         from django.contrib.auth.models import User
 
         from chatmemory.text.tokens import count_tokens
-        from conversations.interchange.read import ImportedChat, ImportedMessage
-        from conversations.interchange.to_rows import import_chat
+        from conversations.interchange.rows import import_chat
+        from conversations.interchange.values import ImportedChat, ImportedMessage
         from memory.models import ChatEmbeddings
         from memory.recall import embeddings
         from memory.recall.analysis.terms import terms

@@ -29,7 +29,7 @@ from benchmarks.figures import Figure, Group, percentile
 from benchmarks.serving import processes
 from benchmarks.serving.processes import Running
 from chatmemory.llm.attachments import image_of
-from conversations.interchange.to_rows import import_chat
+from conversations.interchange.rows import import_chat
 from conversations.interchange.values import ImportedChat, ImportedMessage
 
 MB = 1024 * 1024

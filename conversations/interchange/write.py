@@ -13,9 +13,8 @@ from typing import Any
 
 from chatmemory.llm.attachments import Attachment, json_parts
 from chatmemory.runtime.escape import plain_json
-from conversations.interchange.attachments import attachment_fields
-from conversations.interchange.pins import pin_fields
 from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, ImportedUsage
+from memory.pins.section import ImportedPin
 
 
 def chat_fields(chat: ImportedChat) -> dict[str, object]:
@@ -29,7 +28,7 @@ def chat_fields(chat: ImportedChat) -> dict[str, object]:
         "options": dict(chat.options),
         "metadata": dict(chat.metadata),
         "created_at": _time(chat.created_at),
-        **({} if chat.pins is None else {"pins": [pin_fields(pin, _time) for pin in chat.pins]}),
+        **({} if chat.pins is None else {"pins": [_pin(pin) for pin in chat.pins]}),
     }
 
 
@@ -86,8 +85,30 @@ def json_text(value: object, default: Callable[[Any], Any] | None = None) -> Ite
 
 
 def _attachments(message: ImportedMessage) -> dict[str, object]:
-    found = [attachment_fields(one) for one in message.attachments]
+    found = [_attachment(one) for one in message.attachments]
     return {"attachments": found} if found else {}
+
+
+def _attachment(attachment: Attachment) -> dict[str, Any]:
+    """Return an image or a file with its bytes as base64. Bytes still to be read are the attachment itself."""
+    data: object = attachment if attachment.pieces is not None else None
+    if attachment.data is not None and data is None:
+        data = base64.b64encode(attachment.data).decode("ascii")
+    return attachment.to_json() if data is None else {**attachment.to_json(), "data": data}
+
+
+def _pin(pin: ImportedPin) -> dict[str, object]:
+    return {
+        "text": pin.text,
+        "kind": pin.kind,
+        "by": pin.by,
+        "message": _seq(pin.message),
+        "seq": pin.seq,
+        "start": pin.start,
+        "created_at": _time(pin.created_at),
+        "ended_at": _time(pin.ended_at),
+        "ended_by": _seq(pin.ended_by),
+    }
 
 
 def _time(time: datetime | None) -> str | None:

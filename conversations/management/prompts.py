@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from chatmemory.runtime.escape import plain
-from conversations.interchange.dialects import FormatName
-from conversations.interchange.read import FormatError, ImportedChat, read_chats
+from conversations.interchange.read import read_chats
+from conversations.interchange.values import FormatError, ImportedChat
 
 
 def user_named(name: str) -> User:
@@ -28,10 +28,10 @@ def user_named(name: str) -> User:
     return user
 
 
-def chats_in(path: Path, name: FormatName = "auto") -> list[ImportedChat]:
+def chats_in(path: Path) -> list[ImportedChat]:
     """Read all conversations of a file. Raises `CommandError` naming the file and what is wrong with it."""
     try:
-        return read_chats(path.read_text(encoding="utf-8"), name)
+        return read_chats(path.read_text(encoding="utf-8"))
     except OSError as exc:
         raise CommandError(f"{plain(str(path))}: {exc.strerror or exc}") from exc
     except UnicodeDecodeError as exc:

@@ -16,7 +16,7 @@ from chatmemory.errors import NotFound
 from conversations import chat_lifecycle, message_changes
 from conversations.accounts import quotas
 from conversations.branching import PreparedBranch, prepare_branch
-from conversations.interchange.to_rows import PreparedChat, prepare_chat
+from conversations.interchange.rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, ImportedMessage
 from conversations.lookup import get_chat
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status

@@ -21,7 +21,7 @@ from knox.models import AuthToken
 from chatmemory.database import executors
 from chatmemory.database.chunks import in_chunks
 from chatmemory.runtime.escape import plain_json
-from conversations.interchange.from_rows import CHUNK, chat_values, message_values
+from conversations.interchange.rows import CHUNK, chat_values, message_values
 from conversations.interchange.write import chat_fields, json_text, message_fields
 from conversations.models import (
     Allowance,

@@ -12,8 +12,8 @@ from django.test import Client
 from django.urls import reverse
 
 from chatmemory.llm.protocol import Reply, Usage
-from conversations.interchange.read import ImportedChat, ImportedMessage
-from conversations.interchange.to_rows import import_chat
+from conversations.interchange.rows import import_chat
+from conversations.interchange.values import ImportedChat, ImportedMessage
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin as services
 from conversations.replies import finish

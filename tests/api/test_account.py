@@ -20,7 +20,7 @@ from django.utils import timezone
 from knox.models import AuthToken
 
 from conversations import account_deletion, chat_lifecycle
-from conversations.interchange.from_rows import message_values
+from conversations.interchange.rows import message_values
 from conversations.models import Allowance, Chat, ContentView, Erasure, Message
 from memory.api import account_export
 from memory.worker.sweep import sweep

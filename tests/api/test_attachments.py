@@ -21,9 +21,9 @@ from chatmemory.llm.attachments import PIECE_BYTES, read_data_url
 from chatmemory.runtime import large_work
 from conversations import attachments
 from conversations.accounts.limits import Limits
-from conversations.interchange.from_rows import chat_values, message_values
-from conversations.interchange.read import export_chat_text, read_chats
-from conversations.interchange.to_rows import import_chat
+from conversations.interchange.read import read_chats
+from conversations.interchange.rows import chat_values, import_chat, message_values
+from conversations.interchange.write import export_chat_text
 from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
 from tests.api.talking import held, sdk
 from tests.support.fakes.upstream import FakeUpstream

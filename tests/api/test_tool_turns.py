@@ -12,9 +12,9 @@ from django.test import Client as Staff
 from django.urls import reverse
 from openai import OpenAI
 
-from conversations.interchange.from_rows import chat_values, message_values
-from conversations.interchange.read import export_chat_text, read_chats
-from conversations.interchange.to_rows import import_chat
+from conversations.interchange.read import read_chats
+from conversations.interchange.rows import chat_values, import_chat, message_values
+from conversations.interchange.write import export_chat_text
 from conversations.models import Chat
 from tests.api.talking import Turn, heard, held, messages, sdk
 from tests.api.tool_talk import ANSWERED, CALLED, FIRST, OUTPUT, QUESTION, ToolTalk, roles, scripted

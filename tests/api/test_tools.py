@@ -11,9 +11,9 @@ import pytest
 from django.contrib.auth.models import User
 from openai import OpenAI
 
-from conversations.interchange.from_rows import chat_values, message_values
-from conversations.interchange.read import export_chat_text, read_chats
-from conversations.interchange.to_rows import import_chat
+from conversations.interchange.read import read_chats
+from conversations.interchange.rows import chat_values, import_chat, message_values
+from conversations.interchange.write import export_chat_text
 from conversations.models import Chat, ChatCompletion, Message
 from memory.history.rows import pending_seq
 from memory.models import ConversationBrief

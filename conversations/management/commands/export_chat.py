@@ -12,8 +12,8 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.runtime.escape import plain
-from conversations.interchange.from_rows import chat_values, message_values
-from conversations.interchange.read import export_chat_text
+from conversations.interchange.rows import chat_values, message_values
+from conversations.interchange.write import export_chat_text
 from conversations.models import Chat
 
 

@@ -12,9 +12,8 @@ from django.db import DatabaseError
 
 from chatmemory.errors import InvalidRequest
 from chatmemory.runtime.escape import plain
-from conversations.interchange.dialects import FORMATS, FormatName
-from conversations.interchange.read import ImportedChat
-from conversations.interchange.to_rows import check_chat, import_chat
+from conversations.interchange.rows import check_chat, import_chat
+from conversations.interchange.values import ImportedChat
 from conversations.management.prompts import chats_in, progress_bar, user_named
 from conversations.models import Chat
 
@@ -29,7 +28,6 @@ class Command(BaseCommand):
         parser.add_argument(
             "--user", required=True, metavar="U", help="name of the user who will own the chats"
         )
-        parser.add_argument("--format", choices=FORMATS, default="auto", help="default: auto-detect")
         parser.add_argument(
             "--dry-run", action="store_true", help="only read the files and report what they contain"
         )
@@ -37,7 +35,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         user = user_named(options["user"])
         # All files are read before the first chat is stored, so that a mistake in the last one imports nothing.
-        chats = [chat for path in options["files"] for chat in _read(path, options["format"])]
+        chats = [chat for path in options["files"] for chat in _read(path)]
         if options["dry_run"]:
             self._tell(chats)
             return
@@ -64,8 +62,8 @@ class Command(BaseCommand):
         self.stdout.write(f"Total: {what}. Importing is free; nothing was imported.")
 
 
-def _read(path: Path, name: FormatName) -> list[ImportedChat]:
-    chats = chats_in(path, name)
+def _read(path: Path) -> list[ImportedChat]:
+    chats = chats_in(path)
     try:
         for chat in chats:
             check_chat(chat)

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from chatmemory.llm import registry
 from chatmemory.runtime.escape import plain
-from conversations.interchange.from_rows import chat_values, message_values
+from conversations.interchange.rows import chat_values, message_values
 from conversations.management.prompts import chats_in, progress_bar
 from conversations.models import Chat
 from memory.lab import report, runner

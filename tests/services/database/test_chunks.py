@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from chatmemory.database.chunks import in_chunks
-from conversations.interchange.from_rows import CHUNK, message_values
+from conversations.interchange.rows import CHUNK, message_values
 from conversations.models import Chat, Message
 from tests.admin.rows import make_chat, say
 

@@ -17,8 +17,8 @@ from django.core.management import CommandError, call_command
 
 import conversations
 from chatmemory.database.ids import new_id
-from conversations.interchange.from_rows import chat_values, message_values
-from conversations.interchange.read import export_chat_text
+from conversations.interchange.rows import chat_values, message_values
+from conversations.interchange.write import export_chat_text
 from conversations.models import Chat
 from memory.lab import runner
 from memory.lab.conversation import Conversation, Exchange
@@ -232,9 +232,9 @@ def children_of(pid: int) -> list[int]:
         (b'{"messages": [{"role": "user", "con', "not JSON"),  # cut off
         (b"\xff\xfe\x00", "not UTF-8 at byte 0"),
         (b"name,age\nbob,7\n", "not JSON"),  # another kind of file
-        (b'{"name": "bob"}', "in none of the formats"),
+        (b'{"name": "bob"}', "messages: it is missing"),
         (b"[1, 2]", "it is not an object"),
-        (b'{"messages": 7}', "is not a list"),
+        (b'{"messages": 7}', "it should be a valid list"),
         (b'{"messages": []}', "nothing to replay"),
         (b'{"messages": [{"role": "user", "content": "Anyone?"}]}', "nothing to replay"),
         (b"[" * 100_000, "nested too deeply"),

@@ -1,31 +1,35 @@
-"""Chats from files → rows, one transaction per chat.
+"""Chats as values → rows, for an import, and rows → values, for an export.
 
-Slow work (counting tokens, making lines) is done before the transaction begins, so that other writers wait only for
-the inserts. Bulk inserts send no signals, so memory is notified at the end, in the same transaction.
+An import is one transaction a chat. Slow work (counting tokens, making lines) is done before it begins, so that other
+writers wait only for the inserts. Bulk inserts send no signals, so memory is notified at the end, in the same
+transaction. An export reads a chat as it is now, without a reply that is still being written.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
+from chatmemory.database.chunks import in_chunks
 from chatmemory.database.row_sizes import json_size
 from chatmemory.errors import InvalidRequest
-from chatmemory.llm.attachments import Attachment, payload_of
+from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line
 from conversations import attachments
-from conversations.interchange.read import ImportedChat, ImportedMessage
-from conversations.models import Chat, Message, Role
+from conversations.interchange.values import ImportedChat, ImportedMessage, ImportedUsage
+from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
 from memory import services as memory
 from memory.history.turns import StoredMessage, to_turns
 from memory.pins.section import ImportedPin
@@ -37,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 """Rows per INSERT."""
+CHUNK = 20
+"""Rows read at a time. A message may have a megabyte, so few rows keep the export of a chat of any length small."""
 
 
 def check_chat(chat: ImportedChat) -> None:
@@ -224,3 +230,61 @@ def stored_message(row: Message) -> StoredMessage:
         content=row.content,
         payload=row.payload,
     )
+
+
+# Export
+
+
+def chat_values(chat: Chat) -> ImportedChat:
+    """Return a chat without its messages."""
+    return ImportedChat(
+        title=chat.title,
+        title_is_automatic=chat.title_is_automatic,
+        instructions=chat.instructions,
+        metadata=chat.metadata,
+        policy=chat.policy,
+        options=chat.options,
+        created_at=chat.created_at,
+        pins=memory.exported_pins(chat.pk, chat.last_seq),
+    )
+
+
+def message_values(chat: Chat, from_seq: int = 1) -> Iterator[ImportedMessage]:
+    """Yield the messages of a chat in order, read as they are consumed; none that came after `chat` was read."""
+    rows = Message.objects.filter(chat=chat, seq__gte=from_seq, seq__lte=chat.last_seq).order_by("seq")
+    rows = rows.defer(*MEMORY_COLUMNS).annotate(
+        reply_to_seq=F("reply_to__seq"), superseded_by_seq=F("superseded_by__seq")
+    )
+    for row in in_chunks(rows, CHUNK):
+        yield _values(row, chat)
+
+
+def _values(row: Any, chat: Chat) -> ImportedMessage:
+    attached = attachments_in(row.payload)
+    return ImportedMessage(
+        role=row.role,
+        content=row.content,
+        payload=None if attached else row.payload,
+        attachments=attachments.with_stored_bytes(chat.owner_id, attached) if attached else (),
+        status=row.status,
+        created_at=row.created_at,
+        completed_at=row.completed_at,
+        edited_at=row.edited_at,
+        model_variant=row.model_variant,
+        model=row.model,
+        metadata=row.metadata,
+        usage=_usage(row),
+        error=row.error,
+        reply_to=_index(row.reply_to_seq, chat.last_seq),
+        superseded_by=_index(row.superseded_by_seq, chat.last_seq),
+    )
+
+
+def _index(seq: int | None, last_seq: int) -> int | None:
+    return None if seq is None or seq > last_seq else seq - 1
+
+
+def _usage(row: Message) -> ImportedUsage | None:
+    if row.input_tokens is None:
+        return None
+    return ImportedUsage(row.input_tokens, row.cached_tokens or 0, row.output_tokens or 0, row.cost_usd)
