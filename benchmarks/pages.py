@@ -210,11 +210,6 @@ def _newest(model: type[SummaryRevision] | type[Message], name: str) -> Where:
     )
 
 
-def _diff(world: World) -> str:
-    last = ConversationBrief.objects.get(pk=world.long.pk).version
-    return _url("admin:memory_conversationbrief_diff", world.long.pk, **{"from": last - 1, "to": last})
-
-
 def _confirm(action: str) -> Where:
     """The page that asks to confirm an action on the long chat's memory, with an estimate of its cost."""
     return lambda world: Post(
@@ -229,16 +224,14 @@ def _url(name: str, *args: Any, **query: Any) -> str:
 
 
 PAGES: dict[str, Where] = {
-    "first page, the overview": lambda _: _url("admin-overview"),
-    "overview of 90 days": lambda _: _url("admin-overview", days=90),
+    "start page": lambda _: _url("admin-overview"),
+    "start page of 90 days": lambda _: _url("admin-overview", days=90),
     "playground": lambda _: _url("playground"),
     "list of chats": _list("conversations_chat"),
     "list of chats, by title": _list("conversations_chat", q="50000 turns"),
     "list of chats with failed replies": _list("conversations_chat", trouble="failed"),
     "list of chats of low quality": _list("conversations_chat", trouble="quality"),
-    "list of chats that kept little": _list("conversations_chat", kept="under-50"),
-    "list of chats of a year": _list("conversations_chat", updated_at__year=2026),
-    "search in all messages": lambda _: _url("admin:conversations_chat_search", q=WORD),
+    "search in all messages": _list("conversations_message", q=WORD),
     "list of messages": _list("conversations_message"),
     "list of briefs": _list("memory_conversationbrief"),
     "list of chats that fail": _list("conversations_chat", memory="failing"),
@@ -251,19 +244,15 @@ PAGES: dict[str, Where] = {
     "long chat, newest": _of("long", "conversations_chat_change"),
     "long chat, oldest": _at("long", 0),
     "long chat, in the middle": _at("long", 0.5),
-    "long chat, read as in the playground": _of("long", "conversations_chat_read"),
-    "long chat, search": _of("long", "conversations_chat_change", q=WORD),
-    "long chat, search in vain": _of("long", "conversations_chat_change", q="zeppelin"),
     "long chat, trace of a number": _of("long", "conversations_chat_trace", text="garden 77"),
-    "long chat, what it would see now": _of("long", "conversations_chat_context"),
     "message of the long chat": _newest(Message, "conversations_message_change"),
     "context record of the long chat": _newest(Message, "memory_contextrecord_change"),
     "brief of 1,000 turns": _of("short", "memory_conversationbrief_change"),
     "brief of the long chat": _of("long", "memory_conversationbrief_change"),
     "revision of the long chat": _newest(SummaryRevision, "memory_summaryrevision_change"),
-    "two revisions compared": _diff,
+    "messages of the long chat, search": _in_chat("long", "conversations_message", q=WORD),
     "edit the long chat's memory": _of("long", "memory_conversationbrief_edit"),
-    "rebuild the long chat?": _confirm("rebuild"),
+    "rebuild the long chat?": _confirm("rebuild_memory"),
     "who has read what": _list("conversations_contentview"),
 }
 """By name, the address of each page. A page that needs only a name and a chat is one line here."""

@@ -8,7 +8,7 @@ from chatmemory.api.error_handler import page_error
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import landing, playground
 from conversations.openai_api.not_served import no_such_page
-from memory.admin.overview.page import start
+from memory.admin.start_page import start
 
 urlpatterns = [
     path("", landing, name="landing"),

@@ -61,8 +61,7 @@ memory.recall.query memory.recall.question_forms memory.recall.ranking
 memory.pins.contradictions memory.pins.statements memory.pins.screen memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.drift memory.folding.attempts memory.folding.provenance
 memory.explain.coverage memory.explain.reasons memory.explain.timeline memory.explain.fact
-memory.usage.figures memory.admin.overview.charts memory.admin.overview.totals
-memory.admin.overview.sentences
+memory.usage.figures memory.admin.charts
 memory.lab.conversation memory.lab.measures memory.lab.named memory.lab.report
 """.split()
 """Modules, and packages with all their modules, that only compute: they import no Django, no services, no models."""

@@ -1,5 +1,8 @@
-"""Staff pages for chats, messages and accounts. Importing the package registers every page."""
+"""Staff pages of accounts, of replies being written, and the audit log. Importing the package registers them.
 
-from conversations.admin import active_replies, allowances, audit_log, chats, messages, tokens, users
+The pages of chats and messages are in `memory.admin`, as they show memory.
+"""
 
-__all__ = ["active_replies", "allowances", "audit_log", "chats", "messages", "tokens", "users"]
+from conversations.admin import allowances, audit_log, open_turns, tokens, users
+
+__all__ = ["allowances", "audit_log", "open_turns", "tokens", "users"]

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.utils.html import format_html
 
 from chatmemory.templatetags.viewing import viewer_time
@@ -15,17 +15,7 @@ from conversations.admin.readonly import ReadOnlyAdmin
 from conversations.models import Allowance
 
 OWN = ("requests_per_minute", "tokens_per_day", "streams", "readers", "resummarize_per_hour")
-
 USED = ("requests_now", "used_today", "reserved_now", "replies_now")
-
-LABELS = {
-    "user": ("User", "Type the start of a user name."),
-    "requests_per_minute": ("Requests per minute", "Requests that call a model, per minute."),
-    "tokens_per_day": ("Tokens per day", "Sent to and received from models, per day (UTC)."),
-    "streams": ("Replies at once", "Replies generated for this user at the same time."),
-    "readers": ("Followers at once", "Connections that follow replies at the same time."),
-    "resummarize_per_hour": ("Rebuilds per hour", "Memory rebuilds triggered by this user, per hour."),
-}
 
 
 @admin.register(Allowance)
@@ -40,41 +30,16 @@ class AllowanceAdmin(ReadOnlyAdmin):
             "Limits of this user",
             {
                 "fields": ["user", *OWN],
-                "description": "Leave empty for the limit in the settings; 0 means no limit.",
+                "description": "Leave empty for the limit in the settings; 0 means no limit. Requests are those that "
+                "call a model, streams the replies written at the same time, readers the connections that follow them.",
             },
         ),
-        (
-            "Usage",
-            {"fields": [*USED]},
-        ),
+        ("Usage", {"fields": USED}),
     ]
     search_help_text = "Search by user name."
 
     class Media:
         js = ("chatmemory/widget-names.js",)
-
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        return super().add_view(request, form_url, {"title": "Set a user's limits"} | (extra_context or {}))
-
-    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Add labels and help texts."""
-        field = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if field is not None and db_field.name in LABELS:
-            field.label, field.help_text = LABELS[db_field.name]
-        return field
-
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        found = self.get_object(request, object_id)
-        named = {"title": f"Limits of {found.user}", "subtitle": None} if found else {}
-        return super().change_view(request, object_id, form_url, named | (extra_context or {}))
 
     @admin.display(description="requests, last minute used")
     def requests_now(self, row: Allowance) -> str:
@@ -126,5 +91,5 @@ class AllowanceAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, queryset: QuerySet[Allowance], search_term: str
     ) -> tuple[QuerySet[Allowance], bool]:
         term = search_term.strip()
-        users = User.objects.filter(Q(username__iexact=term)).values("pk")
+        users = User.objects.filter(username__iexact=term).values("pk")
         return (queryset.filter(pk__in=users) if term else queryset), False

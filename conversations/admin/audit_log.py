@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import short_id
 from conversations.admin.html import link, moment, since
-from conversations.admin.readonly import ReadOnlyAdmin, uuid_in
+from conversations.admin.readonly import ReadOnlyAdmin, RecentFilter, uuid_in
 from conversations.models import Chat, ContentView
 
 LIST, SEARCH = "list", "search"
@@ -35,7 +35,7 @@ WHERE = {LIST: ("1 row of a list", "{} rows of a list"), SEARCH: ("1 hit of a se
 
 
 def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
-    """Record that content was seen on `page`. Each of `looks` is a chat and the id of an object, or `SEARCH`."""
+    """Record that content was seen on `page`. Each of `looks` is a chat and the id of an object, `LIST` or `SEARCH`."""
     seen = Counter((chat.owner_id, chat.pk, object_id) for chat, object_id in looks)
     _add(
         request,
@@ -48,7 +48,7 @@ def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -
 
 
 def record_list(request: HttpRequest, page: str, chats: Iterable[Chat], object_id: str = LIST) -> None:
-    """Record once that a list on `page` showed content of `chats`, one for each of its rows.
+    """Record once that a list on `page` showed titles of `chats`, one for each of its rows.
 
     The record names the chat and the owner if there is only one.
     """
@@ -71,20 +71,26 @@ def _add(request: HttpRequest, page: str, rows: list[dict[str, Any]]) -> None:
     )
 
 
+class ViewedFilter(RecentFilter):
+    title = "when"
+    parameter_name = "viewed"
+    column = "at"
+
+
 @admin.register(ContentView)
 class ContentViewAdmin(ReadOnlyAdmin):
     """Views, newest first. Each links to its page, even if the object is gone."""
 
     list_display = (since("at", "when"), "who", "what", "seen", "in_chat", "owned_by")
     fields = (moment("at"), "who", "viewer", "what", "seen", "in_chat", "owned_by")
-    date_hierarchy = "at"
-    lookups = ("chat_id__exact",)
+    list_filter = (ViewedFilter,)
+    lookups = (ViewedFilter.parameter_name, "chat_id__exact")
     search_help_text = "Search by chat id or viewer."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ContentView]:
-        rows: QuerySet[ContentView] = super().get_queryset(request)
         owner = User.objects.filter(pk=OuterRef("owner_id")).values("username")
-        return rows.annotate(owner_name=Subquery(owner))
+        rows: QuerySet[ContentView] = super().get_queryset(request).annotate(owner_name=Subquery(owner))
+        return rows
 
     @admin.display(description="staff")
     def who(self, look: ContentView) -> str:
@@ -104,7 +110,7 @@ class ContentViewAdmin(ReadOnlyAdmin):
 
     @admin.display(description="which")
     def seen(self, look: ContentView) -> SafeString | str:
-        if look.object_id in (LIST, SEARCH):
+        if look.object_id in WHERE:
             one, many = WHERE[look.object_id]
             return one if look.count == 1 else many.format(look.count)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from typing import Any
 
 from django.contrib import admin
@@ -15,22 +14,28 @@ from django.utils.text import Truncator
 
 from chatmemory.templatetags.viewing import relative_time, viewer_time
 from conversations.models import Chat
+from memory.usage.figures import usd
 
 TITLE_CHARS = 48
 UNTITLED = "Untitled chat"
 
+Step = tuple[str, str]
+"""A breadcrumb: its label and its URL, which is "" for the current page."""
 
-def as_text(text: str) -> SafeString:
-    """A block that shows `text` as it is, line breaks included."""
+
+def as_text(text: str) -> SafeString | str:
+    """A block that shows `text` as it is, line breaks included; a dash if it is empty."""
+    if not text:
+        return "–"
     return format_html('<pre class="cm-text" dir="auto">{}</pre>', text)
 
 
-def as_json(value: Any) -> SafeString:
-    """A block that shows a JSON value, indented."""
-    return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+def as_json(value: Any) -> SafeString | str:
+    """A block that shows a JSON value, indented; a dash if it is empty."""
+    return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) if value else "")
 
 
-def heading(chat: Chat, may_see: bool) -> str:
+def heading(chat: Chat, may_see: bool = True) -> str:
     """A chat's name in a heading: its title, cut to fit beside the page's buttons, or its id if titles are hidden."""
     if not may_see:
         return f"Chat {str(chat.pk)[:8]}…{str(chat.pk)[-6:]}"
@@ -38,28 +43,18 @@ def heading(chat: Chat, may_see: bool) -> str:
 
 
 def usd_of(amount: Any) -> str:
-    """A cost for a table, such as `$0.0012`, with more digits for small amounts; a dash if the cost is not known."""
-    if amount is None:
-        return "–"
-    digits = 2 if amount >= 1 or not amount else 4 if amount >= Decimal("0.0001") else 6
-    return f"${amount:,.{digits}f}"
+    """A cost, or a dash if it is not known."""
+    return "–" if amount is None else usd(amount)
 
 
-Step = tuple[str, str]
-"""A breadcrumb: its label and its URL, which is "" for the current page."""
-
-
-def trail(*steps: Step) -> list[Step]:
-    """Breadcrumbs that begin at the admin's start page."""
-    return [("Home", reverse("admin:index")), *steps]
-
-
-def chat_trail(chat: Chat, may_see: bool, *steps: Step) -> list[Step]:
+def chat_trail(chat: Chat, *steps: Step) -> list[Step]:
     """Breadcrumbs of a page of a chat: `steps` follow the chat, which is the current page if there are none."""
-    url = admin_url("conversations_chat", "change", chat.pk) if steps else ""
-    return trail(
-        ("Chats", admin_url("conversations_chat", "changelist")), (heading(chat, may_see), url), *steps
-    )
+    return [
+        ("Home", reverse("admin:index")),
+        ("Chats", admin_url("conversations_chat", "changelist")),
+        (heading(chat), admin_url("conversations_chat", "change", chat.pk) if steps else ""),
+        *steps,
+    ]
 
 
 def admin_url(model: str, page: str, *args: Any, **query: Any) -> str:
@@ -68,8 +63,18 @@ def admin_url(model: str, page: str, *args: Any, **query: Any) -> str:
     return f"{url}?{urlencode(query)}" if query else url
 
 
+def link(text: Any, model: str, page: str, *args: Any, **query: Any) -> SafeString:
+    """A link to an admin page."""
+    return format_html('<a href="{}">{}</a>', admin_url(model, page, *args, **query), text)
+
+
+def message_link(message_id: Any) -> SafeString | str:
+    """A link to the page of a message with its id as text; a dash if there is none."""
+    return link(message_id, "conversations_message", "change", message_id) if message_id else "–"
+
+
 def moment(name: str) -> Any:
-    """A column or field that shows the row's time of that name in the viewer's time zone.
+    """A field that shows the row's time of that name in the viewer's time zone.
 
     Returns a function of the row. It is untyped, because the stubs do not know that fields can be functions too.
     """
@@ -91,18 +96,3 @@ def since(name: str, description: str = "") -> Any:
 
     shown.__name__ = name
     return shown
-
-
-def link(text: Any, model: str, page: str, *args: Any, **query: Any) -> SafeString:
-    """A link to an admin page."""
-    return format_html('<a href="{}">{}</a>', admin_url(model, page, *args, **query), text)
-
-
-def chat_rows(text: Any, model: str, chat_id: Any, path: str = "chat", **query: Any) -> SafeString:
-    """A link to the list of `model`, filtered by one chat."""
-    return link(text, model, "changelist", **{f"{path}__id__exact": chat_id}, **query)
-
-
-def message_link(message_id: Any) -> SafeString | str:
-    """A link to the page of a message with its id as text; a dash if there is none."""
-    return link(message_id, "conversations_message", "change", message_id) if message_id else "–"

@@ -5,6 +5,7 @@ No page counts a table, searches texts, or sorts by a column without an index.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -13,21 +14,17 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.functional import cached_property
-from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
-from chatmemory.templatetags.dates import UNITS
-from chatmemory.templatetags.viewing import short_id
-from conversations.admin.html import admin_url, trail
 from conversations.models import Chat
 
 LIST_LIMIT = 5000
 """Maximum number of rows in the pages of a list: more than anybody clicks through, and cheap to count on every page."""
-LAST_YEAR = 9998
-"""Last year that a list can be filtered by: the filter's end is in the next year, and Python's dates end with 9999."""
 CHATS_SEARCHED = 100
 """Maximum number of matching chats, newest first, whose rows a search shows."""
+DAYS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -47,8 +44,7 @@ class ReadOnlyChangeList(ChangeList):
     def get_queryset(
         self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
     ) -> QuerySet[Any]:
-        rows = super().get_queryset(request, exclude_parameters)
-        return rows.defer(*self.model_admin.list_defer)
+        return super().get_queryset(request, exclude_parameters).defer(*self.model_admin.list_defer)
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -63,7 +59,6 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     """Filters offered in a list that shows one chat. In other lists they would scan the table."""
     lookups: ClassVar[tuple[str, ...]] = ()
     """Query parameters of our own links, besides those of filters and of the chat."""
-
     list_filter: ClassVar[tuple[Any, ...]] = ()
     """Filters offered in every list: only those that find their rows by an index."""
 
@@ -77,28 +72,11 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     search_fields = ("pk",)  # only shows the search box: see get_search_results
     search_help_text = "Search by id, chat id or owner."
 
-    @admin.display(description="id")
-    def short(self, row: Model) -> SafeString:
-        return short_id(row.pk)
-
-    @property
-    def list_name(self) -> str:
-        """The name of these rows in the menu and on the pages."""
-        return capfirst(str(self.opts.verbose_name_plural))
-
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        own = {"title": self.list_name, "trail": trail((self.list_name, ""))}
+        own = {"title": capfirst(str(self.opts.verbose_name_plural))}
         return super().changelist_view(request, own | (extra_context or {}))
-
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        row = kwargs.get("obj")
-        rows = admin_url(f"{self.opts.app_label}_{self.opts.model_name}", "changelist")
-        way = trail((self.list_name, rows), (str(row) if row is not None else "Add", ""))
-        return super().render_change_form(request, {"trail": way} | context, *args, **kwargs)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -114,10 +92,11 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow only parameters of our own links. Django allows any column: filters could reveal hidden texts."""
-        filters = (f"{name}__exact" for name in self.chat_filters)
-        if self.date_hierarchy and lookup in {f"{self.date_hierarchy}__{unit}" for unit in UNITS}:
-            return value.isascii() and value.isdecimal() and len(value) <= 4 and int(value) <= LAST_YEAR
-        return lookup in {self.chat_parameter, *self.lookups, *filters}
+        return lookup in {
+            self.chat_parameter,
+            *self.lookups,
+            *(f"{name}__exact" for name in self.chat_filters),
+        }
 
     @property
     def chat_parameter(self) -> str:
@@ -137,28 +116,42 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         term = search_term.strip()
         if not term:
             return queryset, False
-        wanted = uuid_in(term)
-        if wanted is None:
-            return queryset.filter(self._by_name(request, term)), False
-        if self.model.objects.filter(pk=wanted).exists():
-            return queryset.filter(pk=wanted), False
-        if not self.chat_path:
-            return queryset.none(), False
-        return queryset.filter(**{self.chat_path: wanted}).order_by(
-            *(self.chat_ordering or self.ordering)
-        ), False
+        sought = uuid_in(term)
+        if sought is None:
+            return queryset.filter(self.of_chats(self.named(request, term))), False
+        if self.chat_path and not self.model.objects.filter(pk=sought).exists():
+            return queryset.filter(**{self.chat_path: sought}), False
+        return queryset.filter(pk=sought), False
 
     def named(self, request: HttpRequest, term: str) -> Q:
         """Return the condition for chats that match a name: those of the user with this username."""
         return Q(owner__username__iexact=term)
 
-    def _by_name(self, request: HttpRequest, term: str) -> Q:
-        named = Chat.objects.filter(self.named(request, term))
-        if not self.chat_path:
-            return Q(pk__in=named.values("pk"))
-        # Fetch their ids first: given a single query, a planner may scan the big table instead.
-        chats = list(named.order_by("-pk").values_list("pk", flat=True)[:CHATS_SEARCHED])
-        return Q(**{f"{self.chat_path}__in": chats})
+    def of_chats(self, condition: Q) -> Q:
+        """Return the condition for rows of the chats that meet a condition.
+
+        Their ids are fetched first: given a single query, a planner may scan the big table instead.
+        """
+        chats = list(
+            Chat.objects.filter(condition).order_by("-pk").values_list("pk", flat=True)[:CHATS_SEARCHED]
+        )
+        return Q(**{f"{self.chat_path or 'pk'}__in": chats})
+
+
+class RecentFilter(admin.SimpleListFilter):
+    """Filter by the days since a row changed. Subclasses name the column, which has an index."""
+
+    title = "last activity"
+    parameter_name = "updated"
+    column = "updated_at"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(DAYS.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if (days := self.value()) not in DAYS:
+            return queryset
+        return queryset.filter(**{f"{self.column}__gte": timezone.now() - timedelta(days=int(days or 0))})
 
 
 def uuid_in(term: str) -> UUID | None:

@@ -16,10 +16,10 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 
 from conversations.accounts import api_tokens
-from conversations.admin.html import admin_url, trail
+from conversations.admin.html import admin_url
 
 LIFETIMES = {
     "30": "expires in 30 days",
@@ -46,27 +46,26 @@ def tokens_view(users: admin.ModelAdmin[Any], request: HttpRequest, user_id: int
     if not users.has_view_permission(request):
         raise PermissionDenied
     user = get_object_or_404(User, pk=user_id)
-    made = ""
-    if request.method == "POST" and "make" in request.POST:
-        if not may_make(request, user):
+    makes, made = "make" in request.POST, ""
+    if request.method == "POST":
+        if not (may_make if makes else may_revoke)(request, user):
             raise PermissionDenied
+        if not makes:
+            return _revoke(users, request, user)
         made = _make(users, request, user)
-    elif request.method == "POST":
-        if not may_revoke(request, user):
-            raise PermissionDenied
-        return _revoke(users, request, user)
     tokens = list(api_tokens.valid_tokens(user.pk).order_by("-created")[: MAX_SHOWN + 1])
     context = {
         **users.admin_site.each_context(request),
         "title": f"API tokens of {user.get_username()}",
-        "trail": trail(
+        "trail": [
+            ("Home", reverse("admin:index")),
             ("Users", admin_url("auth_user", "changelist")),
             (user.get_username(), admin_url("auth_user", "change", user.pk)),
             ("API tokens", ""),
-        ),
+        ],
         "opts": users.opts,
         "owner": user,
-        "tokens": [_row(token) for token in tokens[:MAX_SHOWN]],
+        "tokens": [(api_tokens.id_of(one), api_tokens.prefix_of(one), one) for one in tokens[:MAX_SHOWN]],
         "max_shown": MAX_SHOWN if len(tokens) > MAX_SHOWN else None,
         "may_revoke": may_revoke(request, user),
         "may_make": may_make(request, user),
@@ -105,15 +104,6 @@ def _make(users: admin.ModelAdmin[Any], request: HttpRequest, user: User) -> str
     token, text = issued
     users.log_change(request, user, f"API token made: {api_tokens.prefix_of(token)}…, {LIFETIMES[chosen]}.")
     return text
-
-
-def _row(token: Any) -> dict[str, Any]:
-    return {
-        "id": api_tokens.id_of(token),
-        "prefix": api_tokens.prefix_of(token),
-        "created": token.created,
-        "expires": token.expiry,
-    }
 
 
 def _revoke(users: admin.ModelAdmin[Any], request: HttpRequest, user: User) -> HttpResponse:

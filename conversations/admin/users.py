@@ -15,15 +15,16 @@ from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.database import executors
 from chatmemory.errors import RateLimited
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
-from conversations.admin.html import admin_url, link, moment, trail
+from conversations.admin.html import link, moment
 from conversations.admin.readonly import LIST_LIMIT
 from conversations.admin.tokens import token_urls
 from conversations.models import Allowance
@@ -49,10 +50,6 @@ class SuperuserGroupAdmin(_BySuperusers, GroupAdmin):
     pass
 
 
-def _without_dates(fieldsets: Any) -> list[Any]:
-    return [one for one in fieldsets if "last_login" not in one[1]["fields"]]
-
-
 MOMENTS = tuple(moment(name) for name in ("last_login", "date_joined"))
 """Read-only times of an account."""
 
@@ -62,65 +59,51 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
     """Django's page of users, except that deleting a user erases all their data through `erasure`."""
 
     fieldsets: ClassVar[Any] = (
-        ("chatmemory", {"fields": ("chats", "usage", "limits", "tokens", "looks")}),
-        *_without_dates(UserAdmin.fieldsets or ()),
+        ("chatmemory", {"fields": ("chats", "access")}),
+        *(one for one in UserAdmin.fieldsets or () if "last_login" not in one[1]["fields"]),
         ("Important dates", {"fields": MOMENTS}),
     )
 
     class Media:
         js = ("chatmemory/widget-names.js",)
 
-    readonly_fields = ("chats", "usage", "limits", "tokens", "looks", *MOMENTS)
+    readonly_fields = ("chats", "access", *MOMENTS)
 
     def get_urls(self) -> list[Any]:
         return [*token_urls(self), *super().get_urls()]
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        own = {"title": "Users", "trail": trail(("Users", ""))}
-        return super().changelist_view(request, own | (extra_context or {}))
-
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        user = kwargs.get("obj")
-        name = user.get_username() if user is not None else "Add"
-        context |= {"trail": trail(("Users", admin_url("auth_user", "changelist")), (name, ""))}
-        if user is not None:
-            context |= {"title": name, "subtitle": None}
-        return super().render_change_form(request, context, *args, **kwargs)
-
-    @admin.display(description="chats")
+    @admin.display(description="chats and usage")
     def chats(self, user: User) -> SafeString:
+        """Link to the chats, with today's usage as the limits count it; a count of an earlier day is shown as 0."""
         count = user.chats.all()[:LIST_LIMIT].count()
         more = " or more" if count == LIST_LIMIT else ""
         text = f"{count:,}{more} chat{'' if count == 1 else 's'}"
-        return link(text, "conversations_chat", "changelist", owner=user.pk)
-
-    @admin.display(description="usage")
-    def usage(self, user: User) -> str:
-        """Today's usage as the limits count it; a count of an earlier day is shown as 0."""
         row = Allowance.objects.filter(pk=user.pk).first()
         today = row is not None and row.day == timezone.now().astimezone(UTC).date()
         tokens = row.day_tokens if row is not None and today else 0
         streams = row.open_streams if row is not None else 0
-        return f"{tokens:,} tokens today, {streams} repl{'y' if streams == 1 else 'ies'} being written"
+        return format_html(
+            "{} · {} tokens today · {} being written",
+            link(text, "conversations_chat", "changelist", owner=user.pk),
+            f"{tokens:,}",
+            f"{streams} repl{'y' if streams == 1 else 'ies'}",
+        )
 
-    @admin.display(description="limits")
-    def limits(self, user: User) -> SafeString:
-        row = Allowance.objects.filter(pk=user.pk).only("pk").first()
-        if row is None:
-            return link("as in the settings: set their own", "conversations_allowance", "add", user=user.pk)
-        return link("see and set", "conversations_allowance", "change", user.pk)
-
-    @admin.display(description="audit log")
-    def looks(self, user: User) -> SafeString:
-        return link("what they read as staff", "conversations_contentview", "changelist", q=user.username)
-
-    @admin.display(description="API tokens")
-    def tokens(self, user: User) -> SafeString:
-        return link(f"{api_tokens.valid_tokens(user.pk).count()} valid", "auth_user", "tokens", user.pk)
+    @admin.display(description="API tokens, limits, audit log")
+    def access(self, user: User) -> SafeString:
+        has_own = Allowance.objects.filter(pk=user.pk).exists()
+        return format_html(
+            "{} · {} · {}",
+            link(
+                f"{api_tokens.valid_tokens(user.pk).count()} valid API tokens", "auth_user", "tokens", user.pk
+            ),
+            link("own limits", "conversations_allowance", "change", user.pk)
+            if has_own
+            else link(
+                "limits as in the settings: set their own", "conversations_allowance", "add", user=user.pk
+            ),
+            link("what they read as staff", "conversations_contentview", "changelist", q=user.username),
+        )
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest

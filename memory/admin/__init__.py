@@ -1,6 +1,5 @@
-"""The admin of memory: pages for briefs, revisions and records, and actions to rebuild."""
+"""The admin of chats, messages and memory. Importing the package registers every page."""
 
-from memory.admin import briefs, contexts, revisions
-from memory.admin.chat import page
+from memory.admin import briefs, chats, messages, prompts, start_page, versions
 
-__all__ = ["briefs", "contexts", "page", "revisions"]
+__all__ = ["briefs", "chats", "messages", "prompts", "start_page", "versions"]

@@ -1,12 +1,13 @@
-"""The admin actions *resummarize* and *rebuild*, for lists of rows whose key is a chat's id.
+"""What staff may do to the memory of chats, as actions of lists whose key is a chat's id, and as buttons of pages.
 
-The work is done by `memory.folding.request`. For a single chat, the confirmation shows an estimate, and afterwards
-the chat's own page shows the progress.
+The work is done by `memory.folding.request` and `memory.revisions`. An action with a confirmation names the chats; for
+a single chat, it also estimates what the work will take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin, messages
@@ -16,126 +17,132 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
-from django.utils.translation import ngettext
 
+from chatmemory.errors import ChatMemoryError
 from conversations.admin.access import may_see, sees_cost
 from conversations.admin.audit_log import record_list
-from conversations.admin.html import chat_trail, heading, trail
+from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
 from memory.folding.estimate import estimate_for
 from memory.folding.request import Mode, request_resummarize
-from memory.models import ConversationBrief
+from memory.revisions.edit import clear
+from memory.revisions.updates import pause_updates, resume_updates
 
+MAY_CHANGE = "memory.change_conversationbrief"
 CHATS_NAMED = 20
-"""The most chats named in the confirmation; the others are only counted."""
+"""The most chats named in a confirmation; the others are only counted."""
 
-EXPLAINED: dict[Mode, str] = {
-    "update": "Merges all but the recent messages into the summary now. Paused updates resume.",
-    "rebuild": (
-        "Writes the summary again, starting from the first message. The current one is used until it's done. "
-        "Manual edits are overwritten, and paused updates resume."
+
+@dataclass(frozen=True, slots=True)
+class MemoryAct:
+    """One action. Without an explanation it is done at once, as it is undone as easily."""
+
+    verb: str
+    does: Callable[[Chat, User], object]
+    done: str
+    explained: str = ""
+    mode: Mode | None = None
+    """The kind of summarizing that is estimated beforehand."""
+
+
+ACTS = {
+    "update_memory": MemoryAct(
+        "Update memory",
+        lambda chat, user: request_resummarize(chat, "update", user),
+        "Update requested",
+        "Merges all but the recent messages into the summary, in the background. Paused updates resume.",
+        "update",
+    ),
+    "rebuild_memory": MemoryAct(
+        "Rebuild memory",
+        lambda chat, user: request_resummarize(chat, "rebuild", user),
+        "Rebuild requested",
+        "Writes the summary again in the background, starting from the first message. The current one is used until "
+        "it's done. Manual edits are overwritten, and paused updates resume.",
+        "rebuild",
+    ),
+    "pause_updates": MemoryAct("Pause updates", pause_updates, "Updates paused"),
+    "resume_updates": MemoryAct("Resume updates", resume_updates, "Updates resumed"),
+    "clear_summary": MemoryAct(
+        "Clear summary",
+        clear,
+        "Summary cleared",
+        "The summary starts over with the messages that are not summarized yet. Nothing is removed from the chat: "
+        "older messages can still be recalled. This is free. Restoring the last version undoes it.",
     ),
 }
+"""Actions by their names in requests."""
 
 
 class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Adds both actions to a list and its pages, for users who may change briefs."""
+    """Adds the actions to a list, for users who may change memory."""
 
-    actions: Any = ("resummarize", "rebuild")
-    change_form_template = "admin/memory/with_actions.html"
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        found: dict[str, Any] = super().get_actions(request)
+        if request.user.has_perm(MAY_CHANGE):
+            for name, act in ACTS.items():
+                found[name] = (_run, name, f"{act.verb}…" if act.explained else act.verb)
+        return found
 
-    def has_resummarize_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm("memory.change_conversationbrief"))
-
-    @admin.action(description="Update memory…", permissions=["resummarize"])
-    def resummarize(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._confirmed(request, queryset, "update", "resummarize")
-
-    @admin.action(description="Rebuild memory from the original messages…", permissions=["resummarize"])
-    def rebuild(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._confirmed(request, queryset, "rebuild", "rebuild")
-
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        row = kwargs["obj"]
-        briefs = ConversationBrief.objects.only("paused_at", "token_count")
-        brief = row if isinstance(row, ConversationBrief) else briefs.filter(pk=row.pk).first()
-        context |= {
-            "held": brief,
-            "may_resummarize": self.has_resummarize_permission(request),
-            "actions_url": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
+    def buttons(self, request: HttpRequest) -> dict[str, Any]:
+        """Return what `admin/memory/buttons.html` takes."""
+        return {
+            "may_change": request.user.has_perm(MAY_CHANGE),
+            "actions_url": admin_url(f"{self.opts.app_label}_{self.opts.model_name}", "changelist"),
         }
-        return super().render_change_form(request, context, *args, **kwargs)
 
-    def _confirmed(
-        self, request: HttpRequest, queryset: QuerySet[Any], mode: Mode, action: str
-    ) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            return self._confirmation(request, queryset, mode, action)
-        asked = [
-            chat_id
-            for chat_id in queryset.values_list("pk", flat=True).iterator(chunk_size=500)
-            if self._request(request, chat_id, mode)
-        ]
-        text = ngettext("%d chat is being summarized", "%d chats are being summarized", len(asked)) % len(
-            asked
-        )
-        only = len(asked) == 1
-        tags = "cm-until-done" if only else ""  # the chat's own page removes the message at the end
-        self.message_user(request, f"{text} in the background.", messages.SUCCESS, extra_tags=tags)
-        if not only:
-            return None
-        return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=asked))
 
-    def _request(self, request: HttpRequest, chat_id: Any, mode: Mode) -> bool:
-        """Request the work; False if the chat was deleted in the meantime."""
+def _run(site_page: MemoryActions, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
+    """Confirm, or do it. A single chat's page is shown afterwards to those who may see it."""
+    name = request.POST["action"]
+    act = ACTS[name]
+    if act.explained and "confirmed" not in request.POST:
+        return _confirmation(site_page, request, rows, name)
+    assert isinstance(request.user, User)  # the admin admits only users
+    done = []
+    for chat_id in rows.values_list("pk", flat=True).iterator(chunk_size=500):
         chat = Chat.objects.filter(pk=chat_id).first()
-        if chat is None:
-            return False
-        assert isinstance(request.user, User)  # the admin admits only users
-        request_resummarize(chat, mode, user=request.user)
-        self.log_change(request, chat, f"Requested: {mode} of its memory.")
-        return True
-
-    def _confirmation(
-        self, request: HttpRequest, queryset: QuerySet[Any], mode: Mode, action: str
-    ) -> HttpResponse:
-        selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
-        across = request.POST.get("select_across") == "1"
-        named, may = _chats(queryset.values_list("pk", flat=True)[:CHATS_NAMED]), may_see(request)
-        page = f"{self.opts.app_label}_{self.opts.model_name}"
-        record_list(request, page, [chat for chat in named if may and chat.title])
-        verb = "Rebuild" if mode == "rebuild" else "Update"
-        way = [(f"{verb} memory", "")]
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"{verb} memory?",
-            "trail": chat_trail(named[0], may, *way) if len(named) == 1 else trail(*way),
-            "opts": self.opts,
-            "action": action,
-            "mode": mode,
-            "explained": EXPLAINED[mode],
-            "count": queryset.count(),
-            "named": [(chat, heading(chat, may)) for chat in named],
-            "verb": verb,
-            "estimate": estimate_for(named[0], mode) if len(named) == 1 else None,
-            "sees_cost": sees_cost(request),
-            "across": across,
-            "selected": selected[:1] if across else selected,  # at least one, or the list refuses the action
-            "checkbox": helpers.ACTION_CHECKBOX_NAME,
-            "media": self.media,
-        }
-        return TemplateResponse(request, "admin/memory/confirm_resummarize.html", context)
+        if chat is None:  # deleted in the meantime
+            continue
+        try:
+            act.does(chat, request.user)
+        except ChatMemoryError as error:
+            site_page.message_user(request, error.message, messages.ERROR)
+            continue
+        site_page.log_change(request, chat, f"{act.done}.")
+        done.append(chat_id)
+    if done:
+        chats = "" if len(done) == 1 else f" for {len(done)} chats"
+        site_page.message_user(request, f"{act.done}{chats}.", messages.SUCCESS)
+    if len(done) != 1 or not may_see(request):
+        return None
+    return redirect(admin_url(f"{site_page.opts.app_label}_{site_page.opts.model_name}", "change", *done))
 
 
-def _chats(chat_ids: Iterable[Any]) -> list[Chat]:
-    """The chats that still exist, in this order."""
-    found = Chat.objects.in_bulk(list(chat_ids))
-    return list(found.values())
-
-
-def progress_url(brief: ConversationBrief) -> str:
-    """The URL that a page with `admin/memory/progress.html` polls."""
-    return reverse("admin:memory_conversationbrief_progress", args=[brief.pk])
+def _confirmation(
+    site_page: MemoryActions, request: HttpRequest, rows: QuerySet[Any], name: str
+) -> HttpResponse:
+    act, may = ACTS[name], may_see(request)
+    selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
+    across = request.POST.get("select_across") == "1"
+    chats = list(Chat.objects.in_bulk(list(rows.values_list("pk", flat=True)[:CHATS_NAMED])).values())
+    if may:
+        record_list(request, f"{site_page.opts.app_label}_{site_page.opts.model_name}", chats)
+    count = rows.count()
+    context = {
+        **site_page.admin_site.each_context(request),
+        "title": f"{act.verb}?",
+        "opts": site_page.opts,
+        "media": site_page.media,
+        "action": name,
+        "act": act,
+        "count": count,
+        "unnamed": count - len(chats),
+        "named": [(chat, heading(chat, may)) for chat in chats],
+        "estimate": estimate_for(chats[0], act.mode) if len(chats) == 1 and act.mode else None,
+        "sees_cost": sees_cost(request),
+        "across": across,
+        "selected": selected[:1] if across else selected,  # at least one, or the list refuses the action
+        "checkbox": helpers.ACTION_CHECKBOX_NAME,
+    }
+    return TemplateResponse(request, "admin/memory/confirm.html", context)

@@ -1,75 +1,178 @@
-"""The brief of a chat: its text, what it covers, how it was made, and its problems.
+"""The memory of a chat: its text, what it covers, the work on it, its versions, and editing it by hand.
 
-Its page is the history of the summary: revisions by version, one page of them at a time, any two of which can be
-compared.
+The policy defines what can be edited and what is valid; `memory.revisions.edit` publishes the result.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from chatmemory.templatetags.viewing import relative_time, short_id, viewer_time
-from conversations.admin.access import OfChatAdmin, Page, sees_cost
-from conversations.admin.html import Step, admin_url, link, since
-from memory import services
-from memory.admin.actions import MemoryActions, progress_url
-from memory.admin.diff import DiffPage
-from memory.admin.edit import EditPage
-from memory.admin.hold import HoldPages
-from memory.admin.progress import ProgressPage
-from memory.admin.states import PARAMETER, MemoryFilter, health_of, memory_steps
-from memory.briefs import readable_parts, text_of
-from memory.explain.coverage import Coverage, coverage_of
-from memory.explain.lineage import folded_turns, versions_of
-from memory.explain.reasons import error_words
+from chatmemory.errors import ChatMemoryError
+from chatmemory.templatetags.viewing import viewer_time
+from conversations.admin.access import ContentAdmin, may_see, refused, sees_cost
+from conversations.admin.html import Step, admin_url, heading, link, since
+from conversations.admin.open_turns import CHAT_TEXTS
+from conversations.models import Chat
+from memory.admin.actions import MAY_CHANGE, MemoryActions
+from memory.admin.filters import MEMORY, MemoryFilter, health_of
+from memory.briefs import readable_parts
+from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import policy_name
+from memory.policies.edit_form import BadEdit
+from memory.revisions.edit import Draft, StaleEdit, draft, edit_by_hand
 from memory.work import work_of
 
-REVISIONS_SHOWN = 25
-"""Revisions on one page of a brief's history."""
-
+VERSIONS_SHOWN = 25
+FIELD = "part-"
+"""The prefix of a part's name in the form."""
 KIND_LABELS = {
-    "fold": ("↧", "updated"),
-    "rebuild": ("⟳", "rebuilt"),
-    "restore": ("↶", "restored"),
-    "manual": ("✎", "edited by hand"),
-    "retract": ("✂", "rolled back"),
-    "branch": ("⑂", "copied"),
+    "fold": "↧ updated",
+    "rebuild": "⟳ rebuilt",
+    "restore": "↶ restored",
+    "manual": "✎ edited by hand",
+    "retract": "✂ rolled back",
+    "branch": "⑂ copied",
 }
-"""A sign and a word for each kind of revision in the history."""
 
 
-def kind_label(revision: SummaryRevision) -> tuple[str, str]:
-    """Sign and word for one revision: a clearing is distinguished from other edits by hand."""
-    is_cleared = revision.kind == "manual" and not revision.tokens_after and not revision.forgotten_at
-    return ("∅", "cleared") if is_cleared else KIND_LABELS[revision.kind]
+def kind_label(version: SummaryRevision) -> str:
+    """What happened, in a word with a sign: a clearing is distinguished from other edits by hand."""
+    is_cleared = version.kind == "manual" and not version.tokens_after and not version.forgotten_at
+    return "∅ cleared" if is_cleared else KIND_LABELS[version.kind]
 
 
-_CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
+def memory_step(chat_id: Any) -> Step:
+    """The breadcrumb of a chat's memory."""
+    return ("Memory", admin_url("memory_conversationbrief", "change", chat_id))
 
 
 @admin.register(ConversationBrief)
-class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfChatAdmin):
+class BriefAdmin(MemoryActions, ContentAdmin):
     list_display = (
         *("called", "owner", "health", "policy_label", "summary", "unfolded"),
         since("updated_at"),
     )
+    list_display_links = ("summary",)
     list_select_related = ("chat__owner",)
-    list_display_links = None
-    list_defer = ("global_summary", "state", "options", *_CHAT_COLUMNS)
+    list_defer = ("global_summary", "state", "options", *CHAT_TEXTS)
     list_filter = (MemoryFilter,)
-    lookups = (PARAMETER,)
-    change_form_template = "admin/memory/conversationbrief/change_form.html"
+    lookups = (MEMORY,)
+    page_template = "admin/memory/brief.html"
 
-    class Media:
-        css = {"all": ("chatmemory/history.css",)}
+    def steps(self, row: ConversationBrief) -> list[Step]:
+        return [("Memory", "")]
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.edit_view)
+        edit = path("<uuid:chat_id>/edit/", view, name="memory_conversationbrief_edit")
+        return [edit, *super().get_urls()]
+
+    def page_context(self, request: HttpRequest, row: ConversationBrief) -> dict[str, Any]:
+        work = work_of(row)
+        versions = SummaryRevision.objects.filter(chat_id=row.chat_id).select_related("created_by")
+        newest = versions.defer("global_summary", "state", "soft_faults").order_by("-version")[
+            :VERSIONS_SHOWN
+        ]
+        return {
+            "title": f"Memory of {heading(row.chat)}",
+            "brief": row,
+            "work": work,
+            "error": (row.last_error or {}).get("message", "") if work.attempts else "",
+            "remembered": readable_parts(row),
+            "facts": _facts(row),
+            "versions": [(one, kind_label(one)) for one in newest],
+            "state": json.dumps(row.state, indent=2, ensure_ascii=False, sort_keys=True) if row.state else "",
+            "sees_cost": sees_cost(request),
+            **self.buttons(request),
+        }
+
+    def edit_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
+        """The form for the version in use, or for another with `?from=`; a POST saves it as a new version."""
+        if not request.user.has_perm(MAY_CHANGE):
+            raise PermissionDenied
+        if not may_see(request):
+            return refused(request)
+        brief = get_object_or_404(ConversationBrief.objects.select_related("chat__owner"), pk=chat_id)
+        given = request.POST if request.method == "POST" else request.GET
+        try:
+            begun = draft(brief.chat, _number(given.get("from")))
+            if request.method == "POST":
+                return self._save(request, brief.chat, begun)
+        except BadEdit as wrong:
+            return self._form(request, brief, begun, wrong=wrong)
+        except StaleEdit as stale:
+            return self._form(request, brief, begun, trouble=stale.message, status=409)
+        except ChatMemoryError as error:
+            self.message_user(request, error.message, messages.ERROR)
+            return redirect(admin_url("memory_conversationbrief", "change", chat_id))
+        return self._form(request, brief, begun)
+
+    def _save(self, request: HttpRequest, chat: Chat, begun: Draft) -> HttpResponse:
+        """Save it, and show the new version, with what changed in it."""
+        assert isinstance(request.user, User)  # the admin admits only users
+        brief = edit_by_hand(
+            chat,
+            _texts(request.POST),
+            request.user,
+            on_version=_number(request.POST.get("on_version")) or 0,
+            base=begun.base.version,
+            pauses=bool(request.POST.get("pause")),
+        )
+        self.log_change(request, brief, f"Edited by hand: version {brief.head}, from {begun.base.version}.")
+        paused = " Updates are paused." if brief.paused_at else ""
+        self.message_user(request, f"Saved as version {brief.head}, now in use.{paused}", messages.SUCCESS)
+        made = SummaryRevision.objects.only("pk").get(chat=chat, version=brief.head)
+        return redirect(admin_url("memory_summaryrevision", "change", made.pk))
+
+    def _form(
+        self,
+        request: HttpRequest,
+        brief: ConversationBrief,
+        begun: Draft,
+        *,
+        wrong: BadEdit | None = None,
+        trouble: str = "",
+        status: int = 200,
+    ) -> HttpResponse:
+        sent = _texts(request.POST)
+        fields = [
+            (part, sent.get(part.name, part.text), wrong.message if wrong and wrong.part == part.name else "")
+            for part in begun.parts
+        ]
+        context = {
+            "title": f"Edit the memory of {heading(brief.chat)}",
+            "brief": brief,
+            "draft": begun,
+            "is_older": begun.base.version != begun.in_use,
+            "fields": fields,
+            "field": FIELD,
+            "trouble": trouble or (wrong.message if wrong and not wrong.part else ""),
+            "wrong": wrong,
+            "again": estimate_for(brief.chat, "update", after_seq=begun.base.through_seq),
+            "again_after": begun.base.through_seq,
+            "now": readable_parts(brief) if status == 409 else [],
+        }
+        steps = (memory_step(brief.pk), ("Edit", ""))
+        answer = self.page(request, brief, "admin/memory/edit.html", context, *steps)
+        answer.status_code = 400 if wrong else status
+        return answer
+
+    @admin.display(description="status")
+    def health(self, brief: ConversationBrief) -> SafeString:
+        return health_of(brief)
 
     @admin.display(description="policy")
     def policy_label(self, brief: ConversationBrief) -> str:
@@ -79,149 +182,50 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfC
     def summary(self, brief: ConversationBrief) -> SafeString | str:
         if not brief.head:
             return "none yet"
-        told = f"{brief.token_count:,} tokens, covers messages 1–{brief.folded_through_seq:,}"
-        return format_html("version {}<small>{}</small>", brief.head, told)
+        covers = f"{brief.token_count:,} tokens, covers messages 1–{brief.folded_through_seq:,}"
+        return format_html("version {}<small>{}</small>", brief.head, covers)
 
     @admin.display(description="unsummarized tokens")
     def unfolded(self, brief: ConversationBrief) -> str:
         return f"{brief.unfolded_tokens:,}"
 
-    @admin.display(description="chat")
-    def called(self, row: ConversationBrief) -> SafeString:
-        """Link to the memory: the row's own page."""
-        return self._named_link(row, "memory_conversationbrief")
-
-    @admin.display(description="chat")
-    def in_chat(self, row: ConversationBrief) -> SafeString:
-        return link(short_id(row.pk), "memory_conversationbrief", "change", row.pk)
-
-    def steps(self, row: ConversationBrief) -> list[Step]:
-        return memory_steps(row.pk)
-
-    @admin.display(description="status")
-    def health(self, brief: ConversationBrief) -> SafeString:
-        """The status; after a failure also its reason and the time of the next attempt."""
-        work = work_of(brief, has_worker=lambda: True)
-        if not work.attempts:
-            return health_of(brief)
-        why = error_words(work.error) if work.error else ""
-        if brief.next_attempt_at is None:
-            return format_html("{}<small>{}</small>", health_of(brief), why)
-        when = relative_time(brief.next_attempt_at)
-        return format_html("{}<small>{} Next attempt {}</small>", health_of(brief), why, when)
-
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        return []  # the page is a template of its own
-
-    def page(self, row: ConversationBrief, name: str) -> Page:
-        content = {
-            "remembered": readable_parts(row),
-            "state": _pretty(row.state),
-            "error": (row.last_error or {}).get("message", "") if work_of(row).attempts else "",
-        }
-        texts = {
-            "title": row.chat.title,
-            "memory": text_of(row),
-            "state": row.state,
-            "rebuild": row.rebuild,
-            "last error": row.last_error,
-        }
-        context = {
-            "title": f"Memory of {name}",
-            "subtitle": None,
-            "brief": row,
-            "facts": _facts(row),
-            "coverage": coverage(row),
-            "progress_url": progress_url(row),
-        }
-        return Page(texts, context, content)
-
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        brief = kwargs["obj"]
-        context |= {
-            "history": history(brief, request.GET.get("upto", "")),
-            "sees_cost": sees_cost(request),
-            "may_edit": bool(brief.head) and self.has_edit_permission(request),
-            "may_see_revisions": self.admin_site.get_model_admin(SummaryRevision).has_view_permission(
-                request
-            ),
-            "revisions_url": admin_url("memory_summaryrevision", "changelist", chat__id__exact=brief.chat_id),
-        }
-        return super().render_change_form(request, context, *args, **kwargs)
-
-
-def coverage(brief: ConversationBrief) -> Coverage:
-    """How the turns would be divided between summary and prompt if the last question were sent again."""
-    return coverage_of(services.preview_last(brief.chat).plan, folded_turns(brief, versions_of(brief)))
-
-
-def history(brief: ConversationBrief, upto: str) -> dict[str, Any]:
-    """One page of the revisions without their texts, newest first: those up to version `upto`, or the newest."""
-    top = min(int(upto), brief.version) if upto.isdecimal() and len(upto) < 10 else brief.version
-    top = max(top, min(REVISIONS_SHOWN, brief.version))
-    rows = SummaryRevision.objects.filter(
-        chat_id=brief.chat_id, version__lte=top, version__gt=top - REVISIONS_SHOWN
-    )
-    shown = rows.defer("global_summary", "state", "soft_faults", "drift").select_related("created_by")
-    return {
-        "rows": [
-            {"revision": one, "happened": kind_label(one), "share": one.retained.get("share")}
-            for one in shown.order_by("-version")
-        ],
-        "older": top - REVISIONS_SHOWN if top > REVISIONS_SHOWN else None,
-        "newer": min(top + REVISIONS_SHOWN, brief.version) if top < brief.version else None,
-        "oldest": max(1, top - REVISIONS_SHOWN + 1),
-        "newest": top,
-        "before_newest": top - 1,
-    }
-
 
 def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """The columns of the page's head: headings, and names with values."""
-    work = work_of(brief)
-    chat = link(brief.chat_id, "conversations_chat", "change", brief.chat_id)
-    folded = link(
-        f"messages 1–{brief.folded_through_seq:,}",
-        "conversations_chat",
-        "change",
-        brief.chat_id,
-        at=brief.folded_through_seq,
-    )
+    """The columns of the page: headings, and names with values."""
+    chat_id, through = brief.chat_id, brief.folded_through_seq
+    folded = link(f"messages 1–{through:,}", "conversations_chat", "change", chat_id, at=through)
+    worker: Any = "idle"
+    if brief.lease_owner:
+        worker = format_html("{}, until {}", brief.lease_owner, viewer_time(brief.lease_expires_at))
     return [
         (
             "Memory",
             [
-                *(("Chat", chat), ("Owner", brief.chat.owner), ("Policy", policy_name(brief.policy))),
-                ("Size in tokens", brief.token_count),
-                ("Covers", folded if brief.folded_through_seq else "nothing yet"),
-                ("Degraded", "yes (built-in summarizer)" if brief.degraded else "no"),
-            ],
-        ),
-        (
-            "Unsummarized",
-            [
-                *(("Turns", brief.unfolded_turns), ("Tokens", brief.unfolded_tokens)),
-                ("Tokens as one-line summaries", brief.unfolded_line_tokens),
-            ],
-        ),
-        (
-            "Processing",
-            [
-                ("Status", work.label),
-                *([("Next attempt", viewer_time(brief.next_attempt_at))] if work.attempts else []),
-                (
-                    "Worker",
-                    format_html("{}, until {}", brief.lease_owner, viewer_time(brief.lease_expires_at))
-                    if brief.lease_owner
-                    else "idle",
-                ),
+                ("Owner", brief.chat.owner),
+                ("Policy", policy_name(brief.policy)),
+                ("Size in tokens", f"{brief.token_count:,}"),
+                ("Covers", folded if through else "nothing yet"),
                 ("Changed", viewer_time(brief.updated_at)),
+            ],
+        ),
+        (
+            "Not summarized yet",
+            [
+                ("Turns", f"{brief.unfolded_turns:,}"),
+                ("Tokens", f"{brief.unfolded_tokens:,}"),
+                ("Tokens as one-line summaries", f"{brief.unfolded_line_tokens:,}"),
+                ("Worker", worker),
+                *([("Next attempt", viewer_time(brief.next_attempt_at))] if brief.next_attempt_at else []),
             ],
         ),
     ]
 
 
-def _pretty(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) if value else ""
+def _texts(form: Mapping[str, Any]) -> dict[str, str]:
+    """The texts of the submitted form, by the names of their parts."""
+    return {name.removeprefix(FIELD): str(text) for name, text in form.items() if name.startswith(FIELD)}
+
+
+def _number(text: str | None) -> int | None:
+    """Parse a version from a URL or a form; None if it is not a number."""
+    return int(text) if text and text.isdecimal() and len(text) < 10 else None

@@ -1,32 +1,126 @@
-"""Filters of the list of chats. Each finds its rows by an index, and only as many as the list can page through."""
+"""The state of a chat's memory as a label in lists, and the filters of lists.
+
+Each filter finds its rows by an index, and only as many as a list pages through: its cost depends on those rows,
+however many others there are. The label's sign does not depend on colour.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import timedelta
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
+from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.readonly import LIST_LIMIT
-from conversations.models import Message, Status
+from conversations.models import Chat, Message, Status
+from memory.explain.reasons import error_words
+from memory.folding import lease
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES, policy_name
+from memory.work import CONDITIONS, work_of
 
-DAYS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
-"""Periods, in days, in which a chat was last changed, and their labels."""
-KEPT = {
-    "under-50": ("Under 50%", (0, 49)),
-    "50-79": ("50–79%", (50, 79)),
-    "80-94": ("80–94%", (80, 94)),
-    "from-95": ("95% and more", (95, 100)),
+MEMORY, OWNER = "memory", "owner"
+"""The query parameters of the filters that other pages link to."""
+
+STATES: Final[Mapping[str, str]] = {
+    "failing": "Failing",
+    "update": "Updating or queued",
+    "rebuild": "Rebuilding or queued",
+    "degraded": "Made by the built-in summarizer",
 }
-"""Bands of the percentage of details that a summary kept, lowest first: labels and bounds."""
-OWNER = "owner"
+"""Labels of the states of memory that a list can be filtered by; `memory.work.CONDITIONS` has them as queries."""
+TROUBLES = {"failed": "Failed replies", "quality": "Low quality: too few details kept"}
+
+
+def chip(kind: str, text: str) -> SafeString:
+    """A label for a state: its kind (`good`, `busy`, `paused` or `bad`) and its text."""
+    return format_html('<span class="cm-state cm-state-{}">{}</span>', kind, text)
+
+
+def health_of(brief: ConversationBrief | None) -> SafeString:
+    """What is happening to the memory; after a failure also its reason and the time of the next attempt.
+
+    Whether a worker is running is said on the start page.
+    """
+    work = work_of(brief, has_worker=lambda: True)
+    if brief is None or not work.attempts:
+        return chip(work.kind, work.label)
+    why = error_words(work.error) if work.error else ""
+    when = (
+        format_html(" Next attempt {}", relative_time(brief.next_attempt_at)) if brief.next_attempt_at else ""
+    )
+    return format_html("{}<small>{}{}</small>", chip(work.kind, work.label), why, when)
+
+
+def brief_of(chat: Chat) -> ConversationBrief | None:
+    """The chat's brief; None if there is none, as may be the case in a chat without messages."""
+    try:
+        return chat.brief
+    except ObjectDoesNotExist:
+        return None
+
+
+def waiting() -> QuerySet[ConversationBrief]:
+    """The briefs of chats with work, in the order of their index."""
+    return ConversationBrief.objects.filter(lease.WANTED).order_by("next_attempt_at")
+
+
+class ChoiceFilter(admin.SimpleListFilter):
+    """A filter with a fixed set of choices; any other value in the URL filters nothing."""
+
+    choices_offered: Mapping[str, str] = {}
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(self.choices_offered.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value() or ""
+        return self.chosen(queryset, value) if value in self.choices_offered else queryset
+
+    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the rows with the chosen value."""
+        raise NotImplementedError(f"{type(self).__name__}.chosen")
+
+
+class MemoryFilter(ChoiceFilter):
+    """A filter for lists of rows whose key is a chat's id."""
+
+    title = "memory"
+    parameter_name = MEMORY
+    choices_offered = STATES
+
+    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        return rows.filter(pk__in=waiting().filter(CONDITIONS[value]).values("pk")[:LIST_LIMIT])
+
+
+class PolicyFilter(ChoiceFilter):
+    title = "policy"
+    parameter_name = "policy"
+    choices_offered = {name: policy_name(name) for name in sorted(POLICIES)}
+
+    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        return rows.filter(policy=value)
+
+
+class TroubleFilter(ChoiceFilter):
+    """Chats with a problem: a reply failed, or the summary in use kept too little."""
+
+    title = "trouble"
+    parameter_name = "trouble"
+    choices_offered = TROUBLES
+
+    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        found: QuerySet[Any] = Message.objects.filter(status=Status.FAILED)
+        if value == "quality":
+            found = SummaryRevision.objects.filter(is_wanting=True, version=F("chat__brief__head"))
+        return rows.filter(pk__in=found.order_by("-pk").values("chat_id")[:LIST_LIMIT])
 
 
 class OwnerFilter(admin.SimpleListFilter):
@@ -42,79 +136,6 @@ class OwnerFilter(admin.SimpleListFilter):
         return queryset.filter(owner_id=self.value()) if self._chosen() else queryset
 
     def _chosen(self) -> list[User]:
-        value = self.used_parameters.get(OWNER) or ""
-        number = value if isinstance(value, str) else str(value)
-        if not (number.isdecimal() and len(number) < 10):
-            return []
-        return list(User.objects.filter(pk=int(number)).only("username"))
-
-
-class PolicyFilter(admin.SimpleListFilter):
-    title = "policy"
-    parameter_name = "policy"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, policy_name(name)) for name in sorted(POLICIES)]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(policy=self.value()) if self.value() in POLICIES else queryset
-
-
-class UpdatedFilter(admin.SimpleListFilter):
-    title = "last activity"
-    parameter_name = "updated"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return list(DAYS.items())
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if (days := self.value()) not in DAYS:
-            return queryset
-        return queryset.filter(updated_at__gte=timezone.now() - timedelta(days=int(days or 0)))
-
-
-class TroubleFilter(admin.SimpleListFilter):
-    """Filter chats with a problem: a reply failed, or the summary in use kept too little."""
-
-    title = "trouble"
-    parameter_name = "trouble"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, str]]:
-        yield "failed", "Failed replies"
-        yield "quality", "Low quality: too few details kept"
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() == "failed":
-            return queryset.filter(pk__in=_failed())
-        return queryset.filter(pk__in=_low_quality()) if self.value() == "quality" else queryset
-
-
-class KeptFilter(admin.SimpleListFilter):
-    """Filter by how many of the details to keep the summary in use kept. What it lost can still be recalled."""
-
-    title = "details kept"
-    parameter_name = "kept"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, label) for name, (label, _) in KEPT.items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if (band := KEPT.get(self.value() or "")) is None:
-            return queryset
-        briefs = ConversationBrief.objects.filter(kept_percent__range=band[1]).order_by("kept_percent")
-        return queryset.filter(pk__in=briefs.values("pk")[:LIST_LIMIT])
-
-
-def _failed() -> QuerySet[Any, Any]:
-    """The chats of the newest failed replies."""
-    failed = Message.objects.filter(status=Status.FAILED).order_by("-pk")
-    return failed.values("chat_id")[:LIST_LIMIT]
-
-
-def _low_quality() -> QuerySet[Any, Any]:
-    """The chats whose summary in use is of low quality."""
-    wanting = SummaryRevision.objects.filter(is_wanting=True, version=F("chat__brief__head"))
-    return wanting.order_by("-pk").values("chat_id")[:LIST_LIMIT]
-
-
-CHAT_FILTERS = (UpdatedFilter, PolicyFilter, TroubleFilter, KeptFilter, OwnerFilter)
+        value = str(self.used_parameters.get(OWNER) or "")
+        is_id = value.isdecimal() and len(value) < 10
+        return list(User.objects.filter(pk=int(value)).only("username")) if is_id else []

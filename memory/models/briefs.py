@@ -255,7 +255,8 @@ class UsageDay(models.Model):
     counted_billed = models.PositiveBigIntegerField(default=0, db_default=0)
 
     class Meta:
-        default_permissions = ()  # shown only in the overview
+        verbose_name, verbose_name_plural = "usage of a day", "usage by day"
+        default_permissions = ()  # whoever may see memory may see them
         permissions = [("view_cost", "Can see what chats cost")]
         constraints = [models.UniqueConstraint(fields=["day", "model_variant"], name="usage_day_variant")]
 
@@ -286,6 +287,7 @@ class FoldDay(models.Model):
     failures = models.PositiveBigIntegerField(default=0)
 
     class Meta:
+        verbose_name, verbose_name_plural = "summary updates of a day", "summary updates by day"
         default_permissions = ()  # as above
         constraints = [models.UniqueConstraint(fields=["day", "kind", "policy"], name="fold_day_kind_policy")]
 

@@ -9,17 +9,9 @@ from typing import Any
 from django import template
 
 from chatmemory.text.word_diff import DiffPiece
-from memory.admin import progress
-from memory.models import ConversationBrief
 from memory.policies import policy_name
 
 register = template.Library()
-
-
-@register.filter
-def under_way(brief: ConversationBrief) -> dict[str, object]:
-    """What is happening to this memory."""
-    return progress.progress_json(brief)
 
 
 @register.filter

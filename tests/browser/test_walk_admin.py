@@ -1,7 +1,8 @@
-"""The staff's pages of accounts, search and reading, on a desktop and on a phone in dark mode."""
+"""The staff's pages, on a desktop and on a phone in dark mode: readable by all, never wider than the screen."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,19 +20,27 @@ def keeper(request: pytest.FixtureRequest, walking: Any, first_look: FirstLook) 
         yield somebody
 
 
-def test_pages_of_accounts_and_lists_are_well(keeper: Person) -> None:
+def fine(keeper: Person) -> None:
+    """Check that nothing went wrong on the current page, that axe finds nothing serious, and that it is not wide."""
+    keeper.page.wait_for_load_state("networkidle")
+    where = keeper.page.url
+    assert keeper.axe() == [], where
+    wide, window = keeper.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert wide <= window, where
+    assert keeper.troubles() == [], where
+
+
+def test_every_page_is_readable_and_fits(keeper: Person) -> None:
     chat = keeper.look.chat_id
     for path in (
+        *("", f"conversations/chat/{chat}/change/", f"memory/conversationbrief/{chat}/change/"),
+        *(f"memory/conversationbrief/{chat}/edit/", f"conversations/chat/{chat}/trace/?text=bass"),
+        *("memory/summaryrevision/1/change/", "conversations/message/?q=bass", "memory/usageday/"),
         *("auth/user/", "auth/user/1/change/", "auth/user/1/tokens/", "conversations/allowance/add/"),
-        *("conversations/contentview/", "conversations/chat/search/?q=bass", "memory/summaryrevision/"),
-        *(f"conversations/chat/{chat}/read/", f"conversations/chat/{chat}/delete/", "conversations/message/"),
+        *("conversations/contentview/", "memory/summaryrevision/", f"conversations/chat/{chat}/delete/"),
     ):
         keeper.go(f"/admin/{path}")
-        keeper.page.wait_for_load_state("networkidle")
-        assert keeper.axe() == [], path
-        wide, window = keeper.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        assert wide <= window, path
-    assert keeper.troubles() == []
+        fine(keeper)
 
 
 def test_filters_are_folded_on_a_phone_until_they_are_opened(keeper: Person) -> None:
@@ -39,7 +48,6 @@ def test_filters_are_folded_on_a_phone_until_they_are_opened(keeper: Person) -> 
     page, is_phone = keeper.page, keeper.page.viewport_size["width"] < 500
     low = page.get_by_role("link", name="Failed replies")
     assert low.is_visible() is not is_phone
-    assert keeper.axe() == []
     if is_phone:
         page.locator(".cm-filters > summary").click()
     low.click()
@@ -47,21 +55,26 @@ def test_filters_are_folded_on_a_phone_until_they_are_opened(keeper: Person) -> 
     assert page.locator(".cm-filters > summary").inner_text() == "Filters in use"
     assert low.is_visible(), "who opened them finds them open"
     assert page.get_by_text("0 chats").count() == 1
-    assert keeper.axe() == []
-    assert keeper.troubles() == []
+    fine(keeper)
 
 
-def test_from_words_to_the_chat_as_its_owner_sees_it(keeper: Person) -> None:
+def test_from_words_to_the_place_in_the_chat_and_the_prompt_of_a_reply(
+    keeper: Person, first_look: FirstLook
+) -> None:
+    body = {"message": "Who are the vegetarians?", "stream": False, "chat_id": first_look.chat_id}
+    assert first_look.api.post("/v1/message", json=body).status_code in (200, 201)
     page = keeper.page
     page.get_by_label("Search in the messages of all chats").fill("vegetarians")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/search/?q=vegetarians")
-    page.locator(".cm-found-head a").first.click()
-    page.wait_for_load_state()
-    page.get_by_role("link", name="Open in playground").click()
-    page.locator(".cm-body strong").first.wait_for(state="attached")  # replies are rendered as Markdown
-    last = page.locator(".cm-message").last.bounding_box()
-    assert last is not None
-    assert last["y"] < keeper.page.viewport_size["height"], "it opens at the newest message"
-    assert page.locator("form, textarea, input, button:not(.cm-code button)").count() == 0
-    assert keeper.troubles() == []
+    page.wait_for_url("**/message/?q=vegetarians")
+    assert page.locator("mark").count() > 0
+    fine(keeper)
+    keeper.go(f"/admin/conversations/chat/{first_look.chat_id}/change/?at=61")
+    box = page.locator("#m61").bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] < page.viewport_size["height"], "it is shown also without a fragment"
+    keeper.go(f"/admin/conversations/chat/{first_look.chat_id}/change/")
+    page.get_by_role("link", name="Prompt sent").last.click()
+    page.wait_for_url(re.compile("contextrecord"))
+    assert "Verified: identical to the prompt that was sent" in page.inner_text("#content")
+    fine(keeper)

@@ -119,12 +119,6 @@ def show_memory(somebody: Person) -> None:
         somebody.page.wait_for_timeout(400)
 
 
-def preview(somebody: Person) -> None:
-    somebody.page.get_by_label("Question").fill("Who looks after the bass?")
-    somebody.page.click("#content form [type=submit]")
-    settle(somebody)
-
-
 CHAT = "/admin/conversations/chat"
 BRIEF = "/admin/memory/conversationbrief"
 
@@ -148,13 +142,7 @@ PICTURES = (
     Picture(
         "what-the-model-saw", lambda _, facts: f"/admin/memory/contextrecord/{facts.reply_id}/change/", settle
     ),
-    Picture("what-it-would-see", lambda look, _: f"{CHAT}/{look.chat_id}/context/", preview),
     Picture("history", lambda look, _: f"{BRIEF}/{look.chat_id}/change/", settle),
-    Picture(
-        "difference",
-        lambda look, facts: f"{BRIEF}/{look.chat_id}/diff/?from={facts.versions[0]}&to={facts.versions[-1]}",
-        settle,
-    ),
     Picture(
         "revision", lambda _, facts: f"/admin/memory/summaryrevision/{facts.revision_ids[1]}/change/", settle
     ),

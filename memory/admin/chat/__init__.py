@@ -1,1 +1,0 @@
-"""The admin page of one chat, and the pages linked from it."""

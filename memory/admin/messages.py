@@ -1,0 +1,220 @@
+"""Messages: a list that searches their words in all chats, the page of one, and deleting them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Left, Length
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from chatmemory.errors import ChatMemoryError
+from conversations import message_changes
+from conversations.admin.access import ContentAdmin, may_see, sees_cost
+from conversations.admin.audit_log import LIST, SEARCH, record, record_list
+from conversations.admin.html import (
+    Step,
+    as_json,
+    as_text,
+    heading,
+    link,
+    message_link,
+    moment,
+    since,
+    usd_of,
+)
+from conversations.admin.open_turns import CHAT_TEXTS
+from conversations.admin.readonly import LIST_LIMIT, uuid_in
+from conversations.models import ActiveReply, Chat, Message
+from memory.models import ContextRecord
+from memory.recall.search import Hit, search, search_chat
+
+LONG_COLUMNS = ("content", "line", "outline", "terms", "metadata", "error", *CHAT_TEXTS)
+EXCERPT_CHARS = 160
+QUERY_CHARS = 2000
+"""The longest search query, in characters: more would not find more."""
+HITS_OF_ONE_OWNER = 20
+HITS_OF_ONE_CHAT = 50
+HITS = 50
+"""Once so many are found, no further owner is searched."""
+SECONDS = 0.2
+"""After this time no further owner is searched: the index is separate for each."""
+
+
+@admin.register(Message)
+class MessageAdmin(ContentAdmin):
+    list_display = (
+        *("called", "numbered", "excerpt", "role", "status", "token_count", "model"),
+        since("created_at"),
+    )
+    list_select_related = ("chat",)
+    list_display_links = ("numbered",)
+    list_defer = LONG_COLUMNS
+    chat_ordering = ("chat", "seq")
+    chat_filters = ("role", "status")
+    lookups = ("seq__gte", "seq__lte")
+    content_columns = ("excerpt",)
+    search_help_text = (
+        "Search by id, chat id or owner; with permission to read content, also by title and by whole words of "
+        "messages, in the most recently active owners' chats first. Every message shown here is recorded."
+    )
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        cost = ("cost",) if sees_cost(request) else ()
+        times = map(moment, ("created_at", "completed_at", "edited_at"))
+        return [
+            (None, {"fields": ("chat_link", "seq", "role", "status", "length", "token_count", "text")}),
+            ("The turn", {"fields": ("question", "newer_answer", "prompt", "line", "outline")}),
+            (
+                "Model",
+                {"fields": ("model_variant", "model", "response_id", "usage", *cost, "error_json")},
+            ),
+            ("More", {"fields": (*times, "metadata_json")}),
+        ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
+        rows: QuerySet[Message] = super().get_queryset(request)
+        return rows.annotate(length=Length("content"), start=Left("content", EXCERPT_CHARS))
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Message], search_term: str
+    ) -> tuple[QuerySet[Message], bool]:
+        """Also find messages by their words, for those who may read them; their excerpts are shown in the list."""
+        words = search_term.replace("\0", "").strip()[:QUERY_CHARS]
+        if not words or uuid_in(words) is not None or not may_see(request):
+            return super().get_search_results(request, queryset, search_term)
+        chat = uuid_in(request.GET.get(self.chat_parameter, ""))
+        hits, is_cut = (_in_chat(chat, words), False) if chat else _in_all_chats(words)
+        if is_cut:
+            told = "Only the most recently active owners' messages were searched. Filter by a chat to search all of it."
+            self.message_user(request, told, messages.WARNING)
+        request.hits = {hit.message.pk: hit for hit in hits}  # type: ignore[attr-defined]  # for `record_rows`
+        found = Q(pk__in=[hit.message.pk for hit in hits])
+        return queryset.filter(found if chat else found | self.of_chats(self.named(request, words))), False
+
+    def record_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Record each chat whose texts the list shows, and put excerpts of hits in place of beginnings."""
+        hits = getattr(request, "hits", {})
+        for row in rows:
+            row.hit = hits.get(row.pk)
+        record(request, self.own_name, [(row.chat, SEARCH if row.hit else LIST) for row in rows])
+
+    @admin.display(description="text")
+    def excerpt(self, message: Any) -> SafeString | str:
+        if (hit := getattr(message, "hit", None)) is None:
+            more = "…" if message.length > EXCERPT_CHARS else ""
+            return format_html('<span class="cm-excerpt" dir="auto">{}{}</span>', message.start, more)
+        return format_html('<span class="cm-excerpt" dir="auto">{}</span>', marked(hit))
+
+    @admin.display(description="message")
+    def numbered(self, message: Message) -> str:
+        return f"#{message.seq}"
+
+    def steps(self, row: Message) -> list[Step]:
+        return [(f"Message {row.seq}", "")]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("conversations.delete_message"))
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """Return the messages that will be emptied. A question whose answer is being written is protected."""
+        rows, may = list(objs), may_see(request)
+        busy = set(
+            ActiveReply.objects.filter(user_message__in=rows).values_list("user_message_id", flat=True)
+        )
+        if may:
+            record_list(request, self.own_name, [row.chat for row in rows])
+        named = {row.pk: f"Message {row.seq} of {heading(row.chat, may)}" for row in rows}
+        kept = [f"{named[pk]}: its answer is being written" for pk in named if pk in busy]
+        return list(named.values()), {"messages": len(rows)}, set(), kept
+
+    def delete_model(self, request: HttpRequest, obj: Message) -> None:
+        try:
+            message_changes.forget_message(obj.chat_id, obj.pk)
+        except ChatMemoryError as exc:  # a reply to it has begun just now
+            self.message_user(request, f"Not deleted: message {obj.seq}. {exc.message}", messages.ERROR)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Message]) -> None:
+        for message in queryset.only("pk", "chat_id", "seq"):
+            self.delete_model(request, message)
+
+    @admin.display(description="characters")
+    def length(self, message: Any) -> int:
+        return int(message.length)
+
+    @admin.display(description="content")
+    def text(self, message: Message) -> SafeString | str:
+        return as_text(message.content)
+
+    @admin.display(description="answers")
+    def question(self, message: Message) -> SafeString | str:
+        return message_link(message.reply_to_id)
+
+    @admin.display(description="superseded by")
+    def newer_answer(self, message: Message) -> SafeString | str:
+        return message_link(message.superseded_by_id)
+
+    @admin.display(description="prompt sent")
+    def prompt(self, message: Message) -> SafeString | str:
+        record = ContextRecord.objects.filter(pk=message.pk).only("tokens", "budget").first()
+        if record is None:
+            return "–"
+        text = f"{record.tokens:,} of {record.budget:,} tokens of memory"
+        return link(text, "memory_contextrecord", "change", message.pk)
+
+    @admin.display(description="usage")
+    def usage(self, message: Message) -> str:
+        tokens = {name: value for name, value in (message.usage or {}).items() if name != "cost_usd"}
+        return ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in tokens.items()) or "–"
+
+    @admin.display(description="cost")
+    def cost(self, message: Message) -> str:
+        return usd_of(message.cost_usd)
+
+    @admin.display(description="error")
+    def error_json(self, message: Message) -> SafeString | str:
+        return as_json(message.error)
+
+    @admin.display(description="metadata")
+    def metadata_json(self, message: Message) -> SafeString | str:
+        return as_json(message.metadata)
+
+
+def _in_chat(chat_id: Any, words: str) -> list[Hit]:
+    chat = Chat.objects.filter(pk=chat_id).first()
+    return search_chat(chat, words, HITS_OF_ONE_CHAT) if chat else []
+
+
+def _in_all_chats(words: str) -> tuple[list[Hit], bool]:
+    """Hits in the chats of the most recently active owners, at least of one; and whether some were not searched."""
+    recent = Chat.objects.order_by("-updated_at", "-pk").values_list("owner_id", flat=True)[:LIST_LIMIT]
+    owners = list(dict.fromkeys(recent))
+    hits: list[Hit] = []
+    began = time.monotonic()
+    for count, owner_id in enumerate(owners, start=1):
+        hits += search(User(pk=owner_id), words, HITS_OF_ONE_OWNER)
+        if len(hits) >= HITS or time.monotonic() - began > SECONDS:
+            return hits, count < len(owners)
+    return hits, False
+
+
+def marked(hit: Hit) -> SafeString:
+    """The excerpt of a hit, with its matches marked."""
+    return pieces(hit.snippet, hit.matches)
+
+
+def pieces(text: str, ranges: Sequence[tuple[int, int]]) -> SafeString:
+    """`text` with these ranges marked."""
+    parts, done = [], 0
+    for start, end in ranges:
+        parts.append((text[done:start], text[start:end]))
+        done = end
+    return format_html("{}{}", format_html_join("", "{}<mark>{}</mark>", parts), text[done:])

@@ -1,1 +1,0 @@
-"""The overview page of the admin: workload, totals and charts."""

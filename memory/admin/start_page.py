@@ -1,0 +1,185 @@
+"""The start page of the admin: what needs attention, how much work is pending, and two charts of the last days.
+
+It is for users who may view memory; others get the admin's index. It has only numbers. Each count uses an index and
+reads at most `MAX_COUNTED` rows. The daily figures behind the charts are also plain lists.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.contrib import admin
+from django.db.models import Count, Max, Min, QuerySet
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.views.decorators.http import require_safe
+from django_q.conf import Conf
+from django_q.models import OrmQ
+
+from chatmemory.templatetags.viewing import relative_time
+from conversations.admin.access import sees_cost
+from conversations.admin.html import admin_url, usd_of
+from conversations.admin.readonly import ReadOnlyAdmin
+from conversations.models import ActiveReply
+from memory import queue
+from memory.admin.charts import card_trouble, charts_of, sentences
+from memory.admin.filters import MEMORY, STATES, waiting
+from memory.models import ContextRecord, FoldDay, UsageDay, Worker
+from memory.policies import policy_name
+from memory.usage import daily
+from memory.usage.figures import days_until, short
+from memory.work import CONDITIONS
+from memory.worker import alive, sweep
+
+PERMISSION = "memory.view_conversationbrief"
+PERIODS = (7, 30, 90)
+"""The periods that can be chosen, in days."""
+DEFAULT_PERIOD = 30
+MAX_COUNTED = 1000
+"""The most rows counted of anything; if there are more, the count is shown as "1,000 or more"."""
+TROUBLES = ("failing", "degraded")
+"""The states of memory that need attention."""
+
+
+class StatusRow(NamedTuple):
+    """Label, value, the URL of its list or "", and whether it needs attention."""
+
+    label: str
+    value: Any
+    url: str = ""
+    is_bad: bool = False
+
+
+@require_safe
+def start(request: HttpRequest) -> HttpResponse:
+    """The start page, for users who may see it; otherwise the admin's index."""
+    if not request.user.has_perm(PERMISSION):
+        return admin.site.index(request)
+    days = request.GET.get("days", "")
+    period = int(days) if days in map(str, PERIODS) else DEFAULT_PERIOD
+    shown = days_until(daily.today(), period)
+    usage = list(UsageDay.objects.filter(day__gte=shown[0]).values())
+    folds = list(FoldDay.objects.filter(day__gte=shown[0]).values())
+    facts = [("Pending updates", _pending()), ("Worker", _worker(request))]
+    attention = [fact for _, rows in facts for fact in rows if fact.is_bad]
+    if trouble := card_trouble(usage):
+        attention.append(StatusRow("Replies without usable notes", trouble))
+    context = {
+        **admin.site.each_context(request),
+        "title": "Overview",
+        "attention": attention,
+        "facts": facts,
+        "period": period,
+        "periods": PERIODS,
+        "is_empty": not usage and not folds,
+        "sentences": sentences(usage, folds, with_cost=sees_cost(request)),
+        "charts": charts_of(shown, usage, folds),
+    }
+    return TemplateResponse(request, "admin/memory/start.html", context)
+
+
+def _pending() -> list[StatusRow]:
+    """The number of chats in each state of work, each linked to its list. One query."""
+    each = {name: Count("pk", filter=CONDITIONS[name]) for name in STATES}
+    found = waiting()[: MAX_COUNTED + 1].aggregate(all=Count("pk"), **each)
+    more = " or more" if found["all"] > MAX_COUNTED else ""
+    return [
+        StatusRow(
+            label,
+            f"{min(found[name], MAX_COUNTED):,}{more}",
+            admin_url("conversations_chat", "changelist", **{MEMORY: name}) if found[name] else "",
+            bool(found[name]) and name in TROUBLES,
+        )
+        for name, label in STATES.items()
+    ]
+
+
+def _worker(request: HttpRequest) -> list[StatusRow]:
+    problem, late = alive.problem(), sweep.problem()
+    seen = Worker.objects.aggregate(at=Max("seen_at"))["at"]
+    # A task's lock is the time from which it may be taken: until a worker takes it, when it was queued.
+    tasks = OrmQ.objects.filter(key=Conf.CLUSTER_NAME, lock__lte=Now())
+    oldest = tasks.aggregate(at=Min("lock"))["at"]
+    writing = _counted(ActiveReply.objects.order_by("pk"))
+    may_list = writing != "0" and request.user.has_perm("conversations.view_activereply")
+    url = admin_url("conversations_activereply", "changelist") if may_list else ""
+    return [
+        StatusRow("Worker online", problem or "yes", is_bad=bool(problem)),
+        StatusRow("Last sign of it", "never" if seen is None else relative_time(seen)),
+        StatusRow("Sweep", late or "on schedule", is_bad=bool(late)),
+        StatusRow("Tasks in the queue", f"{queue.waiting_tasks():,}"),
+        StatusRow("Oldest task", "–" if oldest is None else relative_time(oldest)),
+        StatusRow("Replies being written", writing, url),
+        StatusRow("Replies not counted yet", _counted(ContextRecord.objects.filter(is_counted=False))),
+    ]
+
+
+def _counted(rows: QuerySet[Any]) -> str:
+    count = rows[: MAX_COUNTED + 1].count()
+    return f"{MAX_COUNTED:,} or more" if count > MAX_COUNTED else f"{count:,}"
+
+
+class _DayAdmin(ReadOnlyAdmin):
+    """A list of daily figures, for users who may see the start page."""
+
+    list_display_links = None
+    ordering = ("-day", "-pk")
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm(PERMISSION))
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        return ()
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        return queryset, False
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        return [one for one in super().get_list_display(request) if one != "cost" or sees_cost(request)]
+
+    @admin.display(description="input tokens")
+    def sent(self, row: Any) -> str:
+        return short(row.input_tokens)
+
+    @admin.display(description="output tokens")
+    def received(self, row: Any) -> str:
+        return short(row.output_tokens)
+
+    @admin.display(description="cost")
+    def cost(self, row: Any) -> str:
+        return usd_of(row.cost_usd)
+
+
+@admin.register(UsageDay)
+class UsageDayAdmin(_DayAdmin):
+    list_display = (
+        *("day", "model_variant", "replies", "failed", "sent", "cached", "received"),
+        *("billed_by_counted", "cost"),
+    )
+
+    @admin.display(description="cached")
+    def cached(self, row: UsageDay) -> str:
+        return f"{row.cached_tokens / row.input_tokens:.0%}" if row.input_tokens else "–"
+
+    @admin.display(description="billed ÷ counted")
+    def billed_by_counted(self, row: UsageDay) -> str:
+        """Tokens that the provider billed for each that we counted, of the same prompts."""
+        return f"{row.counted_billed / row.counted_tokens:.2f}" if row.counted_tokens else "–"
+
+
+@admin.register(FoldDay)
+class FoldDayAdmin(_DayAdmin):
+    list_display = (
+        *("day", "kind", "policy_label", "folds", "turns", "degraded", "failures"),
+        *("sent", "received", "cost"),
+    )
+
+    @admin.display(description="policy")
+    def policy_label(self, row: FoldDay) -> str:
+        return policy_name(row.policy)

@@ -1,0 +1,231 @@
+"""A version of a chat's memory: its text, what it kept and lost, its difference to any other, and restoring it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import Max
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import get_object_or_404, redirect
+from django.template.defaultfilters import pluralize
+from django.urls import URLPattern, path
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from chatmemory.errors import ChatMemoryError
+from chatmemory.templatetags.viewing import viewer_time
+from conversations.admin.access import ContentAdmin, may_see, sees_cost
+from conversations.admin.html import Step, admin_url, heading, link, since, usd_of
+from conversations.admin.open_turns import CHAT_TEXTS
+from conversations.models import Message
+from memory.admin.actions import MAY_CHANGE
+from memory.admin.briefs import kind_label, memory_step
+from memory.admin.filters import chip
+from memory.briefs import readable_parts
+from memory.folding.answer_checks import SOFT_FAULTS
+from memory.folding.estimate import estimate_for
+from memory.models import SummaryRevision
+from memory.policies import policy_name
+from memory.revisions.diff import difference
+from memory.revisions.restore import restore
+
+MESSAGES_READ = 400
+"""Messages of a longer version are not read to locate lost spans; each span links to a search instead."""
+HELD_AGAINST = {
+    "manual": "the version that was edited mention",
+    "rebuild": "all messages up to there mention",
+}
+"""What the kept share of a version is a share of, if that is not the turns that it folded."""
+
+
+class QualityFilter(admin.BooleanFieldListFilter):
+    """A filter for the flag `is_wanting`, with the name used in the interface."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.title = "low quality"
+
+
+@admin.register(SummaryRevision)
+class VersionAdmin(ContentAdmin):
+    list_display = (
+        *("called", "numbered", "happened", "span", "tokens", "kept", "cost"),
+        since("created_at"),
+    )
+    list_select_related = ("chat",)
+    list_display_links = ("numbered",)
+    list_defer = ("global_summary", "state", *CHAT_TEXTS)
+    list_filter = (("is_wanting", QualityFilter),)  # the only one with an index of its own
+    chat_ordering = ("chat", "-version")
+    chat_filters = ("kind", "degraded")
+    lookups = ("is_wanting__exact",)
+    page_template = "admin/memory/version.html"
+
+    def steps(self, row: SummaryRevision) -> list[Step]:
+        return [memory_step(row.chat_id), (f"Version {row.version}", "")]
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.restore_view)
+        return [
+            path("<int:pk>/restore/", view, name="memory_summaryrevision_restore"),
+            *super().get_urls(),
+        ]
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        return [one for one in super().get_list_display(request) if one != "cost" or sees_cost(request)]
+
+    def page_context(self, request: HttpRequest, row: SummaryRevision) -> dict[str, Any]:
+        others = SummaryRevision.objects.filter(chat_id=row.chat_id)
+        beside = dict(
+            others.filter(version__in=(row.version - 1, row.version + 1)).values_list("version", "pk")
+        )
+        lost_by_answer = [span for fault in row.soft_faults for span in fault.get("lost", ())]
+        return {
+            "title": f"Version {row.version} of {heading(row.chat)}",
+            "version": row,
+            "facts": _facts(row, with_cost=sees_cost(request)),
+            "previous": beside.get(row.version - 1),
+            "next": beside.get(row.version + 1),
+            "remembered": readable_parts(row),
+            **_compared(request, row),
+            "share": _share(row),
+            "held_against": HELD_AGAINST.get(row.kind, "the summarized turns mention"),
+            "kept": row.retained.get("kept", []),
+            "lost": _where_said(row, row.retained.get("lost", [])),
+            "missing": list(dict.fromkeys(lost_by_answer)),
+            "wanting": dict.fromkeys(SOFT_FAULTS[fault["fault"]] for fault in row.soft_faults),
+            "state": json.dumps(row.state, indent=2, ensure_ascii=False, sort_keys=True) if row.state else "",
+            "may_change": request.user.has_perm(MAY_CHANGE) and row.forgotten_at is None,
+            "again": estimate_for(row.chat, "update", after_seq=row.through_seq),
+            "again_after": row.through_seq,
+        }
+
+    def restore_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Make the version the memory in use, and show the memory to those who may see it."""
+        if not request.user.has_perm(MAY_CHANGE):
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        row = get_object_or_404(SummaryRevision.objects.select_related("chat"), pk=pk)
+        assert isinstance(request.user, User)  # the admin admits only users
+        try:
+            brief = restore(row.chat, row.version, request.user, pauses=bool(request.POST.get("pause")))
+        except ChatMemoryError as error:
+            self.message_user(request, error.message, messages.ERROR)
+        else:
+            self.log_change(request, row, f"Restored as version {brief.version}.")
+            text = f"Version {row.version} was restored: it is now version {brief.version}, and in use."
+            text += " Updates are paused." if brief.paused_at else ""
+            self.message_user(request, text, messages.SUCCESS)
+        if not may_see(request):
+            return redirect("admin:index")
+        return redirect(admin_url("memory_conversationbrief", "change", row.chat_id))
+
+    @admin.display(description="tokens")
+    def tokens(self, row: SummaryRevision) -> str:
+        return f"{row.tokens_before:,} → {row.tokens_after:,}"
+
+    @admin.display(description="version")
+    def numbered(self, row: SummaryRevision) -> str:
+        return f"Version {row.version}"
+
+    @admin.display(description="what happened")
+    def happened(self, row: SummaryRevision) -> str:
+        return kind_label(row)
+
+    @admin.display(description="cost")
+    def cost(self, row: SummaryRevision) -> str:
+        return usd_of(row.cost_usd)
+
+    @admin.display(description="messages")
+    def span(self, row: SummaryRevision) -> str:
+        return f"{row.from_seq}–{row.through_seq}" if row.turns else "–"
+
+    @admin.display(description="details kept")
+    def kept(self, row: SummaryRevision) -> SafeString | str:
+        """The share of details kept, with the problems of the version."""
+        faults = ", ".join(filter(None, ("degraded" * row.degraded, "low quality" * row.is_wanting)))
+        return format_html("{}<small>{}</small>", _share(row), chip("bad", faults)) if faults else _share(row)
+
+
+def _share(row: SummaryRevision) -> str:
+    share = row.retained.get("share")
+    return "–" if share is None else f"{share:.0%}"
+
+
+def _compared(request: HttpRequest, row: SummaryRevision) -> dict[str, Any]:
+    """The difference to another version: with `?against=` to that one, otherwise to the one it was made from."""
+    given = request.GET.get("against", "")
+    number = int(given) if given.isdecimal() and len(given) < 10 else row.parent
+    other = SummaryRevision.objects.filter(chat_id=row.chat_id, version=number or 0).first()
+    has_texts = other is not None and other.forgotten_at is None and row.forgotten_at is None
+    return {
+        "against": number,
+        "other": other,
+        "difference": difference(row, other) if has_texts else None,
+        "newest": SummaryRevision.objects.filter(chat_id=row.chat_id).aggregate(newest=Max("version"))[
+            "newest"
+        ],
+    }
+
+
+def _where_said(row: SummaryRevision, spans: list[str]) -> list[tuple[str, str, str]]:
+    """Each lost span with the URL of the message that said it, or else of its trace, and a name for that.
+
+    Messages are read only if they are few: those of one bite, not those of a whole chat that was rebuilt.
+    """
+    said: list[tuple[int, str]] = []
+    if spans and 0 < row.through_seq - row.from_seq < MESSAGES_READ:
+        rows = Message.objects.filter(chat_id=row.chat_id, seq__range=(row.from_seq, row.through_seq))
+        said = [(seq, text.casefold()) for seq, text in rows.order_by("seq").values_list("seq", "content")]
+    found = []
+    for span in spans:
+        seq = next((seq for seq, text in said if span.casefold() in text), None)
+        if seq is None:
+            found.append((span, admin_url("conversations_chat", "trace", row.chat_id, text=span), "trace"))
+        else:
+            url = f"{admin_url('conversations_chat', 'change', row.chat_id, at=seq)}#m{seq}"
+            found.append((span, url, f"message {seq}"))
+    return found
+
+
+def _facts(row: SummaryRevision, *, with_cost: bool) -> list[tuple[str, list[tuple[str, Any]]]]:
+    return [
+        (
+            "Version",
+            [
+                ("What happened", kind_label(row)),
+                ("Policy", policy_name(row.policy)),
+                ("Made from", f"version {row.parent}" if row.parent else "no earlier version"),
+                ("Summarized", _span(row)),
+                ("Tokens", f"{row.tokens_before:,} before, {row.tokens_after:,} after"),
+                *([("Focus", row.focus)] if row.focus else []),
+            ],
+        ),
+        (
+            "Origin",
+            [
+                ("By", row.created_by or "the worker"),
+                ("When", viewer_time(row.created_at)),
+                ("Model", f"{row.model or '–'}{' (built-in)' if row.degraded else ''}"),
+                ("Usage", f"{row.input_tokens:,} input tokens, {row.output_tokens:,} output tokens"),
+                *([("Cost", usd_of(row.cost_usd))] if with_cost else []),
+                ("Duration", f"{row.duration_ms:,} ms"),
+                (
+                    "Instructions",
+                    "MEMORY_SUMMARIZER_INSTRUCTIONS" if row.custom_instructions else "of the policy",
+                ),
+            ],
+        ),
+    ]
+
+
+def _span(row: SummaryRevision) -> SafeString | str:
+    if row.through_seq < row.from_seq:
+        return f"nothing new; covers messages 1–{row.through_seq:,}" if row.through_seq else "nothing"
+    text = f"{row.turns} turn{pluralize(row.turns)}, messages {row.from_seq}–{row.through_seq}"
+    return link(text, "conversations_chat", "change", row.chat_id, at=row.from_seq)

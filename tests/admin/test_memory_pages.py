@@ -1,0 +1,361 @@
+"""The pages of a prompt, of a memory with its versions, and of a version; restoring a version, and editing by hand."""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import escape
+
+from conversations import chat_lifecycle
+from conversations.models import Chat, ContentView, Message
+from memory.admin.prompts import runs
+from memory.folding.fold import fold
+from memory.folding.request import request_resummarize
+from memory.models import ContextRecord, ConversationBrief, SummaryRevision
+from memory.policies import POLICIES
+from tests.admin.rows import EVIL_IN_PRE, add_revision, make_chat, member_of_staff, say, text_of
+from tests.support.exhaustive import first_of
+from tests.support.invariants import check_all
+
+pytestmark = pytest.mark.django_db
+
+PROMPT = "memory_contextrecord_change"
+BRIEF, VERSION = "memory_conversationbrief_change", "memory_summaryrevision_change"
+EDIT = "admin:memory_conversationbrief_edit"
+HERON = "A heron stood in the reeds on 12 May."
+
+
+def brief_of(chat: Chat) -> ConversationBrief:
+    return ConversationBrief.objects.get(chat=chat)
+
+
+def version_of(chat: Chat, number: int) -> SummaryRevision:
+    return SummaryRevision.objects.get(chat=chat, version=number)
+
+
+# A prompt
+
+
+def test_a_prompt_shows_what_was_sent_and_proves_it(staff: Client, remembered: Chat) -> None:
+    record = ContextRecord.objects.get(reply__chat=remembered)
+    html = text_of(staff, PROMPT, record.pk)
+    for words in (
+        "Verified: identical to the prompt that was sent",
+        "And where do we sleep?",
+        "The room is booked.",
+        "Messages 1 to 4 are covered by the summary, version 2.",
+        record.prompt_hash,
+    ):
+        assert words in html
+    used = version_of(remembered, 2)
+    assert f'href="{reverse(f"admin:{VERSION}", args=[used.pk])}">version 2</a>' in html
+
+
+def test_a_prompt_that_cannot_be_rebuilt_says_so_and_shows_no_text(staff: Client, remembered: Chat) -> None:
+    record = ContextRecord.objects.get(reply__chat=remembered)
+    Message.objects.filter(replies=record.reply).update(content="Something else")
+    html = text_of(staff, PROMPT, record.pk)
+    assert "no longer be rebuilt" in html
+    assert "Something else" not in html
+    SummaryRevision.objects.all().delete()
+    assert "version 2, gone" in text_of(staff, PROMPT, record.pk)
+
+
+def test_what_was_recalled_is_marked_and_prompts_lead_to_each_other(staff: Client, owner: User) -> None:
+    chat = make_chat(owner, turns=1, said="The hostel is called Zeppelin and the door code is 4711")
+    for number in range(40):
+        say(chat, f"Note {number}: " + "harbour lamps " * 60, "lamps " * 60)
+    last = say(chat, "What is the door code of the Zeppelin hostel?", "4711")
+    html = text_of(staff, PROMPT, last.pk)
+    assert "Brought back by recall" in html
+    assert "<mark>Zeppelin</mark>" in html
+    before = Message.objects.get(chat=chat, seq=last.seq - 2)
+    assert reverse(f"admin:{PROMPT}", args=[before.pk]) in html
+
+
+def test_runs_of_messages() -> None:
+    assert runs([5, 1, 2, 3, 9, 3]) == [(1, 3), (5, 5), (9, 9)]
+    assert runs([]) == []
+
+
+# A memory and its versions
+
+
+def test_a_memory_shows_its_text_its_work_and_its_newest_versions(staff: Client, remembered: Chat) -> None:
+    SummaryRevision.objects.filter(chat=remembered, version=2).update(
+        kind="manual", cost_usd=Decimal("0.0125"), duration_ms=1234, degraded=True, is_wanting=True
+    )
+    SummaryRevision.objects.filter(chat=remembered, version=1).update(forgotten_at=timezone.now())
+    ConversationBrief.objects.filter(chat=remembered).update(
+        last_error={"code": "upstream_timeout", "attempt": 3, "message": "It said: <b>heron</b>"},
+        attempts=3,
+        due=True,
+        degraded=True,
+        lease_owner="host:1:ab",
+        lease_expires_at=timezone.now(),
+    )
+    html = text_of(staff, BRIEF, remembered.pk)
+    for words in (
+        *("The room is booked.", "The model did not answer in time.", "It said: &lt;b&gt;heron", "host:1:ab"),
+        *("✎ edited by hand", "from 1", "0.012500", "1,234 ms", "built-in summarizer", "low quality"),
+        *("900 → 40", "50%", "text deleted", f"?chat__id__exact={remembered.pk}"),
+    ):
+        assert words in html, words
+    for version in (1, 2):
+        assert reverse(f"admin:{VERSION}", args=[version_of(remembered, version).pk]) in html
+    clerk = member_of_staff("clerk", "view_conversationbrief", "view_summaryrevision", "view_content")
+    for name, pk in ((BRIEF, remembered.pk), (VERSION, version_of(remembered, 2).pk)):
+        assert "0.0125" not in text_of(clerk, name, pk)
+        assert "0.0125" in text_of(staff, name, pk)
+    listed = text_of(clerk, "memory_summaryrevision_changelist", chat__id__exact=remembered.pk)
+    assert "$" not in listed
+
+
+def test_pages_of_memory_cost_the_same_however_many_versions(staff: Client, owner: User) -> None:
+    def costs(versions: int) -> list[int]:
+        chat = make_chat(owner, turns=4)
+        for version in range(1, versions + 1):
+            add_revision(chat, version, f"H{version:03}", through=2)
+        found = []
+        for name, pk in ((BRIEF, chat.pk), (VERSION, version_of(chat, 3).pk)):
+            with CaptureQueriesContext(connection) as captured:
+                text_of(staff, name, pk)
+            found.append(len(captured))
+        return found
+
+    costs(4)  # loads what is looked up once per process
+    assert costs(40) == costs(6)
+
+
+# A version
+
+
+def test_a_version_shows_what_changed_against_any_other(staff: Client, remembered: Chat) -> None:
+    add_revision(remembered, 3, "The garden is booked, number HAT062.", through=6)
+    second, third = version_of(remembered, 2), version_of(remembered, 3)
+    html = text_of(staff, VERSION, second.pk)
+    assert "The <del>hall</del><ins>room</ins> is booked." in html
+    assert f"{reverse('admin:conversations_chat_change', args=[remembered.pk])}?at=3" in html
+    html = text_of(staff, VERSION, third.pk, against=1)
+    assert "Changes from version 1" in html
+    assert "<del>hall</del><ins>garden</ins>" in html
+    assert "+&nbsp;HAT062" in html
+    assert "This chat has no version 9." in text_of(staff, VERSION, third.pk, against=9)
+    for odd in ("x", "", "-1", "9" * 30):
+        assert "Changes from version 2" in text_of(staff, VERSION, third.pk, against=odd)
+    assert "This is the first version." in text_of(staff, VERSION, version_of(remembered, 1).pk)
+    SummaryRevision.objects.filter(pk=third.pk).update(policy="card")
+    assert "Replaced: made by another policy" in text_of(staff, VERSION, third.pk)
+    SummaryRevision.objects.filter(pk=third.pk).update(forgotten_at=timezone.now())
+    html = text_of(staff, VERSION, third.pk)
+    assert "there is nothing to compare" in html
+    assert "cm-diff" not in html
+    assert "<h2>Text</h2>" not in html
+
+
+def test_what_a_version_lost_leads_to_where_it_was_said(staff: Client, remembered: Chat) -> None:
+    faults = [
+        {"fault": "short", "tokens": 9, "expected": 480},
+        {"fault": "known_lost", "kept": 1, "of": 4, "lost": ["HAT062"]},
+        {"fault": "known_lost", "kept": 1, "of": 4, "lost": ["3RK2T9"]},
+    ]
+    retained = {"kept": ["Marta"], "lost": ["Hello 1", "12 May"], "share": 0.5}
+    SummaryRevision.objects.filter(chat=remembered, version=2).update(
+        soft_faults=faults, is_wanting=True, retained=retained
+    )
+    html = text_of(staff, VERSION, version_of(remembered, 2).pk)
+    assert "far too short for what it replaces; much of what was known is gone." in html
+    for words in ("HAT062", "3RK2T9", "Marta", "?at=3#m3", "trace/?text=12+May"):
+        assert words in html
+
+
+# Restoring
+
+
+def restore(client: Client, version: SummaryRevision, **form: str) -> Any:
+    return client.post(reverse("admin:memory_summaryrevision_restore", args=[version.pk]), form, follow=True)
+
+
+def test_a_version_is_restored_and_may_stay_as_it_is(staff: Client, folded: Chat) -> None:
+    first = version_of(folded, 1)
+    assert "What about the messages after" in text_of(staff, VERSION, first.pk)
+    answer = restore(staff, first, pause="yes")
+    assert answer.redirect_chain == [(reverse(f"admin:{BRIEF}", args=[folded.pk]), 302)]
+    assert (
+        "Version 1 was restored: it is now version 3, and in use. Updates are paused."
+        in answer.content.decode()
+    )
+    last = version_of(folded, 3)
+    assert (last.kind, last.parent, last.created_by) == ("restore", 1, User.objects.get(username="boss"))
+    assert LogEntry.objects.get(object_id=str(first.pk)).change_message == "Restored as version 3."
+    assert "Updates are paused" not in restore(staff, first).content.decode().split("in use.")[1][:60]
+    check_all()
+
+
+def test_what_cannot_be_restored_says_why_and_restoring_needs_its_permission(
+    staff: Client, folded: Chat
+) -> None:
+    first = version_of(folded, 1)
+    clerk = member_of_staff("clerk", "view_summaryrevision", "view_content")
+    assert "Restore…" not in text_of(clerk, VERSION, first.pk)
+    assert restore(clerk, first).status_code == 403
+    SummaryRevision.objects.filter(pk=first.pk).update(forgotten_at=first.created_at)
+    assert "Restore…" not in text_of(staff, VERSION, first.pk)
+    assert "The texts of version 1 were deleted." in restore(staff, first).content.decode()
+    assert brief_of(folded).version == 2
+    keeper = member_of_staff("keeper", "change_conversationbrief")
+    assert restore(keeper, version_of(folded, 2)).redirect_chain == [("/admin/", 302)]
+    assert brief_of(folded).version == 3
+
+
+# Editing by hand
+
+
+def folded_by(owner: User, policy: str) -> Chat:
+    """Make a chat whose memory has two versions by `policy`."""
+    chat = make_chat(owner, turns=30, said="The order is HAT062, Marta, for 12 May")
+    chat_lifecycle.update_chat(chat, {"policy": policy})
+    for _ in range(2):
+        request_resummarize(chat, "rebuild")
+        while fold(chat.pk, until=time.monotonic() + 60).outcome == "more":
+            pass
+    assert brief_of(chat).head == 2
+    return chat
+
+
+@pytest.fixture
+def folded(owner: User) -> Chat:
+    return folded_by(owner, "chunked")
+
+
+def form_of(client: Client, chat: Chat, **query: Any) -> dict[str, str]:
+    """Return the fields of the form as a browser would submit them unchanged."""
+    response = client.get(reverse(EDIT, args=[chat.pk]), query)
+    assert response.status_code == 200
+    context = response.context
+    sent = {f"part-{part.name}": text for part, text, _ in context["fields"]}
+    sent["on_version"] = str(context["draft"].in_use)
+    return sent | ({"from": str(context["draft"].base.version)} if context["is_older"] else {})
+
+
+def send(client: Client, chat: Chat, form: dict[str, str], **more: str) -> Any:
+    return client.post(reverse(EDIT, args=[chat.pk]), {**form, **more}, follow=True)
+
+
+def test_what_is_written_is_in_use_and_its_changes_are_shown(staff: Client, folded: Chat) -> None:
+    form = form_of(staff, folded)
+    assert form == {"part-summary": brief_of(folded).global_summary, "on_version": "2"}
+    answer = send(staff, folded, form, **{"part-summary": HERON})
+    last = version_of(folded, 3)
+    assert answer.redirect_chain == [(reverse(f"admin:{VERSION}", args=[last.pk]), 302)]
+    page = answer.content.decode()
+    for words in ("Saved as version 3, now in use.", "<ins>", "<del>", "−&nbsp;HAT062"):
+        assert words in page
+    assert (last.kind, last.parent, last.global_summary) == ("manual", 2, HERON)
+    entry = LogEntry.objects.get(object_id=str(folded.pk))
+    assert (entry.user, entry.change_message) == (last.created_by, "Edited by hand: version 3, from 2.")
+    again = send(staff, folded, form, **{"part-summary": HERON})
+    assert (again.status_code, brief_of(folded).version) == (409, 3), "sent twice it is saved once"
+    check_all()
+
+
+@pytest.mark.parametrize("policy", first_of(POLICIES, 2))
+def test_every_policy_has_a_form_that_saves(staff: Client, owner: User, policy: str) -> None:
+    chat = folded_by(owner, policy)
+    form = form_of(staff, chat)
+    name, text = next((name, text) for name, text in form.items() if name.startswith("part-") and text)
+    form[name] = text.replace("HAT062", "HAT064")
+    assert form[name] != text
+    assert "Saved as version 3" in send(staff, chat, form).content.decode()
+    assert "HAT064" in str((brief_of(chat).global_summary, brief_of(chat).state))
+    check_all()
+
+
+def test_a_form_that_is_out_of_date_shows_both(staff: Client, folded: Chat) -> None:
+    mine, other = form_of(staff, folded), form_of(staff, folded)
+    send(staff, folded, other, **{"part-summary": "Somebody else was here."})
+    answer = send(staff, folded, mine, **{"part-summary": HERON})
+    assert answer.status_code == 409
+    page = answer.content.decode()
+    assert "another version is current now" in page
+    assert "Somebody else was here." in page
+    assert answer.context["fields"][0][1] == HERON
+    assert 'name="on_version" value="3"' in page
+    send(staff, folded, mine, **{"part-summary": HERON, "on_version": "3", "pause": "yes"})
+    brief = brief_of(folded)
+    assert (brief.version, brief.global_summary, brief.paused_at is not None) == (4, HERON, True)
+
+
+def test_an_older_one_is_edited_from_its_own_page(staff: Client, folded: Chat) -> None:
+    link = f"{reverse(EDIT, args=[folded.pk])}?from=1"
+    assert link in text_of(staff, VERSION, version_of(folded, 1).pk)
+    form = form_of(staff, folded, **{"from": 1})
+    assert form["from"] == "1"
+    assert "later ones are summarized again" in staff.get(link).content.decode()
+    send(staff, folded, form, **{"part-summary": HERON})
+    assert version_of(folded, 3).parent == 1
+
+
+def test_what_cannot_be_kept_is_said_at_its_field(staff: Client, folded: Chat) -> None:
+    form = form_of(staff, folded)
+    answer = send(staff, folded, form, **{"part-summary": "heron " * 600})
+    assert answer.status_code == 400
+    assert "The summary has 1,200 tokens; the limit is 500." in answer.content.decode()
+    assert 'aria-invalid="true"' in answer.content.decode()
+    for text, why in (
+        (" ", "This would leave the memory empty"),
+        (form["part-summary"], "Nothing was changed."),
+    ):
+        assert why in send(staff, folded, form, **{"part-summary": text}).content.decode()
+    hostile = f"</textarea>{EVIL_IN_PRE}{HERON}"
+    for text in (hostile, hostile * 30):
+        page = send(staff, folded, form_of(staff, folded), **{"part-summary": text}).content.decode()
+        assert "<script>alert" not in page
+        assert escape(EVIL_IN_PRE) in page
+
+
+@pytest.mark.parametrize("permission", ["view_content", "change_conversationbrief"])
+def test_editing_takes_the_right_to_read_and_the_right_to_change(folded: Chat, permission: str) -> None:
+    clerk = member_of_staff("clerk", permission, "view_summaryrevision", "view_conversationbrief")
+    url = reverse(EDIT, args=[folded.pk])
+    if permission == "view_content":
+        assert url not in text_of(clerk, BRIEF, folded.pk)
+        assert url not in text_of(clerk, VERSION, version_of(folded, 2).pk)
+    looks = ContentView.objects.count()
+    assert clerk.get(url).status_code == 403
+    assert clerk.post(url, {"part-summary": HERON, "on_version": "2"}).status_code == 403
+    assert (brief_of(folded).version, ContentView.objects.count()) == (2, looks)
+
+
+def test_both_rights_are_enough_each_look_is_recorded_and_other_sites_are_refused(
+    boss: User, folded: Chat
+) -> None:
+    keeper = member_of_staff("keeper", "change_conversationbrief", "view_content")
+    form = form_of(keeper, folded)
+    assert ContentView.objects.filter(page="memory_conversationbrief").count() == 1
+    forged = Client(enforce_csrf_checks=True)
+    forged.force_login(boss)
+    assert forged.post(reverse(EDIT, args=[folded.pk]), form).status_code == 403
+    keeper.post(reverse(EDIT, args=[folded.pk]), form | {"part-summary": HERON})
+    assert brief_of(folded).version == 3
+
+
+def test_where_there_is_nothing_to_edit_it_says_so(staff: Client, owner: User, folded: Chat) -> None:
+    answer = staff.get(reverse(EDIT, args=[make_chat(owner).pk]), follow=True)
+    assert "There is no summary to edit yet" in answer.content.decode()
+    SummaryRevision.objects.filter(chat=folded, version=1).update(forgotten_at=timezone.now())
+    for version, why in ((1, "The texts of version 1 were deleted."), (9, "has no such version")):
+        shown = staff.get(reverse(EDIT, args=[folded.pk]), {"from": version}, follow=True)
+        assert why in shown.content.decode()
+    nowhere = "01a1ff81-0000-7000-8000-000000000000"
+    assert staff.get(reverse(EDIT, args=[nowhere])).status_code == 404

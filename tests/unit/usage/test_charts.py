@@ -1,0 +1,78 @@
+"""The charts of the admin's start page, and the sentences about a period."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from memory.admin.charts import FEWEST_CARDS, HEIGHT, card_trouble, charts_of, sentences
+
+DAYS = [date(2026, 3, 1), date(2026, 3, 2)]
+USAGE = {
+    **dict.fromkeys(("failed", "cached_tokens", "cards", "cards_kept"), 0),
+    **dict.fromkeys(("replies", "billed", "priced", "compared"), 9),
+    "day": DAYS[1],
+    "input_tokens": 20_000,
+    "output_tokens": 1_000,
+    "cost_usd": 0.02,
+    "history_tokens": 40_000,
+    "memory_tokens": 10_000,
+    "saved_tokens": 30_000,
+}
+FOLD = {
+    "day": DAYS[1],
+    "kind": "fold",
+    "folds": 4,
+    "degraded": 1,
+    "failures": 2,
+    "share_sum": 2.0,
+    "duration_ms": 8_000,
+    "input_tokens": 9_000,
+    "output_tokens": 1_000,
+    "cost_usd": 0.01,
+}
+
+
+def told(*, cost: bool = True, folds: list[Any] | None = None, **usage: Any) -> str:
+    return " ".join(sentences([USAGE | usage], [FOLD] if folds is None else folds, with_cost=cost))
+
+
+def test_days_without_a_row_are_zero_and_the_highest_bar_fills_the_chart() -> None:
+    saved, folds = charts_of(DAYS, [USAGE, USAGE], [FOLD])
+    assert saved.series == {"sent as memory": [0, 20_000], "in whole chats": [0, 80_000]}
+    assert [(bar.y, bar.height) for bar in saved.bars] == [(HEIGHT * 0.75, HEIGHT / 4), (0, HEIGHT)]
+    assert saved.bars[1].text == "2 Mar 2026: 80.0k in whole chats"
+    assert saved.rows == [("2 Mar 2026", ["20.0k", "80.0k"]), ("1 Mar 2026", ["0", "0"])]
+    assert folds.total == [("published", "4"), ("by the built-in summarizer", "1"), ("failed attempts", "2")]
+
+
+def test_bars_of_a_day_do_not_overlap_and_an_empty_chart_has_none() -> None:
+    (first, second) = charts_of(DAYS, [USAGE], [])[0].bars
+    assert first.x + first.width <= second.x < second.x + second.width <= 1000
+    assert charts_of(DAYS, [], [])[1].bars == []
+
+
+def test_what_memory_saved_is_net_of_the_summarizer() -> None:
+    assert "Memory saved 30.0k tokens, and summary updates took 10.0k: 20.0k fewer than" in told()
+    costly = told(saved_tokens=1_000)
+    assert "9,000 more than sending whole chats. Short chats take more to summarize" in costly
+    assert "Memory saved" not in told(compared=0)
+
+
+def test_money_is_told_to_those_who_may_see_it_and_unknown_prices_are_said() -> None:
+    assert "Cost: $0.0300, summary updates included." in told()
+    assert "without 2 replies of unknown price" in told(priced=7)
+    assert "$" not in told(cost=False)
+
+
+def test_an_update_says_how_long_it_took_and_what_it_kept() -> None:
+    assert "An update took 2.0 s on average, and kept 50% of names" in told()
+    assert "An update" not in told(folds=[FOLD | {"kind": "rebuild"}])
+
+
+def test_bad_notes_are_a_trouble_from_a_number_on() -> None:
+    def trouble(cards: int, kept: int) -> str:
+        return card_trouble([USAGE | {"cards": cards, "cards_kept": kept}])
+
+    assert trouble(100, 90).startswith("10.0% of 100, more than 5%")
+    assert trouble(100, 95) == trouble(FEWEST_CARDS - 1, 0) == trouble(0, 0) == ""
