@@ -78,7 +78,7 @@ from memory.revisions.policy_change import is_by_another_policy as is_by_another
 from memory.revisions.policy_change import options_changed as options_changed
 from memory.revisions.policy_change import policy_changed as policy_changed
 from memory.usage import daily
-from memory.usage.count_ratio import ratio_of as ratio_of
+from memory.usage.daily import ratio_of as ratio_of
 
 _BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
 _NEW_BRIEF = Insert(ConversationBrief)

@@ -38,8 +38,8 @@ from memory.admin.timeline import PageAt, timeline
 from memory.admin.trace import trace_view
 from memory.briefs import readable_parts
 from memory.counters import said_tokens
-from memory.explain.coverage import budget_of, coverage_of
-from memory.explain.lineage import folded_turns, versions_of
+from memory.explain.reasons import budget_of, coverage_of
+from memory.explain.trace import folded_turns, versions_of
 from memory.models import ConversationBrief, Pin, PinnedBy, SummaryRevision
 from memory.pins.manual import unpin
 from memory.policies import policy_name

@@ -8,19 +8,29 @@ hash.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
+from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
+from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from knox.models import AuthToken
+from rest_framework.request import Request
 
+from chatmemory.api.async_view import AsyncView
+from chatmemory.api.http import caller
 from chatmemory.database import executors
 from chatmemory.database.chunks import in_chunks
 from chatmemory.runtime.escape import plain_json
+from conversations.accounts import quotas
 from conversations.interchange.rows import CHUNK, chat_values, message_values
 from conversations.interchange.write import chat_fields, json_text, message_fields
 from conversations.models import (
@@ -31,8 +41,9 @@ from conversations.models import (
     IdempotencyKey,
     NamedConversation,
 )
+from conversations.replies.generation import is_draining, refuse_when_draining
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
-from memory.usage import report
+from memory.usage import daily
 
 FORMAT = "chatmemory-account/1"
 
@@ -95,7 +106,7 @@ def _account(user: User) -> Iterator[str]:
         "format": FORMAT,
         "account": {name: getattr(user, name) for name in _ACCOUNT},
         "limits": Allowance.objects.filter(pk=user.pk).values(*_LIMITS).first(),
-        "usage": report.days(user),
+        "usage": daily.days_of(user),
     }
     lists = {
         "tokens": _rows(AuthToken.objects.filter(user=user).order_by("created"), ["created", "expiry"]),
@@ -159,3 +170,54 @@ def _plain(value: Any) -> str | float:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     return str(value)
+
+
+PIECE = 64 * 1024
+"""Characters written at once."""
+IN_MEMORY = 1024 * 1024
+"""Bytes of a chat held in memory while its owner reads them; the rest goes to a file that nobody else can open."""
+
+
+class ExportView(AsyncView):
+    @extend_schema(
+        responses={(200, "application/json"): OpenApiResponse(OpenApiTypes.OBJECT, "All of it.")},
+        operation_id="me_export",
+        summary="Export all your data",
+        description="One JSON object, streamed. `manage.py import_chat` reads it.",
+        tags=["account"],
+    )
+    def get(self, request: Request) -> int:
+        refuse_when_draining()
+        return int(caller(request).pk)
+
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        user_id: int = opened
+        await executors.write(quotas.take_export, user_id)
+        headers = {
+            "Cache-Control": "no-store, no-transform",
+            "Content-Disposition": 'attachment; filename="chatmemory-export.json"',
+        }
+        return StreamingHttpResponse(_pieces(user_id), content_type="application/json", headers=headers)
+
+
+async def _pieces(user_id: int) -> AsyncIterator[str]:
+    """Yield the export as it is read: each part is fetched when the one before it has been sent."""
+    async for piece in _part(partial(write_account, user_id)):
+        yield piece
+    chat_id, before = None, ""
+    while (chat_id := await executors.read(next_chat, user_id, chat_id)) is not None:
+        separator = before
+        async for piece in _part(partial(write_chat, chat_id)):  # nothing, if it is gone
+            yield separator + piece
+            separator, before = "", ","
+    if not is_draining():
+        yield CLOSING
+
+
+async def _part(write: Callable[[IO[str]], None]) -> AsyncIterator[str]:
+    """Yield what `write` writes, in pieces; stop when this process shuts down."""
+    with SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8") as file:
+        await executors.slow(write, file)
+        file.seek(0)
+        while not is_draining() and (piece := file.read(PIECE)):
+            yield piece

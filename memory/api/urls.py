@@ -1,12 +1,12 @@
 from django.urls import path
 
-from memory.api import pins, search, stateless, trace, views
+from memory.api import account_export, pins, search, trace, views
 
 chat = "chats/<uuid:chat_id>"
 
 urlpatterns = [
-    path("summarize", stateless.SummarizeView.as_view()),
-    path("me/export", stateless.ExportView.as_view()),
+    path("summarize", views.SummarizeView.as_view()),
+    path("me/export", account_export.ExportView.as_view()),
     path("search", search.SearchView.as_view()),
     path("usage", views.UsageView.as_view()),
     path(f"{chat}/brief", views.BriefView.as_view()),

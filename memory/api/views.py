@@ -1,11 +1,15 @@
-"""The views of a chat's memory: reading it, and requesting updates, pauses, restores and estimates."""
+"""The views of memory: reading, updating, pausing, restoring and estimating it, and folding what is not stored."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,30 +17,38 @@ from rest_framework.views import APIView
 
 from chatmemory.api.http import PAGING, CursorPages, caller
 from chatmemory.errors import NotFound
+from chatmemory.runtime import threads
+from chatmemory.text.tokens import count_tokens
+from conversations.accounts import quotas, stateless_calls
+from conversations.api.limited_view import LimitedView
+from conversations.api.stateless_serializers import spoken
 from conversations.lookup import get_chat, get_message
 from conversations.models import Chat
+from conversations.replies.generation import refuse_when_draining
+from conversations.replies.stateless import cancel_on_drain
 from memory import services
-from memory.api.revision_serializers import (
-    DifferenceOut,
-    DifferenceQuery,
-    RevisionOut,
-    RevisionsPageOut,
-    difference_json,
-)
 from memory.api.serializers import (
     BriefOut,
     ContextIn,
     ContextOut,
+    DifferenceOut,
+    DifferenceQuery,
     EstimateOut,
     EstimateQuery,
     RestoreIn,
     ResummarizeIn,
+    RevisionOut,
+    RevisionsPageOut,
+    SummarizeIn,
+    SummarizeOut,
     TaskOut,
     UsageDaysOut,
     UsageQuery,
     brief_json,
     context_json,
+    difference_json,
     estimate_json,
+    summarized_json,
 )
 from memory.context.sources import Source
 from memory.counters import said_tokens
@@ -50,7 +62,8 @@ from memory.revisions import diff
 from memory.revisions.edit import clear
 from memory.revisions.restore import restore
 from memory.revisions.updates import pause_updates, resume_updates
-from memory.usage import report
+from memory.stateless_fold import SummaryRequest, TimeLeft, summarize
+from memory.usage import daily
 
 
 def _revision(chat: Chat, version: int) -> SummaryRevision:
@@ -301,5 +314,44 @@ class UsageView(APIView):
     def get(self, request: Request) -> Response:
         query = UsageQuery(data=request.query_params.dict())  # as text: in a form, "" would be no value
         query.is_valid(raise_exception=True)
-        rows = report.days(caller(request), **query.validated_data)
+        rows = daily.days_of(caller(request), **query.validated_data)
         return Response({"results": rows})
+
+
+class SummarizeView(LimitedView):
+    """Summarize for clients that manage their own history."""
+
+    is_stateless = True
+
+    @extend_schema(
+        request=SummarizeIn,
+        responses=SummarizeOut,
+        operation_id="summarize",
+        summary="Summarize a client-side history (stateless)",
+        description="By the policy `interval` unless another is named. A message that begins with its opening words is "
+        "taken for the previous summary.",
+        tags=["stateless"],
+    )
+    def post(self, request: Request) -> tuple[SummaryRequest, int]:
+        body = SummarizeIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        refuse_when_draining()
+        asked = body.validated_data
+        wanted = SummaryRequest(asked["policy"], asked["previous_summary"], spoken(asked["messages"]))
+        return wanted, stateless_calls.count(wanted.messages, wanted.previous)
+
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        wanted, tokens = opened
+        patience = TimeLeft(settings.REPLY_DEADLINES.total)
+        call = await stateless_calls.begin(
+            caller(self.request).pk, quotas.tokens_for(tokens, settings.SUMMARIZER)
+        )
+        spent: int | None = None
+        try:
+            made = await cancel_on_drain(threads.run(partial(summarize, wanted, patience)))
+            told = made.usage.input_tokens + made.usage.output_tokens
+            spent = told or tokens + count_tokens(made.state.summary)
+        finally:
+            patience.end()
+            await asyncio.shield(stateless_calls.end(call, lambda: spent))
+        return Response(summarized_json(made))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from memory.explain.reasons import OUTSIDE_MEMORY
 from memory.recall.analysis.terms import passages, terms
 from memory.recall.query import Question
 
@@ -23,7 +24,6 @@ WAYS = {
 """The ways in which a prompt can contain a fact, and their names for people."""
 OF_SECTION = {"window": "verbatim", "lines": "line", "recall": "recalled", "pins": "pinned"}
 """The way that corresponds to a section of a prompt. A policy's own sections count as the summary."""
-BESIDE_MEMORY = frozenset({"instructions", "tools", "sources", "question", "open_turn", "attachments"})
 
 Holds = Callable[[Collection[int]], Mapping[int, bool]]
 """A function that returns which of the given versions have the fact."""
@@ -89,6 +89,6 @@ def ways_in(sections: Iterable[tuple[str, str]], fact: TracedFact) -> list[str]:
     found = {
         OF_SECTION.get(kind, "summary")
         for kind, text in sections
-        if kind not in BESIDE_MEMORY and fact.is_in(text)
+        if kind not in OUTSIDE_MEMORY and fact.is_in(text)
     }
     return [way for way in WAYS if way in found]

@@ -1,4 +1,6 @@
-"""Daily figures, kept up to date as work is done, so that nobody has to compute them from the growing tables.
+"""Tokens and cost: daily figures of the server, the ratio of bills to our counts, and the usage of a user.
+
+Daily figures are kept up to date as work is done, so that nobody has to compute them from the growing tables.
 
 Replies are counted by the sweep, in batches of one transaction each, and not in the turn itself: every turn would
 wait for the one row of its day. Each is counted once, however many sweeps run at a time and wherever one is killed,
@@ -9,18 +11,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F, Model, QuerySet
+from django.db.models import Count, F, Model, QuerySet, Sum
+from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from conversations.models import Status
-from memory.models import CardOutcome, ContextRecord, FoldDay, RevisionKind, UsageDay
+from conversations.models import Message, Role, Status
+from memory.models import CardOutcome, ContextRecord, FoldDay, RevisionKind, SummaryRevision, UsageDay
 from memory.usage.figures import CountedReply, sums_of
 
 BATCH = 500
@@ -156,3 +160,85 @@ def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) ->
     rows = model._default_manager
     rows.bulk_create([model(**key)], ignore_conflicts=True)
     rows.filter(**key).update(**{name: F(name) + value for name, value in sums.items()})
+
+
+# The ratio of tokens that a model's server bills to those that we count. We count with one tokenizer, and guess what a
+# model adds around messages and tools; another model's own count may be a fifth higher. Reservations of a user's daily
+# tokens are corrected by this ratio.
+
+RATIO_DAYS = 7
+"""The number of days from which the ratio is taken."""
+LEAST_TOKENS = 20_000
+"""The least of our own count: with fewer tokens, a single odd prompt would weigh too much."""
+LOWEST, HIGHEST = 0.5, 2.0
+"""A ratio beyond these is not a difference of tokenizers but a server that reports something else."""
+REMEMBERED_SECONDS = 300.0
+"""How long a process uses a ratio that it has read."""
+
+_read: dict[str, tuple[float, float]] = {}
+"""Expiry and ratio, by variant. One per process."""
+
+
+def ratio_of(variant: str) -> float:
+    """Tokens billed per token of ours; 1.0 if too little is known."""
+    until, ratio = _read.get(variant, (0.0, 1.0))
+    if time.monotonic() >= until:
+        ratio = measured(variant)
+        _read[variant] = time.monotonic() + REMEMBERED_SECONDS, ratio
+    return ratio
+
+
+def measured(variant: str) -> float:
+    """Compute the ratio from the table."""
+    days = UsageDay.objects.filter(model_variant=variant, day__gt=today() - timedelta(days=RATIO_DAYS))
+    sums = days.aggregate(counted=Sum("counted_tokens"), billed=Sum("counted_billed"))
+    counted, billed = sums["counted"] or 0, sums["billed"] or 0
+    return min(HIGHEST, max(LOWEST, billed / counted)) if counted >= LEAST_TOKENS else 1.0
+
+
+# The usage of a user
+
+SUMMARIZER = "summarizer"
+"""The variant under which folding is listed; its calls count as replies."""
+
+M = TypeVar("M", bound=Model)
+
+
+def days_of(user: User, since: datetime | None = None, until: datetime | None = None) -> list[dict[str, Any]]:
+    """Rows `{"date", "model_variant", "replies", "input_tokens", "cached_tokens", "output_tokens", "cost_usd"}`.
+
+    From `since` on and before `until`, days in UTC, oldest first. `cost_usd` leaves out what has no known price.
+    """
+    replies = Message.objects.filter(chat__owner=user, role=Role.ASSISTANT, input_tokens__isnull=False)
+    folds = SummaryRevision.objects.filter(chat__owner=user, input_tokens__gt=0)
+    rows = [
+        *_sums(
+            _between(replies, "completed_at", since, until), "completed_at", "model_variant", "cached_tokens"
+        ),
+        *_sums(_between(folds, "created_at", since, until), "created_at"),
+    ]
+    return sorted(map(_row, rows), key=lambda row: (row["date"], row["model_variant"]))
+
+
+def _between(rows: QuerySet[M], moment: str, since: datetime | None, until: datetime | None) -> QuerySet[M]:
+    if since:
+        rows = rows.filter(**{f"{moment}__gte": since})
+    return rows.filter(**{f"{moment}__lt": until}) if until else rows
+
+
+def _sums(rows: QuerySet[M], moment: str, group: str = "", *more: str) -> Any:
+    totals = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd", *more)}
+    days = rows.annotate(day=TruncDate(moment)).values("day", *([group] if group else []))
+    return days.annotate(count=Count("pk"), **totals).order_by()
+
+
+def _row(sums: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "date": sums["day"].isoformat(),
+        "model_variant": sums.get("model_variant", SUMMARIZER),
+        "replies": sums["count"],
+        "input_tokens": sums["input_tokens"],
+        "cached_tokens": sums.get("cached_tokens") or 0,
+        "output_tokens": sums["output_tokens"] or 0,
+        "cost_usd": float(sums["cost_usd"] or 0),
+    }

@@ -18,8 +18,7 @@ from chatmemory.api.openapi import errors as schema_errors
 from conversations.api.serializers import MessageOut
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies.message_json import message_json, streaming_json
-from memory.api.revision_serializers import RevisionOut, revision_json
-from memory.api.serializers import BriefOut, ContextOut, brief_json
+from memory.api.serializers import BriefOut, ContextOut, RevisionOut, brief_json, revision_json
 from memory.models import ConversationBrief, SummaryRevision
 from tests.api.talking import MESSAGE_KEYS
 from tests.support.fakes.upstream import FakeUpstream

@@ -34,7 +34,7 @@ from memory.models import MOST_PINS, ConversationBrief, Pin, RevisionKind, Summa
 from memory.pins import by_rule
 from memory.pins.section import head_cost, pin_cost
 from memory.policies import get_policy
-from memory.usage import report
+from memory.usage import daily
 
 
 def check_all() -> None:
@@ -253,7 +253,7 @@ def bill(user: User) -> Iterator[str]:
     """Check that the usage rows add up to the sums of messages and revisions."""
     replies = Message.objects.filter(chat__owner=user, role=Role.ASSISTANT, input_tokens__isnull=False)
     folds = SummaryRevision.objects.filter(chat__owner=user)
-    rows = report.days(user)
+    rows = daily.days_of(user)
     spends: list[Message | SummaryRevision] = [*replies, *folds]
     for name in ("input_tokens", "output_tokens"):
         spent = sum(getattr(one, name) or 0 for one in spends)

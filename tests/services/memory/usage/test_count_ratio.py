@@ -14,8 +14,8 @@ from chatmemory.llm.protocol import Reply, Usage
 from conversations.models import ActiveReply, Chat
 from conversations.replies import begin, finish
 from memory.models import UsageDay
-from memory.usage import count_ratio, daily
-from memory.usage.count_ratio import DAYS, LEAST_TOKENS, measured, ratio_of
+from memory.usage import daily
+from memory.usage.daily import LEAST_TOKENS, RATIO_DAYS, measured, ratio_of
 from tests.support.factories import make_chat
 
 pytestmark = pytest.mark.django_db
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def nothing_read() -> Iterator[None]:
-    count_ratio._read.clear()
+    daily._read.clear()
     yield
-    count_ratio._read.clear()
+    daily._read.clear()
 
 
 def day(
@@ -46,8 +46,8 @@ def say(chat: Chat, text: str, billed: int) -> None:
 
 def test_it_is_measured_over_the_last_days() -> None:
     day(0, counted=30_000, billed=33_000)
-    day(DAYS - 1, counted=10_000, billed=15_000)
-    day(DAYS, counted=10**6, billed=1)
+    day(RATIO_DAYS - 1, counted=10_000, billed=15_000)
+    day(RATIO_DAYS, counted=10**6, billed=1)
     day(0, variant="other", billed=10**6)
     assert measured("arco") == pytest.approx(1.2)
 
@@ -79,7 +79,7 @@ def test_a_reservation_is_corrected_by_it(settings: Any) -> None:
     for ratio in (1.0, 1.5):
         User.objects.all().delete()
         UsageDay.objects.all().delete()
-        count_ratio._read.clear()
+        daily._read.clear()
         day(0, billed=round(LEAST_TOKENS * ratio))
         chat = make_chat()
         request = begin.TurnRequest(message="word " * 1000, variant=django_settings.MODEL_VARIANTS["arco"])

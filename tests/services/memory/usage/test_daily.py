@@ -34,7 +34,7 @@ from memory.models import (
     UsageDay,
 )
 from memory.revisions.restore import restore
-from memory.usage import daily, report
+from memory.usage import daily
 from memory.usage.figures import CountedReply, saved_of
 from memory.worker.sweep import sweep
 from tests.support.exhaustive import first_of
@@ -212,7 +212,7 @@ def test_figures_are_those_of_the_users_bill(model: KeepingModel) -> None:
     daily.count_replies(10)
     billed = {
         (row["date"], row["model_variant"]): [row[name] for name in BILLED]
-        for row in report.days(make_user())
+        for row in daily.days_of(make_user())
     }
     kept = {
         (day.isoformat(), variant): [row[name] for name in ("billed", *BILLED[1:])]
@@ -220,11 +220,11 @@ def test_figures_are_those_of_the_users_bill(model: KeepingModel) -> None:
         if row["billed"]
     }
     for row in FoldDay.objects.filter(folds__gt=0).values():
-        sums = kept.setdefault((row["day"].isoformat(), report.SUMMARIZER), [0] * len(BILLED))
+        sums = kept.setdefault((row["day"].isoformat(), daily.SUMMARIZER), [0] * len(BILLED))
         added = [row["folds"], row["input_tokens"], 0, row["output_tokens"], row["cost_usd"]]
         sums[:] = [one + more for one, more in zip(sums, added, strict=True)]
     assert {key: pytest.approx([float(one) for one in sums]) for key, sums in kept.items()} == billed
-    assert any(variant == report.SUMMARIZER for _, variant in kept)
+    assert any(variant == daily.SUMMARIZER for _, variant in kept)
 
 
 def test_a_day_is_that_of_the_end_in_utc() -> None:

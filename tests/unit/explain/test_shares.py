@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory.context.plan.plan import Merged, Plan, Shown, TurnSpan
-from memory.explain.coverage import Coverage, coverage_of
+from memory.explain.reasons import Coverage, coverage_of
 
 LINES = (TurnSpan(5, 6), TurnSpan(7, 8))
 VERBATIM = (Shown(9, 10), Shown(11, 12, user_clip=40), Shown(13, 14))
