@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from chatmemory.errors import ChatMemoryError
 from chatmemory.runtime.escape import plain, plain_lines
 from conversations.models import Chat
 from memory import services
@@ -17,6 +18,7 @@ from memory.models import ConversationBrief, Pin, SummaryRevision
 from memory.pause import paused_by
 from memory.policies import policy_name
 from memory.policies.readable import as_text
+from memory.revisions.restore import restore
 from memory.revisions.updates import pause_updates, resume_updates
 from memory.work import work_of
 
@@ -24,13 +26,16 @@ from memory.work import work_of
 class Command(BaseCommand):
     help = (
         "Show what the memory of a chat holds: its sizes, its summary, its pins, and what a prompt shows now; "
-        "or pause its updates, or resume them."
+        "or restore an older version, pause its updates, or resume them."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chat", metavar="CHAT", help="id of the chat")
         parser.add_argument(
             "--version", type=int, metavar="V", dest="of", help="show the text of this version instead"
+        )
+        parser.add_argument(
+            "--restore", type=int, metavar="V", help="make this version the current one again"
         )
         held = parser.add_mutually_exclusive_group()
         held.add_argument("--pause", action="store_true", help="pause updates of the summary")
@@ -42,8 +47,15 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         chat = _known(options["chat"])
-        if options["pause"] or options["resume"]:
-            (pause_updates if options["pause"] else resume_updates)(chat, None)
+        if options["restore"] is not None:
+            try:
+                restore(chat, options["restore"], pauses=options["pause"])
+            except ChatMemoryError as refused:
+                raise CommandError(refused.message) from refused
+        elif options["pause"]:
+            pause_updates(chat, None)
+        if options["resume"]:
+            resume_updates(chat, None)
         brief = ConversationBrief.objects.filter(chat=chat).first()
         if options["of"] is not None:
             self._text(_version(chat, options["of"]))

@@ -1,4 +1,4 @@
-"""`manage.py resummarize`: update the memory of chats, rebuild it from the originals, or restore a version of it."""
+"""`manage.py resummarize`: update the memory of chats, or rebuild it from the original messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
-from chatmemory.errors import ChatMemoryError
 from chatmemory.runtime.escape import plain
 from conversations.chat_lifecycle import update_chat
 from conversations.management.prompts import progress_bar
@@ -23,16 +22,13 @@ from memory.folding.request import Mode, request_resummarize, resummarize_now
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.revisions.policy_change import is_by_another_policy
-from memory.revisions.restore import restorable, restore
 
-ALONE = ("all", "due", "rebuild", "policy", "sync")
-"""Options that cannot be combined with --restore."""
 PAGE = 500
 """Chats read at once. Pages are read by key, so that no cursor stays open while memory is written."""
 
 
 class Command(BaseCommand):
-    help = "Update the memory of chats, rebuild it from the original messages, or restore an older version of it."
+    help = "Update the memory of chats, or rebuild it from the original messages."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chats", nargs="*", metavar="CHAT", help="id of a chat")
@@ -43,12 +39,6 @@ class Command(BaseCommand):
         parser.add_argument(
             "--rebuild", action="store_true", help="start from the first message instead of the summary"
         )
-        parser.add_argument(
-            "--restore", type=int, metavar="VERSION", help="restore this version of the memory of one chat"
-        )
-        parser.add_argument(
-            "--pause", action="store_true", help="with --restore: keep this version, pause updates"
-        )
         parser.add_argument("--policy", choices=sorted(POLICIES), help="also switch the chats to this policy")
         parser.add_argument(
             "--dry-run",
@@ -58,13 +48,6 @@ class Command(BaseCommand):
         parser.add_argument("--sync", action="store_true", help="run now instead of in a worker")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        if options["restore"] is not None:
-            self.stdout.write(_restored(options))
-            return
-        if options["pause"]:
-            raise CommandError(
-                "--pause goes with --restore. To pause by itself: manage.py memory CHAT --pause."
-            )
         chats = _chosen(options["chats"], everything=options["all"], due=options["due"])
         if options["all"]:
             chats = self._unpaused(chats)
@@ -152,24 +135,6 @@ def _asked(chat: Chat, options: dict[str, Any]) -> tuple[str, Mode]:
     policy: str = options["policy"] or chat.policy
     switches = policy != chat.policy or (options["policy"] and is_by_another_policy(chat))
     return policy, "rebuild" if options["rebuild"] or switches else "update"
-
-
-def _restored(options: dict[str, Any]) -> str:
-    """Restore a version, or check that it can be restored. Return the line to print."""
-    if len(options["chats"]) != 1 or any(options[name] for name in ALONE):
-        raise CommandError("--restore takes one chat, and only --pause and --dry-run besides.")
-    chat, version = Chat.objects.get(pk=_known(options["chats"][0])), options["restore"]
-    try:
-        if options["dry_run"]:
-            through = restorable(chat, version)[1].through_seq
-            return f"{chat.pk}: would restore version {version}, which ends at message {through}"
-        brief = restore(chat, version, pauses=options["pause"])
-    except ChatMemoryError as refused:
-        raise CommandError(refused.message) from refused
-    left = (
-        f"{brief.unfolded_turns} turns {'wait: updates are paused' if brief.paused_at else 'to go on from'}"
-    )
-    return f"{chat.pk}: version {version} restored as version {brief.version}, {left}"
 
 
 def _chosen(ids: list[str], *, everything: bool, due: bool) -> QuerySet[Chat]:

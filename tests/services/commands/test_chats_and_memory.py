@@ -90,6 +90,17 @@ def test_updates_are_paused_and_resumed(house: tuple[Chat, Chat]) -> None:
     assert listed("--state", "paused") == []
 
 
+def test_an_older_version_is_restored_and_kept(house: tuple[Chat, Chat]) -> None:
+    first = house[0]
+    add_revision(first, 2, "It has arrived.", through=4)
+    told = run("memory", str(first.pk), "--restore", "1", "--pause")
+    assert "Summary     version 3, " in "\n".join(told)
+    assert told[-1] == "An order is on its way."
+    assert any(line.startswith("Paused") for line in told)
+    with pytest.raises(CommandError, match="no such version"):
+        run("memory", str(first.pk), "--restore", "9")
+
+
 def test_memory_shows_what_it_holds(house: tuple[Chat, Chat]) -> None:
     first, second = house
     add_revision(first, 2, "It has arrived.", through=4)

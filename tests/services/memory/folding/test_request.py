@@ -135,24 +135,10 @@ def test_one_failure_fails_the_command_but_not_the_other_chats(model: KeepingMod
     assert_folded(good, through=5)
 
 
-def test_restore(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    resummarize(str(chat.pk), "--sync")
-    (line,) = resummarize(str(chat.pk), "--restore", "1", "--dry-run")
-    assert line == f"{chat.pk}: would restore version 1, which ends at message 6"
-    assert brief_of(chat).version == 3
-    (line,) = resummarize(str(chat.pk), "--restore", "1")
-    assert line == f"{chat.pk}: version 1 restored as version 4, 9 turns to go on from"
-    assert (revisions(chat)[-1].kind, revisions(chat)[-1].created_by) == (RevisionKind.RESTORE, None)
-    resummarize(str(chat.pk), "--sync")
-    assert_folded(chat, through=9)
-
-
 def test_a_restored_version_is_kept_by_all_that_does_not_name_it(model: KeepingModel) -> None:
     chat, other = chat_of(12), chat_of(12)
     resummarize("--all", "--sync")
-    (line,) = resummarize(str(chat.pk), "--restore", "1", "--pause")
-    assert line == f"{chat.pk}: version 1 restored as version 4, 9 turns wait: updates are paused"
+    call_command("memory", str(chat.pk), "--restore", "1", "--pause", stdout=io.StringIO())
     told, nothing = resummarize("--all", "--sync")
     assert told.startswith("1 chat is skipped")
     assert nothing == f"{other.pk}: nothing to summarize"
@@ -165,31 +151,11 @@ def test_the_policy_of_a_chat_is_its_memorys_again_after_a_restore(model: Keepin
     chat = chat_of(12)
     resummarize(str(chat.pk), "--sync")
     resummarize(str(chat.pk), "--sync", policy="interval")
-    resummarize(str(chat.pk), "--restore", "3")
+    call_command("memory", str(chat.pk), "--restore", "3", stdout=io.StringIO())
     would, _total = resummarize(str(chat.pk), "--dry-run", policy="interval")
     assert would.endswith("(rebuild)")
     resummarize(str(chat.pk), "--sync", policy="interval")
     assert (brief_of(chat).policy, revisions(chat)[-1].kind) == ("interval", RevisionKind.REBUILD)
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        (["--pause"], "goes with --restore"),
-        (["--restore", "9"], "no such version"),
-        (["--restore", "9", "--dry-run"], "no such version"),
-        (["--restore", "1", "--rebuild"], "takes one chat"),
-        (["--restore", "1", "--sync"], "takes one chat"),
-        (["--restore", "1", "--policy", "card"], "takes one chat"),
-    ],
-)
-def test_what_cannot_be_restored(options: list[str], why: str, model: KeepingModel) -> None:
-    chat = chat_of(8)
-    with pytest.raises(CommandError, match=why):
-        resummarize(str(chat.pk), *options)
-    with pytest.raises(CommandError, match="takes one chat"):
-        resummarize("--all", "--restore", "1")
-    assert brief_of(chat).version == 0
 
 
 def test_a_worker_that_is_at_a_rebuild_is_told_of(model: KeepingModel) -> None:
