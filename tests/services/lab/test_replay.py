@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -228,24 +227,13 @@ def children_of(pid: int) -> list[int]:
     ("content", "sentence"),
     [
         (b"", "the file is empty"),
-        (b"  \n", "the file is empty"),
-        (b'{"messages": [{"role": "user", "con', "not JSON"),  # cut off
         (b"\xff\xfe\x00", "not UTF-8 at byte 0"),
-        (b"name,age\nbob,7\n", "not JSON"),  # another kind of file
         (b'{"name": "bob"}', "messages: it is missing"),
-        (b"[1, 2]", "it is not an object"),
-        (b'{"messages": 7}', "it should be a valid list"),
-        (b'{"messages": []}', "nothing to replay"),
         (b'{"messages": [{"role": "user", "content": "Anyone?"}]}', "nothing to replay"),
-        (b"[" * 100_000, "nested too deeply"),
     ],
 )
 def test_files_that_are_no_conversations(write: Any, content: bytes, sentence: str) -> None:
     assert sentence in refusal(write(content))
-
-
-def test_a_mistake_in_the_last_file_runs_nothing(write: Any) -> None:
-    assert "the file is empty" in refusal(SAMPLE, write(b""))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -277,9 +265,3 @@ def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
     assert "there is no folder" in refusal(SAMPLE, "--plot", tmp_path / "nowhere" / "a.png")
     assert "there is no folder" in refusal(SAMPLE, "--json", tmp_path / "nowhere" / "a.json")
     assert "Is a directory" in refusal(SAMPLE, "--json", tmp_path)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_folders_that_are_not_ours(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    assert "Permission denied" in refusal(SAMPLE, "--json", tmp_path / "a.json")

@@ -15,7 +15,7 @@ from conversations.models import ActiveReply, Chat
 from conversations.replies import begin, finish
 from memory.models import UsageDay
 from memory.usage import daily
-from memory.usage.daily import LEAST_TOKENS, RATIO_DAYS, measured, ratio_of
+from memory.usage.daily import LEAST_TOKENS, RATIO_DAYS, measured
 from tests.support.factories import make_chat
 
 pytestmark = pytest.mark.django_db
@@ -88,8 +88,3 @@ def test_a_reservation_is_corrected_by_it(settings: Any) -> None:
         prompt = finish.prompt_tokens(begun.pending.context)
         reserved[ratio] = ActiveReply.objects.get().reserved_tokens - round(prompt * ratio)
     assert reserved[1.0] == reserved[1.5] > 0  # the maximum for the answer
-
-
-def test_it_is_read_once_in_a_while(django_assert_num_queries: Any) -> None:
-    with django_assert_num_queries(1):
-        assert [ratio_of("arco"), ratio_of("arco")] == [1.0, 1.0]
