@@ -37,17 +37,14 @@ def run(
     talks: Sequence[Conversation],
     policies: Sequence[str],
     *,
-    budget: int | None = None,
-    tell: Callable[[str, int], None] = lambda _policy, _turns: None,
+    tell: Callable[[int], None] = lambda _turns: None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, list[Run]]:
     """Play `talks` under each of `policies`. Return the runs by policy, in the order of the talks.
 
-    `budget` replaces the setting `MEMORY_PROMPT_TOKEN_BUDGET`; `options` are those of the chats, under the policies
-    that have them. `tell` is called with a policy and the number of turns it has newly done. Raises `LabError`. After
-    any error, no child and no file is left.
+    `options` are those of the chats, under the policies that have them. `tell` is called with the number of turns that
+    are newly done. Raises `LabError`. After any error, no child and no file is left.
     """
-    changes = {} if budget is None else {"MEMORY_PROMPT_TOKEN_BUDGET": str(budget)}
     with TemporaryDirectory(prefix="chatmemory-lab-") as name:
         folder = Path(name)
         work = child.LabWork(tuple(talks), dict(options))
@@ -55,7 +52,7 @@ def run(
         children: dict[str, Child] = {}
         try:
             for policy in policies:
-                children[policy] = _start(folder, policy, changes)
+                children[policy] = _start(folder, policy)
             _watch(children, folder, tell)
         finally:
             for process in children.values():
@@ -65,13 +62,12 @@ def run(
         return {policy: read((folder / f"{policy}.json").read_bytes()) for policy in policies}
 
 
-def _start(folder: Path, policy: str, changes: Mapping[str, str]) -> Child:
+def _start(folder: Path, policy: str) -> Child:
     environment = {
         **os.environ,
         "DATABASE_URL": f"sqlite:///{folder / policy}.sqlite3",
         "RATE_LIMITS": "off",  # turns played here count against nobody's limits
         "LOG_LEVEL": "ERROR",
-        **changes,
     }
     with (folder / f"{policy}.log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  # our own module, no shell
@@ -88,7 +84,7 @@ def _start(folder: Path, policy: str, changes: Mapping[str, str]) -> Child:
     return process
 
 
-def _watch(children: Mapping[str, Child], folder: Path, tell: Callable[[str, int], None]) -> None:
+def _watch(children: Mapping[str, Child], folder: Path, tell: Callable[[int], None]) -> None:
     """Wait until all children have ended. Raises `LabError` as soon as one fails."""
     running = set(children)
     while running:
@@ -97,7 +93,7 @@ def _watch(children: Mapping[str, Child], folder: Path, tell: Callable[[str, int
             process = children[policy]
             ended = process.poll()
             assert process.stdout is not None
-            tell(policy, len(process.stdout.read() or b""))
+            tell(len(process.stdout.read() or b""))
             if ended:
                 raise LabError(f"The policy {policy!r} could not be run: {_last_line(folder, policy)}")
             if ended == 0:

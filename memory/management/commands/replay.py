@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 from uuid import UUID
 
@@ -27,9 +23,6 @@ from memory.lab.conversation import Conversation, name_of, talk_of
 from memory.lab.measures import Models, Outcome, outcome_to_json
 from memory.policies import POLICIES
 from memory.policies.options import bounds_for, option_errors
-
-LEAST_BUDGET = 200
-"""In tokens; the least of the setting `MEMORY_PROMPT_TOKEN_BUDGET`."""
 
 FILE_WIDTH = 110
 """Width of a line in characters if the output is not a terminal."""
@@ -62,17 +55,11 @@ class Command(BaseCommand):
             help=f"of {', '.join(sorted(POLICIES))}; default: all",
         )
         parser.add_argument(
-            "--budget",
-            type=int,
-            metavar="N",
-            help="tokens of memory in a prompt, instead of MEMORY_PROMPT_TOKEN_BUDGET",
-        )
-        parser.add_argument(
             "--option",
             action="append",
             default=[],
             metavar="NAME=VALUE",
-            help="an option of the chats, under each policy that has it; repeatable",
+            help="an option of the chats, such as budget, under each policy that has it; repeatable",
         )
         parser.add_argument("--json", type=Path, metavar="F", help="write all measurements to F")
         parser.add_argument(
@@ -81,37 +68,27 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         policies = _policies(options["policy"])
-        _check_budget(options["budget"])
         chosen = _options(options["option"], policies)
         _check_outputs(options["json"], options["plot"])
         talks = _talks(options["files"], options["chat"])
-        with _ended_by_signals():
-            outcome = self._run(talks, policies, options["budget"], chosen)
-            width = None if self.stdout.isatty() else FILE_WIDTH
-            console = Console(file=self.stdout, highlight=False, width=width)  # type: ignore[arg-type]  # has all rich uses
-            console.print(report.as_rich(outcome))
-            console.print(report.note_on(outcome), markup=False)
-            _write(outcome, options["json"], options["plot"])
-
-    def _run(
-        self,
-        talks: Sequence[Conversation],
-        policies: Sequence[str],
-        budget: int | None,
-        options: dict[str, Any],
-    ) -> Outcome:
-        turns = len(policies) * sum(len(talk.exchanges) for talk in talks)
         try:
-            with progress_bar("Playing", turns, self.stderr) as advance:
-                runs = runner.run(
-                    talks,
-                    policies,
-                    budget=budget,
-                    tell=lambda _policy, steps: advance(steps),
-                    options=options,
-                )
+            outcome = self._run(talks, policies, chosen)
         except runner.LabError as exc:
             raise CommandError(str(exc)) from exc
+        except KeyboardInterrupt:
+            raise CommandError("Stopped.", returncode=INTERRUPTED) from None
+        width = None if self.stdout.isatty() else FILE_WIDTH
+        console = Console(file=self.stdout, highlight=False, width=width)  # type: ignore[arg-type]  # has all rich uses
+        console.print(report.as_rich(outcome))
+        console.print(report.note_on(outcome), markup=False)
+        _write(outcome, options["json"], options["plot"])
+
+    def _run(
+        self, talks: Sequence[Conversation], policies: Sequence[str], options: dict[str, Any]
+    ) -> Outcome:
+        turns = len(policies) * sum(len(talk.exchanges) for talk in talks)
+        with progress_bar("Playing", turns, self.stderr) as advance:
+            runs = runner.run(talks, policies, tell=advance, options=options)
         models = Models(
             settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT],
             settings.SUMMARIZER,
@@ -163,27 +140,13 @@ def _value(text: str) -> Any:
         return text
 
 
-def _check_budget(budget: int | None) -> None:
-    least = max(LEAST_BUDGET, settings.MEMORY_LIMITS.summary_cap + 1)
-    if budget is not None and budget < least:
-        raise CommandError(
-            f"--budget is {budget}, but must be at least {least}: "
-            f"{LEAST_BUDGET}, and more than MEMORY_SUMMARY_TOKEN_CAP."
-        )
-
-
 def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
-    """Check that the output files can be written, before minutes are spent."""
+    """Check what is known of the output files, before minutes are spent."""
     if plot_path and plot_path.suffix.lower() not in report.SUFFIXES:
         raise CommandError(f"{plot_path}: a plot is a file that ends in {' or '.join(report.SUFFIXES)}.")
     for path in filter(None, (json_path, plot_path)):
-        place = path if path.exists() else path.parent
-        if path.is_dir():
-            raise CommandError(f"{path}: Is a directory")
-        if not place.exists():
-            raise CommandError(f"{path}: there is no folder {place}.")
-        if not os.access(place, os.W_OK):
-            raise CommandError(f"{path}: Permission denied")
+        if not path.parent.is_dir():
+            raise CommandError(f"{path}: there is no folder {path.parent}.")
 
 
 def _talks(files: Sequence[Path], chats: Sequence[UUID]) -> list[Conversation]:
@@ -207,21 +170,3 @@ def _stored(chat_id: UUID) -> Conversation:
         raise CommandError(f"There is no chat {chat_id}.")
     recorded = replace(chat_values(chat), messages=tuple(message_values(chat)))
     return talk_of(recorded, name_of(recorded, otherwise=str(chat_id)))
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """End the command cleanly on Ctrl-C, SIGTERM and a closed terminal: no child process and no file is left."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, stop) for number in signals]
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise CommandError("Stopped.", returncode=INTERRUPTED) from None
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
