@@ -31,15 +31,12 @@ def trace_view(request: HttpRequest, chat: Chat) -> dict[str, Any]:
     page = {"title": "Trace a fact", "text": text, "trace": found}
     if found is None:
         return page
-    losses = found.versions.losses
     return page | {
         "said": [(hit.message, marked(hit)) for hit in found.said.hits],
-        "said_more": found.said.is_cut or len(found.said.seqs) > len(found.said.hits),
+        "said_more": found.is_said_elsewhere,
         # Each run of versions that have it, and the version that lost it, with what kind of change that was.
         "spans": [
-            (span, lost, LOST_BY[lost.kind] if lost else "")
-            for span in found.versions.held
-            for lost in [losses.get(span.lost_in or 0)]
+            (span, span.lost, LOST_BY[span.lost.kind] if span.lost else "") for span in found.versions.held
         ],
         "now": [WAYS[way] for way in found.now],
     }

@@ -15,7 +15,6 @@ from chatmemory.api.fields import Text, no_longer_than, not_blank
 from chatmemory.api.http import PAGING, CursorPages, caller
 from conversations.api.serializers import PageOut, Strict
 from conversations.lookup import get_chat
-from conversations.replies.message_json import iso
 from memory.models import MAX_CHARS, MOST_PINS, Pin, PinKind, PinnedBy
 from memory.pins import manual
 
@@ -62,24 +61,9 @@ class PinOut(serializers.Serializer[Any]):
     by = serializers.ChoiceField(PinnedBy.choices, help_text="Who pinned it.")
     created_at = serializers.DateTimeField()
 
-    def to_representation(self, instance: Pin) -> dict[str, Any]:
-        return pin_json(instance)
-
 
 class PinsPageOut(PageOut):
     results = PinOut(many=True)
-
-
-def pin_json(pin: Pin) -> dict[str, Any]:
-    """A pin as the API shows it."""
-    return {
-        "id": str(pin.pk),
-        "text": pin.text,
-        "message_id": None if pin.message_id is None else str(pin.message_id),
-        "kind": pin.kind,
-        "by": pin.by,
-        "created_at": iso(pin.created_at),
-    }
 
 
 class PinPages(CursorPages):
@@ -117,7 +101,7 @@ class PinsView(APIView):
         user = caller(request)
         get_chat(user, chat_id)
         pin, is_new = manual.pin(user, chat_id, **validate_pin(request.data))
-        return Response(pin_json(pin), status=201 if is_new else 200)
+        return Response(PinOut(pin).data, status=201 if is_new else 200)
 
 
 class PinView(APIView):

@@ -30,15 +30,8 @@ class SearchIn(Strict):
     limit = Whole(required=False, default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT)
 
 
-class SearchQuery(serializers.Serializer[Any]):
-    q = serializers.CharField(
-        validators=[not_blank, no_longer_than(lambda: MOST_CHARS)], trim_whitespace=False
-    )
-    limit = serializers.IntegerField(required=False, default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT)
-
-
 class SnippetOut(serializers.Serializer[Any]):
-    text = serializers.CharField()
+    text = serializers.CharField(source="snippet")
     matches = serializers.ListField(
         child=serializers.ListField(child=serializers.IntegerField(), min_length=2, max_length=2),
         help_text="Where in the text it matches: from the first code point to before the last, each.",
@@ -62,26 +55,14 @@ class SearchOut(serializers.Serializer[Any]):
 
 class SearchView(APIView):
     @extend_schema(
-        parameters=[SearchQuery],
+        request=SearchIn,
         responses=SearchOut,
         operation_id="search",
         summary="Search messages",
         tags=["messages"],
     )
-    def get(self, request: Request) -> Response:
-        return self._answer(request, SearchQuery(data=request.query_params.dict()))
-
-    @extend_schema(
-        request=SearchIn,
-        responses=SearchOut,
-        operation_id="search_privately",
-        summary="Search messages (query in the body)",
-        tags=["messages"],
-    )
     def post(self, request: Request) -> Response:
-        return self._answer(request, SearchIn(data=request.data))
-
-    def _answer(self, request: Request, body: serializers.Serializer[Any]) -> Response:
+        body = SearchIn(data=request.data)
         body.is_valid(raise_exception=True)
         hits = search(caller(request), body.validated_data["q"], body.validated_data["limit"])
         return Response({"results": [_hit_json(hit) for hit in hits], "next": None, "previous": None})
@@ -91,5 +72,5 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
     return {
         "chat_id": str(hit.message.chat_id),
         "message": message_json(hit.message),
-        "snippet": {"text": hit.snippet, "matches": [list(one) for one in hit.matches]},
+        "snippet": SnippetOut(hit).data,
     }

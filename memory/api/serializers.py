@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from chatmemory.api.fields import Text, Whole
+from chatmemory.text.word_diff import DiffPiece
 from conversations.api.serializers import (
     SOURCES_MAX,
     ObjectField,
@@ -25,7 +26,6 @@ from memory import counters
 from memory.briefs import readable_parts
 from memory.context.assemble import Context, prompt_messages
 from memory.folding.answer_checks import SOFT_FAULTS
-from memory.folding.estimate import Estimate
 from memory.folding.rebuild import current_progress
 from memory.models import CardOutcome, ConversationBrief, RevisionKind, SummaryRevision
 from memory.pause import paused_by
@@ -33,7 +33,6 @@ from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.policies.readable import Shape
 from memory.recall.decision import REASONS, Recall, Sought
-from memory.revisions.diff import Difference
 from memory.stateless_fold import Summarized
 from memory.work import WorkPhase, work_of
 
@@ -98,30 +97,12 @@ def context_json(context: Context, said: int | None, recorded_hash: str | None =
         ],
         "unrepresented": context.unrepresented,
         "clipped": context.clipped,
-        "recall": recall_json(context.plan.recall),
+        "recall": RecallOut(context.plan.recall).data if context.plan.recall else None,
         "prompt": prompt_messages(context.prompt),
         "tool": asdict(context.prompt.tool) if context.prompt.tool else None,
         "prompt_hash": recorded_hash or context.prompt_hash,
     }
     return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}
-
-
-def estimate_json(would: Estimate) -> dict[str, Any]:
-    """An estimate of what folding would take."""
-    return {
-        "turns": would.turns,
-        "tokens": would.tokens,
-        "calls": would.calls,
-        "input_tokens": would.input_tokens,
-        "output_tokens": would.output_tokens,
-        "cost_usd": None if would.cost_usd is None else float(would.cost_usd),
-        "minutes": would.minutes,
-    }
-
-
-def recall_json(recall: Recall | None) -> dict[str, str] | None:
-    """Whether a prompt searched earlier turns, and why; None if that is unknown."""
-    return recall and {"sought": recall.sought, "reason": recall.reason, "why": REASONS[recall.reason]}
 
 
 def summarized_json(made: Summarized) -> dict[str, Any]:
@@ -316,6 +297,9 @@ class RecallOut(serializers.Serializer[Any]):
     reason = serializers.ChoiceField(list(REASONS))
     why = serializers.CharField()
 
+    def to_representation(self, instance: Recall) -> dict[str, Any]:
+        return {"sought": instance.sought, "reason": instance.reason, "why": REASONS[instance.reason]}
+
 
 class ContextOut(serializers.Serializer[Any]):
     tokens = serializers.IntegerField()
@@ -369,34 +353,6 @@ class SummarizeOut(serializers.Serializer[Any]):
 
 MOST_VERSIONS = 2**31 - 1
 OPS = {"same": "equal", "del": "delete", "ins": "insert"}
-
-
-def revision_json(revision: SummaryRevision) -> dict[str, Any]:
-    """A revision as the API shows it."""
-    plain = (
-        "version parent kind degraded global_summary state from_seq through_seq turns tokens_before tokens_after "
-        "input_tokens output_tokens model prompt_hash focus custom_instructions source_hash duration_ms retained "
-        "soft_faults drift"
-    ).split()
-    return {
-        **{name: getattr(revision, name) for name in plain},
-        "cost_usd": None if revision.cost_usd is None else float(revision.cost_usd),
-        "created_at": iso(revision.created_at),
-        "forgotten_at": iso(revision.forgotten_at),
-    }
-
-
-def difference_json(found: Difference) -> dict[str, Any]:
-    """The difference between two revisions: joined in order, the pieces give both texts."""
-    return {
-        "version": found.version,
-        "against": found.against,
-        "pieces": [{"op": OPS[piece.kind], "text": piece.text} for piece in found.pieces],
-        "lost": found.lost,
-        "gained": found.gained,
-        "policy": found.policy,
-        "against_policy": found.against_policy,
-    }
 
 
 class RetainedOut(serializers.Serializer[Any]):
@@ -474,8 +430,14 @@ class RevisionOut(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
     forgotten_at = serializers.DateTimeField(allow_null=True)
 
-    def to_representation(self, instance: Any) -> Any:
-        return revision_json(instance)
+    def to_representation(self, instance: SummaryRevision) -> dict[str, Any]:
+        """JSON columns as they are stored, whatever an older version wrote into them."""
+        cost = instance.cost_usd
+        return {name: getattr(instance, name) for name in map(str, self.fields)} | {
+            "cost_usd": None if cost is None else float(cost),
+            "created_at": iso(instance.created_at),
+            "forgotten_at": iso(instance.forgotten_at),
+        }
 
 
 class RevisionsPageOut(PageOut):
@@ -490,11 +452,14 @@ class PieceOut(serializers.Serializer[Any]):
     op = serializers.ChoiceField(list(OPS.values()))
     text = serializers.CharField()
 
+    def to_representation(self, instance: DiffPiece) -> dict[str, Any]:
+        return {"op": OPS[instance.kind], "text": instance.text}
+
 
 class DifferenceOut(serializers.Serializer[Any]):
     version = serializers.IntegerField()
     against = serializers.IntegerField(allow_null=True)
-    pieces = PieceOut(many=True)
+    pieces = PieceOut(many=True, help_text="Joined in order, they give both texts.")
     lost = serializers.ListField(child=serializers.CharField())
     gained = serializers.ListField(child=serializers.CharField())
     policy = serializers.CharField(help_text="The policy that made the version.")

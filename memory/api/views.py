@@ -46,8 +46,6 @@ from memory.api.serializers import (
     UsageQuery,
     brief_json,
     context_json,
-    difference_json,
-    estimate_json,
     summarized_json,
 )
 from memory.context.sources import Source
@@ -57,7 +55,6 @@ from memory.folding.estimate import estimate_for
 from memory.folding.request import demand_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.models.briefs import new_brief
-from memory.policies import POLICIES
 from memory.revisions import diff
 from memory.revisions.edit import clear
 from memory.revisions.restore import restore
@@ -149,10 +146,10 @@ class EstimateView(APIView):
         asked = query.validated_data
         if version := asked.get("restore"):
             after = _revision(chat, version).through_seq
-            return Response(estimate_json(estimate_for(chat, "update", after_seq=after)))
+            return Response(EstimateOut(estimate_for(chat, "update", after_seq=after)).data)
         if policy := asked.get("policy"):
             chat.policy = policy  # only for the estimate: it is not saved
-        return Response(estimate_json(estimate_for(chat, "rebuild" if policy else asked["mode"])))
+        return Response(EstimateOut(estimate_for(chat, "rebuild" if policy else asked["mode"])).data)
 
 
 class RevisionPages(CursorPages):
@@ -197,7 +194,7 @@ class DifferenceView(APIView):
         query.is_valid(raise_exception=True)
         against = query.validated_data.get("against")
         older = diff.parent_of(revision) if against is None else _revision(revision.chat, against)
-        return Response(difference_json(diff.difference(revision, older)))
+        return Response(DifferenceOut(diff.difference(revision, older)).data)
 
 
 class RestoreView(APIView):
@@ -236,43 +233,19 @@ class ResummarizeView(APIView):
 class ContextView(APIView):
     """Preview the prompt that the model would be sent now.
 
-    A question can be POSTed, because query strings end up in the logs of proxies.
+    The question is in the body, because query strings end up in the logs of proxies.
     """
-
-    @extend_schema(
-        parameters=[
-            OpenApiParameter("message", str),
-            OpenApiParameter("budget", int, description="Tokens that memory may have in this prompt."),
-            OpenApiParameter(
-                "policy",
-                str,
-                enum=sorted(POLICIES),
-                description="The policy to preview, instead of the chat's own.",
-            ),
-        ],
-        responses=ContextOut,
-        operation_id="context_read",
-        summary="Preview the next prompt",
-        tags=["memory"],
-    )
-    def get(self, request: Request, chat_id: UUID) -> Response:
-        asked: dict[str, Any] = request.query_params.dict()
-        if asked.get("budget", "").isdecimal():
-            asked["budget"] = int(asked["budget"][:10])
-        return self._answer(get_chat(caller(request), chat_id), asked)
 
     @extend_schema(
         request=ContextIn,
         responses=ContextOut,
         operation_id="context_preview",
-        summary="Preview the next prompt (question in the body)",
+        summary="Preview the next prompt",
         tags=["memory"],
     )
     def post(self, request: Request, chat_id: UUID) -> Response:
-        return self._answer(get_chat(caller(request), chat_id), request.data)
-
-    def _answer(self, chat: Chat, data: Any) -> Response:
-        body = ContextIn(data=data)
+        chat = get_chat(caller(request), chat_id)
+        body = ContextIn(data=request.data)
         body.is_valid(raise_exception=True)
         asked = body.validated_data
         sources = [Source(source["title"], source["text"]) for source in asked["sources"]]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.db.models import F, Q
 
 from conversations.models import Chat
 from memory.briefs import text_of
 from memory.context.assemble import Context
-from memory.explain.fact import HeldSpan, TracedFact, held_spans, ways_in
+from memory.explain.fact import TracedFact, held_spans, ways_in
 from memory.explain.timeline import Fold, LineageStep, Versions, lineage, on_lineage
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.recall.decision import Recall
@@ -31,16 +32,23 @@ MOST_MARKS = 100
 _FORGOTTEN = ("pk", "version", "parent", "kind", "from_seq", "through_seq", "created_at", "forgotten_at")
 
 
+class TracedSpan(NamedTuple):
+    """Consecutive versions of the summary that have the fact, and the next one, which lost it, if any."""
+
+    from_version: int
+    through_version: int
+    lost: SummaryRevision | None
+
+
 @dataclass(frozen=True, slots=True)
 class TracedVersions:
-    """Which versions of the summary have the fact. `losses` maps the numbers of versions that lost it to their rows.
+    """Which versions of the summary have the fact.
 
     `is_exact`: every version was read; otherwise versions between two that were read are inferred from them.
     `is_cut`: there are older versions that were not examined.
     """
 
-    held: tuple[HeldSpan, ...]
-    losses: dict[int, SummaryRevision]
+    held: tuple[TracedSpan, ...]
     in_use: bool
     is_exact: bool
     is_cut: bool
@@ -50,12 +58,18 @@ class TracedVersions:
 class Trace:
     """Where a fact was and is."""
 
+    text: str
     said: PassageMatches
     versions: TracedVersions
     now: tuple[str, ...]
     """In which ways the next prompt would contain the fact if the fact were the question."""
     recall: Recall | None
     """Whether that prompt would search earlier messages for it, and why."""
+
+    @property
+    def is_said_elsewhere(self) -> bool:
+        """Whether there may be older messages that say it than those of `said.hits`."""
+        return self.said.is_cut or len(self.said.seqs) > len(self.said.hits)
 
 
 def trace(chat: Chat, text: str, now: Context) -> Trace:
@@ -64,21 +78,23 @@ def trace(chat: Chat, text: str, now: Context) -> Trace:
     fact = TracedFact.of(asked)
     said = said_in(chat, asked, MOST_SHOWN)
     brief = ConversationBrief.objects.filter(chat=chat).first()
-    versions = _versions(brief, fact, said.seqs) if brief else TracedVersions((), {}, False, True, False)
+    versions = _versions(brief, fact, said.seqs) if brief else TracedVersions((), False, True, False)
     now_in = ways_in([(section.kind, section.text) for section in now.sections], fact)
-    return Trace(said, versions, tuple(now_in), now.plan.recall)
+    return Trace(text, said, versions, tuple(now_in), now.plan.recall)
 
 
 def _versions(brief: ConversationBrief, fact: TracedFact, said: Sequence[int]) -> TracedVersions:
     marks, is_cut = _marks(brief, said)
-    spans = tuple(held_spans(marks, brief.version, lambda wanted: _holding(brief, fact, wanted)))
+    spans = held_spans(marks, brief.version, lambda wanted: _holding(brief, fact, wanted))
     lost = [span.lost_in for span in spans if span.lost_in is not None]
     rows = SummaryRevision.objects.filter(chat_id=brief.chat_id, version__in=lost).only(
         "chat_id", *_FORGOTTEN
     )
+    losses: dict[int | None, SummaryRevision] = {row.version: row for row in rows}
     return TracedVersions(
-        spans,
-        {row.version: row for row in rows},
+        tuple(
+            TracedSpan(span.from_version, span.through_version, losses.get(span.lost_in)) for span in spans
+        ),
         fact.is_in(text_of(brief)),
         brief.version <= ALL_VERSIONS,
         is_cut,

@@ -294,7 +294,7 @@ def test_what_is_forgotten_is_not_found_and_what_was_edited_is(alice: Client, up
     other = Turn.of(alice.ask("The ferry leaves at noon.", turn.chat))
 
     def found(word: str) -> list[str]:
-        return [one["message"]["id"] for one in alice.get("search", params={"q": word}).json()["results"]]
+        return [one["message"]["id"] for one in alice.post("search", json={"q": word}).json()["results"]]
 
     assert (found("zeppelin"), found("ferry")) == ([turn.question], [other.question])
     alice.delete(path(turn, turn.question))

@@ -47,8 +47,8 @@ ACTS: dict[str, Act] = {
         "ask", json={"messages": [{"role": "user", "content": "Hello"}], "stream": False}
     ),
     "again": lambda client, turn, n: client.post(f"{turn.path}/regenerate", json={"stream": False}),
-    "context": lambda client, turn, n: client.get(
-        f"chats/{turn.chat}/context", params={"message": "What was it?"}
+    "context": lambda client, turn, n: client.post(
+        f"chats/{turn.chat}/context", json={"message": "What was it?"}
     ),
     "past context": lambda client, turn, n: client.get(f"{turn.path}/context"),
     "chat": lambda client, turn, n: client.patch(
@@ -64,7 +64,7 @@ ACTS: dict[str, Act] = {
     "restore": lambda client, turn, n: client.post(f"chats/{turn.chat}/revisions/1/restore"),
     "brief": lambda client, turn, n: client.get(f"chats/{turn.chat}/brief"),
     "pages": lambda client, turn, n: client.get(f"chats/{turn.chat}/messages"),
-    "search": lambda client, turn, n: client.get("search", params={"q": "harbour"}),
+    "search": lambda client, turn, n: client.post("search", json={"q": "harbour"}),
 }
 
 

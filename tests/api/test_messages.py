@@ -136,8 +136,8 @@ def test_switching_variants_changes_nothing_in_memory(
         "deep-dive": dataclasses.replace(settings.MODEL_VARIANTS["deep-dive"], reasoning_effort="high"),
     }
     chat = alice.ask("one")["chat_id"]
-    before = alice.get(f"chats/{chat}/context").json()
-    assert alice.get(f"chats/{chat}/context").json() == before
+    before = alice.post(f"chats/{chat}/context", json={}).json()
+    assert alice.post(f"chats/{chat}/context", json={}).json() == before
     deep = alice.ask("two", chat, model_variant="deep-dive")
     arco = alice.ask("three", chat, model_variant="arco")
     assert (deep["message"]["model_variant"], deep["message"]["model"]) == ("deep-dive", "gpt-5.1")

@@ -22,7 +22,7 @@ SENT_AS_THEY_ARE = {
     "chats_create": "chats",
     "completions_create": "chat/completions",
     "message_first": "message/first",
-    "search_privately": "search",
+    "search": "search",
     "summarize": "summarize",
 }
 """Operations whose example refers to no user's data, and their paths."""

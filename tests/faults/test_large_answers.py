@@ -115,8 +115,7 @@ def calls(chat: Chat) -> Iterator[tuple[str, str, int, dict[str, Any]]]:
     yield "GET", f"{at}/revisions?limit=100", 200, {}
     yield "GET", f"{at}/revisions/2/diff", 200, {}
     yield "GET", f"{at}/brief", 200, {}
-    yield "GET", "search?q=heron&limit=50", 200, {}
-    yield "GET", f"{at}/context?message=heron", 200, {}
+    yield "POST", "search", 200, {"json": {"q": "heron", "limit": 50}}
     yield "POST", f"{at}/context", 200, {"json": {"message": long_text(100_000)}}
     yield "POST", f"{at}/context", 200, {"json": {"message": "x", "budget": 1_000_000}}
     sources = [{"text": "x" * 190_000}] * 10

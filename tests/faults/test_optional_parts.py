@@ -56,7 +56,7 @@ def test_everything_is_answered_and_memory_catches_up(product: Product, fake: Fa
         ("DELETE", f"{chat}/messages/{reply}", None),
         ("PATCH", f"{chat}/messages/{third}", {"content": "redacted"}),
         ("POST", f"{chat}/context", {"message": "who has the code of the locker?"}),
-        ("GET", "search?q=note", None),
+        ("POST", "search", {"q": "note"}),
         ("POST", f"{chat}/messages/{replied[-1].data['message']['id']}/regenerate", {"stream": False}),
         ("POST", f"{chat}/resummarize", {"mode": "rebuild"}),
         ("POST", "message/first", {"message": "And in another chat?", "stream": False}),

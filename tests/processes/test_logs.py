@@ -95,7 +95,7 @@ def _refusals(client: Client, chat_id: UUID) -> None:
     """Send requests whose refusals give the reason to the client, not to the logs."""
     assert client.post("message", json={"message": "", CANARY: CANARY}).status_code == 400
     assert client.post("message", content=f'{{"message": "{CANARY}').status_code in (400, 415)
-    assert client.get(f"chats/{chat_id}/context?message={CANARY}").status_code == 200
+    assert client.post(f"chats/{chat_id}/context", json={"message": CANARY}).status_code == 200
     assert client.get(f"chats?search={CANARY}").status_code in (200, 400)
 
 

@@ -35,14 +35,14 @@ REQUESTS: dict[str, Any] = {
         "model_variant": "arco",
         "stream": False,
     },
-    "search_privately": {"q": "order AB-1234"},
+    "search": {"q": "order AB-1234"},
     "summarize": {
         "messages": [
             {"role": "user", "content": "My order AB-1234 has not arrived."},
             {"role": "assistant", "content": "It was sent on 4 May and arrives tomorrow."},
         ]
     },
-    "trace_privately": {"text": "AB-1234"},
+    "trace": {"text": "AB-1234"},
 }
 """Example requests by operation. Each can be sent as it is, except for ids and passwords."""
 
@@ -106,6 +106,7 @@ VALUES: dict[str, Any] = {
     "version": 3,
     "why": None,
     "ContextOut.clipped": 0,
+    "HeldOut.lost": None,
     "DriftOut.share": {"before": 0.7, "after": 0.9},
     "MeOut.username": "demo",
     "ModelOut.max_output_tokens": None,

@@ -12,7 +12,6 @@ _CHAT = (
     "messages_create",
     "brief_read",
     "revisions_list",
-    "context_read",
     "context_preview",
     "resummarize",
 )

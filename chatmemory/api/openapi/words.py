@@ -43,9 +43,8 @@ OPERATIONS: dict[str, str] = {
     "them. This cannot be undone.",
     "attachments_read": "As the client sent it. Bytes are kept for some time only; then this is 404.",
     "brief_read": "The summary in use, how far it reaches, and what is not summarized yet.",
-    "context_read": "The prompt section by section, for the given question or without one. Nothing is "
-    "sent or stored.",
-    "context_preview": "Also under another policy, with another budget or with sources. Nothing is sent or stored.",
+    "context_preview": "The prompt section by section, for the given question or without one; also under another "
+    "policy, with another budget or with sources. Nothing is sent or stored.",
     "messages_list": "All messages of the chat, whether they are summarized or not.",
     "messages_create": "Stores the message, builds the prompt and answers with the reply.",
     "messages_read": "A reply that is being written has the status `streaming`, and what is written so far.",
@@ -75,7 +74,6 @@ OPERATIONS: dict[str, str] = {
     "models_list": "The names that `model_variant` may have.",
     "search": "In all your chats, best match first, with the matching passage. Matches whole words "
     "in any form, not parts of words.",
-    "search_privately": "The same as the GET. Use it where query strings may be logged.",
     "usage_read": "Tokens and cost of your replies, a row per day and model variant.",
 }
 """Descriptions by operation, used where the view gives none."""
@@ -87,11 +85,9 @@ PARAMETERS: dict[str, str] = {
     "model": "The name of a model, as `GET /v1/models` lists it.",
     "version": "The number of a version of the summary, from 1.",
     "search": "Words of a title.",
-    "message": "The question to show the prompt for. Without one, the prompt has no question.",
     "order": "`asc` for the oldest first, `desc` for the newest first.",
     "sha256": "The hash of the bytes, as the message tells it.",
     "against": "The version to compare with; without it, the version that this one goes on from.",
-    "q": "Words to look for.",
     "limit": "Maximum number of results.",
     "since": "From this moment on.",
     "until": "Up to this moment.",

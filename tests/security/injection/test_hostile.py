@@ -138,7 +138,7 @@ def test_a_chat_of_ten_thousand_turns_is_like_any_other(user_client: Callable[[s
     for ask in (
         lambda: alice.post("message", json={"message": "And now?", "chat_id": str(chat.pk), "stream": False}),
         lambda: alice.get(f"chats/{chat.pk}/messages", params={"limit": 200}),
-        lambda: alice.get(f"chats/{chat.pk}/context", params={"message": "Note 17"}),
+        lambda: alice.post(f"chats/{chat.pk}/context", json={"message": "Note 17"}),
         lambda: alice.get(f"chats/{chat.pk}/brief"),
         lambda: alice.get("chats", params={"search": "Note"}),
     ):

@@ -56,7 +56,13 @@ class World:
 
     def get(self, view: Any, **arguments: Any) -> None:
         """Call `view` with a GET request for this user, without the URL routing."""
-        request = APIRequestFactory().get("/")
+        self._call(view, APIRequestFactory().get("/"), arguments)
+
+    def post(self, view: Any, **arguments: Any) -> None:
+        """Call `view` with an empty POST request."""
+        self._call(view, APIRequestFactory().post("/", {}, format="json"), arguments)
+
+    def _call(self, view: Any, request: Any, arguments: dict[str, Any]) -> None:
         force_authenticate(request, self.owner)
         assert view.as_view()(request, **arguments).status_code == 200
 
@@ -149,7 +155,7 @@ ACTS: dict[str, Callable[[World], object]] = {
     "brief": lambda world: world.get(BriefView, chat_id=world.long.pk),
     "revisions": lambda world: world.get(RevisionsView, chat_id=world.long.pk),
     "revision": lambda world: world.get(RevisionView, chat_id=world.long.pk, version=3),
-    "context": lambda world: world.get(ContextView, chat_id=world.long.pk),
+    "context": lambda world: world.post(ContextView, chat_id=world.long.pk),
     "past context": lambda world: world.get(
         PastContextView, chat_id=world.long.pk, message_id=turn(world, world.long).pk
     ),

@@ -117,7 +117,7 @@ export class Memory {
     if (this.#isSettled()) this.settled();
     this.#drawStanding();
     if (quietly && !isNew) return;
-    const [context, revisions] = await Promise.all([call("GET", `${path}/context`), isNew ? call("GET", `${path}/revisions?limit=10`) : null]);
+    const [context, revisions] = await Promise.all([call("POST", `${path}/context`, { body: {} }), isNew ? call("GET", `${path}/revisions?limit=10`) : null]);
     if (asked !== this.#asked) return;
     this.#now = context;
     this.#drawStanding();
