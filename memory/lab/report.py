@@ -32,7 +32,7 @@ COLUMNS = {
     "max": "tokens of memory in the largest prompt",
     "over": "prompts whose memory is over its budget",
     "coverage": "finished turns in the summary, a line or verbatim, in the prompt with the least of them",
-    "cacheable": "share of prompt tokens that begin as one of the eight prompts before began",
+    "cache": "share of prompt tokens that begin as one of the eight prompts before began",
     "input": "tokens sent for replies",
     "calls": "of the summarizer, failed ones included",
     "USD": "cost of replies and summarizer",

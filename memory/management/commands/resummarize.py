@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -35,7 +33,6 @@ class Command(BaseCommand):
         parser.add_argument(
             "--all", action="store_true", help="all chats, except those whose updates are paused"
         )
-        parser.add_argument("--due", action="store_true", help="only chats that are due")
         parser.add_argument(
             "--rebuild", action="store_true", help="start from the first message instead of the summary"
         )
@@ -48,7 +45,7 @@ class Command(BaseCommand):
         parser.add_argument("--sync", action="store_true", help="run now instead of in a worker")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        chats = _chosen(options["chats"], everything=options["all"], due=options["due"])
+        chats = _chosen(options["chats"], everything=options["all"])
         if options["all"]:
             chats = self._unpaused(chats)
         total, failed = chats.count(), 0
@@ -84,46 +81,31 @@ class Command(BaseCommand):
 
     def _foresee(self, chats: QuerySet[Chat], options: dict[str, Any]) -> None:
         """Print what would be done, one line per chat, and the total. Spends and changes nothing."""
-        totals = _Totals()
+        found = []
         for chat in _each(chats):
             policy, mode = _asked(chat, options)
             chat.policy = policy  # only for the estimate: it is not saved
             would = estimate_for(chat, mode)
-            totals.add(would)
+            found.append(would)
             what = f"{_count(would.turns, 'turn')}, {_count(would.tokens, 'token')}"
             title = f" · {plain(chat.title)}" if chat.title else ""
             self.stdout.write(f"{chat.pk}: would summarize {what} ({mode}){title}")
-        self.stdout.write(totals.told())
+        self.stdout.write(_total(found))
 
     def _now(self, chat: Chat, mode: Mode, title: str) -> FoldReport:
         with progress_bar(title, estimate_for(chat, mode).calls, self.stderr) as advance:
             return resummarize_now(chat, mode, tell=advance)
 
 
-@dataclass(slots=True)
-class _Totals:
-    """The total of resummarizing some chats."""
-
-    chats: int = 0
-    turns: int = 0
-    tokens: int = 0
-    calls: int = 0
-    cost_usd: Decimal | None = Decimal(0)
-    """None if any price is unknown."""
-
-    def add(self, would: Estimate) -> None:
-        self.chats += 1
-        self.turns += would.turns
-        self.tokens += would.tokens
-        self.calls += would.calls
-        cost = would.cost_usd
-        self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
-
-    def told(self) -> str:
-        """The total as one line."""
-        price = "price not known" if self.cost_usd is None else f"about ${self.cost_usd:.4f}"
-        what = f"{_count(self.turns, 'turn')}, {_count(self.tokens, 'token')} in {_count(self.chats, 'chat')}"
-        return f"Total: {what}; about {_count(self.calls, 'summarizer call')}, {price}. Nothing was done."
+def _total(all_of_it: list[Estimate]) -> str:
+    """The total as one line."""
+    turns, tokens, calls = (
+        sum(getattr(would, name) for would in all_of_it) for name in ("turns", "tokens", "calls")
+    )
+    costs = [would.cost_usd for would in all_of_it if would.cost_usd is not None]
+    price = f"about ${sum(costs):.4f}" if len(costs) == len(all_of_it) else "price not known"
+    what = f"{_count(turns, 'turn')}, {_count(tokens, 'token')} in {_count(len(all_of_it), 'chat')}"
+    return f"Total: {what}; about {_count(calls, 'summarizer call')}, {price}. Nothing was done."
 
 
 def _count(number: int, one: str) -> str:
@@ -137,14 +119,12 @@ def _asked(chat: Chat, options: dict[str, Any]) -> tuple[str, Mode]:
     return policy, "rebuild" if options["rebuild"] or switches else "update"
 
 
-def _chosen(ids: list[str], *, everything: bool, due: bool) -> QuerySet[Chat]:
+def _chosen(ids: list[str], *, everything: bool) -> QuerySet[Chat]:
     """The chats that were named. Raises `CommandError` if one does not exist, or if none was named."""
     if bool(ids) == everything:
         raise CommandError("Name chats by their ids, or all of them with --all.")
     chats = Chat.objects.all()
-    if ids:
-        chats = chats.filter(pk__in=[_known(text) for text in ids])
-    return chats.filter(brief__due=True) if due else chats
+    return chats.filter(pk__in=[_known(text) for text in ids]) if ids else chats
 
 
 def _known(text: str) -> UUID:
