@@ -24,8 +24,7 @@ from memory.admin.messages import LONG_COLUMNS, pieces
 from memory.context.assemble import prompt_messages
 from memory.context.plan.plan import Plan
 from memory.context.render import Section
-from memory.explain.reasons import budget_of
-from memory.explain.reasons import Explanation, Topic, explain, name_of
+from memory.explain.reasons import Explanation, Topic, budget_of, explain, name_of
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, SummaryRevision
 from memory.policies import policy_name

@@ -15,8 +15,8 @@ from django.db.models.functions import Left, Length
 
 from conversations.models import ActiveReply, Chat, Message, Role
 from memory.context.plan.plan import Plan
-from memory.explain.trace import folds_of, versions_of
 from memory.explain.timeline import Mark, Place, TurnPlaces
+from memory.explain.trace import folds_of, versions_of
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.models import ContextRecord, ConversationBrief
 
