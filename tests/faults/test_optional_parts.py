@@ -36,6 +36,8 @@ def timed() -> Iterator[None]:
 def test_everything_is_answered_and_memory_catches_up(product: Product, fake: FakeUpstream, how: str) -> None:
     if not add_pgvector():
         pytest.skip("this database cannot have pgvector")
+    if not add_pgvector():
+        pytest.skip("there is no pgvector here")
     product.env |= LOW | EMBEDDINGS | {"MEMORY_MIN_RETAINED": "0"}
     fake.behave("normal?tokens=60", lane="complete")
     product.server()
