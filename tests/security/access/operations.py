@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
@@ -72,10 +72,6 @@ class Filled:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
     framing: str = FRAMINGS[0]
-
-    def in_every_framing(self) -> list[Filled]:
-        """Return a copy per framing, or only this one if there is no body."""
-        return [self] if self.body is None else [replace(self, framing=one) for one in FRAMINGS]
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments for a call of httpx."""
