@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
-from tests.api.talking import Turn, error, messages
+from tests.api.talking import error, messages
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -37,14 +37,6 @@ def test_the_message_names_the_first_field_that_is_wrong(alice: Client) -> None:
     assert told["message"].startswith("title: ")
     long = error(alice.post("chats", json={"o" * 5000: 1}), 400, "invalid_request")
     assert len(long["message"]) == 300
-
-
-def test_a_preview_by_get_takes_what_that_by_post_takes_and_refuses_the_rest(alice: Client) -> None:
-    path = f"chats/{alice.post('chats', json={}).json()['id']}/context"
-    assert alice.get(f"{path}?budget=700").json()["budget"] == 700
-    assert alice.get(f"{path}?policy=card&message=Hi").status_code == 200
-    assert error(alice.get(f"{path}?budget=ten"), 400, "invalid_request")["details"].keys() == {"budget"}
-    assert error(alice.get(f"{path}?evry=1"), 400, "invalid_request")["details"].keys() == {"evry"}
 
 
 FIELDS: list[tuple[str, dict[str, Any]]] = [
@@ -255,32 +247,6 @@ def test_strange_text_is_text(alice: Client, upstream: FakeUpstream, text: str, 
     answer = alice.ask(f"{text} and more")
     assert messages(alice, answer["chat_id"])[0]["content"] == f"{text} and more"
     assert messages(alice, answer["chat_id"])[1]["content"] == f"You said: {sent} and more"
-
-
-def test_a_chat_of_someone_else_is_as_if_it_were_not(
-    alice: Client, bob: Client, upstream: FakeUpstream
-) -> None:
-    turn = Turn.of(alice.ask("private"))
-    nowhere = turn.chat[:-4] + "0000"
-    for chat in (turn.chat, nowhere):
-        told = error(bob.post("message", json={"message": "x", "chat_id": chat}), 404, "not_found")
-        same = error(bob.post(f"chats/{chat}/messages", json={"message": "x"}), 404, "not_found")
-        assert told == same
-        for path in ("", "/messages", "/brief", "/revisions", "/revisions/1", "/context"):
-            error(bob.get(f"chats/{chat}{path}"), 404, "not_found")
-        for path in (
-            f"/messages/{turn.reply}",
-            f"/messages/{turn.reply}/context",
-            f"/messages/{turn.reply}/stream",
-        ):
-            error(bob.get(f"chats/{chat}{path}"), 404, "not_found")
-        for path in ("/resummarize", "/context"):
-            error(bob.post(f"chats/{chat}{path}", json={"mode": "update"}), 404, "not_found")
-        error(bob.patch(f"chats/{chat}", json={"title": "mine"}), 404, "not_found")
-        error(bob.delete(f"chats/{chat}"), 404, "not_found")
-    own = Turn.of(bob.ask("own"))
-    error(bob.get(f"chats/{own.chat}/messages/{turn.reply}"), 404, "not_found")
-    assert len(messages(alice, turn.chat)) == 2
 
 
 @pytest.mark.parametrize(
