@@ -53,6 +53,7 @@ class HealthView(Open):
         responses={200: OpenApiTypes.OBJECT},
         operation_id="healthz",
         summary="Liveness: the process is up",
+        description="For liveness probes: answers as long as the process runs, and checks nothing else.",
         tags=["health"],
         auth=[],
     )
@@ -79,6 +80,8 @@ class ReadyView(Open):
         responses={200: OpenApiTypes.OBJECT, 503: OpenApiTypes.OBJECT},
         operation_id="readyz",
         summary="Readiness: database, migrations, queue and worker",
+        description="For people and alarms: names the part that does not work. Chats go on without a "
+        "worker, so route by `/healthz`.",
         tags=["health"],
         auth=[],
     )

@@ -263,9 +263,23 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_TTL": None}
+_API_INTRODUCTION = """\
+A memory for LLM chats: every message is stored, replies are streamed, and every prompt stays within its token budget.
+
+**Sign in.** Send `Authorization: Bearer <token>`. A token comes from `POST /v1/auth/token`, or from your operator.
+Objects of other users return 404.
+
+**Stream.** Replies arrive as server-sent events; with `"stream": false` as JSON. To resume a
+broken stream, send `Last-Event-ID`. Disconnecting does not cancel the reply: it is finished and stored.
+
+**Repeat.** The same `Idempotency-Key` with the same body returns the same turn, for 24 hours. **OpenAI's clients** take
+`/v1` as their base URL, for `POST /v1/chat/completions`.
+
+**Errors** are `{"error": {"code", "message", "details"?}}`: a machine-readable code, and a message for people.
+"""
 SPECTACULAR_SETTINGS = {
     "TITLE": "chatmemory",
-    "DESCRIPTION": "A memory for LLM chats: every message stored, replies streamed, every prompt within its budget.",
+    "DESCRIPTION": _API_INTRODUCTION,
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
@@ -276,6 +290,7 @@ SPECTACULAR_SETTINGS = {
     # With deep links, each operation is a link inside of a button, which screen readers cannot distinguish.
     "SWAGGER_UI_SETTINGS": {"deepLinking": False},
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
         "RevisionKindEnum": "memory.models.RevisionKind.choices",
         "RoleEnum": "conversations.models.Role.choices",

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import DEFAULT_DB_ALIAS
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from knox.auth import TokenAuthentication as KnoxTokenAuthentication
 from knox.crypto import hash_token
 from knox.models import AuthToken
@@ -91,6 +91,11 @@ PAGING = [
     ),
 ]
 """The query parameters of list views."""
+
+
+def example(body: dict[str, Any]) -> list[OpenApiExample]:
+    """The example of a request's body in the schema. The docs page fills it in, so it should work as it is."""
+    return [OpenApiExample("A request", value=body, request_only=True)]
 
 
 class CursorPages(CursorPagination):

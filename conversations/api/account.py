@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory.api.http import PAGING, CursorPages, caller
+from chatmemory.api.http import PAGING, CursorPages, caller, example
 from chatmemory.errors import InvalidCredentials, InvalidRequest, NotFound
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
@@ -41,6 +41,8 @@ class TokenView(APIView):
         responses={201: TokenOut},
         auth=[],
         summary="Create a token (sign in)",
+        description="The token is shown only once. It is valid until `expires_at`, or until it is revoked.",
+        examples=example({"username": "demo", "password": "correct horse battery staple"}),
         tags=["account"],
     )
     def post(self, request: Request) -> Response:
@@ -52,7 +54,11 @@ class TokenView(APIView):
         return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
 
     @extend_schema(
-        request=None, responses={204: None}, summary="Revoke the current token (sign out)", tags=["account"]
+        request=None,
+        responses={204: None},
+        summary="Revoke the current token (sign out)",
+        description="Revokes the token of this request. Others stay valid.",
+        tags=["account"],
     )
     def delete(self, request: Request) -> Response:
         if not isinstance(request.auth, AuthToken):
@@ -97,6 +103,7 @@ class TokensView(APIView):
         responses=TokensPageOut,
         operation_id="tokens_list",
         summary="List your valid tokens",
+        description="Shows the first characters of each; the tokens themselves are not stored.",
         tags=["account"],
     )
     def get(self, request: Request) -> Response:
@@ -132,6 +139,7 @@ class KnownTokenView(APIView):
         responses={204: None},
         operation_id="tokens_delete",
         summary="Revoke a token",
+        description="Whoever uses it is answered with 401 from now on.",
         tags=["account"],
     )
     def delete(self, request: Request, token_id: str) -> Response:
@@ -151,7 +159,13 @@ def _token_json(token: Any, request: Request) -> dict[str, Any]:
 
 
 class MeView(APIView):
-    @extend_schema(responses=MeOut, operation_id="me_read", summary="Get your account", tags=["account"])
+    @extend_schema(
+        responses=MeOut,
+        operation_id="me_read",
+        summary="Get your account",
+        description="The account that the token or session belongs to.",
+        tags=["account"],
+    )
     def get(self, request: Request) -> Response:
         user, token = caller(request), request.auth
         me = {
@@ -166,6 +180,7 @@ class MeView(APIView):
         request=EraseIn,
         responses={204: None},
         operation_id="me_delete",
+        examples=example({"password": "correct horse battery staple"}),
         summary="Delete your account and all its data",
         description="Asks for your password again. An account without one gives its user name as `confirm`, with a "
         f"token that is not older than {FRESH_TOKEN_MINUTES} minutes. Superusers are not erased this way. Tokens and "

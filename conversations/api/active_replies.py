@@ -62,6 +62,8 @@ class StreamView(AsyncView):
         responses={(200, "text/event-stream"): OpenApiResponse(EVENTS, "The rest of the events.")},
         operation_id="messages_stream",
         summary="Resume a reply's event stream",
+        description="Events of a reply from a position on, whichever process writes it. Of a reply that "
+        "has ended, the final event.",
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Resumed:
@@ -99,6 +101,7 @@ class CancelView(AsyncView):
         responses=OneMessageOut,
         operation_id="messages_cancel",
         summary="Cancel a reply",
+        description="The partial reply is kept. If the reply has already finished, the answer is 409.",
         tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.async_view import AsyncView
-from chatmemory.api.http import PAGING, CursorPages, caller
+from chatmemory.api.http import PAGING, CursorPages, caller, example
 from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
 from conversations import attachments, chat_lifecycle, lookup, message_changes
@@ -36,12 +36,13 @@ class ChatPages(CursorPages):
 class ChatsView(APIView):
     @extend_schema(
         parameters=[
-            OpenApiParameter("search", str),
+            OpenApiParameter("search", str, description="Words of a title."),
             *PAGING,
         ],
         responses=ChatsPageOut,
         operation_id="chats_list",
         summary="List chats",
+        description="Newest first, in pages. `search` looks in titles; `GET /v1/search` looks in messages.",
         tags=["chats"],
     )
     def get(self, request: Request) -> Response:
@@ -56,7 +57,9 @@ class ChatsView(APIView):
         request=ChatIn,
         responses={201: ChatOut},
         operation_id="chats_create",
+        examples=example({"title": "My order", "instructions": "Be brief.", "policy": "chunked"}),
         summary="Create a chat",
+        description="All fields are optional. To begin with a message instead, use `POST /v1/message/first`.",
         tags=["chats"],
     )
     def post(self, request: Request) -> Response:
@@ -67,7 +70,13 @@ class ChatsView(APIView):
 
 
 class ChatView(APIView):
-    @extend_schema(responses=ChatOut, operation_id="chats_read", summary="Get a chat", tags=["chats"])
+    @extend_schema(
+        responses=ChatOut,
+        operation_id="chats_read",
+        summary="Get a chat",
+        description="Its title, policy, options, instructions and metadata.",
+        tags=["chats"],
+    )
     def get(self, request: Request, chat_id: UUID) -> Response:
         return Response(ChatOut(lookup.get_chat(caller(request), chat_id)).data)
 
@@ -75,7 +84,10 @@ class ChatView(APIView):
         request=ChatIn,
         responses=ChatOut,
         operation_id="chats_update",
+        examples=example({"title": "My order AB-1234"}),
         summary="Update a chat",
+        description="Only what is sent changes. Another policy, or options that widen what is kept in "
+        "full, rebuild memory in the background; until then the present memory is used.",
         tags=["chats"],
     )
     def patch(self, request: Request, chat_id: UUID) -> Response:
@@ -89,6 +101,8 @@ class ChatView(APIView):
         responses={204: None},
         operation_id="chats_delete",
         summary="Delete a chat",
+        description="Deletes the chat, its messages, its memory and everything derived from them. This "
+        "cannot be undone.",
         tags=["chats"],
     )
     def delete(self, request: Request, chat_id: UUID) -> Response:
@@ -103,6 +117,7 @@ class AttachmentView(AsyncView):
         responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
         operation_id="attachments_read",
         summary="The bytes of an image or a file that came with a message",
+        description="As the client sent it. Bytes are kept for some time only; then this is 404.",
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, sha256: str) -> tuple[StoredAttachment, ReaderSlot]:
@@ -159,6 +174,7 @@ class MessageView(APIView):
         responses=MessageOut,
         operation_id="messages_read",
         summary="Get a message",
+        description="A reply that is being written has the status `streaming`, and what is written so far.",
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
@@ -169,6 +185,7 @@ class MessageView(APIView):
         request=EditIn,
         responses=MessageOut,
         operation_id="messages_update",
+        examples=example({"content": "Where is my order AB-1243?"}),
         summary="Edit a message",
         description="Memory based on the old text is removed immediately and rebuilt in the background.",
         tags=["messages"],

@@ -12,7 +12,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.api.http import PAGING, caller
+from chatmemory.api.http import PAGING, caller, example
 from chatmemory.database import executors
 from chatmemory.errors import (
     InvalidRequest,
@@ -148,7 +148,11 @@ class FirstMessageView(ReplyView):
         responses=TURN,
         parameters=[KEY],
         operation_id="message_first",
+        examples=example(
+            {"message": "My order AB-1234 has not arrived.", "model_variant": "arco", "stream": False}
+        ),
         summary="Start a chat with a message",
+        description="Makes the chat, stores the message and answers with the reply, in one call.",
         tags=["messages"],
     )
     def post(self, request: Request) -> Opened:
@@ -163,7 +167,11 @@ class SendMessageView(ReplyView):
         responses=TURN,
         parameters=[KEY],
         operation_id="message",
+        examples=example(
+            {"chat_id": "019ab1c2-7d40-7000-8000-00000000c4a7", "message": "Where is my order AB-1234?"}
+        ),
         summary="Send a message",
+        description="Stores the message in its chat, builds the prompt and answers with the reply.",
         tags=["messages"],
     )
     def post(self, request: Request) -> Opened:
@@ -180,7 +188,9 @@ class ChatMessagesView(ReplyView):
         responses=TURN,
         parameters=[KEY],
         operation_id="messages_create",
+        examples=example({"message": "Where is my order AB-1234?"}),
         summary="Send a message to this chat",
+        description="Stores the message, builds the prompt and answers with the reply.",
         tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID) -> Opened:
@@ -190,12 +200,18 @@ class ChatMessagesView(ReplyView):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("order", str, enum=["asc", "desc"]),
+            OpenApiParameter(
+                "order",
+                str,
+                enum=["asc", "desc"],
+                description="`asc` for the oldest first, `desc` for the newest first.",
+            ),
             *PAGING,
         ],
         responses=MessagesPageOut,
         operation_id="messages_list",
         summary="List messages",
+        description="All messages of the chat, whether they are summarized or not.",
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
@@ -208,7 +224,10 @@ class RegenerateView(ReplyView):
         responses=TURN,
         parameters=[KEY],
         operation_id="messages_regenerate",
+        examples=example({"stream": False}),
         summary="Regenerate the last reply",
+        description="A new answer to the last question; the older one is `superseded`. Also answers a "
+        "question that has no reply.",
         tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Opened:
@@ -236,6 +255,7 @@ class AskView(LimitedView):
         request=AskIn,
         responses=ANSWER,
         operation_id="ask",
+        examples=example({"messages": [{"role": "user", "content": "Say hello."}], "stream": False}),
         summary="Answer a client-side history (stateless)",
         description="The messages are sent as they are; no memory is added. Disconnecting ends the answer.",
         tags=["stateless"],

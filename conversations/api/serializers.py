@@ -94,15 +94,21 @@ SOURCES_MAX = 200
 
 
 class SourceIn(Strict):
-    title = Text(required=False, allow_blank=True, default="", max_length=1000)
-    text = Text(allow_blank=True, trim_whitespace=False, validators=[checked_text])
+    title = Text(
+        required=False, allow_blank=True, default="", max_length=1000, help_text="What the source is called."
+    )
+    text = Text(allow_blank=True, trim_whitespace=False, validators=[checked_text], help_text="What it says.")
 
 
 class VariantIn(Strict):
     """Fields of every request that creates a reply."""
 
-    model_variant = Text(required=False, validators=[known_variant])
-    stream = Flag(required=False, default=True)
+    model_variant = Text(
+        required=False,
+        validators=[known_variant],
+        help_text="The name under which the model is offered here: see `GET /v1/models`.",
+    )
+    stream = Flag(required=False, default=True, help_text="Whether to answer as server-sent events.")
 
     def variant(self) -> Variant | None:
         """Return the variant that the request names, or None."""
@@ -111,12 +117,29 @@ class VariantIn(Strict):
 
 
 class MessageIn(VariantIn):
-    message = Text(trim_whitespace=False, validators=[not_blank, checked_text])
-    instructions = Text(
-        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_instructions]
+    message = Text(
+        trim_whitespace=False, validators=[not_blank, checked_text], help_text="What the user says."
     )
-    sources = serializers.ListField(child=SourceIn(), required=False, default=list, max_length=SOURCES_MAX)
-    metadata = ObjectField(required=False, default=dict)
+    instructions = Text(
+        required=False,
+        allow_blank=True,
+        default="",
+        trim_whitespace=False,
+        validators=[checked_instructions],
+        help_text="Instructions for this turn, beside those of the chat.",
+    )
+    sources = serializers.ListField(
+        child=SourceIn(),
+        required=False,
+        default=list,
+        max_length=SOURCES_MAX,
+        help_text="Retrieved material for this turn.",
+    )
+    metadata = ObjectField(
+        required=False,
+        default=dict,
+        help_text="Any JSON object of yours. It is stored and returned, and no model sees it.",
+    )
 
     def turn(self, default: Variant) -> TurnRequest:
         """Return the request as a value."""
@@ -132,52 +155,97 @@ class MessageIn(VariantIn):
 
 
 class EditIn(Strict):
-    content = Text(required=False, trim_whitespace=False, validators=[not_blank, checked_text])
+    content = Text(
+        required=False,
+        trim_whitespace=False,
+        validators=[not_blank, checked_text],
+        help_text="The text, exactly as it was sent.",
+    )
 
 
 class FirstMessageIn(MessageIn):
-    policy = Text(required=False, validators=[known_policy])
+    policy = Text(
+        required=False,
+        validators=[known_policy],
+        help_text="The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
+    )
 
 
 class ChatMessageIn(MessageIn):
-    chat_id = serializers.UUIDField()
+    chat_id = serializers.UUIDField(help_text="The chat's id.")
 
 
 class UsageOut(serializers.Serializer[Any]):
-    input_tokens = serializers.IntegerField()
-    cached_tokens = serializers.IntegerField()
-    output_tokens = serializers.IntegerField()
-    cost_usd = serializers.FloatField(allow_null=True)
+    input_tokens = serializers.IntegerField(
+        help_text="Tokens that the model read, as the provider counted them."
+    )
+    cached_tokens = serializers.IntegerField(help_text="Input tokens that the provider had cached.")
+    output_tokens = serializers.IntegerField(
+        help_text="Tokens that the model wrote, as the provider counted them."
+    )
+    cost_usd = serializers.FloatField(
+        allow_null=True, help_text="Cost in USD; null where the price is not known."
+    )
 
 
 class ReplyErrorOut(serializers.Serializer[Any]):
-    code = serializers.CharField()
-    message = serializers.CharField()
+    code = serializers.CharField(help_text="Machine-readable code.")
+    message = serializers.CharField(help_text="For a person.")
 
 
 class MessageOut(serializers.Serializer[Any]):
-    """A message. This class declares the schema, `message_json` and `streaming_json` write it; a test compares them."""
+    """A message of a chat: what a user said, or a reply."""
 
-    id = serializers.UUIDField()
-    chat_id = serializers.UUIDField()
-    seq = serializers.IntegerField()
-    role = serializers.ChoiceField(Role.choices)
-    content = serializers.CharField()
-    status = serializers.ChoiceField([STREAMING, *Status.values])
-    model_variant = serializers.CharField(allow_null=True)
-    model = serializers.CharField(allow_null=True)
-    token_count = serializers.IntegerField()
-    reply_to = serializers.UUIDField(allow_null=True)
-    superseded_by = serializers.UUIDField(allow_null=True)
-    is_first = serializers.BooleanField()
-    created_at = serializers.DateTimeField()
-    completed_at = serializers.DateTimeField(allow_null=True)
-    edited_at = serializers.DateTimeField(allow_null=True)
-    usage = UsageOut(allow_null=True)
-    error = ReplyErrorOut(allow_null=True)
-    metadata = ObjectField()
-    tool_call = ObjectField(required=False)
-    attachments = serializers.ListField(child=ObjectField(), required=False)
+    # Declares the schema: `message_json` and `streaming_json` write it, and a test compares them.
+
+    id = serializers.UUIDField(help_text="Its id.")
+    chat_id = serializers.UUIDField(help_text="The chat's id.")
+    seq = serializers.IntegerField(help_text="Its place in the chat, from 1.")
+    role = serializers.ChoiceField(Role.choices, help_text="Who speaks.")
+    content = serializers.CharField(help_text="The text, exactly as it was sent.")
+    status = serializers.ChoiceField(
+        [STREAMING, *Status.values],
+        help_text="`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or "
+        "`deleted` then.",
+    )
+    model_variant = serializers.CharField(
+        allow_null=True, help_text="The name under which the model is offered here: see `GET /v1/models`."
+    )
+    model = serializers.CharField(
+        allow_null=True, help_text="The model that wrote it; empty for the user's own messages."
+    )
+    token_count = serializers.IntegerField(help_text="Tokens of the text.")
+    reply_to = serializers.UUIDField(
+        allow_null=True, help_text="The message that this reply answers; null for the user's own messages."
+    )
+    superseded_by = serializers.UUIDField(
+        allow_null=True, help_text="The newer answer to the same question; null if this is the newest."
+    )
+    is_first = serializers.BooleanField(help_text="Whether it is the first message of its chat.")
+    created_at = serializers.DateTimeField(help_text="When it was sent.")
+    completed_at = serializers.DateTimeField(
+        allow_null=True, help_text="When the reply ended; null for the user's own messages."
+    )
+    edited_at = serializers.DateTimeField(
+        allow_null=True, help_text="When the text was last edited; null if it never was."
+    )
+    usage = UsageOut(
+        allow_null=True, help_text="Tokens and cost as reported by the provider; null if it reported none."
+    )
+    error = ReplyErrorOut(allow_null=True, help_text="Why the reply did not complete; null where it did.")
+    metadata = ObjectField(
+        help_text="Any JSON object of yours. It is stored and returned, and no model sees it."
+    )
+    tool_call = ObjectField(
+        required=False,
+        help_text="Of a call of a tool its `id`, `name` and `arguments`, of its output `id` and `name`;"
+        " absent else.",
+    )
+    attachments = serializers.ListField(
+        child=ObjectField(),
+        required=False,
+        help_text="Images and files of a user's message, each by its `sha256`; absent where there are none.",
+    )
 
     def to_representation(self, instance: Any) -> Any:
         if isinstance(instance, dict):
@@ -190,19 +258,27 @@ class MessageOut(serializers.Serializer[Any]):
 class TurnOut(serializers.Serializer[Any]):
     """The response with `"stream": false`."""
 
-    chat_id = serializers.UUIDField()
-    user_message_id = serializers.UUIDField()
-    message = MessageOut()
+    chat_id = serializers.UUIDField(help_text="The chat's id.")
+    user_message_id = serializers.UUIDField(help_text="The id of the user's message.")
+    message = MessageOut(help_text="The message.")
 
 
 class OneMessageOut(serializers.Serializer[Any]):
-    message = MessageOut()
+    message = MessageOut(help_text="The message.")
 
 
 class ChatOut(serializers.ModelSerializer[Chat]):
-    message_count = serializers.IntegerField(source="last_seq", read_only=True)
-    options = ObjectField(read_only=True)
-    metadata = ObjectField(read_only=True)
+    message_count = serializers.IntegerField(
+        source="last_seq", read_only=True, help_text="Messages of the chat."
+    )
+    options = ObjectField(
+        read_only=True,
+        help_text="Options of memory for this chat alone, by name: `budget`, `threshold`, `focus` and "
+        "others. The rest is as the server is set.",
+    )
+    metadata = ObjectField(
+        read_only=True, help_text="Any JSON object of yours. It is stored and returned, and no model sees it."
+    )
 
     class Meta:
         model = Chat
@@ -219,18 +295,46 @@ class ChatOut(serializers.ModelSerializer[Chat]):
             "metadata",
         ]
         read_only_fields = fields
+        extra_kwargs = {
+            "id": {"help_text": "Its id."},
+            "title": {"help_text": "What it is called."},
+            "title_is_automatic": {
+                "help_text": "Whether the title was made from the first message, and follows it."
+            },
+            "policy": {
+                "help_text": "The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`."
+            },
+            "instructions": {"help_text": "The system prompt."},
+            "created_at": {"help_text": "Creation time."},
+            "updated_at": {"help_text": "When it last changed."},
+        }
 
 
 class ChatIn(Strict):
-    """The fields of a chat that a client sets. For an update, the chat is the `instance`."""
+    """The fields of a chat that a client sets."""
 
-    title = Text(required=False, allow_blank=True, max_length=200)
+    # For an update, the chat is the `instance`.
+    title = Text(required=False, allow_blank=True, max_length=200, help_text="What it is called.")
     instructions = Text(
-        required=False, allow_blank=True, trim_whitespace=False, validators=[checked_instructions]
+        required=False,
+        allow_blank=True,
+        trim_whitespace=False,
+        validators=[checked_instructions],
+        help_text="The system prompt.",
     )
-    policy = Text(required=False, validators=[known_policy])
-    options = ObjectField(required=False)
-    metadata = ObjectField(required=False)
+    policy = Text(
+        required=False,
+        validators=[known_policy],
+        help_text="The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
+    )
+    options = ObjectField(
+        required=False,
+        help_text="Options of memory for this chat alone, by name: `budget`, `threshold`, `focus` and "
+        "others. The rest is as the server is set.",
+    )
+    metadata = ObjectField(
+        required=False, help_text="Any JSON object of yours. It is stored and returned, and no model sees it."
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Check the policy and options that the chat will have against each other."""
@@ -245,47 +349,59 @@ class ChatIn(Strict):
 class PriceOut(serializers.Serializer[Any]):
     """USD per million tokens."""
 
-    input = serializers.FloatField()
-    cached = serializers.FloatField()
-    output = serializers.FloatField()
+    input = serializers.FloatField(help_text="Of input, in USD per million tokens.")
+    cached = serializers.FloatField(help_text="Of input that the provider had cached.")
+    output = serializers.FloatField(help_text="Of output, in USD per million tokens.")
 
 
 class ModelOut(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    model = serializers.CharField()
-    reasoning_effort = serializers.CharField(allow_null=True)
-    max_output_tokens = serializers.IntegerField(allow_null=True)
-    default = serializers.BooleanField()
-    price = PriceOut(allow_null=True)
+    name = serializers.CharField(help_text="Its name.")
+    model = serializers.CharField(help_text="The model behind it, as the provider knows it.")
+    reasoning_effort = serializers.CharField(
+        allow_null=True, help_text="How long the model may think; null where it is not said."
+    )
+    max_output_tokens = serializers.IntegerField(
+        allow_null=True, help_text="The longest reply; null where there is no limit."
+    )
+    default = serializers.BooleanField(help_text="Whether it is used where none is named.")
+    price = PriceOut(allow_null=True, help_text="What it costs; null where that is not known.")
 
 
 class OpenAIModelOut(serializers.Serializer[Any]):
     """A model as OpenAI's clients list it."""
 
-    id = serializers.CharField()
-    object = serializers.ChoiceField(["model"])
-    created = serializers.IntegerField()
-    owned_by = serializers.CharField()
-    shutdown_date = serializers.IntegerField(allow_null=True)
+    id = serializers.CharField(help_text="Its id.")
+    object = serializers.ChoiceField(["model"], help_text="What it is, in OpenAI's words.")
+    created = serializers.IntegerField(help_text="Creation time in Unix seconds.")
+    owned_by = serializers.CharField(help_text="Always `chatmemory`.")
+    shutdown_date = serializers.IntegerField(allow_null=True, help_text="Always null.")
 
 
 class ModelsOut(serializers.Serializer[Any]):
-    object = serializers.ChoiceField(["list"])
-    data = OpenAIModelOut(many=True)  # type: ignore[assignment]  # DRF takes fields off the class
-    results = ModelOut(many=True)
-    offline = serializers.BooleanField()
+    object = serializers.ChoiceField(["list"], help_text="What it is, in OpenAI's words.")
+    data = OpenAIModelOut(
+        many=True,
+        help_text="The same as OpenAI's clients list models: variants, and every other name that leads "
+        "to one.",
+    )  # type: ignore[assignment]  # DRF takes fields off the class
+    results = ModelOut(many=True, help_text="Items on this page.")
+    offline = serializers.BooleanField(
+        help_text="Whether the built-in model answers, because none is configured."
+    )
 
 
 class PageOut(serializers.Serializer[Any]):
     """A page of a list: follow `next` and `previous`."""
 
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
+    next = serializers.URLField(allow_null=True, help_text="Address of the next page; null on the last.")
+    previous = serializers.URLField(
+        allow_null=True, help_text="Address of the page before; null on the first."
+    )
 
 
 class ChatsPageOut(PageOut):
-    results = ChatOut(many=True)
+    results = ChatOut(many=True, help_text="Items on this page.")
 
 
 class MessagesPageOut(PageOut):
-    results = MessageOut(many=True)
+    results = MessageOut(many=True, help_text="Items on this page.")

@@ -27,8 +27,13 @@ ROLES = ("system", "user", "assistant", "examiner")
 
 
 class HistoryMessageIn(Strict):
-    role = serializers.ChoiceField(ROLES)
-    content = Text(allow_blank=True, trim_whitespace=False, validators=[checked_text])
+    role = serializers.ChoiceField(ROLES, help_text="Who speaks.")
+    content = Text(
+        allow_blank=True,
+        trim_whitespace=False,
+        validators=[checked_text],
+        help_text="The text, exactly as it was sent.",
+    )
 
 
 class HistoryField(serializers.ListField):
@@ -92,16 +97,24 @@ def _instructions(messages: Sequence[dict[str, str]]) -> str:
 class AnswerOut(serializers.Serializer[Any]):
     """A reply that is not stored, so it has no id."""
 
-    role = serializers.ChoiceField(["assistant"])
-    content = serializers.CharField()
-    status = serializers.ChoiceField(["complete", "incomplete", "failed"])
-    model_variant = serializers.CharField()
-    model = serializers.CharField()
-    usage = UsageOut(allow_null=True)
-    error = ReplyErrorOut(allow_null=True)
+    role = serializers.ChoiceField(["assistant"], help_text="Who speaks.")
+    content = serializers.CharField(help_text="The text, exactly as it was sent.")
+    status = serializers.ChoiceField(
+        ["complete", "incomplete", "failed"],
+        help_text="`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or "
+        "`deleted` then.",
+    )
+    model_variant = serializers.CharField(
+        help_text="The name under which the model is offered here: see `GET /v1/models`."
+    )
+    model = serializers.CharField(help_text="The model's name, as the provider knows it.")
+    usage = UsageOut(
+        allow_null=True, help_text="Tokens and cost as reported by the provider; null if it reported none."
+    )
+    error = ReplyErrorOut(allow_null=True, help_text="Why the reply did not complete; null where it did.")
 
 
 class AskOut(serializers.Serializer[Any]):
     """The response with `"stream": false`."""
 
-    message = AnswerOut()
+    message = AnswerOut(help_text="The message.")

@@ -30,6 +30,7 @@ class ModelsView(APIView):
         responses=ModelsOut,
         operation_id="models_list",
         summary="The model variants you may choose",
+        description="The names that `model_variant` may have.",
         tags=["account"],
     )
     def get(self, request: Request) -> Response:

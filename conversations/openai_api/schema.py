@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
+from chatmemory.api.http import example
 from conversations.api.replies import KEY
 
 Schema = dict[str, Any]
@@ -172,6 +173,12 @@ completions_create = extend_schema(
         ),
     ],
     examples=[
+        *example(
+            {
+                "model": "arco",
+                "messages": [{"role": "user", "content": "Where is my order AB-1234?"}],
+            }
+        ),
         OpenApiExample("completion", COMPLETION_EXAMPLE, response_only=True, media_type="application/json"),
         OpenApiExample("chunks", CHUNKS_EXAMPLE, response_only=True, media_type="text/event-stream"),
     ],

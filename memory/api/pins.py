@@ -52,18 +52,21 @@ def validate_pin(data: Any) -> dict[str, Any]:
 
 
 class PinOut(serializers.Serializer[Any]):
-    id = serializers.UUIDField()
-    text = serializers.CharField()
+    id = serializers.UUIDField(help_text="Its id.")
+    text = serializers.CharField(help_text="The text.")
     message_id = serializers.UUIDField(
         allow_null=True, help_text="The message that it was found in, or that was pinned."
     )
-    kind = serializers.ChoiceField(PinKind.choices)
+    kind = serializers.ChoiceField(
+        PinKind.choices,
+        help_text="What it says: an instruction, a preference, who somebody is, or something else.",
+    )
     by = serializers.ChoiceField(PinnedBy.choices, help_text="Who pinned it.")
-    created_at = serializers.DateTimeField()
+    created_at = serializers.DateTimeField(help_text="Creation time.")
 
 
 class PinsPageOut(PageOut):
-    results = PinOut(many=True)
+    results = PinOut(many=True, help_text="Items on this page.")
 
 
 class PinPages(CursorPages):

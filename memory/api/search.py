@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.fields import Text, Whole, no_longer_than, not_blank
-from chatmemory.api.http import caller
+from chatmemory.api.http import caller, example
 from conversations.api.serializers import MessageOut, Strict
 from conversations.replies.message_json import message_json
 from memory.recall.search import Hit, search
@@ -26,12 +26,22 @@ DEFAULT_LIMIT, MAX_LIMIT = 20, 50
 
 
 class SearchIn(Strict):
-    q = Text(validators=[not_blank, no_longer_than(lambda: MOST_CHARS)], trim_whitespace=False)
-    limit = Whole(required=False, default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT)
+    q = Text(
+        validators=[not_blank, no_longer_than(lambda: MOST_CHARS)],
+        trim_whitespace=False,
+        help_text="Words to look for.",
+    )
+    limit = Whole(
+        required=False,
+        default=DEFAULT_LIMIT,
+        min_value=1,
+        max_value=MAX_LIMIT,
+        help_text="Maximum number of results.",
+    )
 
 
 class SnippetOut(serializers.Serializer[Any]):
-    text = serializers.CharField(source="snippet")
+    text = serializers.CharField(source="snippet", help_text="The passage as text.")
     matches = serializers.ListField(
         child=serializers.ListField(child=serializers.IntegerField(), min_length=2, max_length=2),
         help_text="Where in the text it matches: from the first code point to before the last, each.",
@@ -39,18 +49,20 @@ class SnippetOut(serializers.Serializer[Any]):
 
 
 class HitOut(serializers.Serializer[Any]):
-    chat_id = serializers.UUIDField()
-    message = MessageOut()
-    snippet = SnippetOut()
+    chat_id = serializers.UUIDField(help_text="The chat's id.")
+    message = MessageOut(help_text="The message.")
+    snippet = SnippetOut(help_text="The passage that matches.")
 
 
 class SearchOut(serializers.Serializer[Any]):
-    results = HitOut(many=True)
+    results = HitOut(many=True, help_text="Items on this page.")
     next = serializers.URLField(
         allow_null=True,
         help_text="Always null: what is not among the best, or has no room in the answer, is not listed.",
     )
-    previous = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(
+        allow_null=True, help_text="Address of the page before; null on the first."
+    )
 
 
 class SearchView(APIView):
@@ -58,7 +70,10 @@ class SearchView(APIView):
         request=SearchIn,
         responses=SearchOut,
         operation_id="search",
+        examples=example({"q": "order AB-1234"}),
         summary="Search messages",
+        description="In all your chats, best match first, with the matching passage. Matches whole words "
+        "in any form, not parts of words.",
         tags=["messages"],
     )
     def post(self, request: Request) -> Response:

@@ -115,13 +115,15 @@ def summarized_json(made: Summarized) -> dict[str, Any]:
 
 
 class BriefTextOut(serializers.Serializer[Any]):
-    global_summary = serializers.CharField()
-    last_summarized_message_id = serializers.UUIDField(allow_null=True)
+    global_summary = serializers.CharField(help_text="The text of the summary.")
+    last_summarized_message_id = serializers.UUIDField(
+        allow_null=True, help_text="The last message that the summary covers; null where it covers none."
+    )
 
 
 class EntryOut(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="What it is called; empty for a text without a name.")
-    text = serializers.CharField()
+    text = serializers.CharField(help_text="The text.")
 
 
 class ReadablePartOut(serializers.Serializer[Any]):
@@ -135,8 +137,8 @@ class ReadablePartOut(serializers.Serializer[Any]):
 
 
 class UnfoldedOut(serializers.Serializer[Any]):
-    turns = serializers.IntegerField()
-    tokens = serializers.IntegerField()
+    turns = serializers.IntegerField(help_text="How many turns.")
+    tokens = serializers.IntegerField(help_text="Tokens of those turns.")
 
 
 class NextUpdateOut(serializers.Serializer[Any]):
@@ -148,9 +150,11 @@ class NextUpdateOut(serializers.Serializer[Any]):
 
 
 class RebuildOut(serializers.Serializer[Any]):
-    through_seq = serializers.IntegerField()
-    of_seq = serializers.IntegerField(allow_null=True)
-    turns = serializers.IntegerField()
+    through_seq = serializers.IntegerField(help_text="The last message that the rebuild has covered.")
+    of_seq = serializers.IntegerField(
+        allow_null=True, help_text="The last message that the rebuild is to cover; null before it has begun."
+    )
+    turns = serializers.IntegerField(help_text="Turns that the rebuild has covered so far.")
 
 
 class WorkOut(serializers.Serializer[Any]):
@@ -178,37 +182,45 @@ class PausedOut(serializers.Serializer[Any]):
 
 
 class BriefOut(serializers.Serializer[Any]):
-    chat_id = serializers.UUIDField()
-    policy = serializers.CharField()
-    version = serializers.IntegerField()
-    brief = BriefTextOut()
-    token_count = serializers.IntegerField()
-    unfolded = UnfoldedOut()
+    chat_id = serializers.UUIDField(help_text="The chat's id.")
+    policy = serializers.CharField(
+        help_text="The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`."
+    )
+    version = serializers.IntegerField(
+        help_text="The number of a version of the summary; 0 before the first."
+    )
+    brief = BriefTextOut(help_text="The summary and how far it reaches.")
+    token_count = serializers.IntegerField(help_text="Tokens of the text.")
+    unfolded = UnfoldedOut(help_text="What is not summarized yet.")
     next_update = NextUpdateOut(
         allow_null=True,
         help_text="How far the chat is from its next update. Null where no number starts one, while memory is "
         "rebuilt, and while updates are paused.",
     )
-    state = ObjectField()
+    state = ObjectField(help_text="What the policy remembers besides the summary.")
     readable = ReadablePartOut(
         many=True,
         help_text="All that the memory holds, laid out for people, whatever the policy. Empty before the first update.",
     )
-    updated_at = serializers.DateTimeField(allow_null=True)
-    due = serializers.BooleanField()
-    degraded = serializers.BooleanField()
-    last_error = ObjectField(allow_null=True)
+    updated_at = serializers.DateTimeField(allow_null=True, help_text="When it last changed.")
+    due = serializers.BooleanField(help_text="Whether older messages wait to be summarized.")
+    degraded = serializers.BooleanField(
+        help_text="Whether the built-in summarizer made it, because the model kept failing."
+    )
+    last_error = ObjectField(
+        allow_null=True, help_text="Why the last attempt failed: `code` and `message`. Null if it did not."
+    )
     work = WorkOut(help_text="What is going on with the memory now.")
     paused = PausedOut(
         allow_null=True,
         help_text="Updates are paused: the summary stays as it is until they are resumed, or until what was said since "
         "no longer fits into a prompt. Null where they are not.",
     )
-    rebuild = RebuildOut(allow_null=True)
+    rebuild = RebuildOut(allow_null=True, help_text="Progress of a rebuild; null if none is running.")
 
 
 class ResummarizeIn(Strict):
-    mode = serializers.ChoiceField(["update", "rebuild"])
+    mode = serializers.ChoiceField(["update", "rebuild"], help_text="`update` or `rebuild`.")
 
 
 class RestoreIn(Strict):
@@ -258,24 +270,45 @@ class EstimateOut(serializers.Serializer[Any]):
 
 
 class TaskOut(serializers.Serializer[Any]):
-    task_id = serializers.CharField()
+    task_id = serializers.CharField(help_text="The background task.")
 
 
 class ContextIn(Strict):
     message = Text(
-        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_text]
+        required=False,
+        allow_blank=True,
+        default="",
+        trim_whitespace=False,
+        validators=[checked_text],
+        help_text="The question to show the prompt for.",
     )
-    policy = Text(required=False, validators=[known_policy])
-    budget = Whole(required=False, min_value=0, max_value=1_000_000)
-    sources = serializers.ListField(child=SourceIn(), required=False, default=list, max_length=SOURCES_MAX)
+    policy = Text(
+        required=False,
+        validators=[known_policy],
+        help_text="The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
+    )
+    budget = Whole(
+        required=False, min_value=0, max_value=1_000_000, help_text="Tokens that memory may have in a prompt."
+    )
+    sources = serializers.ListField(
+        child=SourceIn(),
+        required=False,
+        default=list,
+        max_length=SOURCES_MAX,
+        help_text="Retrieved material for this turn.",
+    )
 
 
 class SectionOut(serializers.Serializer[Any]):
-    kind = serializers.CharField()
-    tokens = serializers.IntegerField()
-    text = serializers.CharField()
-    message_ids = serializers.ListField(child=serializers.UUIDField())
-    clipped = serializers.BooleanField()
+    kind = serializers.CharField(
+        help_text="Which part of the prompt: `summary`, `window`, `recall` and others."
+    )
+    tokens = serializers.IntegerField(help_text="Tokens of it.")
+    text = serializers.CharField(help_text="The text.")
+    message_ids = serializers.ListField(
+        child=serializers.UUIDField(), help_text="The messages that are in it."
+    )
+    clipped = serializers.BooleanField(help_text="Whether it was shortened to fit.")
 
 
 @extend_schema_field({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})
@@ -284,71 +317,110 @@ class ContentField(serializers.JSONField):
 
 
 class PromptMessageOut(serializers.Serializer[Any]):
-    role = serializers.ChoiceField(["system", "user", "assistant", "tool"])
-    content = ContentField(allow_null=True)
-    tool_calls = serializers.ListField(child=ObjectField(), required=False)
-    tool_call_id = serializers.CharField(required=False)
+    role = serializers.ChoiceField(["system", "user", "assistant", "tool"], help_text="Who speaks.")
+    content = ContentField(allow_null=True, help_text="The text, exactly as it was sent.")
+    tool_calls = serializers.ListField(
+        child=ObjectField(), required=False, help_text="The calls of tools that the assistant made."
+    )
+    tool_call_id = serializers.CharField(required=False, help_text="The call that this is the output of.")
 
 
 class RecallOut(serializers.Serializer[Any]):
     """Whether earlier turns were searched for the question, and why."""
 
-    sought = serializers.ChoiceField(get_args(Sought))
-    reason = serializers.ChoiceField(list(REASONS))
-    why = serializers.CharField()
+    sought = serializers.ChoiceField(
+        get_args(Sought), help_text="Whether all matching messages were brought back, some of them, or none."
+    )
+    reason = serializers.ChoiceField(list(REASONS), help_text="Machine-readable reason.")
+    why = serializers.CharField(help_text="Why, in a sentence for people.")
 
     def to_representation(self, instance: Recall) -> dict[str, Any]:
         return {"sought": instance.sought, "reason": instance.reason, "why": REASONS[instance.reason]}
 
 
 class ContextOut(serializers.Serializer[Any]):
-    tokens = serializers.IntegerField()
-    budget = serializers.IntegerField()
+    tokens = serializers.IntegerField(
+        help_text="Tokens of memory in the prompt, without instructions, sources and question."
+    )
+    budget = serializers.IntegerField(help_text="Tokens that memory may have in a prompt.")
     said_tokens = serializers.IntegerField(
         allow_null=True,
         help_text="Tokens of the whole chat as it was said: what memory stands for. Of a past prompt, up to its "
         "question. Null where they were never counted.",
     )
-    sections = SectionOut(many=True)
-    unrepresented = serializers.IntegerField()
-    clipped = serializers.IntegerField()
-    recall = RecallOut(allow_null=True)
-    prompt = PromptMessageOut(many=True)
-    prompt_hash = serializers.CharField()
-    tool = ObjectField(allow_null=True)
-    verified = serializers.BooleanField(required=False)
-    exact = serializers.BooleanField(required=False)
-    why = serializers.CharField(required=False, allow_null=True)
-    card = serializers.ChoiceField(CardOutcome.choices, required=False, allow_blank=True)
+    sections = SectionOut(many=True, help_text="The parts of the prompt, in order.")
+    unrepresented = serializers.IntegerField(
+        help_text="Turns that are in the prompt in no form: they can only be recalled."
+    )
+    clipped = serializers.IntegerField(help_text="How many items were shortened.")
+    recall = RecallOut(
+        allow_null=True,
+        help_text="Whether earlier messages were searched for the question; null where that is not known.",
+    )
+    prompt = PromptMessageOut(many=True, help_text="The prompt as messages, as the model gets it.")
+    prompt_hash = serializers.CharField(help_text="SHA-256 by which the prompt can be told from any other.")
+    tool = ObjectField(
+        allow_null=True, help_text="The tool that is sent with the prompt; null where none is."
+    )
+    verified = serializers.BooleanField(
+        required=False,
+        help_text="Whether the rebuilt prompt has the hash that was recorded when it was sent.",
+    )
+    exact = serializers.BooleanField(
+        required=False, help_text="Whether this is exactly the prompt that was sent."
+    )
+    why = serializers.CharField(
+        required=False,
+        allow_null=True,
+        help_text="Why this may not be the prompt that was sent; null where it is.",
+    )
+    card = serializers.ChoiceField(
+        CardOutcome.choices,
+        required=False,
+        allow_blank=True,
+        help_text="What became of the memory card that the reply was asked for; empty where none was.",
+    )
 
 
 class UsageQuery(serializers.Serializer[Any]):
-    since = serializers.DateTimeField(required=False)
-    until = serializers.DateTimeField(required=False)
+    since = serializers.DateTimeField(required=False, help_text="From this moment on.")
+    until = serializers.DateTimeField(required=False, help_text="Up to this moment.")
 
 
 class UsageDayOut(UsageOut):
-    date = serializers.DateField()
-    model_variant = serializers.CharField()
-    replies = serializers.IntegerField()
+    date = serializers.DateField(help_text="The day, in UTC.")
+    model_variant = serializers.CharField(
+        help_text="The name under which the model is offered here: see `GET /v1/models`."
+    )
+    replies = serializers.IntegerField(help_text="How many replies there were.")
 
 
 class UsageDaysOut(serializers.Serializer[Any]):
-    results = UsageDayOut(many=True)
+    results = UsageDayOut(many=True, help_text="Items on this page.")
 
 
 class SummarizeIn(Strict):
     messages = HistoryField(help_text="System messages are left out.")
     previous_summary = Text(
-        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_text]
+        required=False,
+        allow_blank=True,
+        default="",
+        trim_whitespace=False,
+        validators=[checked_text],
+        help_text="The summary so far, to go on from.",
     )
-    policy = Text(required=False, default=Interval.name, validators=[known_policy])
+    policy = Text(
+        required=False,
+        default=Interval.name,
+        validators=[known_policy],
+        help_text="The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
+    )
 
 
 class SummarizeOut(serializers.Serializer[Any]):
-    summary = serializers.CharField()
-    state = ObjectField()
-    usage = UsageOut()
+    summary = serializers.CharField(help_text="The summary.")
+    state = ObjectField(help_text="What the policy remembers besides the summary.")
+    usage = UsageOut(help_text="Tokens and cost as reported by the provider; null if it reported none.")
 
 
 MOST_VERSIONS = 2**31 - 1
@@ -356,9 +428,9 @@ OPS = {"same": "equal", "del": "delete", "ins": "insert"}
 
 
 class RetainedOut(serializers.Serializer[Any]):
-    kept = serializers.ListField(child=serializers.CharField())
-    lost = serializers.ListField(child=serializers.CharField())
-    share = serializers.FloatField(min_value=0, max_value=1)
+    kept = serializers.ListField(child=serializers.CharField(), help_text="What was kept.")
+    lost = serializers.ListField(child=serializers.CharField(), help_text="What was not kept.")
+    share = serializers.FloatField(min_value=0, max_value=1, help_text="From 0 to 1: how much of it.")
     through_seq = serializers.IntegerField(
         required=False, help_text="Only where messages after this one were not looked at, for want of time."
     )
@@ -367,52 +439,77 @@ class RetainedOut(serializers.Serializer[Any]):
 class SoftFaultOut(serializers.Serializer[Any]):
     """A defect in a summary that was accepted anyway. Which numbers are present depends on the fault."""
 
-    fault = serializers.ChoiceField(list(SOFT_FAULTS))
-    tokens = serializers.IntegerField(required=False)
-    expected = serializers.IntegerField(required=False)
-    kept = serializers.IntegerField(required=False)
-    of = serializers.IntegerField(required=False)
-    lost = serializers.ListField(child=serializers.CharField(), required=False)
-    from_seq = serializers.IntegerField(required=False)
-    through_seq = serializers.IntegerField(required=False)
+    fault = serializers.ChoiceField(list(SOFT_FAULTS), help_text="The quality problem.")
+    tokens = serializers.IntegerField(required=False, help_text="Tokens that it has.")
+    expected = serializers.IntegerField(required=False, help_text="The expected number of tokens.")
+    kept = serializers.IntegerField(required=False, help_text="How many were kept.")
+    of = serializers.IntegerField(required=False, help_text="How many there were.")
+    lost = serializers.ListField(child=serializers.CharField(), required=False, help_text="What was lost.")
+    from_seq = serializers.IntegerField(required=False, help_text="The first message concerned.")
+    through_seq = serializers.IntegerField(required=False, help_text="The last message concerned.")
 
 
 class SharesOut(serializers.Serializer[Any]):
-    before = serializers.FloatField(min_value=0, max_value=1)
-    after = serializers.FloatField(min_value=0, max_value=1)
+    before = serializers.FloatField(min_value=0, max_value=1, help_text="What the memory before held of it.")
+    after = serializers.FloatField(
+        min_value=0, max_value=1, help_text="What the rebuilt memory holds of what the messages name."
+    )
 
 
 class AddedOut(serializers.Serializer[Any]):
-    before = serializers.ListField(child=serializers.CharField())
-    after = serializers.ListField(child=serializers.CharField())
+    before = serializers.ListField(child=serializers.CharField(), help_text="What the memory before had.")
+    after = serializers.ListField(child=serializers.CharField(), help_text="What the rebuilt memory has.")
 
 
 class DriftOut(serializers.Serializer[Any]):
     """How far the memory before a rebuild was from the originals, compared with the rebuilt one."""
 
-    against = serializers.IntegerField()
-    share = SharesOut()
-    lost = serializers.ListField(child=serializers.CharField())
-    only_before = serializers.ListField(child=serializers.CharField())
-    added = AddedOut()
+    against = serializers.IntegerField(help_text="The version that it is compared with.")
+    share = SharesOut(help_text="What both memories hold of what the messages name.")
+    lost = serializers.ListField(
+        child=serializers.CharField(), help_text="What the memory before had lost, and the rebuilt one has."
+    )
+    only_before = serializers.ListField(
+        child=serializers.CharField(), help_text="What only the memory before had."
+    )
+    added = AddedOut(help_text="Details that neither memory has from the messages.")
 
 
 class RevisionOut(serializers.Serializer[Any]):
-    version = serializers.IntegerField()
-    parent = serializers.IntegerField(allow_null=True)  # type: ignore[assignment]  # also DRF's name for the outer one
-    kind = serializers.ChoiceField(RevisionKind.choices)
-    degraded = serializers.BooleanField()
-    global_summary = serializers.CharField()
-    state = ObjectField()
-    from_seq = serializers.IntegerField()
-    through_seq = serializers.IntegerField()
-    turns = serializers.IntegerField()
-    tokens_before = serializers.IntegerField()
-    tokens_after = serializers.IntegerField()
-    input_tokens = serializers.IntegerField()
-    output_tokens = serializers.IntegerField()
-    cost_usd = serializers.FloatField(allow_null=True)
-    model = serializers.CharField()
+    version = serializers.IntegerField(
+        help_text="The number of a version of the summary; 0 before the first."
+    )
+    parent = serializers.IntegerField(
+        allow_null=True, help_text="The version that it goes on from; null for a first one."
+    )  # type: ignore[assignment]  # also DRF's name for the outer one
+    kind = serializers.ChoiceField(
+        RevisionKind.choices,
+        help_text="What made it: an update (`fold`), a rebuild, a restore, an edit by hand, or a step back.",
+    )
+    degraded = serializers.BooleanField(
+        help_text="Whether the built-in summarizer made it, because the model kept failing."
+    )
+    global_summary = serializers.CharField(help_text="The text of the summary.")
+    state = ObjectField(help_text="What the policy remembers besides the summary.")
+    from_seq = serializers.IntegerField(help_text="The first message that was summarized into it.")
+    through_seq = serializers.IntegerField(
+        help_text="The last message that was summarized into it; before `from_seq` if none was."
+    )
+    turns = serializers.IntegerField(help_text="Turns that were summarized into it.")
+    tokens_before = serializers.IntegerField(
+        help_text="Tokens that it was made from: the memory before, and the messages."
+    )
+    tokens_after = serializers.IntegerField(help_text="Tokens of the memory after it.")
+    input_tokens = serializers.IntegerField(
+        help_text="Tokens that the model read, as the provider counted them."
+    )
+    output_tokens = serializers.IntegerField(
+        help_text="Tokens that the model wrote, as the provider counted them."
+    )
+    cost_usd = serializers.FloatField(
+        allow_null=True, help_text="Cost in USD; null where the price is not known."
+    )
+    model = serializers.CharField(help_text="The model's name, as the provider knows it.")
     prompt_hash = serializers.CharField(
         help_text="The version of the instructions that the summarizer got: equal if they were the same."
     )
@@ -422,13 +519,21 @@ class RevisionOut(serializers.Serializer[Any]):
     custom_instructions = serializers.BooleanField(
         help_text="Whether the instructions were those of the setting `MEMORY_SUMMARIZER_INSTRUCTIONS`."
     )
-    source_hash = serializers.CharField()
-    duration_ms = serializers.IntegerField()
-    retained = RetainedOut()
-    soft_faults = SoftFaultOut(many=True)
-    drift = DriftOut(allow_null=True)
-    created_at = serializers.DateTimeField()
-    forgotten_at = serializers.DateTimeField(allow_null=True)
+    source_hash = serializers.CharField(help_text="SHA-256 of the messages that it was made from.")
+    duration_ms = serializers.IntegerField(help_text="How long the summarizer took, in milliseconds.")
+    retained = RetainedOut(help_text="Of the numbers, ids and names that were summarized: which it kept.")
+    soft_faults = SoftFaultOut(
+        many=True, help_text="Quality problems of a version that was accepted nevertheless."
+    )
+    drift = DriftOut(
+        allow_null=True,
+        help_text="Of a rebuild: how far the memory before it was from the messages. Null otherwise.",
+    )
+    created_at = serializers.DateTimeField(help_text="Creation time.")
+    forgotten_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When its texts were removed, because a message that it tells of was edited or deleted.",
+    )
 
     def to_representation(self, instance: SummaryRevision) -> dict[str, Any]:
         """JSON columns as they are stored, whatever an older version wrote into them."""
@@ -441,27 +546,40 @@ class RevisionOut(serializers.Serializer[Any]):
 
 
 class RevisionsPageOut(PageOut):
-    results = RevisionOut(many=True)
+    results = RevisionOut(many=True, help_text="Items on this page.")
 
 
 class DifferenceQuery(serializers.Serializer[Any]):
-    against = serializers.IntegerField(required=False, min_value=1, max_value=MOST_VERSIONS)
+    against = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MOST_VERSIONS,
+        help_text="The version that it is compared with.",
+    )
 
 
 class PieceOut(serializers.Serializer[Any]):
-    op = serializers.ChoiceField(list(OPS.values()))
-    text = serializers.CharField()
+    op = serializers.ChoiceField(
+        list(OPS.values()), help_text="Whether the text is in both, or in one of them."
+    )
+    text = serializers.CharField(help_text="The text.")
 
     def to_representation(self, instance: DiffPiece) -> dict[str, Any]:
         return {"op": OPS[instance.kind], "text": instance.text}
 
 
 class DifferenceOut(serializers.Serializer[Any]):
-    version = serializers.IntegerField()
-    against = serializers.IntegerField(allow_null=True)
+    version = serializers.IntegerField(
+        help_text="The number of a version of the summary; 0 before the first."
+    )
+    against = serializers.IntegerField(allow_null=True, help_text="The version that it is compared with.")
     pieces = PieceOut(many=True, help_text="Joined in order, they give both texts.")
-    lost = serializers.ListField(child=serializers.CharField())
-    gained = serializers.ListField(child=serializers.CharField())
+    lost = serializers.ListField(
+        child=serializers.CharField(), help_text="Numbers, ids and names that it has no more."
+    )
+    gained = serializers.ListField(
+        child=serializers.CharField(), help_text="Numbers, ids and names that it has and the other had not."
+    )
     policy = serializers.CharField(help_text="The policy that made the version.")
     against_policy = serializers.CharField(
         allow_null=True,

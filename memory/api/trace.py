@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.fields import Text, no_longer_than, not_blank
-from chatmemory.api.http import caller
+from chatmemory.api.http import caller, example
 from conversations.api.serializers import Strict
 from conversations.lookup import get_chat
 from conversations.models import Role
@@ -107,6 +107,7 @@ class TraceView(APIView):
         request=TraceIn,
         responses=TraceOut,
         operation_id="trace",
+        examples=example({"text": "AB-1234"}),
         summary="Trace a fact",
         description=(
             "Where a text was said in the chat, which versions of the summary had it and which lost it, and whether it "

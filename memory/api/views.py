@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.http.response import HttpResponseBase
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory.api.http import PAGING, CursorPages, caller
+from chatmemory.api.http import PAGING, CursorPages, caller, example
 from chatmemory.errors import NotFound
 from chatmemory.runtime import threads
 from chatmemory.text.tokens import count_tokens
@@ -72,7 +71,11 @@ def _revision(chat: Chat, version: int) -> SummaryRevision:
 
 class BriefView(APIView):
     @extend_schema(
-        responses=BriefOut, operation_id="brief_read", summary="Get the current memory", tags=["memory"]
+        responses=BriefOut,
+        operation_id="brief_read",
+        summary="Get the current memory",
+        description="The summary in use, how far it reaches, and what is not summarized yet.",
+        tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
@@ -163,6 +166,7 @@ class RevisionsView(APIView):
         responses=RevisionsPageOut,
         operation_id="revisions_list",
         summary="List versions of the summary",
+        description="All versions that the summary had, newest first, with what each kept and cost.",
         tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
@@ -174,7 +178,11 @@ class RevisionsView(APIView):
 
 class RevisionView(APIView):
     @extend_schema(
-        responses=RevisionOut, operation_id="revisions_read", summary="Get a version", tags=["memory"]
+        responses=RevisionOut,
+        operation_id="revisions_read",
+        summary="Get a version",
+        description="Its text, what it was made from, by which model, and what it kept and lost.",
+        tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID, version: int) -> Response:
         return Response(RevisionOut(_revision(get_chat(caller(request), chat_id), version)).data)
@@ -186,6 +194,8 @@ class DifferenceView(APIView):
         responses=DifferenceOut,
         operation_id="revisions_diff",
         summary="Compare two versions",
+        description="Word by word, against the parent version or any other. `lost` and `gained` list the "
+        "numbers, ids and names that were removed or added.",
         tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID, version: int) -> Response:
@@ -202,7 +212,10 @@ class RestoreView(APIView):
         request=RestoreIn,
         responses=BriefOut,
         operation_id="revisions_restore",
+        examples=example({"pause": True}),
         summary="Restore a version",
+        description="Its text becomes the current memory, as a new version. Newer messages are summarized"
+        " again, or, with `pause`, wait until updates are resumed.",
         tags=["memory"],
     )
     def post(self, request: Request, chat_id: UUID, version: int) -> Response:
@@ -219,7 +232,10 @@ class ResummarizeView(APIView):
         request=ResummarizeIn,
         responses={202: TaskOut},
         operation_id="resummarize",
+        examples=example({"mode": "update"}),
         summary="Update or rebuild memory",
+        description="In the background: poll the memory in use. `update` summarizes all but the newest "
+        "turns, due or not; `rebuild` writes memory anew from the original messages.",
         tags=["memory"],
     )
     def post(self, request: Request, chat_id: UUID) -> Response:
@@ -240,7 +256,10 @@ class ContextView(APIView):
         request=ContextIn,
         responses=ContextOut,
         operation_id="context_preview",
+        examples=example({"message": "Where is my order?", "budget": 2000}),
         summary="Preview the next prompt",
+        description="The prompt section by section, for the given question or without one; also under "
+        "another policy, with another budget or with sources. Nothing is sent or stored.",
         tags=["memory"],
     )
     def post(self, request: Request, chat_id: UUID) -> Response:
@@ -261,6 +280,8 @@ class PastContextView(APIView):
         responses=ContextOut,
         operation_id="messages_context",
         summary="Get the prompt sent for a reply",
+        description="Rebuilt from its record and verified by its hash. Where a message was edited or "
+        "deleted since, it says so.",
         tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
@@ -278,10 +299,11 @@ class PastContextView(APIView):
 
 class UsageView(APIView):
     @extend_schema(
-        parameters=[OpenApiParameter("since", datetime), OpenApiParameter("until", datetime)],
+        parameters=[UsageQuery],
         responses=UsageDaysOut,
         operation_id="usage_read",
         summary="Get token usage and cost per day",
+        description="Tokens and cost of your replies, a row per day and model variant.",
         tags=["account"],
     )
     def get(self, request: Request) -> Response:
@@ -300,6 +322,14 @@ class SummarizeView(LimitedView):
         request=SummarizeIn,
         responses=SummarizeOut,
         operation_id="summarize",
+        examples=example(
+            {
+                "messages": [
+                    {"role": "user", "content": "My order AB-1234 has not arrived."},
+                    {"role": "assistant", "content": "It was sent on 4 May and arrives tomorrow."},
+                ]
+            }
+        ),
         summary="Summarize a client-side history (stateless)",
         description="By the policy `interval` unless another is named. A message that begins with its opening words is "
         "taken for the previous summary.",

@@ -103,7 +103,7 @@ def _error(status: int) -> Schema:
         },
         "additionalProperties": False,
     }
-    properties = {"error": error}
+    properties = {"error": {**error, "description": "What went wrong."}}
     return {"type": "object", "required": ["error"], "properties": properties, "additionalProperties": False}
 
 

@@ -107,3 +107,24 @@ SCHEMAS: dict[str, Schema] = {
         _object(model_variant=_CREATED["properties"]["model_variant"]), "AnswerOut", ENDINGS[:2]
     ),
 }
+EXAMPLE = """\
+event: message.created
+data: {"chat_id":"019ab1c2-7d40-7000-8000-00000000c4a7","user_message_id":"019ab1c2-7d40-7000-8000-000000000001",\
+"message_id":"019ab1c2-7d40-7000-8000-000000000002","model_variant":"arco","context":{"tokens":1057,"budget":3000,\
+"sections":[{"kind":"summary","tokens":450},{"kind":"window","tokens":607}]}}
+
+event: content.delta
+id: 5
+data: {"delta":"Your "}
+
+event: content.delta
+id: 37
+data: {"delta":"order AB-1234 was sent on 4 May."}
+
+event: message.completed
+id: 37
+data: {"message":{"id":"019ab1c2-7d40-7000-8000-000000000002","status":"complete",\
+"content":"Your order AB-1234 was sent on 4 May."}}
+
+"""
+"""An example of a stream. The message in its last event is shortened."""

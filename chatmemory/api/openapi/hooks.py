@@ -1,12 +1,12 @@
 """Extensions of drf-spectacular, for what it cannot infer: how tokens are sent, and that unknown fields are refused.
 
-The hook `completed` adds to every operation its errors (`errors`), the events of its stream (`events`), links from
-its answer (`links`), descriptions (`words`) and an example of every body (`examples`), and to every text of a request
-the rule that it has no NUL (`texts`).
+The hook `completed` adds to every operation its errors (`errors`) and the events of its stream (`events`), and to
+every text of a request the rule that it has no NUL, which PostgreSQL cannot store.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from drf_spectacular.extensions import (
@@ -16,12 +16,20 @@ from drf_spectacular.extensions import (
 )
 from drf_spectacular.openapi import AutoSchema
 
-from chatmemory.api.fields import OneOf
-from chatmemory.api.openapi import errors, examples, texts, words
-from chatmemory.api.openapi import events as schema_events
-from chatmemory.api.openapi import links as schema_links
+from chatmemory.api.fields import NOT_BLANK, OneOf
+from chatmemory.api.openapi import errors, events
+
+Schema = dict[str, Any]
 
 METHODS = ("get", "post", "patch", "delete")
+PATH_PARAMETERS = {
+    "chat_id": "The chat's id.",
+    "message_id": "The message's id.",
+    "pin_id": "The pin's id.",
+    "model": "The name of a model, as `GET /v1/models` lists it.",
+    "version": "The number of a version of the summary, from 1.",
+    "sha256": "The hash of the bytes, as the message tells it.",
+}
 
 
 class OperationSchema(AutoSchema):
@@ -79,11 +87,12 @@ class HistoryScheme(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped
         return {**plain, **self.target.in_the_schema}
 
 
-def completed(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+def completed(result: Schema, generator: Any, request: Any, public: bool) -> Schema:
     """A postprocessing hook of drf-spectacular: return the schema with the additions listed above."""
     components = result["components"]
-    texts.without_nul(components["schemas"], result["paths"])
-    components["schemas"] |= errors.SCHEMAS | schema_events.SCHEMAS
+    for name in [name for name in components["schemas"] if name.endswith("Request")]:
+        _exclude_nul(components["schemas"][name])
+    components["schemas"] |= errors.SCHEMAS | events.SCHEMAS | {JSON: JSON_VALUE}
     components["headers"] = errors.HEADERS
     components["responses"] = errors.RESPONSES
     for path, methods in result["paths"].items():
@@ -91,25 +100,24 @@ def completed(result: dict[str, Any], generator: Any, request: Any, public: bool
             if method in methods:
                 _complete(path, method, methods[method])
                 _require_choice(methods[method].get("requestBody", {}), components["schemas"])
-    words.describe(result)
-    examples.add_examples(result)
     return result
 
 
-def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
-    parameters = operation.get("parameters", [])
+def _complete(path: str, method: str, operation: Schema) -> None:
     # Answers in other formats by `?format=` are a feature of DRF that we do not promise.
-    operation["parameters"] = [one for one in parameters if one["name"] != "format"]
-    links = schema_links.links_of(operation["operationId"])
+    operation["parameters"] = [one for one in operation.get("parameters", []) if one["name"] != "format"]
+    for parameter in operation["parameters"]:
+        if parameter["in"] == "path":
+            parameter.setdefault("description", PATH_PARAMETERS.get(parameter["name"], ""))
+        elif parameter["in"] == "query" and parameter["name"] != CLEANED:
+            _exclude_nul(parameter["schema"])
     for answer in operation["responses"].values():
         answer["headers"] = {**answer.get("headers", {}), **errors.WITH_ID}
-        _without_false_events(answer.get("content", {}))
-        if links:
-            answer["links"] = links
+        _complete_stream(answer.get("content", {}))
     operation["responses"] |= errors.errors_of(path, method, operation)
 
 
-def _require_choice(body: dict[str, Any], schemas: dict[str, Any]) -> None:
+def _require_choice(body: Schema, schemas: dict[str, Schema]) -> None:
     """Require a body that is one of several alternatives, though none of its fields is required."""
     for content in body.get("content", {}).values():
         name = content["schema"].get("$ref", "").rsplit("/", 1)[-1]
@@ -117,8 +125,49 @@ def _require_choice(body: dict[str, Any], schemas: dict[str, Any]) -> None:
             body["required"] = True
 
 
-def _without_false_events(content: dict[str, Any]) -> None:
-    """Remove the event stream from operations that do not stream: DRF's renderer for events writes JSON there."""
-    events = content.get("text/event-stream", {}).get("schema", {}).get("$ref", "Event")
-    if not events.endswith("Event"):
+def _complete_stream(content: dict[str, Schema]) -> None:
+    """Add the example of a stream; take it from operations that do not stream, where DRF's renderer writes JSON."""
+    schema = content.get("text/event-stream", {}).get("schema", {}).get("$ref", "Event")
+    if not schema.endswith("Event"):
         del content["text/event-stream"]
+    elif "text/event-stream" in content and not content["text/event-stream"].get("examples"):
+        content["text/event-stream"]["example"] = events.EXAMPLE
+
+
+NO_NUL = r"^[^\u0000]*$"
+NO_NUL_NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
+CLEANED = "search"
+"""The only parameter from which a NUL is removed instead of refused."""
+JSON = "JSONValue"
+"""The component that excludes NUL inside of free-form objects, at any depth."""
+_REF = {"$ref": f"#/components/schemas/{JSON}"}
+_OBJECT = {"type": "object", "propertyNames": {"pattern": NO_NUL}, "additionalProperties": _REF}
+JSON_VALUE: Schema = {
+    "description": "Any JSON whose texts and names have no NUL.",
+    "anyOf": [
+        {"type": ["null", "boolean", "number"]},
+        {"type": "string", "pattern": NO_NUL},
+        {"type": "array", "items": _REF},
+        _OBJECT,
+    ],
+}
+
+
+def _exclude_nul(schema: Schema) -> None:
+    """Exclude NUL from all texts in a schema."""
+    for part in _parts(schema):
+        if part.get("type") == "string" and not part.keys() & {"enum", "format"}:
+            is_not_blank = part.get("pattern") == NOT_BLANK
+            if is_not_blank or "pattern" not in part:
+                part["pattern"] = NO_NUL_NOT_BLANK if is_not_blank else NO_NUL
+        elif part.get("additionalProperties") == {}:
+            part |= _OBJECT
+
+
+def _parts(schema: Any) -> Iterator[Schema]:
+    """Yield a schema and all schemas inside of it."""
+    if isinstance(schema, dict):
+        yield schema
+    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    for one in inner:
+        yield from _parts(one)
