@@ -18,10 +18,9 @@ from django.utils import timezone
 from benchmarks import bulk
 from benchmarks.speech import Exchange, exchanges, summary
 from chatmemory.database.ids import new_id
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message, Role, Status
 from memory.context.plan.plan import Plan, Shown
-from memory.history.costs import line_cost
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.recall.analysis.hashed_terms import stored_terms
 
@@ -164,9 +163,4 @@ def _brief(chat: Chat, unfolded: list[Exchange], folded: int, last: Message | No
         kept_percent=90 if folded else None,
         state={"version": 1, "data": {}} if folded else {},
         folded_tokens=124 * 2 * folded if folded else None,  # approximate, as in the records
-        unfolded_turns=len(unfolded),
-        unfolded_tokens=sum(
-            said.user_tokens + said.assistant_tokens + 2 * MESSAGE_OVERHEAD for said in unfolded
-        ),
-        unfolded_line_tokens=sum(line_cost(said.line) for said in unfolded),
     )

@@ -8,7 +8,7 @@ its answer. A forgotten message leaves an empty row behind, so that `seq` has no
 from __future__ import annotations
 
 import logging
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -49,10 +49,10 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     message and for a tool call.
     """
     # Computed before the lock, because it takes time.
-    before = _look_beforehand(chat.pk, message_id)
+    by_user = Message.objects.filter(chat=chat, pk=message_id, role=Role.USER).exists()
     found: dict[str, Any] = {
         "token_count": count_tokens(content),
-        "terms": stored_terms(content, chat.owner_id, by_user=before.by_user),
+        "terms": stored_terms(content, chat.owner_id, by_user=by_user),
     }
     told = outline(content)
     with transaction.atomic():
@@ -67,7 +67,7 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
                 attachments.release(message, stay)
                 found["payload"] = payload_of(stay)
             is_reply = message.role == Role.ASSISTANT
-            _change(message, before.counted, content=content, outline=told if is_reply else "", **found)
+            _change(message, content=content, outline=told if is_reply else "", **found)
     return message
 
 
@@ -76,28 +76,11 @@ def forget_message(chat_id: UUID, message_id: UUID) -> None:
 
     Raises `NotFound`; `ChatBusy` for a reply being written and its question.
     """
-    before = _look_beforehand(chat_id, message_id)
     with transaction.atomic():
         message = _locked(chat_id, message_id)
         if message.status != Status.DELETED:
             attachments.release(message)
-            _change(message, before.counted, status=Status.DELETED, **_EMPTIED)
-
-
-class _Before(NamedTuple):
-    """What is known of a message before the lock."""
-
-    by_user: bool = False
-    counted: memory.Tally | None = None
-
-
-def _look_beforehand(chat_id: UUID, message_id: UUID) -> _Before:
-    """Read and count before the lock, because counting takes time in a chat of which much is not folded."""
-    row = Message.objects.filter(chat=chat_id, pk=message_id).values_list("seq", "role").first()
-    if row is None:
-        return _Before()
-    seq, role = row
-    return _Before(role == Role.USER, memory.count_beforehand(chat_id, seq))
+            _change(message, status=Status.DELETED, **_EMPTIED)
 
 
 def _locked(chat_id: UUID, message_id: UUID) -> Message:
@@ -121,7 +104,7 @@ def _close_open_turn(chat: Chat, message_id: UUID) -> None:
         chat.save(update_fields=["last_seq", "open_seq"])
 
 
-def _change(message: Message, counted: memory.Tally | None, **fields: Any) -> None:
+def _change(message: Message, **fields: Any) -> None:
     """Store these fields, and update or remove everything derived from their former values."""
     former = message.content
     message.edited_at = timezone.now()
@@ -132,7 +115,7 @@ def _change(message: Message, counted: memory.Tally | None, **fields: Any) -> No
     Chat.objects.filter(pk=message.chat_id).update(updated_at=message.edited_at, **title)
     first = _rebuild_line(message)
     memory.message_changed(message)
-    memory.messages_changed(message.chat_id, from_seq=first, forgets=True, beforehand=counted)
+    memory.messages_changed(message.chat_id, from_seq=first, forgets=True)
     logger.info(
         "message forgotten" if message.status == Status.DELETED else "message edited",
         extra={"chat": str(message.chat_id), "message_id": str(message.pk), "seq": message.seq},

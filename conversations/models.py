@@ -114,6 +114,8 @@ class Message(models.Model):
     """Set on a reply that is being stored if its turn continues, because the reply calls tools. Not a column."""
     after_tools: bool = False
     """Set on a reply that is being stored if it follows outputs of tools in its turn. Not a column."""
+    standing: object = None
+    """Set on a reply that is being stored: what memory knew when its turn began. Not a column."""
     retry_after: int | None = None
     """Set on a reply that has just failed: seconds to wait before the upstream is called again. Not a column."""
 

@@ -18,11 +18,10 @@ from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.llm import registry
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import Prompt
-from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Status
-from memory import briefs, counters
-from memory.briefs import limits_less_pins, limits_of
+from memory import counters
+from memory.briefs import limits_of
 from memory.context import load
 from memory.context.assemble import Context, with_fitting_steps
 from memory.context.prepare import card_request, context_of, log_cuts, prompt_request
@@ -35,12 +34,11 @@ from memory.context.record import outline_of as outline_of
 from memory.context.record import past_context as past_context
 from memory.context.record import tools_of as tools_of
 from memory.context.sources import Source
-from memory.counters import Tally as Tally
+from memory.counters import Standing as Standing
 from memory.explain.trace import Trace, trace
 from memory.folding import card as carding
 from memory.folding import dispatch
-from memory.history.costs import line_cost
-from memory.history.rows import each_turn
+from memory.history.rows import newest_turns
 from memory.history.tool_steps import Step
 from memory.lazy_fold import StaleMemory as StaleMemory
 from memory.lazy_fold import freshen as freshen
@@ -56,14 +54,12 @@ from memory.models import (
     SummaryRevision,
 )
 from memory.models.briefs import new_brief
-from memory.pause import counts_at_pause
 from memory.pins import by_rule
 from memory.pins.by_rule import exported_pins as exported_pins
 from memory.pins.by_rule import message_changed as message_changed
 from memory.pins.by_rule import pin_imported as pin_imported
 from memory.pins.by_rule import restore_pins as restore_pins
 from memory.pins.by_rule import stated_in as stated_in
-from memory.policies import get_policy, is_due, state_tokens, with_window
 from memory.policies.card.policy import CardRequest
 from memory.recall import embeddings
 from memory.recall.embeddings import has_vectors as has_vectors
@@ -82,7 +78,7 @@ from memory.usage.daily import ratio_of as ratio_of
 
 _BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
 _NEW_BRIEF = Insert(ConversationBrief)
-_COUNTED = Update(ConversationBrief, *counters.COUNTERS)
+_DUE = Update(ConversationBrief, "due")
 _ANCHORED = Update(ConversationBrief, "anchor_seq")
 _RECORD = Insert(ContextRecord)
 _LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
@@ -94,6 +90,8 @@ class PreparedPrompt:
 
     prompt: Prompt
     record: dict[str, Any]
+    standing: Standing | None
+    """What is known of the unfolded turns; None if there are too many to know them all."""
     brings_card: bool = False
     """Whether the reply will contain a block that its reader must not see (`memory.policies.card.stream`)."""
 
@@ -130,7 +128,6 @@ def context_for(
     brief.chat = chat  # loaded already, for its instructions
     if may_wait:
         require_fresh(brief)
-    said = None if again else counters.said_tokens(brief)
     if again and before_seq <= brief.seen_seq:
         step_back.step_back(brief, before_seq)
     limits = limits_of(brief)
@@ -144,14 +141,25 @@ def context_for(
         attachments=tuple(attachments),
     )
     asked = with_fitting_steps(asked, limits.open_turn_budget)
-    context = context_of(brief, asked, before_seq, memory_limits(limits, asked), near)
+    span = load.newest(brief, before_seq)
+    context = context_of(brief, span, asked, memory_limits(limits, asked), near)
     if open_turn:
         context = replace(context, plan=replace(context.plan, open_turn=tuple(seq for seq, _ in open_turn)))
     log_cuts(chat, context)
-    record = {**record_of(chat, brief, context, asked, turn_instructions), "again": again, "said": said}
+    record = {
+        **record_of(chat, brief, context, asked, turn_instructions),
+        "again": again,
+        "said": _said_before(brief, span),
+    }
     if request.form:
         record |= carding.card_request_fields(brief, request)
-    return PreparedPrompt(context.prompt, record, brings_card=request.form == "block")
+    standing = None if span.older_turns else Standing(brief, span.turns)
+    return PreparedPrompt(context.prompt, record, standing, brings_card=request.form == "block")
+
+
+def _said_before(brief: ConversationBrief, span: load.Newest) -> int | None:
+    """Tokens of the chat before the question; None if they were never counted."""
+    return counters.said_tokens(brief) if span.older_turns else counters.said_with(brief, span.tokens)
 
 
 def preview(
@@ -175,7 +183,7 @@ def preview(
     request = card_request(brief, limits)
     near = near_now(chat.pk, question) if by_meaning and not _is_over_limits(chat) else ()
     asked = prompt_request(chat, question, request, "", sources)
-    return context_of(brief, asked, None, memory_limits(limits, asked), near)
+    return context_of(brief, load.newest(brief), asked, memory_limits(limits, asked), near)
 
 
 def preview_last(chat: Chat) -> Context:
@@ -209,84 +217,59 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
     anchor = record["plan"]["anchor_seq"]
     if anchor != record["anchor_before"]:
         _ANCHORED.set(reply.chat_id, anchor)
-    said = record.get("said")  # none in the record of a reply that an older version began
     if record["again"] and reply.reply_to is not None:
         # An answer that replaces none changes nothing, but the question may not have been counted.
         changed = reply if reply.status == Status.FAILED or reply.superseded_by_id else reply.reply_to
-        said = _said_before(reply, messages_changed(reply.chat_id, from_seq=changed.seq))
+        messages_changed(reply.chat_id, from_seq=changed.seq)
     asked_for_card = carding.requested_card(record) and not reply.leaves_open
     became = carding.publish_card(reply, record, card) if asked_for_card else CardOutcome.NONE
     recorded = {name: record[name] for name in RECORDED if name in record}
-    _RECORD.save(ContextRecord(reply=reply, card=became, history_tokens=said, **recorded))
+    _RECORD.save(ContextRecord(reply=reply, card=became, history_tokens=record.get("said"), **recorded))
     if reply.reply_to is not None and not reply.leaves_open:
         by_rule.pin_statements(reply.reply_to)
 
 
 def count_reply(reply: Message) -> None:
-    """Count the turn that `reply` finishes, and have the chat folded if it is now due.
+    """Have the chat folded if the turn that `reply` finishes makes it due.
 
-    Called by the post-save receiver. Another answer to a question that was counted does not add a turn:
-    `turn_finished` recounts.
+    Called by the post-save receiver. Mostly what was known when the turn began shows that it does not. Another answer
+    to a question that was answered before adds no turn: `turn_finished` decides then.
     """
     question = reply.reply_to
     if question is None or reply.leaves_open:
         return
-    if reply.after_tools:
-        turn_closed(reply.chat_id, question.seq)
-    elif reply.seq == question.seq + 1:
-        _count_turn(reply.chat_id, _tokens_of(question, reply), reply.line)
+    is_whole_turn = reply.seq == question.seq + 1
+    if (
+        is_whole_turn
+        and isinstance(known := reply.standing, Standing)
+        and not known.is_due_after(question, reply)
+    ):
+        return
+    if is_whole_turn or reply.after_tools:
+        turn_closed(reply.chat_id)
 
 
-def turn_closed(chat_id: UUID, question_seq: int) -> None:
-    """Count the chat's last turn, which has tool calls, from its messages, as `count_reply` does."""
-    for turn in each_turn(chat_id, question_seq - 1, None, text=False):
-        _count_turn(chat_id, turn.tokens, turn.line)
-
-
-def _count_turn(chat_id: UUID, tokens: int, line: str) -> None:
+def turn_closed(chat_id: UUID) -> None:
+    """Have the chat folded if it is due by now: its last turn is finished, and no other has begun."""
     brief = _LOCKED_BRIEF.first(chat_id)
     assert brief is not None  # the turn began with it
-    brief.unfolded_turns += bool(tokens)
-    brief.unfolded_tokens += tokens
-    brief.unfolded_line_tokens += line_cost(line) if tokens else 0
-    brief.due = _is_due(brief)
-    _COUNTED.save(brief)
+    newest = newest_turns(chat_id, brief.folded_through_seq)
+    brief.due = counters.is_due_by(brief, newest)
+    _DUE.save(brief)
     dispatch.enqueue_if_ready(brief)
 
 
-def count_beforehand(chat_id: UUID, seq: int) -> Tally | None:
-    """Count what will be left to fold once message `seq` has changed. Call it before the transaction of the change.
-
-    Pass the result to `messages_changed`. There may be ten thousand turns, and on SQLite a transaction blocks all
-    other writers.
-    """
-    brief = ConversationBrief.objects.filter(pk=chat_id).first()
-    if brief is None:
-        return None
-    after = brief.folded_through_seq
-    if seq <= brief.seen_seq:
-        older = step_back.revision_to_apply(brief, seq)
-        after = older.through_seq if older else 0
-    return counters.tally(chat_id, after, besides=seq)
-
-
-def messages_changed(
-    chat_id: UUID, *, from_seq: int, forgets: bool = False, beforehand: Tally | None = None
-) -> ConversationBrief:
+def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> ConversationBrief:
     """Update memory after messages from `from_seq` on were added, removed or changed, other than by a turn.
 
     The brief steps back to the newest revision that had not seen them, and a fold in progress cannot publish. The
-    remaining turns are recounted and folded again when due. Call it in the transaction of the change; it returns the
-    updated brief.
+    remaining turns are folded again when due. Call it in the transaction of the change; it returns the updated brief.
 
-    With `forgets`, the old text must not be kept anywhere, so what later revisions say is deleted, too. `beforehand`
-    is the result of `count_beforehand`; without it, or if something else has changed since, everything left is
-    counted here.
+    With `forgets`, the old text must not be kept anywhere, so what later revisions say is deleted, too.
     """
     brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
         chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
     )
-    still = beforehand if beforehand and beforehand.epoch == brief.epoch else None
     delay = _demanded(brief, from_seq) if forgets else 0
     brief.epoch += 1
     embeddings.step_back(chat_id, from_seq)
@@ -294,7 +277,7 @@ def messages_changed(
         step_back.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
         step_back.step_back(brief, from_seq)
-    counters.recount(brief, still)
+    counters.decide_due(brief)
     brief.save()
     dispatch.enqueue_if_ready(brief)
     if not delay:  # otherwise the sweep has it done
@@ -327,34 +310,3 @@ def chat_deleted(chat_id: UUID) -> None:
         ChatEmbeddings,
     ):
         model.objects.filter(chat_id=chat_id).delete()
-
-
-def _tokens_of(question: Message, reply: Message) -> int:
-    """The tokens that a turn adds to the counters."""
-    said = 0 if reply.status == Status.FAILED else reply.token_count
-    return sum(count + MESSAGE_OVERHEAD for count in (question.token_count, said) if count)
-
-
-def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
-    """Tokens of the chat before the question of its last turn, to which `reply` is the new answer. None: unknown.
-
-    A failed reply leaves the previous answer in the count. A turn that goes on is not in it.
-    """
-    said = counters.said_tokens(brief)
-    if said is None or reply.leaves_open:
-        return said
-    if reply.reply_to is None or reply.status == Status.FAILED:
-        return None
-    return max(0, said - _tokens_of(reply.reply_to, reply))
-
-
-def _is_due(brief: ConversationBrief) -> bool:
-    """Whether the chat is due by its counters. Those of the window are read only if they can make a difference."""
-    policy, limits = get_policy(brief.policy), limits_less_pins(brief)
-    state, paused = briefs.stored_state(brief), counts_at_pause(brief)
-    alone = counters.unfolded(brief)
-    small = state_tokens(policy, state) + brief.unfolded_tokens < limits.usual_budget // 2
-    if small and not is_due(policy, state, alone, limits, paused):
-        return False
-    newest = load.newest(brief, turns=policy.window_reach(limits) + 2).turns
-    return is_due(policy, state, with_window(alone, policy, state, newest, limits), limits, paused)

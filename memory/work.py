@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
+from memory.counters import unfolded
 from memory.explain.reasons import error_words
 from memory.folding import lease
 from memory.folding.rebuild import RebuildProgress, current_progress
@@ -178,7 +179,8 @@ def _at_rest(brief: ConversationBrief) -> str:
     if not brief.head:
         return "Updates are paused." if brief.paused_at else "Up to date. No summary yet."
     if brief.paused_at:
-        left = f"{brief.unfolded_turns:,} turn{'' if brief.unfolded_turns == 1 else 's'} not summarized"
+        turns = unfolded(brief).turns
+        left = f"{turns:,} turn{'' if turns == 1 else 's'} not summarized"
         return f"Updates are paused: version {brief.head} stays as it is, with {left}."
     return f"Up to date: version {brief.head} is in use."
 

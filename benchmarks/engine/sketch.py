@@ -33,8 +33,6 @@ class Given:
     record: ContextRecord
     read_seqs: tuple[int, ...]
     """Messages whose text the turn reads."""
-    window_rows: int
-    """Rows read again at the end, to see whether the chat is due; 0 if the turn did not check that."""
 
 
 def sketch_turn(user: User, chat: Chat, given: Given) -> None:
@@ -72,12 +70,6 @@ def _finish(chat: Chat, question: Message, given: Given) -> None:
         ActiveReply.objects.filter(chat_id=chat.pk, message_id=given.active["message_id"]).delete()
         Chat.objects.filter(pk=chat.pk).update(last_seq=reply.seq, updated_at=timezone.now())
         reply.save_base(raw=True, force_insert=True)  # as above
-        brief = ConversationBrief.objects.select_for_update().get(pk=chat.pk)
-        if given.window_rows:
-            unfolded = Message.objects.filter(chat_id=chat.pk, seq__gt=brief.folded_through_seq)
-            list(unfolded.order_by("-seq").values_list(*COUNTS)[: given.window_rows])
-        brief.unfolded_turns += 1
-        brief.save(update_fields=["unfolded_turns", "unfolded_tokens", "unfolded_line_tokens", "due"])
         record = {
             field.attname: getattr(given.record, field.attname)
             for field in ContextRecord._meta.concrete_fields

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import median
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -138,7 +137,6 @@ class Bench:
             active={name: getattr(stored, name) for name in names},
             record=ContextRecord.objects.get(pk=reply.pk),
             read_seqs=tuple(seq for first, last, *_ in plan["verbatim"] for seq in range(first, last + 1)),
-            window_rows=_window_rows(captured.captured_queries),
         )
         self.reset()
         return given, len(captured.captured_queries) - 1
@@ -179,7 +177,7 @@ def _figures(measured: list[Measured], long: Measured) -> Iterator[Figure]:
     yield Figure(
         "longest over shortest", ratio(longest.turns, shortest.turns), "×", bar=FLAT_BAR, portable=True
     )
-    different = len({one.queries for one in (*measured, long)})
+    different = len({one.queries for one in measured})
     yield Figure("different numbers of queries a turn", different, "", bar=1, portable=True)
 
 
@@ -187,17 +185,6 @@ def _let_wait(chat: Chat) -> None:
     """Mark the chat as one whose summarizer failed and whose next attempt is later: this is how a span gets long."""
     later = timezone.now() + timedelta(hours=1)
     ConversationBrief.objects.filter(pk=chat.pk).update(due=True, attempts=3, next_attempt_at=later)
-
-
-def _window_rows(queries: list[dict[str, Any]]) -> int:
-    """Return the limit of the second read of unfolded rows, which checks whether the chat is due."""
-    limits = [
-        query["sql"].rpartition("LIMIT ")[2]
-        for query in queries
-        if "LIMIT" in query["sql"] and '"line"' in query["sql"]
-    ]
-    numbers = [int(limit) for limit in limits if limit.isdigit()]
-    return numbers[1] if len(numbers) > 1 else 0
 
 
 @contextmanager

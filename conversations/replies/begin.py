@@ -285,6 +285,7 @@ def _begin_reply(
         owner_id=chat.owner_id,
         open_seq=chat.open_seq,
         reservation=reservation,
+        standing=prepared.standing,
     )
     active = ActiveReply(
         chat=chat,

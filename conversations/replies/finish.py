@@ -66,6 +66,8 @@ class Pending:
     open_seq: int = 0
     """The chat's `open_seq` when the reply began."""
     reservation: Reservation | None = None
+    standing: memory.Standing | None = None
+    """What memory knew when the turn began; None in another process than that which began it."""
 
     @classmethod
     def of(cls, active: ActiveReply) -> Pending:
@@ -280,6 +282,7 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
     is_no_answer = ending.status == Status.FAILED or message.superseded_by_id is not None
     message.leaves_open = bool(reply.calls) or (is_no_answer and pending.open_seq > 0)
     message.after_tools = is_later and not pending.context.get("again")
+    message.standing = pending.standing
     message.retry_after = reply.error.retry_after if reply.error else None
     return message
 

@@ -106,7 +106,7 @@ def close(chat: Chat) -> None:
     waiting = turn.waiting
     _store(chat, [ToolOutput(call_id, ABANDONED) for call_id in waiting], waiting)
     chat.open_seq = 0
-    memory.turn_closed(chat.pk, turn.question.seq)
+    memory.turn_closed(chat.pk)
 
 
 def _store(chat: Chat, outputs: Iterable[ToolOutput], names: dict[str, str]) -> list[Message]:

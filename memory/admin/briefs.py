@@ -28,6 +28,7 @@ from conversations.models import Chat
 from memory.admin.actions import MAY_CHANGE, MemoryActions
 from memory.admin.filters import MEMORY, MemoryFilter, health_of
 from memory.briefs import readable_parts
+from memory.counters import unfolded
 from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import policy_name
@@ -62,7 +63,7 @@ def memory_step(chat_id: Any) -> Step:
 @admin.register(ConversationBrief)
 class BriefAdmin(MemoryActions, ContentAdmin):
     list_display = (
-        *("called", "owner", "health", "policy_label", "summary", "unfolded"),
+        *("called", "owner", "health", "policy_label", "summary"),
         since("updated_at"),
     )
     list_display_links = ("summary",)
@@ -185,15 +186,12 @@ class BriefAdmin(MemoryActions, ContentAdmin):
         covers = f"{brief.token_count:,} tokens, covers messages 1–{brief.folded_through_seq:,}"
         return format_html("version {}<small>{}</small>", brief.head, covers)
 
-    @admin.display(description="unsummarized tokens")
-    def unfolded(self, brief: ConversationBrief) -> str:
-        return f"{brief.unfolded_tokens:,}"
-
 
 def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
     """The columns of the page: headings, and names with values."""
     chat_id, through = brief.chat_id, brief.folded_through_seq
     folded = link(f"messages 1–{through:,}", "conversations_chat", "change", chat_id, at=through)
+    left = unfolded(brief)
     worker: Any = "idle"
     if brief.lease_owner:
         worker = format_html("{}, until {}", brief.lease_owner, viewer_time(brief.lease_expires_at))
@@ -211,9 +209,9 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
         (
             "Not summarized yet",
             [
-                ("Turns", f"{brief.unfolded_turns:,}"),
-                ("Tokens", f"{brief.unfolded_tokens:,}"),
-                ("Tokens as one-line summaries", f"{brief.unfolded_line_tokens:,}"),
+                ("Turns", f"{left.turns:,}"),
+                ("Tokens", f"{left.tokens:,}"),
+                ("Tokens as one-line summaries", f"{left.line_tokens:,}"),
                 ("Worker", worker),
                 *([("Next attempt", viewer_time(brief.next_attempt_at))] if brief.next_attempt_at else []),
             ],

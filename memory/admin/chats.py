@@ -63,7 +63,7 @@ class ChatAdmin(MemoryActions, ContentAdmin):
 
     chat_path = ""
     list_display: Any = (
-        *("called", "owned_by", "policy_label", "said", "memory", "unfolded"),
+        *("called", "owned_by", "policy_label", "said", "memory"),
         since("updated_at"),
     )
     list_display_links = None
@@ -193,11 +193,6 @@ class ChatAdmin(MemoryActions, ContentAdmin):
             kept = "" if brief.kept_percent is None else f" · {brief.kept_percent}% kept"
             text = f"version {brief.head} · {brief.token_count:,} tokens{kept}"
         return format_html("{}<small>{}</small>", health_of(brief), text)
-
-    @admin.display(description="unsummarized tokens")
-    def unfolded(self, chat: Chat) -> str:
-        brief = brief_of(chat)
-        return f"{brief.unfolded_tokens:,}" if brief else "0"
 
 
 def _head(brief: ConversationBrief | None) -> SummaryRevision | None:

@@ -56,8 +56,8 @@ _LOOK = "at page object_id count chat_id".split()
 _KEY = "key chat_id user_message_id message_id created_at".split()
 _COMPLETION = "message_id chat_id model decision found_by created_at".split()
 _BRIEF = (
-    "policy options global_summary state version head folded_through_seq token_count degraded unfolded_turns "
-    "unfolded_tokens last_error paused_at updated_at"
+    "policy options global_summary state version head folded_through_seq token_count degraded "
+    "last_error paused_at updated_at"
 ).split()
 _REVISION = (
     "version parent kind policy degraded global_summary state from_seq through_seq turns tokens_before tokens_after "

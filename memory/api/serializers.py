@@ -40,7 +40,8 @@ from memory.work import WorkPhase, work_of
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:
     """The brief as the API shows it; the inner `brief` has the shape of version 2 of the seeds."""
     last, rebuild = brief.last_summarized_message_id, current_progress(brief)
-    progress = None if rebuild else counters.fold_progress(brief)
+    unfolded = counters.unfolded(brief)
+    progress = None if rebuild else counters.fold_progress(brief, unfolded)
     return {
         "chat_id": str(brief.chat_id),
         "policy": brief.policy,
@@ -50,7 +51,7 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
             "last_summarized_message_id": None if last is None else str(last),
         },
         "token_count": brief.token_count,
-        "unfolded": {"turns": brief.unfolded_turns, "tokens": brief.unfolded_tokens},
+        "unfolded": {"turns": unfolded.turns, "tokens": unfolded.tokens},
         "next_update": progress and asdict(progress),
         "state": brief.state,
         "readable": [asdict(part) for part in readable_parts(brief)],

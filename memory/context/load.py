@@ -11,8 +11,6 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
-
 from chatmemory.database.compiled import Select
 from conversations.models import Message, Role
 from memory.context.plan.plan import Plan
@@ -22,31 +20,51 @@ from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS
 from memory.models import ConversationBrief
 
-ROWS_PER_TURN = 2
+MAX_ROWS = 2 * MAX_TURNS
+
+_NEWEST = Select(
+    lambda chat, after, before: (
+        Message.objects.filter(chat_id=chat, seq__gt=after, seq__lt=before)
+        .order_by("-seq")
+        .values_list(*COUNTS)[:MAX_ROWS]
+    ),
+    *(UUID, int, int),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest unfolded turns, oldest first, without text, their rows, and the number of older unfolded turns."""
+    """The newest unfolded turns before message `before_seq`, oldest first, without text, and their rows."""
 
+    before_seq: int | None
     rows: tuple[StoredMessage, ...]
     turns: tuple[Turn, ...]
-    older_turns: int
+    older_turns: int = 0
+    """Unfolded turns before these."""
+
+    @property
+    def tokens(self) -> int:
+        return sum(turn.tokens for turn in self.turns)
 
 
-def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int = MAX_TURNS) -> Newest:
-    """Return about `turns` of the newest unfolded turns (two rows per turn), before message `before_seq` if given."""
-    limit = turns * ROWS_PER_TURN
+def newest(brief: ConversationBrief, before_seq: int | None = None) -> Newest:
+    """Return about `MAX_TURNS` of the newest unfolded turns (two rows per turn), before `before_seq` if given."""
     before = MAX_SEQ if before_seq is None else before_seq
-    found = _newest_rows(limit).rows(brief.chat_id, brief.folded_through_seq, before)
+    found = _NEWEST.rows(brief.chat_id, brief.folded_through_seq, before)
     rows = [stored(row) for row in reversed(found)]
-    if len(found) < limit:
-        return Newest(tuple(rows), tuple(to_turns(rows)), 0)
+    if len(found) < MAX_ROWS:
+        return Newest(before_seq, tuple(rows), tuple(to_turns(rows)))
     first = next((index for index, row in enumerate(rows) if row.role == Role.USER), 0)
     whole = tuple(rows[first:])
-    turns_of_them = tuple(to_turns(whole))
-    counted = sum(turn.tokens > 0 for turn in turns_of_them)
-    return Newest(whole, turns_of_them, max(0, brief.unfolded_turns - counted))
+    return Newest(before_seq, whole, tuple(to_turns(whole)), _older_turns(brief, whole[0].seq))
+
+
+def _older_turns(brief: ConversationBrief, before_seq: int) -> int:
+    """The number of unfolded turns before a message, by their questions: only for chats that have very many."""
+    asked = Message.objects.filter(
+        chat_id=brief.chat_id, seq__gt=brief.folded_through_seq, seq__lt=before_seq, role=Role.USER
+    )
+    return asked.filter(token_count__gt=0).count()
 
 
 def last_reply(span: Newest) -> UUID | None:
@@ -86,16 +104,6 @@ def planned_turns(chat_id: UUID, plan: Plan) -> list[Turn]:
 
 def _shown(plan: Plan) -> Iterable[tuple[int, int]]:
     return ((shown.from_seq, shown.through_seq) for shown in plan.verbatim)
-
-
-@cache
-def _newest_rows(limit: int) -> Select[Message]:
-    return Select(lambda chat, after, before: _rows_between(chat, after, before)[:limit], UUID, int, int)
-
-
-def _rows_between(chat_id: UUID, after: int, before: int) -> QuerySet[Message, Any]:
-    messages = Message.objects.filter(chat_id=chat_id, seq__gt=after, seq__lt=before)
-    return messages.order_by("-seq").values_list(*COUNTS)
 
 
 def _loaded(row: StoredMessage, content: str, payload: Mapping[str, Any] | None) -> StoredMessage:

@@ -14,6 +14,7 @@ from conversations.models import Chat
 from memory import briefs
 from memory.context import load, recalled
 from memory.context.assemble import Context, PromptRequest, assemble
+from memory.context.load import Newest
 from memory.context.plan.lines import outline_sections
 from memory.context.plan.plan import Plan
 from memory.context.plan.planner import choose, gather
@@ -34,18 +35,13 @@ BYTES_SENT_AGAIN = 8 * 1024 * 1024
 
 
 def context_of(
-    brief: ConversationBrief,
-    asked: PromptRequest,
-    before_seq: int | None,
-    limits: MemoryLimits,
-    near: Sequence[Near],
+    brief: ConversationBrief, span: Newest, asked: PromptRequest, limits: MemoryLimits, near: Sequence[Near]
 ) -> Context:
-    """Return the context for the question of `asked`, the user message `before_seq` (None: not stored yet)."""
+    """Return the context for the question of `asked`, which follows the turns of `span`."""
     policy, remembered = get_policy(brief.policy), briefs.stored_state(brief)
     pinned = pinned_for(brief, limits, disarms=asked.disarms)
     limits = replace(limits, prompt_budget=limits.prompt_budget - pinned.tokens)
     state: list[StateSection] = policy.render(remembered) if limits.enabled else []
-    span = load.newest(brief, before_seq)
     last = load.last_reply(span) if limits.enabled and policy.shows_outline else None
     outline = outline_sections(load.outline(brief.chat_id, last)) if last else []
     state = [*state, *outline]
@@ -59,7 +55,7 @@ def context_of(
         anchor_seq=brief.anchor_seq,
     )
     plan = choose(material)
-    recall = recalled.recall_for_plan(brief, span, state, material, plan, asked.question, before_seq, near)
+    recall = recalled.recall_for_plan(brief, span, state, material, plan, asked.question, near)
     if recall.found.excerpts:
         material = recall.material
         plan = choose(material)

@@ -37,7 +37,6 @@ def recall_for_plan(
     material: Material,
     plan: Plan,
     question: str,
-    before_seq: int | None,
     near: Sequence[Near] = (),
 ) -> PlanRecall:
     """Return what is recalled for a prompt that would otherwise show `plan`, made of `material`.
@@ -54,7 +53,7 @@ def recall_for_plan(
         return PlanRecall(Recall("none", "all_shown"), material)
     if not question:
         return PlanRecall(Recall("none", "no_words"), material)
-    before = brief.chat.last_seq + 1 if before_seq is None else before_seq
+    before = brief.chat.last_seq + 1 if span.before_seq is None else span.before_seq
     search = Search(brief.chat, question, before_seq=before, near=near)
     remembered = frozenset(terms("\n".join(section.text for section in state)))
     decision = search.decision(limits, _seqs(verbatim), remembered)

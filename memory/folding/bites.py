@@ -12,13 +12,10 @@ from uuid import UUID
 
 from django.conf import settings
 
-from memory.briefs import limits_less_pins, stored_state
 from memory.history.rows import unfolded_turns
 from memory.history.turns import Turn, take_bite
-from memory.limits import MAX_TURNS, MemoryLimits
-from memory.models import ConversationBrief
-from memory.pause import counts_at_pause
-from memory.policies import Counts, counts_of, get_policy, is_due, turns_beyond, turns_due
+from memory.limits import MemoryLimits
+from memory.policies import Counts, turns_beyond, turns_due
 from memory.policies.protocol import Policy, State
 from memory.policies.window import totals_of
 
@@ -34,7 +31,7 @@ class Bite:
 
     @property
     def counts(self) -> Counts:
-        """These turns as a chat's counters count them."""
+        """The counts of these turns."""
         return totals_of(self.turns)
 
     @property
@@ -42,17 +39,6 @@ class Bite:
         """The id of the last assistant message among them; None if there is none."""
         ids = (turn.last_assistant_id for turn in reversed(self.turns))
         return next((message_id for message_id in ids if message_id), None)
-
-
-def is_due_now(brief: ConversationBrief, newest: Sequence[Turn]) -> bool:
-    """Whether the chat is due, judged by `newest` if those are all its unfolded turns, else by its counters."""
-    limits = limits_less_pins(brief)
-    if not limits.enabled:
-        return False
-    if newest and newest[0].from_seq > brief.folded_through_seq + 1:
-        return brief.due or (len(newest) >= MAX_TURNS and not brief.paused_at)
-    policy, state = get_policy(brief.policy), stored_state(brief)
-    return is_due(policy, state, counts_of(policy, state, newest, limits), limits, counts_at_pause(brief))
 
 
 def beyond_window(

@@ -7,7 +7,7 @@ the cursor moves only in the transaction that stores the summary. `memory.foldin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
@@ -17,16 +17,16 @@ from django.db import transaction
 
 from chatmemory.runtime import fault_points
 from memory.briefs import limits_less_pins, limits_of, stored_state
-from memory.counters import COUNTERS, recount
+from memory.counters import decide_due, is_due_by, unfolded_turns
 from memory.folding import dispatch, lease
 from memory.folding.attempts import NextStep, Work, WorkState, next_step
-from memory.folding.bites import Bite, beyond_window, is_due_now, next_bite, through_due
+from memory.folding.bites import Bite, beyond_window, next_bite, through_due
 from memory.folding.lease import LeaseLost, attempt, reset_failures, store_or_fail
 from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Result, StepOutcome, locked_brief, publish
 from memory.folding.rebuild import rebuild_step
 from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest
-from memory.history.rows import newest_turns, pending_seq
+from memory.history.turns import Turn
 from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.policies import get_policy
 
@@ -74,6 +74,8 @@ class Job:
     """The input of one step: the brief as loaded under its lease, and the bite that is due, if any."""
 
     brief: ConversationBrief
+    newest: Sequence[Turn]
+    """The newest unfolded turns by which it was decided."""
     step: NextStep
     bite: Bite | None
 
@@ -132,7 +134,8 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
     )
     if brief is None:
         return None
-    bite = _bite_due(brief)
+    newest = unfolded_turns(brief)
+    bite = _bite_due(brief, newest)
     standing = WorkState(
         due=bite is not None,
         rebuild_requested=brief.requested == Requested.REBUILD,
@@ -142,17 +145,16 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
         delayed=brief.is_delayed,
         rereads=get_policy(brief.policy).rereads(limits_of(brief)),
     )
-    return Job(brief, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
+    return Job(brief, newest, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
 
 
-def _bite_due(brief: ConversationBrief) -> Bite | None:
+def _bite_due(brief: ConversationBrief, newest: Sequence[Turn]) -> Bite | None:
     """The turns to fold now: the oldest that are due, or all beyond the window if an update was requested."""
     after = brief.folded_through_seq
-    newest = newest_turns(brief.chat_id, after, before_seq=pending_seq(brief.chat_id))
     policy, state = get_policy(brief.policy), stored_state(brief)
     if brief.requested == Requested.UPDATE:
         target = beyond_window(policy, state, newest, after, limits_of(brief))
-    elif is_due_now(brief, newest):
+    elif is_due_by(brief, newest):
         target = through_due(policy, state, newest, after, limits_less_pins(brief))
     else:
         return None
@@ -160,19 +162,18 @@ def _bite_due(brief: ConversationBrief) -> Bite | None:
 
 
 def _settle(chat_id: UUID, job: Job) -> None:
-    """Record in the brief, by an exact count, that nothing is to be done, unless it changed since it was loaded."""
+    """Record in the brief that nothing is to be done, unless the chat changed since it was loaded."""
     seen = job.brief
     with transaction.atomic():
         brief = locked_brief(chat_id)
         if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
             return
-        before = brief.unfolded_turns
-        recount(brief)
-        if brief.requested == Requested.UPDATE and before == seen.unfolded_turns:
+        newest = decide_due(brief)
+        if brief.requested == Requested.UPDATE and newest[-1:] == job.newest[-1:]:
             brief.requested = Requested.NOTHING
         if not (brief.due or brief.requested):
             brief.on_demand_at = None
-        brief.save(update_fields=[*COUNTERS, "requested", "on_demand_at"])
+        brief.save(update_fields=["due", "requested", "on_demand_at"])
 
 
 def _take_step(job: Job, until: float, report: FoldReport) -> None:

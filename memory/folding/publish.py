@@ -25,9 +25,8 @@ from chatmemory.llm.protocol import storable_cost
 from chatmemory.runtime import fault_points
 from chatmemory.text.salience import Retained
 from conversations.models import Chat
-from memory.counters import count_folded_tokens, recount, set_totals
+from memory.counters import count_folded_tokens, decide_due
 from memory.folding.attempts import backoff_seconds
-from memory.limits import MAX_TURNS
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.pause import unpause
 from memory.policies import get_policy
@@ -62,7 +61,6 @@ class Result:
     from_seq: int
     through_seq: int
     folded: Counts
-    """Counts of the folded turns, to be subtracted from the counters."""
     tokens_before: int
     last_assistant_id: UUID | None
     source_hash: str
@@ -138,7 +136,7 @@ def write(brief: ConversationBrief, result: Result) -> None:
     if result.last_assistant_id or result.kind == RevisionKind.REBUILD:
         brief.last_summarized_message_id = result.last_assistant_id
     _settle(brief, result)
-    _recount(brief, result)
+    decide_due(brief)
     _revision(brief, parent, result).save(force_insert=True)
     if result.kind == RevisionKind.FOLD and not brief.degraded and _has_folded_enough(brief.chat_id):
         brief.requested = Requested.REBUILD
@@ -213,22 +211,6 @@ def _settle(brief: ConversationBrief, result: Result) -> None:
     if brief.next_attempt_at is None or brief.next_attempt_at < now:
         wait = backoff_seconds(brief.attempts, settings.MEMORY_FOLD_BACKOFF_SECONDS)
         brief.next_attempt_at = now + timedelta(seconds=wait)
-
-
-def _recount(brief: ConversationBrief, result: Result) -> None:
-    """Count what is left: exactly if it is little, else by subtraction, so that a long backlog is not read again."""
-    left = brief.unfolded_turns - result.folded.turns
-    if result.kind == RevisionKind.REBUILD or left <= MAX_TURNS:
-        recount(brief)
-        return
-    totals = Counts(
-        turns=left,
-        tokens=max(0, brief.unfolded_tokens - result.folded.tokens),
-        line_tokens=max(0, brief.unfolded_line_tokens - result.folded.line_tokens),
-        window_turns=0,
-        window_tokens=0,
-    )
-    set_totals(brief, totals)
 
 
 def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> SummaryRevision:

@@ -20,7 +20,7 @@ from django.db import transaction
 
 from chatmemory.runtime import fault_points
 from memory.briefs import stored_state, wanted_limits
-from memory.counters import COUNTERS, recount
+from memory.counters import decide_due
 from memory.folding import lease
 from memory.folding.bites import Bite, beyond_window, next_bite
 from memory.folding.drift import Survey
@@ -195,9 +195,9 @@ def _nothing(seen: ConversationBrief, progress: Progress) -> StepOutcome:
         brief.options = brief.chat.options
         brief.rebuild, brief.degraded = None, False
         unpause(brief)
-        recount(brief)
+        decide_due(brief)
         fields = ["policy", "options", "requested", "rebuild", "degraded"]
-        brief.save(update_fields=[*COUNTERS, *PAUSE, *fields])
+        brief.save(update_fields=["due", *PAUSE, *fields])
     return StepOutcome.KEPT
 
 

@@ -1,7 +1,7 @@
 """Load rows of `messages` as turns of one chat after a given seq.
 
 Reads only by (chat, seq), in pages, and only as far as needed: a backlog of ten thousand turns is never in memory
-whole, nor read while a transaction waits (`memory.counters.Tally`).
+whole.
 """
 
 from __future__ import annotations

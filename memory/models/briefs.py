@@ -26,9 +26,9 @@ class ConversationBrief(models.Model):
     """The current memory of a chat, and the state of the work on it.
 
     `version` only grows; `head` is the revision in use (0 if there is none). `epoch` is raised whenever something was
-    removed that a fold may have read, so that a running fold cannot publish. The counters are of the finished turns
-    after `folded_through_seq`; `folded_tokens` is the size in tokens of those up to it, before folding (None if
-    nothing is folded, and until the next fold of a chat that an older version folded). `seen_seq` is the last message
+    removed that a fold may have read, so that a running fold cannot publish. `folded_tokens` is the size in tokens of
+    the turns up to `folded_through_seq`, before folding (None if nothing is folded, and until the next fold of a chat
+    that an older version folded). `seen_seq` is the last message
     that went into the state, which is later than `folded_through_seq` if a card describes a turn that is still shown.
     `policy` and `options` are those in use: the chat's, once memory has been rebuilt with them.
 
@@ -38,7 +38,7 @@ class ConversationBrief(models.Model):
     none.
 
     `paused_at`: since when only requested folds are made (`memory.pause`); None if updates are not paused.
-    `paused_with` are the counters at that moment. `kept_percent`: the percentage of the details to keep that the
+    `paused_seq` is the last message at that moment. `kept_percent`: the percentage of the details to keep that the
     revision in use kept; None if there is none.
     """
 
@@ -60,9 +60,6 @@ class ConversationBrief(models.Model):
     degraded = models.BooleanField(default=False)
     kept_percent = models.PositiveSmallIntegerField(null=True, blank=True)
 
-    unfolded_turns = models.PositiveIntegerField(default=0)
-    unfolded_tokens = models.PositiveIntegerField(default=0)
-    unfolded_line_tokens = models.PositiveIntegerField(default=0)
     anchor_seq = models.PositiveIntegerField(default=0)
     pin_tokens = models.PositiveIntegerField(default=0, db_default=0)
 
@@ -81,7 +78,7 @@ class ConversationBrief(models.Model):
     paused_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
-    paused_with = models.JSONField(null=True, blank=True)
+    paused_seq = models.PositiveIntegerField(null=True, blank=True)
     last_error = models.JSONField(null=True, blank=True)
     lease_owner = models.CharField(max_length=100, blank=True, default="")
     lease_expires_at = models.DateTimeField(null=True, blank=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from conversations.models import Chat
-from memory import counters
+from memory.counters import decide_due
 from memory.folding import dispatch
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.models.briefs import new_brief
@@ -17,7 +17,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     """Give a chat that begins like `origin` the memory of the messages that they share.
 
     Its first revision is a copy of the newest one of `origin` that has seen no other message, if that has the same
-    policy; otherwise it has none. The remaining turns are counted, and folded when due. Call it in the transaction
+    policy; otherwise it has none. The remaining turns are folded when due. Call it in the transaction
     that stores the branch.
     """
     brief = ConversationBrief(chat=branch, **new_brief(branch))
@@ -26,7 +26,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
         step_back.apply_revision(brief, older)
         brief.version = brief.head = 1
         brief.degraded = older.degraded
-    counters.recount(brief)
+    decide_due(brief)
     brief.save(force_insert=True)
     if brief.head:
         assert older is not None

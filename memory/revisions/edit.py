@@ -18,7 +18,6 @@ from chatmemory.text.salience import retained
 from conversations.accounts import quotas
 from conversations.models import Chat
 from memory.briefs import limits_for, limits_of, text_of, wanted_limits
-from memory.counters import Tally, tally
 from memory.folding import dispatch
 from memory.folding.publish import locked_brief
 from memory.limits import MemoryLimits
@@ -98,10 +97,9 @@ def edit_by_hand(
     and `Conflict`.
     """
     older = base is not None and base != on_version
-    epoch, counted = None, None
+    epoch = None
     if older and base is not None:
-        epoch, revision = restorable(chat, base)
-        counted = tally(chat.pk, revision.through_seq)
+        epoch, _ = restorable(chat, base)
     with transaction.atomic():
         brief = locked_brief(chat.pk)
         if brief is None or brief.head != on_version:
@@ -109,7 +107,7 @@ def edit_by_hand(
         if epoch is not None and brief.epoch != epoch:
             raise Conflict("The chat keeps changing. Try again in a moment.")
         revision = changed(brief, _readable(chat, base or on_version), changes)
-        _publish(brief, revision, user, counted, pauses=pauses)
+        _publish(brief, revision, user, pauses=pauses)
     logger.info(
         "memory edited by hand",
         extra={
@@ -136,7 +134,7 @@ def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> Conversa
             quotas.take_rebuild(chat.owner_id)
             dispatch.mark_demanded(brief)
         base = SummaryRevision.objects.get(chat_id=chat.pk, version=brief.head)
-        _publish(brief, _by_hand(base, State()), user, None)
+        _publish(brief, _by_hand(base, State()), user)
     logger.info(
         "memory cleared",
         extra={"chat": str(chat.pk), "version": brief.version, "user": user.pk if user else None},
@@ -148,14 +146,13 @@ def _publish(
     brief: ConversationBrief,
     revision: SummaryRevision,
     user: User | None,
-    counted: Tally | None,
     *,
     pauses: bool = False,
 ) -> None:
     before = SummaryRevision.objects.get(chat_id=brief.chat_id, version=revision.parent or 0)
     if (before.global_summary, before.state) == (revision.global_summary, revision.state):
         raise Conflict("Nothing was changed.")
-    revision.tokens_before = make_current(brief, revision, counted, user=user, pauses=pauses)
+    revision.tokens_before = make_current(brief, revision, user=user, pauses=pauses)
     revision.version, revision.tokens_after = brief.version, brief.token_count
     revision.retained = asdict(retained(text_of(before), text_of(revision)))
     revision.created_by = user

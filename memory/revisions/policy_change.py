@@ -10,7 +10,7 @@ from __future__ import annotations
 from conversations.accounts import quotas
 from conversations.models import Chat
 from memory.briefs import limits_of, stored_state
-from memory.counters import COUNTERS, decide_due
+from memory.counters import decide_due
 from memory.folding import dispatch
 from memory.history.rows import newest_turns, pending_seq
 from memory.models import ConversationBrief, Requested
@@ -50,7 +50,7 @@ def options_changed(chat: Chat) -> None:
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)
     decide_due(brief)
-    fields = ["options", "epoch", "requested", "on_demand_at", "updated_at", *PAUSE, *COUNTERS]
+    fields = ["options", "epoch", "requested", "on_demand_at", "updated_at", "due", *PAUSE]
     brief.save(update_fields=fields)
     dispatch.enqueue_if_ready(brief)
 

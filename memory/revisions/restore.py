@@ -16,7 +16,7 @@ from django.db import transaction
 from chatmemory.errors import Conflict, NotFound
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
-from memory.counters import Tally, decide_due, recount, tally
+from memory.counters import decide_due
 from memory.folding import dispatch
 from memory.folding.publish import locked_brief
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
@@ -43,7 +43,6 @@ def restore(
     """
     for _ in range(TRIES):
         epoch, revision = restorable(chat, version)
-        counted = tally(chat.pk, revision.through_seq)  # may count thousands of turns: not under a lock
         with transaction.atomic():
             brief = locked_brief(chat.pk)
             # Anything that removes text from memory, and from revisions, raises the epoch.
@@ -52,7 +51,7 @@ def restore(
             if on_demand:
                 quotas.take_rebuild(chat.owner_id)
                 dispatch.mark_demanded(brief)
-            tokens_before = make_current(brief, revision, counted, user=user, pauses=pauses)
+            tokens_before = make_current(brief, revision, user=user, pauses=pauses)
             save_with_revision(brief, _revision(brief, revision, tokens_before, user))
         logger.info(
             "memory restored",
@@ -100,17 +99,14 @@ def _includes_replaced_answer(revision: SummaryRevision) -> bool:
 def make_current(
     brief: ConversationBrief,
     revision: SummaryRevision,
-    counted: Tally | None = None,
     *,
     user: User | None,
     pauses: bool = False,
 ) -> int:
     """Give the locked `brief` the text of `revision`, chosen by `user`, with a new version and epoch.
 
-    Saves nothing. `counted` is the count of what follows the revision, if known. `pauses`: updates pause, otherwise
-    they continue. Returns the tokens of the previous memory.
+    Saves nothing. `pauses`: updates pause, otherwise they continue. Returns the tokens of the previous memory.
     """
-    still = counted if counted and counted.epoch == brief.epoch else None
     tokens_before = brief.token_count
     step_back.apply_revision(brief, revision)
     brief.version += 1
@@ -122,10 +118,9 @@ def make_current(
         brief.requested = Requested.NOTHING
     brief.options = brief.chat.options
     unpause(brief)
-    recount(brief, still)
     if pauses:
         pause(brief, user)
-        decide_due(brief)
+    decide_due(brief)
     return tokens_before
 
 

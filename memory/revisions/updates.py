@@ -10,7 +10,7 @@ from django.db import transaction
 from chatmemory.errors import NotFound
 from conversations.accounts import quotas
 from conversations.models import Chat
-from memory.counters import COUNTERS, decide_due
+from memory.counters import decide_due
 from memory.folding import dispatch
 from memory.models import ConversationBrief
 from memory.models.briefs import new_brief
@@ -18,7 +18,7 @@ from memory.pause import PAUSE, pause, unpause
 
 logger = logging.getLogger(__name__)
 
-_CHANGED = ("epoch", "requested", "rebuild", "on_demand_at", "updated_at", *PAUSE, *COUNTERS)
+_CHANGED = ("epoch", "requested", "rebuild", "on_demand_at", "updated_at", "due", *PAUSE)
 
 
 def pause_updates(chat: Chat, user: User | None) -> ConversationBrief:

@@ -7,7 +7,6 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from conversations.models import Chat
-from memory.models import ConversationBrief
 from tests.admin.rows import add_revision, make_chat, say
 
 
@@ -34,6 +33,5 @@ def remembered(owner: User) -> Chat:
     chat = make_chat(owner)
     add_revision(chat, 1, "The hall is booked.", through=2)
     add_revision(chat, 2, "The room is booked.", through=4)
-    ConversationBrief.objects.filter(chat=chat).update(unfolded_turns=4)
     say(chat, "And where do we sleep?", "At the hostel.")
     return chat

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 SOON, BEFORE = timedelta(seconds=40), timedelta(seconds=-20)
 ERROR = {"code": "new_instruction", "message": "It quotes: heron"}
 HELD = {"lease_owner": "a:1", "lease_expires_at": SOON}
-PAUSED = {"paused_at": BEFORE, "paused_with": {"turns": 0, "tokens": 0, "line_tokens": 0}}
+PAUSED = {"paused_at": BEFORE, "paused_seq": 0}
 FAILED: dict[str, Any] = {"attempts": 7, "last_error": ERROR, "next_attempt_at": SOON}
 
 CASES: dict[str, tuple[dict[str, Any], str, str, str | None]] = {

@@ -9,6 +9,7 @@ import pytest
 
 from chatmemory.text.tokens import count_tokens
 from conversations.models import ActiveReply
+from memory.counters import unfolded
 from memory.models import ContextRecord, SummaryRevision
 from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
 from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks
@@ -96,7 +97,7 @@ def test_a_chat_of_many_turns_keeps_one_turn_and_one_card(alice: Client, upstrea
     for number in range(12):
         alice.ask(f"Note AB-{1000 + number}, please.", chat)
     state = brief(chat)
-    assert (state.version, state.unfolded_turns, state.folded_through_seq, state.seen_seq) == (12, 1, 22, 24)
+    assert (state.version, unfolded(state).turns, state.folded_through_seq, state.seen_seq) == (12, 1, 22, 24)
     assert [len(call.said) for call in upstream.calls("stream")[1:]] == [5] * 11
     assert "AB-1010" in carried(upstream)
     assert state.token_count <= 200
@@ -183,7 +184,7 @@ def test_a_bad_card_leaves_the_card_as_it_was_and_its_turn_verbatim(
     assert (answer["message"]["content"], answer["message"]["status"]) == ("Two.", "complete")
     assert fields(chat) == GOAL
     assert marks(chat) == ["kept", mark]
-    assert (brief(chat).version, brief(chat).unfolded_turns) == (1, 2)
+    assert (brief(chat).version, unfolded(brief(chat)).turns) == (1, 2)
     upstream.behave(answered("Three.", {"goal": "Play"}))
     alice.ask("three", chat)
     assert [text for _, text in upstream.calls("stream")[-1].said[2:]] == [
@@ -194,7 +195,9 @@ def test_a_bad_card_leaves_the_card_as_it_was_and_its_turn_verbatim(
         "three",
     ]
     assert fields(chat) == {**GOAL, "goal": "Play"}
-    assert (brief(chat).folded_through_seq, brief(chat).unfolded_turns) == (4, 1), "the next card covers both"
+    assert (brief(chat).folded_through_seq, unfolded(brief(chat)).turns) == (4, 1), (
+        "the next card covers both"
+    )
 
 
 def test_a_reply_that_is_nothing_but_a_card_has_failed(alice: Client, upstream: FakeUpstream) -> None:

@@ -13,6 +13,7 @@ from django.db import transaction
 from conversations import chat_lifecycle
 from conversations.models import Chat, Message
 from memory import services
+from memory.counters import unfolded
 from memory.models import SummaryRevision
 from memory.policies.card.policy import TOOL_NAME
 from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
@@ -64,9 +65,9 @@ def test_a_change_to_what_a_card_knew_takes_the_card_back(alice: Client, upstrea
     alice.ask("one", chat)
     alice.ask("two", chat)
     change(chat, 4)
-    assert (fields(chat), brief(chat).unfolded_turns) == ({"goal": "A"}, 2)
+    assert (fields(chat), unfolded(brief(chat)).turns) == ({"goal": "A"}, 2)
     change(chat, 1)
-    assert (fields(chat), brief(chat).head, brief(chat).unfolded_turns) == ({}, 0, 2)
+    assert (fields(chat), brief(chat).head, unfolded(brief(chat)).turns) == ({}, 0, 2)
 
 
 def test_a_card_that_was_written_before_memory_changed_is_not_taken(
@@ -220,7 +221,7 @@ def test_imported_turns_are_covered_by_the_first_card_that_sees_them(
         add_turn(chat, f"Imported {number}", f"Answer {number}")
     upstream.script("stream", answered("One.", GOAL))
     alice.ask("go on", str(chat.pk))
-    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (6, 1)
+    assert (brief_of(chat).folded_through_seq, unfolded(brief_of(chat)).turns) == (6, 1)
     row = SummaryRevision.objects.get(chat=chat)
     assert (row.from_seq, row.through_seq, row.turns) == (1, 6, 3)
 

@@ -8,6 +8,7 @@ import pytest
 from django_q.models import OrmQ
 
 from conversations.models import Chat
+from memory.counters import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
@@ -313,7 +314,7 @@ def test_a_wider_window_is_counted_and_has_memory_rebuilt(alice: Client) -> None
     choose(alice, chat, window_turns=9)
     assert (stored(chat)["requested"], OrmQ.objects.count()) == ("rebuild", 1)
     run(chat)
-    assert stored(chat)["unfolded_turns"] >= 9
+    assert unfolded(ConversationBrief.objects.get(pk=chat.pk)).turns >= 9
 
 
 # A budget for the whole prompt

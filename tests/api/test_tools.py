@@ -15,6 +15,7 @@ from conversations.interchange.read import read_chats
 from conversations.interchange.rows import chat_values, import_chat, message_values
 from conversations.interchange.write import export_chat_text
 from conversations.models import Chat, ChatCompletion, Message
+from memory.counters import unfolded
 from memory.history.rows import pending_seq
 from memory.models import ConversationBrief
 from tests.api.talking import sdk
@@ -49,7 +50,7 @@ def test_a_turn_goes_on_until_the_model_calls_nothing(ask: OpenAI, upstream: Fak
     assert roles(chat) == ["user", "assistant", "tool_call", "tool", "assistant"]
     assert (chat.last_seq, chat.open_seq) == (5, 0)
     brief = ConversationBrief.objects.get()
-    assert brief.unfolded_turns == 1
+    assert unfolded(brief).turns == 1
     assert talk.turn("Thank you") == "You said: Thank you"
     assert talk.decisions == ["new", "continued", "continued"]
     assert Chat.objects.get().last_seq == 7
@@ -110,14 +111,14 @@ def test_between_a_call_and_its_output_the_chat_is_free_and_the_turn_open(
     talk.create()
     chat = Chat.objects.get()
     assert pending_seq(chat.pk) == 1
-    assert ConversationBrief.objects.get().unfolded_turns == 0
+    assert unfolded(ConversationBrief.objects.get()).turns == 0
     answer = alice.post("message", json={"chat_id": str(chat.pk), "message": "Never mind", "stream": False})
     assert answer.status_code == 200, answer.text
     chat.refresh_from_db()
     assert roles(chat) == ["user", "assistant", "tool_call", "tool", "user", "assistant"]
     assert "No output" in chat.messages.get(seq=4).content
     assert chat.open_seq == 0
-    assert ConversationBrief.objects.get().unfolded_turns == 2
+    assert unfolded(ConversationBrief.objects.get()).turns == 2
     assert upstream.faults == []
 
 
@@ -137,7 +138,7 @@ def test_a_failed_reply_to_an_output_is_asked_for_again_in_its_place(
     chat = Chat.objects.get()
     assert talk.decisions == ["new", "regenerated"]
     assert chat.open_seq == 0
-    assert ConversationBrief.objects.get().unfolded_turns == 1
+    assert unfolded(ConversationBrief.objects.get()).turns == 1
     assert upstream.calls("stream")[-1].body == upstream.calls("stream")[-2].body
 
 
@@ -153,7 +154,7 @@ def test_a_turn_that_was_answered_stays_over_when_a_new_answer_fails(
         talk.create()
     assert ChatCompletion.objects.order_by("-message_id")[0].decision == "regenerated"
     assert Chat.objects.get().open_seq == 0
-    assert ConversationBrief.objects.get().unfolded_turns == 1
+    assert unfolded(ConversationBrief.objects.get()).turns == 1
     assert talk.turn("Thank you") == "You said: Thank you"
     assert upstream.faults == []
 
@@ -234,7 +235,7 @@ def test_a_turn_with_tools_is_regenerated_from_its_question(
     assert made.json()["message"]["content"] == "You said: Where is my order?"
     standing = chat.messages.filter(superseded_by=None).order_by("seq")
     assert list(standing.values_list("seq", flat=True)) == [1, 6]
-    assert ConversationBrief.objects.get().unfolded_turns == 1
+    assert unfolded(ConversationBrief.objects.get()).turns == 1
     assert alice.post(
         "message", json={"chat_id": str(chat.pk), "message": "Thanks", "stream": False}
     ).is_success

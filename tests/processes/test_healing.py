@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from django_q.models import OrmQ, Schedule
 
 from conversations.models import ActiveReply, Chat, Message, Status
+from memory.counters import unfolded
 from memory.models import ConversationBrief, SummaryRevision
 from memory.queue import waiting_tasks
 from memory.worker.sweep import sweep
@@ -39,7 +40,7 @@ def folded_once(chat_id: UUID) -> bool:
     if brief is None or not brief.version:
         return False
     spans = SummaryRevision.objects.filter(chat=chat_id).values_list("turns", flat=True)
-    assert sum(spans) + brief.unfolded_turns == 40
+    assert sum(spans) + unfolded(brief).turns == 40
     return True
 
 

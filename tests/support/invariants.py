@@ -207,10 +207,9 @@ def _sources(revisions: list[SummaryRevision], turns: list[Turn]) -> Iterator[st
 
 def _brief(brief: ConversationBrief) -> Iterator[str]:
     exact = copy.copy(brief)
-    counters.recount(exact)
-    for name in counters.COUNTERS:
-        if getattr(exact, name) != getattr(brief, name):
-            yield f"{name} is {getattr(brief, name)}, but a recount gives {getattr(exact, name)}"
+    counters.decide_due(exact)
+    if exact.due != brief.due:
+        yield f"due is {brief.due}, but its turns say {exact.due}"
     if brief.token_count != get_policy(brief.policy).size(briefs.stored_state(brief)):
         yield "the summary's tokens are counted wrongly"
     folded = Message.objects.filter(

@@ -12,7 +12,7 @@ from django.utils import timezone
 from chatmemory.runtime.escape import plain
 from conversations.management.prompts import user_named
 from conversations.models import Chat
-from memory.counters import said_tokens
+from memory.counters import said_with, unfolded
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.work import CONDITIONS, work_of
@@ -76,14 +76,15 @@ def _chosen(options: dict[str, Any]) -> QuerySet[Chat]:
 
 def _row(chat: Chat) -> tuple[str, ...]:
     brief: ConversationBrief | None = getattr(chat, "brief", None)
-    said = said_tokens(brief)
+    left = unfolded(brief).tokens if brief else 0
+    said = said_with(brief, left) if brief else 0
     return (
         str(chat.pk),
         plain(chat.owner.username),
         f"{chat.last_seq:,}",
         "–" if said is None else f"{said:,}",
         f"version {brief.head}, {brief.token_count:,}" if brief and brief.head else "none",
-        f"{brief.unfolded_tokens:,}" if brief else "0",
+        f"{left:,}",
         work_of(brief, has_worker=lambda: True).label,
         plain(chat.title)[:TITLE_CHARS],
     )

@@ -12,7 +12,7 @@ from chatmemory.runtime.escape import plain, plain_lines
 from conversations.models import Chat
 from memory import services
 from memory.briefs import readable_parts
-from memory.counters import said_tokens
+from memory.counters import said_tokens, unfolded
 from memory.explain.reasons import name_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
 from memory.pause import paused_by
@@ -85,8 +85,8 @@ class Command(BaseCommand):
                 f"Paused      since {brief.paused_at:%Y-%m-%d %H:%M} UTC, by {paused_by(brief)}"
             )
         if brief is not None:
-            left = f"{brief.unfolded_turns:,} turns, {brief.unfolded_tokens:,} tokens"
-            self.stdout.write(f"Not in it   {left}")
+            left = unfolded(brief)
+            self.stdout.write(f"Not in it   {left.turns:,} turns, {left.tokens:,} tokens")
         parts = ", ".join(f"{name_of(one.kind)} {one.tokens:,}" for one in shown.sections if one.tokens)
         self.stdout.write(f"Next prompt {shown.tokens:,} of {shown.budget:,} tokens: {parts or 'nothing'}")
 

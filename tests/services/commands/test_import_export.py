@@ -26,6 +26,7 @@ import conversations
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
 from memory import services as memory
+from memory.counters import unfolded
 from memory.models import ConversationBrief
 
 pytestmark = pytest.mark.django_db
@@ -139,7 +140,7 @@ def test_a_chat_past_the_threshold_is_due_and_its_fold_enqueued_once() -> None:
     brief = ConversationBrief.objects.get(chat=chat)
     assert brief.due
     assert (brief.version, brief.folded_through_seq) == (0, 0)
-    assert brief.unfolded_turns == chat.messages.filter(role="user").count()
+    assert unfolded(brief).turns == chat.messages.filter(role="user").count()
     assert OrmQ.objects.count() == 1
 
 

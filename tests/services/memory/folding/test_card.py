@@ -10,6 +10,7 @@ from chatmemory.llm.protocol import Completion
 from conversations import chat_lifecycle
 from conversations.models import Message
 from memory import services
+from memory.counters import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ContextRecord
 from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks
@@ -39,7 +40,7 @@ def test_each_card_folds_the_turn_before_its_own(model: KeepingModel) -> None:
     for number in range(1, 8):
         live(chat, number)
     brief = brief_of(chat)
-    assert (brief.version, brief.folded_through_seq, brief.seen_seq, brief.unfolded_turns) == (7, 12, 14, 1)
+    assert (brief.version, brief.folded_through_seq, brief.seen_seq, unfolded(brief).turns) == (7, 12, 14, 1)
     assert card_of(chat) == {"decisions": ["keep T7"]}, "replaced, not appended"
     rows = revisions(chat)
     assert [(row.from_seq, row.through_seq, row.seen_seq) for row in rows[:3]] == [
@@ -60,7 +61,7 @@ def test_a_window_of_more_turns_is_kept(model: KeepingModel) -> None:
     chat = card_chat(window_turns=3)
     for number in range(1, 8):
         live(chat, number)
-    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (8, 3)
+    assert (brief_of(chat).folded_through_seq, unfolded(brief_of(chat)).turns) == (8, 3)
 
 
 @pytest.mark.parametrize("bad", first_of(["", "no JSON", {}, {"goal": 7.5, "decisions": "x"}]))
@@ -68,10 +69,10 @@ def test_a_turn_whose_card_failed_stays_until_a_card_has_seen_it(model: KeepingM
     chat = card_chat()
     live(chat, 1)
     live(chat, 2, {"goal": []} if bad == {"goal": 7.5, "decisions": "x"} else bad)
-    assert (card_of(chat), brief_of(chat).unfolded_turns) == ({"decisions": ["keep T1"]}, 2)
+    assert (card_of(chat), unfolded(brief_of(chat)).turns) == ({"decisions": ["keep T1"]}, 2)
     assert marks(chat) == ["kept", "missing" if bad == "" else "malformed"]
     live(chat, 3)
-    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (4, 1)
+    assert (brief_of(chat).folded_through_seq, unfolded(brief_of(chat)).turns) == (4, 1)
     assert revisions(chat)[-1].turns == 2
 
 
@@ -88,7 +89,7 @@ def test_a_giant_turn_is_known_to_its_own_card(model: KeepingModel) -> None:
     live(chat, 1, times=40)
     live(chat, 2)
     assert ContextRecord.objects.get(reply__chat=chat, reply__seq=4).clipped
-    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (2, 1)
+    assert (brief_of(chat).folded_through_seq, unfolded(brief_of(chat)).turns) == (2, 1)
 
 
 def test_a_giant_turn_without_a_card_waits_for_the_summarizer(model: KeepingModel) -> None:
@@ -149,9 +150,9 @@ def test_a_long_import_is_folded_by_the_summarizer_and_cards_go_on_from_there(mo
     assert brief_of(chat).due
     run(chat)
     brief = brief_of(chat)
-    assert (brief.folded_through_seq, brief.unfolded_turns) == (118, 1)
+    assert (brief.folded_through_seq, unfolded(brief).turns) == (118, 1)
     live(chat, 61)
-    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (120, 1)
+    assert (brief_of(chat).folded_through_seq, unfolded(brief_of(chat)).turns) == (120, 1)
     assert card_of(chat)["techniques"] == ["folded"]
 
 
@@ -191,7 +192,7 @@ def test_a_rebuild_asks_the_summarizer_for_a_card_of_what_cards_had_told(model: 
     run(chat)
     brief = brief_of(chat)
     assert card_of(chat) == {"goal": "T1 T2 T3 T4", "techniques": ["folded"]}
-    assert (brief.folded_through_seq, brief.seen_seq, brief.unfolded_turns) == (8, 8, 1)
+    assert (brief.folded_through_seq, brief.seen_seq, unfolded(brief).turns) == (8, 8, 1)
     live(chat, 6)
     assert card_of(chat) == {"goal": "T1 T2 T3 T4", "techniques": ["folded"], "decisions": ["keep T6"]}
 

@@ -14,6 +14,7 @@ from conversations.replies import lease
 from conversations.replies.begin import BegunTurn, begin_regeneration
 from conversations.replies.finish import Ending
 from memory import services
+from memory.counters import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import CardOutcome
 from memory.policies.card.policy import CONTEXT
@@ -76,7 +77,7 @@ def test_a_crash_before_the_end_leaves_no_card_and_the_turn_where_it_was(model: 
     reply = lease.finish_abandoned(active)
     assert reply is not None
     assert (reply.status, marks(chat)) == (Status.INCOMPLETE, ["kept", "missing"])
-    assert (card_of(chat), brief_of(chat).unfolded_turns) == ({"decisions": ["keep T1"]}, 2)
+    assert (card_of(chat), unfolded(brief_of(chat)).turns) == ({"decisions": ["keep T1"]}, 2)
 
 
 def test_a_reply_that_began_under_an_earlier_version_ends_without_a_card(model: KeepingModel) -> None:
@@ -99,7 +100,7 @@ def test_a_card_and_a_fold_at_once_leave_both_in_order(model: KeepingModel) -> N
     assert card_of(chat)["decisions"] == ["keep T40"]
     # Whichever came first, T39 was folded or was shown to the reply whose card was kept.
     assert "T38" in card_of(chat)["goal"]
-    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (78, 1)
+    assert (brief_of(chat).folded_through_seq, unfolded(brief_of(chat)).turns) == (78, 1)
 
 
 # Regenerated answers
@@ -140,7 +141,7 @@ def test_a_cancelled_second_answer_takes_the_card_of_the_first_with_it(model: Ke
     first = live(chat, 2)
     begun = regenerate(chat, first)
     finishing.finish(begun.pending, "T2 half", Ending.cancelled())
-    assert (card_of(chat), brief_of(chat).unfolded_turns) == ({"decisions": ["keep T1"]}, 2)
+    assert (card_of(chat), unfolded(brief_of(chat)).turns) == ({"decisions": ["keep T1"]}, 2)
 
 
 # What it costs

@@ -63,7 +63,6 @@ def test_a_hard_fault_changes_nothing_and_waits(model: KeepingModel, line: Any, 
         "version",
         "head",
         "folded_through_seq",
-        "unfolded_turns",
         "due",
         "updated_at",
     )

@@ -18,7 +18,7 @@ from chatmemory.llm.protocol import Price
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from chatmemory.text.turn_line import CUT_OFF
 from conversations.models import ActiveReply, Message, Status
-from memory.counters import COUNTERS, recount
+from memory.counters import decide_due, unfolded
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.limits import MemoryLimits
@@ -71,7 +71,7 @@ def test_a_turn_by_turn_chat_folds_when_it_becomes_due(model: KeepingModel) -> N
     brief = brief_of(chat)
     assert brief.version >= 3
     assert_folded(chat, through=brief.folded_through_seq // 2)
-    assert brief.unfolded_turns == 30 - brief.folded_through_seq // 2
+    assert unfolded(brief).turns == 30 - brief.folded_through_seq // 2
     assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=brief.folded_through_seq)
 
 
@@ -90,7 +90,7 @@ def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingMod
     settings.MEMORY_LIMITS = MemoryLimits(threshold=1000)
     chat = chat_of(40)
     run(chat)
-    left = brief_of(chat).unfolded_turns
+    left = unfolded(brief_of(chat)).turns
     assert 3 < left < 20
     assert_folded(chat, through=40 - left)
     request_resummarize(chat, "update")
@@ -187,8 +187,8 @@ def test_a_long_backlog_is_never_loaded_whole(
     brief = brief_of(chat)
     assert brief.version == 1
     exact = brief_of(chat)
-    recount(exact)
-    assert [getattr(exact, name) for name in COUNTERS] == [getattr(brief, name) for name in COUNTERS]
+    decide_due(exact)
+    assert exact.due == brief.due
 
 
 # What is asked, and what is stored of the answer

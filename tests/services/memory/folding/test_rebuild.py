@@ -12,6 +12,7 @@ from django_q.models import OrmQ
 from chatmemory.llm.protocol import Prompt
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Message
+from memory.counters import unfolded
 from memory.folding import rebuild
 from memory.folding.fold import fold
 from memory.folding.provenance import source_hash
@@ -230,7 +231,7 @@ def test_a_rebuild_with_a_larger_window_gives_turns_back(model: KeepingModel, se
     request_resummarize(chat, "rebuild")
     run(chat)
     brief = brief_of(chat)
-    assert (brief.global_summary, brief.folded_through_seq, brief.unfolded_turns) == ("", 0, 12)
+    assert (brief.global_summary, brief.folded_through_seq, unfolded(brief).turns) == ("", 0, 12)
     assert brief.last_summarized_message is None
 
 

@@ -16,6 +16,7 @@ from django_q.models import OrmQ
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Price
 from conversations.models import Chat
+from memory.counters import unfolded
 from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, RevisionKind
 from memory.policies import POLICIES
@@ -62,12 +63,11 @@ def test_rebuild(model: KeepingModel) -> None:
 
 def test_dry_run_tells_and_spends_nothing(model: KeepingModel) -> None:
     chat = chat_of(8)
-    before = brief_of(chat)
     OrmQ.objects.all().delete()
     line, total = resummarize(str(chat.pk), dry_run=True)
     assert line.startswith(f"{chat.pk}: would summarize 5 turns, ")
     tokens = int(line.split(", ")[1].split()[0])
-    assert tokens < before.unfolded_tokens
+    assert tokens < unfolded(brief_of(chat)).tokens
     assert total.startswith(f"Total: 5 turns, {tokens:,} tokens in 1 chat; about ")
     again, total_again = resummarize(str(chat.pk), "--dry-run", "--sync", "--rebuild")
     assert (again, total_again) == (line.replace("update", "rebuild"), total)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory.counters import COUNTERS, recount
+from memory.counters import decide_due
 from memory.models import ConversationBrief
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
@@ -17,10 +17,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def counted(brief: ConversationBrief, pin_tokens: int) -> bool:
-    """Store `pin_tokens` in the brief, recount, and return whether the chat is due."""
+    """Store `pin_tokens` in the brief, and return whether the chat is due."""
     brief.pin_tokens = pin_tokens
-    recount(brief)
-    brief.save(update_fields=[*COUNTERS, "pin_tokens"])
+    decide_due(brief)
+    brief.save(update_fields=["due", "pin_tokens"])
     return brief.due
 
 

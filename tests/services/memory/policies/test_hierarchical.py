@@ -17,6 +17,7 @@ from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING
 from conversations.chat_lifecycle import delete_chat
 from conversations.models import Chat, Message
 from memory import services
+from memory.counters import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import get_policy, state_tokens
@@ -125,7 +126,7 @@ def test_turn_by_turn_it_folds_all_but_ten_messages_each_time_there_are_more_tha
         assert due == (number in (11, 17, 23, 29, 35)), number
         if due:
             assert run(chat).outcome == "done"
-            assert brief_of(chat).unfolded_turns == 5
+            assert unfolded(brief_of(chat)).turns == 5
     assert [code for span in model.spans for code in span] == named(1, 30)
     assert known(chat) == named(1, 30)
     pieces = stored_pieces(state_of(chat))
@@ -259,7 +260,7 @@ def test_turns_that_come_while_everything_is_read_again_are_taken_in(
     assert run(chat).outcome == "done"
     assert model.spans == [named(1, 3), named(4, 6), named(7, 9)]
     assert known(chat) == named(1, 9)
-    assert (brief_of(chat).version, brief_of(chat).unfolded_turns) == (1, 5)
+    assert (brief_of(chat).version, unfolded(brief_of(chat)).turns) == (1, 5)
 
 
 def test_an_upstream_that_stays_away_leaves_rereading_to_the_built_in_model(

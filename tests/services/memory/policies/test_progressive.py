@@ -15,6 +15,7 @@ from conversations import chat_lifecycle
 from conversations.models import Chat, Message
 from memory import services
 from memory.briefs import stored_state
+from memory.counters import unfolded
 from memory.models import ConversationBrief
 from memory.policies import get_policy, state_tokens
 from memory.policies.progressive.important_data import KINDS
@@ -95,7 +96,7 @@ def compression(chat: Chat) -> dict[str, Any]:
 def total(chat: Chat) -> int:
     """The tokens of data, summary and unfolded turns."""
     brief = brief_of(chat)
-    return state_tokens(get_policy("progressive"), stored_state(brief)) + brief.unfolded_tokens
+    return state_tokens(get_policy("progressive"), stored_state(brief)) + unfolded(brief).tokens
 
 
 def prompt_of(chat: Chat, question: str = "What now?") -> list[str]:
@@ -259,7 +260,7 @@ def test_a_chat_has_its_own_threshold_window_and_calls(extracting: Extracting) -
         "important_data",
         "",
     ]
-    assert brief_of(chat).unfolded_tokens <= 500
+    assert unfolded(brief_of(chat)).tokens <= 500
     assert revisions(chat)[0].input_tokens > 3000  # both calls are billed
     check_all()
 

@@ -17,6 +17,7 @@ from chatmemory.llm.protocol import Prompt
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
 from memory import briefs, services
+from memory.counters import unfolded
 from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
@@ -331,7 +332,7 @@ def test_a_wider_window_takes_turns_back(
     assert (memory_of(chat), brief_of(chat).requested) == (before, "rebuild")
     assert_whole(chat)
     run(chat)
-    assert brief_of(chat).unfolded_turns == turns
+    assert unfolded(brief_of(chat)).turns == turns
     assert_switched(chat, policy)
     check_all()
 
@@ -343,7 +344,7 @@ def test_a_window_that_only_waits_for_more_turns_costs_nothing(telling: TellingM
     assert (brief_of(chat).requested, telling.prompts) == ("", [])
     go_on(chat, 12)
     run(chat)
-    assert brief_of(chat).unfolded_turns == 9 + (17 - 9) % 4
+    assert unfolded(brief_of(chat)).turns == 9 + (17 - 9) % 4
     assert_whole(chat)
 
 
@@ -353,7 +354,7 @@ def test_a_narrower_window_is_folded_with_the_next_fold(telling: TellingModel) -
     assert brief_of(chat).requested == ""
     go_on(chat, 7)
     run(chat)
-    assert brief_of(chat).unfolded_turns < 5, "not all of what was the window"
+    assert unfolded(brief_of(chat)).turns < 5, "not all of what was the window"
     assert {row.kind for row in revisions(chat)} == {RevisionKind.FOLD}
 
 
@@ -367,6 +368,6 @@ def test_a_fold_under_way_keeps_out_of_the_wider_window(telling: TellingModel) -
 
     telling.lines = [widened]
     run(chat)
-    assert brief_of(chat).unfolded_turns >= 6
+    assert unfolded(brief_of(chat)).turns >= 6
     assert_whole(chat)
     check_all()

@@ -12,7 +12,7 @@ from chatmemory.llm.protocol import Prompt
 from conversations import chat_lifecycle, message_changes
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
-from memory.counters import said_tokens
+from memory.counters import said_tokens, unfolded
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind, SummaryRevision
 from memory.policies.edit_form import BadEdit
@@ -46,7 +46,7 @@ def test_what_was_written_is_the_memory_in_use(model: KeepingModel) -> None:
     assert last.created_by == make_user()
     brief = brief_of(chat)
     assert (brief.version, brief.head, brief.epoch) == (4, 4, before.epoch + 1)
-    assert (brief.folded_through_seq, brief.unfolded_turns) == (18, 3)
+    assert (brief.folded_through_seq, unfolded(brief).turns) == (18, 3)
     assert brief.token_count == last.tokens_after
     prompt = context_for(chat, question="Where?", before_seq=chat.last_seq + 1).prompt
     assert any(HERON in message.content for message in prompt.messages)
@@ -138,7 +138,7 @@ def test_an_older_version_is_edited_only_with_what_it_covers(model: KeepingModel
     assert draft(chat, 1).parts[0].text == revisions(chat)[0].global_summary
     write(chat, "T1 T2 T3 and a heron.", base=1)
     brief = brief_of(chat)
-    assert (revisions(chat)[-1].parent, brief.folded_through_seq, brief.unfolded_turns) == (1, 6, 9)
+    assert (revisions(chat)[-1].parent, brief.folded_through_seq, unfolded(brief).turns) == (1, 6, 9)
     request_resummarize(chat, "update")
     run(chat)
     assert_folded(chat, through=9)

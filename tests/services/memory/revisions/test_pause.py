@@ -13,6 +13,7 @@ from conversations import message_changes
 from conversations.chat_lifecycle import delete_chat, update_chat
 from conversations.models import Chat, Message
 from memory import services
+from memory.counters import unfolded
 from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
 from memory.lazy_fold import require_fresh
@@ -61,7 +62,7 @@ def test_what_was_restored_holds_while_the_chat_goes_on(model: KeepingModel) -> 
     add_turns(chat, [turn(number) for number in range(13, 25)])
     assert worked(chat).outcome == "idle"
     brief = brief_of(chat)
-    assert (brief.due, brief.head, brief.unfolded_turns) == (False, 4, 21)
+    assert (brief.due, brief.head, unfolded(brief).turns) == (False, 4, 21)
     assert brief.global_summary == revisions(chat)[0].global_summary
     assert (len(model.prompts), queued(chat)) == (calls, False)
 
@@ -79,7 +80,7 @@ def test_resuming_folds_what_waits(model: KeepingModel) -> None:
     chat = folded_chat(model)
     restore(chat, 1, pauses=True)
     brief = resume_updates(chat, make_user())
-    assert (brief.paused_at, brief.paused_by, brief.paused_with, brief.due) == (None, None, None, True)
+    assert (brief.paused_at, brief.paused_by, brief.paused_seq, brief.due) == (None, None, None, True)
     assert queued(chat)
     assert run(chat).outcome == "done"
     assert_folded(chat, through=9)
@@ -129,7 +130,7 @@ def test_pausing_twice_and_resuming_what_is_not_paused(model: KeepingModel) -> N
 def test_a_chat_without_memory_and_one_that_is_gone(model: KeepingModel) -> None:
     chat = chat_of(0)
     ConversationBrief.objects.filter(chat=chat).delete()
-    assert pause_updates(chat, None).paused_with == {"turns": 0, "tokens": 0, "line_tokens": 0}
+    assert pause_updates(chat, None).paused_seq == 0
     delete_chat(chat)
     for act in (pause_updates, resume_updates):
         with pytest.raises(NotFound):
@@ -202,7 +203,7 @@ def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: A
     while run(chat).outcome == "more":
         pass
     brief = restore(chat, 1, pauses=True)
-    assert brief.unfolded_turns > 200
+    assert unfolded(brief).turns > 200
     assert not brief.due
     assert worked(chat).outcome == "idle"
     context = services.preview(chat)

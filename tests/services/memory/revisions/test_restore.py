@@ -11,12 +11,12 @@ from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
 from conversations.chat_lifecycle import update_chat
-from conversations.models import Message
-from memory import counters
-from memory.counters import Tally
+from conversations.models import Chat, Message
+from memory.counters import unfolded
+from memory.folding.publish import locked_brief
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
-from memory.revisions.restore import restore
+from memory.revisions.restore import restorable, restore
 from tests.support.cards import card_chat, live
 from tests.support.factories import add_turn, add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
@@ -50,7 +50,7 @@ def test_an_older_version_is_made_current_as_a_new_one(model: KeepingModel) -> N
     assert (last.model, last.prompt_hash, last.retained) == (first.model, first.prompt_hash, first.retained)
     assert last.created_by == make_user()
     assert (brief.version, brief.head, brief.epoch) == (4, 4, before.epoch + 1)
-    assert (brief.folded_through_seq, brief.unfolded_turns) == (6, 9)
+    assert (brief.folded_through_seq, unfolded(brief).turns) == (6, 9)
     assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=6)
     assert len(model.prompts) == calls
     assert brief_of(chat).global_summary == first.global_summary
@@ -195,12 +195,13 @@ def test_a_chat_that_keeps_changing_is_not_restored_for_ever(
     chat = folded_chat(model)
     read = 0
 
-    def changing(*_: object) -> None:
+    def changing(chat_id: UUID) -> ConversationBrief | None:
         nonlocal read
         read += 1
         ConversationBrief.objects.filter(chat=chat).update(epoch=100 + read)
+        return locked_brief(chat_id)
 
-    monkeypatch.setattr("memory.revisions.restore.tally", changing)
+    monkeypatch.setattr("memory.revisions.restore.locked_brief", changing)
     with pytest.raises(Conflict, match="keeps changing"):
         restore(chat, 1)
     assert read == 3
@@ -212,14 +213,14 @@ def test_a_message_that_is_deleted_just_then_does_not_come_back(
 ) -> None:
     chat = folded_chat(model)
     message = Message.objects.get(chat=chat, seq=3)
-    counted = counters.tally
+    read = restorable
 
-    def counts_first(chat_id: UUID, after_seq: int) -> Tally | None:
-        found = counted(chat_id, after_seq)
+    def reads_first(chat: Chat, version: int) -> tuple[int, SummaryRevision]:
+        found = read(chat, version)
         message_changes.forget_message(chat.pk, message.pk)
         return found
 
-    monkeypatch.setattr("memory.revisions.restore.tally", counts_first)
+    monkeypatch.setattr("memory.revisions.restore.restorable", reads_first)
     with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
         restore(chat, 2)
     assert RevisionKind.RESTORE not in [row.kind for row in revisions(chat)]

@@ -14,6 +14,7 @@ from knox.models import AuthToken
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from conversations.replies.begin import TurnRequest, begin_turn, default_variant
 from memory import queue, tasks
+from memory.counters import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.worker import sweep as sweeping
@@ -130,10 +131,10 @@ def test_a_full_queue_gets_no_more(model: KeepingModel, monkeypatch: pytest.Monk
 def test_a_reply_whose_process_is_gone_is_finished(model: KeepingModel) -> None:
     chat = chat_of(2)
     expired_reply(chat, "half an answer")
-    assert brief_of(chat).unfolded_turns == 2
+    assert unfolded(brief_of(chat)).turns == 2
     assert sweep().replies_finished == 1
     assert not ActiveReply.objects.exists()
-    assert brief_of(chat).unfolded_turns == 3
+    assert unfolded(brief_of(chat)).turns == 3
     reply = Message.objects.get(chat=chat, seq=6)
     assert (reply.status, reply.content) == ("incomplete", "half an answer")
 
