@@ -115,8 +115,6 @@ class Schema:
     """The schema's name: letters and underscores."""
     schema: Mapping[str, Any]
     """A strict JSON Schema: every property is required, and no others are allowed."""
-    extract: Callable[[str, int], str] | None = field(default=None, compare=False)
-    """Makes the built-in model's answer to a message, in about so many tokens (0: any). Without it: text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from uuid import UUID
 
 import pytest
 
+from chatmemory.llm.offline.answers import INTRODUCTION
 from chatmemory.llm.offline.model import OfflineModel
-from chatmemory.llm.offline.phrases import INTRODUCTION
 from memory.folding.fold import fold
 from memory.models import ConversationBrief
 from memory.policies import POLICIES

@@ -1,6 +1,6 @@
-"""Extractive summaries: choose the sentences of a text that say the most, or the most about a question.
+"""Chooses the sentences of a text that say the most, or the most about a question. Pure; all results are quotations.
 
-Pure: takes texts and returns texts, all of them quotations.
+What says much is told by spans: numbers, ids, dates, addresses and names. A language's words are not looked at.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
 _BULLET = re.compile(r"\A\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
 _AMOUNT = re.compile(r"[^\w]?\s?\d{1,6}(?:[.,]\d+)*%?(?: \D+)?")
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:\w{1,2}|\w\.\w)\.$")
-_STOPS = (".", "!", "?", "…", "。", "！", "？", '"', "”")
 _WORD = re.compile(r"\w+")
 _PIECE = re.compile(rf"\S.{{0,{SENTENCE_CHARS - 1}}}(?!\S)|\S.{{0,{SENTENCE_CHARS - 1}}}")
 
@@ -68,49 +67,26 @@ def sentences(text: str) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
-def digest(texts: Iterable[str], max_tokens: int, stressed: Iterable[str] = ()) -> str:
-    """The `best` sentences of `texts` as bullets.
-
-    Not empty if any text has content and the limit has room for a word of it.
-    """
-    said = unique_sentences(texts)
-    bullets = (f"- {sentence}" for sentence in best(said, max_tokens, stressed))
-    return "\n".join(bullets) or clip_end(" ".join(said), max_tokens)
-
-
 def unique_sentences(texts: Iterable[str]) -> list[str]:
     """The distinct sentences of all `texts`, in order."""
     return list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
 
 
-def best(
-    said: Sequence[str],
-    max_tokens: int,
-    stressed: Iterable[str] = (),
-    covered: Iterable[str] = (),
-    most: int | None = None,
-) -> list[str]:
-    """The most informative of the sentences `said`, at most `most`, in order; as bullets at most `max_tokens`.
+def best(said: Sequence[str], max_tokens: int, stressed: Iterable[str] = ()) -> list[str]:
+    """The most informative of the sentences `said`, in order; as bullets at most `max_tokens`.
 
     The choice is greedy: next is the sentence whose salient spans not yet covered have the highest weight per token.
-    A span weighs more the more sentences have it, and more if `stressed` texts do; spans in `covered` texts count as
-    covered from the start. Very long sentences are cut.
+    A span weighs more the more sentences have it, and more if `stressed` texts do. Very long sentences are cut.
     """
-    worth = span_worth(said, stressed)
+    worth = _span_worth(said, stressed)
     candidates = [_candidate(sentence, worth) for sentence in said]
-    done = {span.casefold() for text in covered for span, _ in scan(text)}
-    chosen = _choose(candidates, max_tokens, done)[:most]
+    chosen = _choose(candidates, max_tokens)
     while chosen:
         result = [candidates[at].text for at in sorted(chosen)]
         if count_tokens("\n".join(f"- {text}" for text in result)) <= max_tokens:
             return result
         chosen.pop()
     return []
-
-
-def prose(chosen: Iterable[str]) -> str:
-    """Sentences as running text. Those without a stop get one, so that they can be split again."""
-    return " ".join(text if text.endswith(_STOPS) else f"{text.rstrip(':')}." for text in chosen if text)
 
 
 def names(texts: Sequence[str]) -> list[str]:
@@ -165,18 +141,18 @@ def _is_abbreviated(end: str, rest: str) -> bool:
     return bool(word) and (word not in COMMON_WORDS or (word == "no" and rest[0].isdigit()))
 
 
-def span_worth(said: Sequence[str], stressed: Iterable[str]) -> dict[str, float]:
+def _span_worth(said: Sequence[str], stressed: Iterable[str]) -> dict[str, float]:
     """The weight of each span (in lower case), by its kind, its frequency, and whether `stressed` texts have it."""
     spans = [(span.casefold(), hard) for sentence in said for span, hard in scan(sentence)]
     often = Counter(span for span, _ in spans)
     hers = {span.casefold() for text in stressed for span, _ in scan(text)}
     return {
-        span: kind_worth(span, hard) * (1 + math.log(often[span])) * (STRESS if span in hers else 1.0)
+        span: _kind_worth(span, hard) * (1 + math.log(often[span])) * (STRESS if span in hers else 1.0)
         for span, hard in spans
     }
 
 
-def kind_worth(span: str, hard: bool) -> float:
+def _kind_worth(span: str, hard: bool) -> float:
     """The weight of a span by its kind."""
     if not hard:
         return NAME_WORTH
@@ -190,9 +166,10 @@ def _candidate(sentence: str, worth: Mapping[str, float]) -> _Candidate:
     return _Candidate(text, count_tokens(f"- {text}\n"), covers, base)
 
 
-def _choose(candidates: Sequence[_Candidate], max_tokens: int, covered: set[str]) -> list[int]:
+def _choose(candidates: Sequence[_Candidate], max_tokens: int) -> list[int]:
     """Choose greedily. Gains only shrink, so a gain that is still the highest when computed again is the highest."""
     chosen: list[int] = []
+    covered: set[str] = set()
     heap = [(-_gain(candidate, covered), at) for at, candidate in enumerate(candidates)]
     heapq.heapify(heap)
     room = max_tokens

@@ -1,8 +1,7 @@
 """The built-in model: no key, no network. It only quotes what it was sent, and says so.
 
 With it, the whole product works on one machine, and it folds in place of a summarizer that keeps failing. It knows
-the layout of summarizer inputs and memory cards, but nothing of chats, storage or policies: a policy's schema names
-the function that extracts its object.
+nothing of chats, storage or policies: a request names the schema of its answer.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 
-from chatmemory.llm.offline.card import card_texts, memory_card, read_card
-from chatmemory.llm.offline.extract import digest, on_question
-from chatmemory.llm.offline.important_data import (
-    data_texts,
+from chatmemory.llm.offline.answers import (
+    INTRODUCTION,
+    extract,
+    json_object,
+    json_texts,
+    quotes_a_talk,
+    summarize,
 )
-from chatmemory.llm.offline.parse_request import read_turns, request_from_turns
-from chatmemory.llm.offline.phrases import FOUND, INTRODUCTION, NOTHING, QUOTED
-from chatmemory.llm.offline.points import pieces_kept, pieces_said, points
+from chatmemory.llm.offline.extract import on_question
 from chatmemory.llm.openai.failures import TOO_LONG
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from chatmemory.text.markers import is_marker
@@ -34,11 +34,28 @@ QUESTION_CHARS = 8000
 CARD_OPEN, CARD_CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
 """Instructions that contain the first ask for a memory card between both, at the end of the reply (seed 002)."""
 
-CARD_BEFORE = "Conversation context: "
-"""A message that starts with it continues with the previous card, with short keys."""
-
+_TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+CARD_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "goal": _TEXT,
+        "decisions": _TEXTS,
+        "open_q": _TEXTS,
+        "constraints": _TEXTS,
+        "techniques": _TEXTS,
+        "lesson_context": _TEXT,
+    },
+}
+"""The card that such instructions describe."""
+CARD_TOKENS = 120
+FOUND = f"{INTRODUCTION} Matches in this chat:"
+NOTHING = (
+    f"{INTRODUCTION} No match in this chat. Your message was saved. "
+    "Set OPENAI_API_KEY or OPENAI_BASE_URL and restart for real answers."
+)
 _ROLE = re.compile(r"(?:> )?(?:\[\d+\] )?(?:User|Assistant): ")
 _WORD = re.compile(r"\s*\S+")
+_JSON = re.compile(r"\{.*\}")
 
 
 class OfflineModel:
@@ -72,19 +89,13 @@ class OfflineModel:
         return Completion(text, model=NAME, usage=_usage(prompt, text))
 
     def _extract(self, prompt: Prompt) -> str:
-        """The object for the prompt's schema, or the summary of a summarizer input; empty for other prompts."""
-        said = prompt.messages[-1].content if prompt.messages else ""
-        if prompt.schema and prompt.schema.extract:
-            return prompt.schema.extract(said, prompt.answer_tokens)
-        try:
-            talk = read_turns(said)
-        except ValueError:
+        """The object for the prompt's schema, or the summary of a talk; empty for other prompts."""
+        request = prompt.messages[-1].content if prompt.messages else ""
+        if prompt.schema:
+            return extract(prompt.schema.schema, request, prompt.answer_tokens)
+        if not quotes_a_talk(request):
             return ""
-        stressed = [talk.existing, *talk.typed]
-        most = prompt.answer_tokens or self.summary_tokens
-        pieces = [*pieces_kept(talk.existing), *pieces_said(talk.texts)]
-        made = "\n".join(f"- {point}" for point in points(pieces, most, stressed))
-        return made or digest([talk.existing, *talk.texts], most, stressed)
+        return summarize(request, prompt.answer_tokens or self.summary_tokens)
 
 
 def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str, bool]:
@@ -106,7 +117,7 @@ def _reply_text(quotes: Sequence[str], variant: Variant, reserved: int = 0) -> s
 
 
 def _answer(quotes: Sequence[str]) -> str:
-    return "\n".join([FOUND, *(f"{QUOTED}{quote}" for quote in quotes)]) if quotes else NOTHING
+    return "\n".join([FOUND, *(f"- {quote}" for quote in quotes)]) if quotes else NOTHING
 
 
 def _quotes(prompt: Prompt) -> list[str]:
@@ -121,14 +132,14 @@ def _remembered(prompt: Prompt) -> Iterator[str]:
     """Everything before the question, without headings, markers and this model's own words."""
     for message in prompt.messages[:-1]:
         if not message.content.startswith(INTRODUCTION):
-            text = message.content[: 10 * QUESTION_CHARS]
-            yield "\n".join(data_texts(text) or _lines(text))
+            yield "\n".join(_lines(message.content[: 10 * QUESTION_CHARS]))
 
 
 def _lines(text: str) -> Iterator[str]:
     for line in text.splitlines():
-        if line.startswith(CARD_BEFORE):
-            yield from card_texts(read_card(line.removeprefix(CARD_BEFORE)))
+        found = _JSON.search(line)
+        if found and (memory := json_object(found[0])):
+            yield from json_texts(memory)
         elif not is_marker(bare := _ROLE.sub("", line, count=1)) and INTRODUCTION not in bare:
             yield bare
 
@@ -140,8 +151,10 @@ def wants_card(prompt: Prompt) -> bool:
 
 def card_after(prompt: Prompt, reply: str) -> str:
     """The memory card after `reply`, from the card in the prompt, the last turn, the question and the reply."""
-    turns = [_last_turn(prompt), (_question(prompt), reply)]
-    return memory_card(request_from_turns(_card_before(prompt), turns))
+    asked, replied = _last_turn(prompt)
+    sides = (("User", asked), ("Assistant", replied), ("User", _question(prompt)), ("Assistant", reply))
+    talk = "\n".join(f"{name}: {text}" for name, text in sides if text)
+    return extract(CARD_SCHEMA, f"{_card_before(prompt)}\n{talk}", CARD_TOKENS)
 
 
 def card_block(card: str) -> str:
@@ -150,9 +163,10 @@ def card_block(card: str) -> str:
 
 
 def _card_before(prompt: Prompt) -> str:
-    """The card in the prompt; empty if it has none."""
-    carried = (message.content for message in prompt.messages[:-1] if message.content.startswith(CARD_BEFORE))
-    return next(carried, "").removeprefix(CARD_BEFORE).partition("\n")[0]
+    """The card in the prompt: JSON behind some words in the first line of a message; empty if it has none."""
+    firsts = (message.content.partition("\n")[0] for message in prompt.messages[:-1])
+    found = (match[0] for first in firsts if (match := _JSON.search(first)))
+    return next((text for text in found if json_object(text)), "")
 
 
 def _last_turn(prompt: Prompt) -> tuple[str, str]:
@@ -162,7 +176,7 @@ def _last_turn(prompt: Prompt) -> tuple[str, str]:
     if at is None:
         return "", ""
     asked = before[at - 1].content if at and before[at - 1].role == "user" else ""
-    return ("" if asked.startswith(CARD_BEFORE) else asked), before[at].content
+    return ("" if _JSON.search(asked.partition("\n")[0]) else asked), before[at].content
 
 
 def _usage(prompt: Prompt, text: str) -> Usage:

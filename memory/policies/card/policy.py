@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from chatmemory.llm.offline.extracts import extract_card
 from chatmemory.llm.protocol import Schema, Tool
 from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import count_tokens
@@ -157,7 +156,7 @@ class CardPolicy(Policy):
             summarizer_input(existing, turns),
             numbers.token_budget * OUTPUT_ROOM,
             answer_tokens=numbers.token_budget,
-            schema=Schema("memory_card", _schema(required=True), extract_card),
+            schema=Schema("memory_card", _schema(required=True)),
         )
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chatmemory.llm.offline.extracts import extract_facts_and_narrative
 from chatmemory.llm.protocol import Schema
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
@@ -112,7 +111,6 @@ SCHEMA = Schema(
         "required": ["facts", "removed", "narrative"],
         "additionalProperties": False,
     },
-    extract_facts_and_narrative,
 )
 
 

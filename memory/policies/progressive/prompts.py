@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chatmemory.llm.offline.extracts import extract_data_and_summary, extract_important_data
 from chatmemory.llm.protocol import Schema
 from memory.policies.progressive.important_data import KINDS
 
@@ -98,9 +97,8 @@ def _data() -> dict[str, Any]:
     return _object({kind: pairs.get(kind, texts) for kind in KINDS})
 
 
-DATA_SCHEMA = Schema("important_data", _data(), extract_important_data)
+DATA_SCHEMA = Schema("important_data", _data())
 BOTH_SCHEMA = Schema(
     "important_data_and_summary",
     _object({"important_data": _data(), "summary": {"type": "string"}}),
-    extract_data_and_summary,
 )

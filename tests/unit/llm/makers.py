@@ -6,14 +6,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline.extracts import (
-    extract_card,
-    extract_data_and_summary,
-    extract_facts_and_narrative,
-    extract_important_data,
-)
 from chatmemory.llm.offline.model import OfflineModel
-from chatmemory.llm.offline.parse_request import CONVERSATION_HEADING, FACTS_HEADING
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
 from chatmemory.text.tokens import count_tokens, load
 from memory.history.turns import Turn
@@ -59,14 +52,6 @@ def turn(user: str, assistant: str) -> Turn:
     )
 
 
-EXTRACTS = {
-    "important_data": extract_important_data,
-    "important_data_and_summary": extract_data_and_summary,
-    "facts_and_narrative": extract_facts_and_narrative,
-    "memory_card": extract_card,
-}
-
-
 def turns_input(existing: str, *pairs: tuple[str, str]) -> str:
     return summarizer_input(existing, [turn(*pair) for pair in pairs])
 
@@ -74,15 +59,11 @@ def turns_input(existing: str, *pairs: tuple[str, str]) -> str:
 def messages_input(facts: dict[str, str], *pairs: tuple[str, str]) -> str:
     """Lay out the input of facts and narrative as in the brief of seed 003."""
     kept = "\n".join(f"- {key}: {value}" for key, value in facts.items()) or "- none"
-    said = [f"[user]: {user}\n[assistant]: {assistant}" for user, assistant in pairs]
-    return FACTS_HEADING + kept + CONVERSATION_HEADING + "\n".join(said)
+    said = "\n".join(f"[user]: {user}\n[assistant]: {assistant}" for user, assistant in pairs)
+    return f"## Existing facts (merge, update, or remove as needed):\n{kept}\n\n## Conversation:\n{said}"
 
 
-def ask(schema: str, content: str, answer_tokens: int = 0) -> str:
-    """Return the built-in model's answer to `content`. `schema` is "" for none."""
-    prompt = Prompt(
-        (PromptMessage("user", content),),
-        schema=Schema(schema, {}, EXTRACTS.get(schema)) if schema else None,
-        answer_tokens=answer_tokens,
-    )
+def ask(content: str, answer_tokens: int = 0, schema: Schema | None = None) -> str:
+    """Return the built-in model's answer to `content`."""
+    prompt = Prompt((PromptMessage("user", content),), schema=schema, answer_tokens=answer_tokens)
     return OfflineModel(pause=0).complete(prompt, VARIANT, timeout=1).text

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline.extract import LONGEST_SENTENCE, digest, on_question, sentences
-from chatmemory.llm.offline.model import CARD_BEFORE, CARD_CLOSE, CARD_OPEN, OfflineModel
-from chatmemory.llm.offline.phrases import FOUND, INTRODUCTION, NOTHING
+from chatmemory.llm.offline.answers import INTRODUCTION
+from chatmemory.llm.offline.extract import LONGEST_SENTENCE, on_question, sentences
+from chatmemory.llm.offline.model import CARD_CLOSE, CARD_OPEN, CARD_SCHEMA, FOUND, NOTHING, OfflineModel
 from chatmemory.llm.protocol import (
     ChatModel,
     Completion,
@@ -26,6 +26,7 @@ from chatmemory.llm.protocol import (
     PromptMessage,
     Reply,
     Role,
+    Schema,
     Tool,
     Variant,
 )
@@ -33,8 +34,9 @@ from chatmemory.text.markers import LINES_HEADING, SUMMARY_HEADING
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
 from memory.policies.summarizer_input import summarizer_input
-from tests.unit.llm.makers import ANY_TEXT, SAYINGS, VARIANT, ask, turn, turns_input
+from tests.unit.llm.makers import ANY_TEXT, SAYINGS, VARIANT, ask, messages_input, turn, turns_input
 
+CARD_BEFORE = "Conversation context: "
 CHATTER = "I am glad to help you with that today, just let me know what you would like to do next. "
 
 
@@ -153,14 +155,54 @@ def test_what_a_summary_holds_survives_many_folds() -> None:
 
 def test_a_summary_of_one_endless_sentence_is_still_short() -> None:
     assert 0 < count_tokens(summarize("", [turn("word " * 3000, "")], 50)) <= 50
-    assert count_tokens(digest(["a1 " * 3000], 500)) <= 500
 
 
 def test_a_summary_is_as_long_as_the_prompt_asks() -> None:
     text = turns_input("", *((f"Please note code KX{n:03}Z. {CHATTER}", "") for n in range(200)))
-    assert 60 < count_tokens(ask("", text, answer_tokens=100)) <= 100
-    assert 400 < count_tokens(ask("", text)) <= 500
-    assert count_tokens(ask("a_schema_of_somebody_else", text)) > 400
+    assert 60 < count_tokens(ask(text, answer_tokens=100)) <= 100
+    assert 400 < count_tokens(ask(text)) <= 500
+
+
+def objects(**properties: Any) -> Schema:
+    return Schema("somebodys", {"type": "object", "properties": properties})
+
+
+FACT = {"type": "object", "properties": {"key": {"type": "string"}, "value": {"type": "string"}}}
+TEXT, TEXTS, FACTS = (
+    {"type": "string"},
+    {"type": "array", "items": {"type": "string"}},
+    {"type": "array", "items": FACT},
+)
+ANY_OBJECT = objects(summary=TEXT, notes=TEXTS, facts=FACTS, entities=TEXTS, source_urls=TEXTS, removed=TEXTS)
+
+
+def test_any_schema_is_filled_with_what_was_said() -> None:
+    said = ("My order number is #1234. See https://example.com/a, says Mei Lee.", "It ships on 2026-03-01.")
+    found = json.loads(ask(turns_input("The room is 45B.", said), 300, ANY_OBJECT))
+    assert found["source_urls"] == ["https://example.com/a"]
+    assert found["removed"] == []
+    assert "Mei Lee" in " ".join(found["entities"])
+    assert {"The room is 45B.", "It ships on 2026-03-01."} <= set(found["notes"])
+    assert {"key": "order_number", "value": "My order number is #1234."} in found["facts"]
+    inner = json.loads(ask(turns_input("", said), 300, objects(data=ANY_OBJECT.schema, summary=TEXT)))
+    assert "#1234" in inner["summary"]
+    assert inner["data"]["notes"]
+
+
+def test_no_new_fact_takes_the_key_of_a_known_one() -> None:
+    text = messages_input(
+        {"order_number": "#1234"}, ("My order number is #5678. And my order number is #9.", "")
+    )
+    keys = [fact["key"] for fact in json.loads(ask(text, 200, objects(facts=FACTS)))["facts"]]
+    assert keys == ["order_number_2", "order_number_3"]
+
+
+@given(SAYINGS, st.lists(st.tuples(SAYINGS, SAYINGS), max_size=4), st.integers(150, 400))
+def test_an_object_keeps_to_its_limit(existing: str, said: list[tuple[str, str]], limit: int) -> None:
+    for schema in (ANY_OBJECT, Schema("card", CARD_SCHEMA)):
+        answer = ask(turns_input(existing, *said), limit, schema)
+        assert set(json.loads(answer)) == set(schema.schema["properties"])
+        assert count_tokens(answer) <= limit
 
 
 def with_card(*contents: str, tool: Tool | None = None) -> Prompt:
@@ -169,7 +211,7 @@ def with_card(*contents: str, tool: Tool | None = None) -> Prompt:
 
 
 CARD_PROMPT = (
-    CARD_BEFORE + '{"g":"Plan a trip","d":["user_id: mia_38"],"c":[],"oq":[],"t":[],"lc":""}',
+    CARD_BEFORE + '{"g":"Plan a trip","d":["The user is mia_38."],"c":[],"oq":[],"t":[],"lc":""}',
     "Understood.",
     "My reservation is 3RK2T9.",
     f"{NOTHING}",
@@ -184,7 +226,7 @@ def test_a_reply_ends_with_the_card_that_the_instructions_ask_for() -> None:
     assert block.endswith(CARD_CLOSE)
     card = json.loads(block.removesuffix(CARD_CLOSE))
     assert card["goal"] == "Plan a trip"
-    assert card["decisions"] == ["user_id: mia_38", "reservation: 3RK2T9"]
+    assert card["decisions"] == ["The user is mia_38.", "My reservation is 3RK2T9."]
     assert card["open_q"] == []
     assert INTRODUCTION not in block
     assert reply.call == ""
@@ -194,14 +236,9 @@ def test_a_reply_ends_with_the_card_that_the_instructions_ask_for() -> None:
 def test_with_a_tool_the_card_is_a_call() -> None:
     deltas, reply = stream(with_card(*CARD_PROMPT, tool=Tool("update_memory", "", {})))
     assert CARD_OPEN not in "".join(delta.text for delta in deltas)
-    assert json.loads(reply.call)["decisions"] == ["user_id: mia_38", "reservation: 3RK2T9"]
+    assert json.loads(reply.call)["decisions"] == ["The user is mia_38.", "My reservation is 3RK2T9."]
     assert reply.usage is not None
     assert reply.usage.output_tokens > count_tokens(reply.call)
-
-
-def test_a_question_without_an_answer_stays_open() -> None:
-    _, reply = stream(with_card("How tall is the K2 mountain?", tool=Tool("update_memory", "", {})))
-    assert json.loads(reply.call)["open_q"] == ["How tall is the K2 mountain?"]
 
 
 def test_the_card_has_its_room_within_an_output_limit() -> None:
@@ -284,7 +321,8 @@ def test_short_chats_keep_half_of_their_slot_values() -> None:
         said = [
             (each["role"], each["text"]) for each in chat["messages"] if each["role"] in ("user", "assistant")
         ]
-        summary = digest([text for _, text in said], 500, [text for role, text in said if role == "user"])
+        lines = [f"{role.capitalize()}: {text}" for role, text in said]
+        summary = ask("\n".join(lines), 500)
         assert count_tokens(summary) <= 500
         kept = [any(surface in summary for surface in fact["surface"]) for fact in chat["facts"]]
         shares.append(sum(kept) / len(kept))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from chatmemory.llm.offline.answers import Talk
 from chatmemory.llm.offline.model import OfflineModel
-from chatmemory.llm.offline.parse_request import read_messages
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import clean
 from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING, is_marker
@@ -200,9 +200,9 @@ def test_the_built_in_model_reads_the_same_layout(turns: list[Turn]) -> None:
         if text
     ]
     assume(all(clean(text) for _, text in sides))  # no other text is ever stored
-    talk = read_messages(facts_input([Fact("order_id", "#1"), Fact("x", "y: z")], turns))
-    assert talk.facts == (("order_id", "#1"), ("x", "y: z"))
-    assert [said.by_user for said in talk.said] == [by_user for by_user, _ in sides]
+    talk = Talk.of(facts_input([Fact("order_id", "#1"), Fact("x", "y: z")], turns))
+    assert talk.before == ("- order_id: #1", "- x: y: z")
+    assert [by_user for _, by_user in talk.said] == [by_user for by_user, _ in sides]
 
 
 def test_the_built_in_model_answers_what_is_asked() -> None:

@@ -231,7 +231,6 @@ def test_the_built_in_model_fills_it(limits: MemoryLimits) -> None:
             answers.append(OfflineModel().complete(prompt, Variant("v", "m"), timeout=1))
         assert len(answers) == limits_calls(limits)
         state = POLICY.absorb(state, turns, answers, limits)
-    assert data_of(state)["user_preferences"] == {"mode": "dark mode"}
     assert all(f"AB-{1000 + fold}{at}" in json.dumps(data_of(state)) for fold in range(2) for at in range(4))
     assert "AB-10010" in state.summary
     assert folds_of(state) == 2

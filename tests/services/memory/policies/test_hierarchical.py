@@ -192,7 +192,7 @@ def test_the_built_in_model_folds_it_as_well(monkeypatch: pytest.MonkeyPatch) ->
         run(chat)
     assert len(known(chat)) > 10
     assert all(
-        f"- {word}_number: HAT{100 + number}\n" in prompt_of(chat)
+        f"_number: My {word} number is HAT{100 + number}.\n" in prompt_of(chat)
         for number, word in enumerate(WORDS.split()[:12])
     )
 

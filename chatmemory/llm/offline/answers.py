@@ -1,0 +1,287 @@
+"""What the built-in model answers to a summarizer's request: sentences of the request, in the form that is asked for.
+
+`extract` fills the object of any schema, by the types and the names of its fields; `summarize` writes bullets. The
+request may have any layout in which what is said begins with its speaker: `User: …` or `[user]: …`. Before the first
+speaker stands the memory so far. Pure.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chatmemory.llm.offline.extract import best, names, sentences, unique_sentences
+from chatmemory.text.cleaning import clean
+from chatmemory.text.markers import is_marker
+from chatmemory.text.spans import COMMON_WORDS, scan
+from chatmemory.text.tokens import clip_end, count_tokens
+
+INTRODUCTION = "This is the built-in offline model; it can only quote."
+"""Begins each reply of the built-in model. What follows is quoted memory, so summaries leave it out."""
+READ_CHARS = 400_000
+"""How much of a request is read, from its end."""
+DEFAULT_TOKENS = 400
+"""Length of an answer if the request does not give one."""
+SHORT_TOKENS, FACT_TOKENS = 24, 30
+"""Maximum tokens of a goal or a context, and of one fact."""
+KEY_WORDS = 3
+SHARES = {"links": 0.3, "names": 0.15}
+STORY, NESTED = 0.25, 0.5
+"""Shares of an answer's tokens, for a text beside lists and for an object in an object."""
+
+NAMED = {
+    "goal": "goal",
+    "lesson_context": "latest",
+    "source_urls": "links",
+    "entities": "names",
+    "techniques": "names",
+    **dict.fromkeys(("open_q", "constraints", "key_decisions", "removed", "user_preferences"), "nothing"),
+    **dict.fromkeys(("document_structure", "custom_fields"), "nothing"),
+}
+"""What a field of this name is filled with. It takes understanding to fill some: they stay empty."""
+_SPEAKER = re.compile(r"^(?:\[(user|assistant)\]|(User|Assistant)): ", re.MULTILINE)
+_LINK = re.compile(r"https?://[^\s<>\"'`{}|\\^、。，；（）「」]{2,500}", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_STOPS = (".", "!", "?", "…", "。", "！", "？", '"', "”")
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What a request quotes: the memory so far, its texts if it is JSON, and the new messages."""
+
+    before: tuple[str, ...]
+    goal: str
+    """The goal in the memory so far."""
+    said: tuple[tuple[str, bool], ...]
+    """The texts of messages, and whether they are the user's."""
+
+    @classmethod
+    def of(cls, request: str) -> Talk:
+        """Read a request; one without speakers is taken for one message of a user."""
+        head, *parts = _SPEAKER.split(clean(request)[-READ_CHARS:])
+        if not quotes_a_talk(request):
+            return cls((), "", ((head, True),))
+        said = [
+            (_unmarked(text), (first or second).casefold() == "user")
+            for first, second, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+        ]
+        lines = [
+            line
+            for line in head.splitlines()
+            if line.strip() not in ("", "NONE", "- none") and not is_marker(line)
+        ]
+        memory = json_object("\n".join(lines))
+        goal = memory.get("goal", memory.get("g", ""))
+        before = tuple(json_texts(memory)) if memory else tuple(lines)
+        messages = tuple((text if by_user else without_own_words(text), by_user) for text, by_user in said)
+        return cls(before, goal if isinstance(goal, str) else "", messages)
+
+    @property
+    def typed(self) -> list[str]:
+        """The texts of the user's messages."""
+        return [text for text, by_user in self.said if by_user]
+
+    def sentences(self) -> list[str]:
+        """The distinct sentences of the messages, in order."""
+        return unique_sentences(text for text, _ in self.said)
+
+
+def quotes_a_talk(request: str) -> bool:
+    """Whether a request quotes a talk, which may be empty: then it still begins with a heading."""
+    return is_marker(request.partition("\n")[0]) or _SPEAKER.search(request) is not None
+
+
+def summarize(request: str, max_tokens: int) -> str:
+    """The memory so far and what was said since, in the most informative sentences, as bullets."""
+    talk = Talk.of(request)
+    said = unique_sentences([*talk.before, *talk.sentences()])
+    bullets = "\n".join(f"- {one}" for one in best(said, max_tokens, [*talk.before, *talk.typed]))
+    return bullets or clip_end(" ".join(said), max_tokens)
+
+
+def extract(schema: Mapping[str, Any], request: str, max_tokens: int) -> str:
+    """An object of `schema` as JSON of about `max_tokens` (0: any), quoted from the request."""
+    room = max_tokens or DEFAULT_TOKENS
+    value = _object(schema, Talk.of(request), room)
+    while count_tokens(dumps(value)) > room and _shortened(value):
+        pass
+    return dumps(value)
+
+
+def dumps(value: object) -> str:
+    """`value` as compact JSON, with non-ASCII characters unescaped."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The JSON object that is all of `text`; {} for any other text."""
+    try:
+        found = json.loads(text) if text.lstrip().startswith("{") else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def json_texts(value: object, key: str = "") -> Iterator[str]:
+    """The texts in a JSON value, with the keys of short ones."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from json_texts(one, str(name))
+    elif isinstance(value, list):
+        for one in value:
+            yield from json_texts(one)
+    elif isinstance(value, str) and value:
+        yield value if not key or " " in value else f"{key}: {value}"
+
+
+def without_own_words(reply: str) -> str:
+    """A reply up to where the built-in model began to quote its prompt."""
+    return reply.partition(INTRODUCTION)[0]
+
+
+def _unmarked(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not is_marker(line))
+
+
+def _object(schema: Mapping[str, Any], talk: Talk, room: int) -> dict[str, Any]:
+    """Fill the fields: first those whose share is known, then lists of what was said, which take the rest."""
+    fields: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
+    kinds = {name: NAMED.get(name) or _kind(field) for name, field in fields.items()}
+    value: dict[str, Any] = {name: _empty(fields[name]) for name in fields}
+    lists = [name for name, kind in kinds.items() if kind in ("sentences", "facts")]
+    left = room - count_tokens(dumps(value))
+    for name, kind in kinds.items():
+        if kind == "object":
+            value[name] = _object(fields[name], talk, int(NESTED * room))
+        elif kind in SHARES:
+            value[name] = _fitting(
+                _links(talk) if kind == "links" else _names(talk), int(SHARES[kind] * left)
+            )
+        elif kind in ("goal", "latest"):
+            value[name] = _sentence(talk, is_goal=kind == "goal")
+    left = room - count_tokens(dumps(value))
+    for name in (name for name, kind in kinds.items() if kind == "text"):
+        value[name] = _text(talk, int(STORY * left) if lists else left, is_story=bool(lists))
+    left = room - count_tokens(dumps(value))
+    for name in lists:
+        value[name] = _listed(fields[name], kinds[name], talk, left // len(lists))
+    return value
+
+
+def _sentence(talk: Talk, *, is_goal: bool) -> str:
+    """The goal so far, else the user's first sentence; or the user's last."""
+    told = _telling(talk)
+    found = [talk.goal, *told] if is_goal else told[:0:-1]
+    return clip_end(next(filter(None, found), ""), SHORT_TOKENS)
+
+
+def _text(talk: Talk, room: int, *, is_story: bool) -> str:
+    """The new messages as a story of at most `room` tokens; or the memory so far, and what was said since."""
+    before = () if is_story else talk.before
+    return _prose(best(unique_sentences([*before, *talk.sentences()]), room, [*before, *talk.typed]))
+
+
+def _listed(field: Mapping[str, Any], kind: str, talk: Talk, room: int) -> list[Any]:
+    if kind == "facts":
+        known = "\n".join(talk.before)
+        stated = [one for one in talk.sentences() if one not in known and any(hard for _, hard in scan(one))]
+        used = {line.removeprefix("- ").partition(":")[0] for line in talk.before}
+        return list(_facts(field["items"], best(stated, room * 2 // 3, talk.typed), used))
+    kept = [*talk.before, *(one for one in talk.sentences() if any(hard for _, hard in scan(one)))]
+    return best(unique_sentences(kept), room, [*talk.before, *talk.typed])
+
+
+def _facts(item: Mapping[str, Any], chosen: Iterable[str], used: set[str]) -> Iterator[dict[str, str]]:
+    """Facts by key. A key that is in `used` gets a number, so that no fact replaces another."""
+    categories = item["properties"].get("category", {}).get("enum", [])
+    for sentence in chosen:
+        name = _key(sentence)
+        key = next(key for number in itertools.count(1) if (key := _numbered(name, number)) not in used)
+        used.add(key)
+        fact = {"key": key, "value": clip_end(sentence, FACT_TOKENS)}
+        yield fact | ({"category": categories[-1]} if categories else {})
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}_{number}"
+
+
+def _key(sentence: str) -> str:
+    """The last words before the first number, id or date in a sentence; the first words after it if there are none."""
+    first = next((span for span, hard in scan(sentence) if hard), "")
+    before, _, after = sentence.partition(first) if first else (sentence, "", "")
+    words = _content_words(before)[-KEY_WORDS:] or _content_words(after)[:KEY_WORDS]
+    return "_".join(words) or "fact"
+
+
+def _content_words(text: str) -> list[str]:
+    return [word for word in _WORD.findall(text.casefold()) if word not in COMMON_WORDS]
+
+
+def _telling(talk: Talk) -> list[str]:
+    """The user's sentences, but for greetings and thanks."""
+    said = [one for text in talk.typed for one in sentences(text)]
+    return [one for one in said if len(_content_words(one)) > 1] or said
+
+
+def _links(talk: Talk) -> Iterable[str]:
+    found = (link.rstrip(".,;:!?*_~)]") for text, _ in talk.said for link in _LINK.findall(text))
+    return dict.fromkeys(found)
+
+
+def _names(talk: Talk) -> Iterable[str]:
+    return dict.fromkeys(reversed(names(talk.sentences())))
+
+
+def _fitting(items: Iterable[str], room: int) -> list[str]:
+    taken = []
+    for item in items:
+        room -= count_tokens(dumps(item))
+        if room < 0:
+            break
+        taken.append(item)
+    return taken
+
+
+def _prose(chosen: Sequence[str]) -> str:
+    """Sentences as running text. Those without a stop get one, so that they can be split again."""
+    return " ".join(text if text.endswith(_STOPS) else f"{text.rstrip(':')}." for text in chosen)
+
+
+def _kind(field: Mapping[str, Any]) -> str:
+    if field.get("type") == "object":
+        return "object"
+    if field.get("type") == "string":
+        return "text"
+    items = field.get("items", {}) if field.get("type") == "array" else {}
+    if items.get("type") == "string":
+        return "sentences"
+    return "facts" if {"key", "value"} <= items.get("properties", {}).keys() else "nothing"
+
+
+def _empty(field: Mapping[str, Any]) -> Any:
+    kind = field.get("type")
+    if kind == "object":
+        return {name: _empty(one) for name, one in field.get("properties", {}).items()}
+    return [] if kind == "array" else "" if kind == "string" else None
+
+
+def _shortened(value: dict[str, Any]) -> bool:
+    """Take something from the longest field; False if all are empty."""
+    sizes = {name: count_tokens(dumps(one)) for name, one in value.items() if one}
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        one = value[name]
+        if isinstance(one, dict):
+            if _shortened(one):
+                return True
+        elif isinstance(one, list):
+            one.pop()
+            return True
+        else:
+            value[name] = clip_end(one, sizes[name] * 3 // 4)
+            return True
+    return False
