@@ -19,9 +19,9 @@ from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, SummaryRevision
 from memory.pins.section import room_for_pins
 from memory.policies import POLICIES, get_policy
+from memory.policies.edit_form import ReadableEntry, ReadablePart, readable
 from memory.policies.options import with_options
 from memory.policies.protocol import Policy, State
-from memory.policies.readable import ReadableEntry, ReadablePart, readable
 
 
 def limits_of(brief: ConversationBrief) -> MemoryLimits:
@@ -81,7 +81,7 @@ def readable_parts(row: ConversationBrief | SummaryRevision) -> list[ReadablePar
     """The parts shown to people: those of the state, or the summary if it is plain or its policy no longer exists."""
     state = State.from_json(row.global_summary, row.state)
     if state.data and row.policy in POLICIES:
-        return readable(POLICIES[row.policy], state)
+        return readable(POLICIES[row.policy].edit_fields(state, MemoryLimits()))
     return (
         [ReadablePart("Summary", "text", (ReadableEntry("", row.global_summary),))]
         if row.global_summary

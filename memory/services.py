@@ -24,7 +24,7 @@ from memory import counters
 from memory.briefs import limits_of
 from memory.context import load
 from memory.context.assemble import Context, with_fitting_steps
-from memory.context.prepare import card_request, context_of, log_cuts, prompt_request
+from memory.context.prepare import card_instructions, context_of, log_cuts, prompt_request
 from memory.context.prompt_budget import memory_limits
 from memory.context.record import RECORDED, record_of
 from memory.context.record import card_of as card_of
@@ -60,7 +60,6 @@ from memory.pins.by_rule import message_changed as message_changed
 from memory.pins.by_rule import pin_imported as pin_imported
 from memory.pins.by_rule import restore_pins as restore_pins
 from memory.pins.by_rule import stated_in as stated_in
-from memory.policies.card.policy import CardRequest
 from memory.recall import embeddings
 from memory.recall.embeddings import has_vectors as has_vectors
 from memory.recall.embeddings import last_question as last_question
@@ -107,7 +106,6 @@ def context_for(
     may_wait: bool = False,
     near: Sequence[Near] = (),
     tools: Sequence[Mapping[str, Any]] = (),
-    must_call: bool = False,
     open_turn: Sequence[tuple[int, Step]] = (),
     attachments: Sequence[Attachment] = (),
 ) -> PreparedPrompt:
@@ -120,7 +118,7 @@ def context_for(
       it is left out.
     - `may_wait`: raise `StaleMemory` if the chat should be folded first.
     - `near`: the messages that `memory.recall.embeddings` found for the question.
-    - `tools`: the client's tools. `must_call`: the model has to call one of them, so ours is not offered.
+    - `tools`: the client's tools.
     - `open_turn`: what has followed the question so far, by seq. `attachments`: what came with the question.
     """
     # If another process creates it at the same moment, the turn is begun once more (`begin._once`).
@@ -131,11 +129,9 @@ def context_for(
     if again and before_seq <= brief.seen_seq:
         step_back.step_back(brief, before_seq)
     limits = limits_of(brief)
-    request = card_request(brief, limits)
-    if must_call and request.form == "tool":
-        request = CardRequest()
+    for_card = card_instructions(brief, limits)
     asked = replace(
-        prompt_request(chat, question, request, turn_instructions, sources),
+        prompt_request(chat, question, for_card, turn_instructions, sources),
         tools=tuple(tools),
         open_turn=tuple(step for _, step in open_turn),
         attachments=tuple(attachments),
@@ -151,10 +147,10 @@ def context_for(
         "again": again,
         "said": _said_before(brief, span),
     }
-    if request.form:
-        record |= carding.card_request_fields(brief, request)
+    if for_card:
+        record |= carding.card_request_fields(brief)
     standing = None if span.older_turns else Standing(brief, span.turns)
-    return PreparedPrompt(context.prompt, record, standing, brings_card=request.form == "block")
+    return PreparedPrompt(context.prompt, record, standing, brings_card=bool(for_card))
 
 
 def _said_before(brief: ConversationBrief, span: load.Newest) -> int | None:
@@ -180,9 +176,8 @@ def preview(
     brief.chat = chat  # loaded already, for its owner
     limits = limits_of(brief)
     limits = limits if budget is None else replace(limits, prompt_budget=budget)
-    request = card_request(brief, limits)
     near = near_now(chat.pk, question) if by_meaning and not _is_over_limits(chat) else ()
-    asked = prompt_request(chat, question, request, "", sources)
+    asked = prompt_request(chat, question, card_instructions(brief, limits), "", sources)
     return context_of(brief, load.newest(brief), asked, memory_limits(limits, asked), near)
 
 

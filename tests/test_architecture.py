@@ -59,7 +59,7 @@ memory.context.assemble memory.context.plan memory.context.prompt_budget memory.
 memory.context.verbatim memory.recall.analysis memory.recall.candidates memory.recall.decision memory.recall.excerpts
 memory.recall.query memory.recall.question_forms memory.recall.ranking
 memory.pins.contradictions memory.pins.statements memory.pins.screen memory.pins.section memory.pins.wordings
-memory.folding.answer_checks memory.folding.drift memory.folding.attempts memory.folding.provenance
+memory.folding.answer_checks memory.folding.attempts memory.folding.provenance
 memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.usage.figures memory.admin.charts
 memory.lab.conversation memory.lab.measures memory.lab.named memory.lab.report

@@ -426,8 +426,7 @@ class MemorySettings(Area):
     )
     MEMORY_REBUILD_EVERY_FOLDS: int = _whole(
         0,
-        "Rebuilds memory from the original messages after this many folds, and reports how far it had drifted. `0`: "
-        "never.",
+        "Rebuilds memory from the original messages after this many folds. `0`: never.",
         at_most=100_000,
     )
 

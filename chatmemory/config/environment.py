@@ -45,6 +45,7 @@ REMOVED = {
     "MEMORY_FOLD_SECONDS": "it follows SUMMARIZER_TOTAL_SECONDS. Remove it",
     "Q_WORKERS": "one worker runs many tasks. Set WORKER_THREADS",
     "Q_BROKER": "the queue is in the database. Remove it",
+    "MEMORY_HIERARCHICAL_REREAD": "every message is read once. MEMORY_REBUILD_EVERY_FOLDS reads all of them again",
     "LIMIT_EXPORT_SECONDS": "RATE_LIMITS switches this limit. Remove it",
     "LIMIT_SIGN_INS": "RATE_LIMITS switches this limit. Remove it",
     **dict.fromkeys(
@@ -56,6 +57,10 @@ REMOVED = {
             *("MEMORY_FOLD_ATTEMPTS", "MEMORY_FOLD_BACKOFF_SECONDS", "MEMORY_EMBEDDINGS_SECONDS"),
             *("MEMORY_MIN_RETAINED", "SWEEP_SECONDS"),
             *("WORKER_CANARY_SECONDS", "WORKER_PATIENCE_SECONDS"),
+            *("MEMORY_CARD_AS_TOOL", "MEMORY_CARD_GOAL_TOKENS", "MEMORY_CARD_GOAL_FLOOR_TOKENS"),
+            *("MEMORY_CARD_LESSON_CONTEXT_TOKENS", "MEMORY_CARD_MAX_DECISIONS", "MEMORY_CARD_MAX_OPEN_Q"),
+            *("MEMORY_CARD_MAX_CONSTRAINTS", "MEMORY_CARD_MAX_TECHNIQUES", "MEMORY_CARD_TECHNIQUES_FLOOR"),
+            *("MEMORY_HIERARCHICAL_PIECE_TOKENS", "MEMORY_PROGRESSIVE_CALLS"),
         ),
         _FIXED,
     ),

@@ -265,7 +265,6 @@ def _begin_reply(
         may_wait=may_wait,
         near=request.near,
         tools=request.tools,
-        must_call=request.parameters.get("tool_choice", "auto") not in ("auto", "none"),
         open_turn=turn.steps,
         attachments=attachments_in(question.payload),
     )

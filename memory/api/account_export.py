@@ -62,7 +62,7 @@ _BRIEF = (
 _REVISION = (
     "version parent kind policy degraded global_summary state from_seq through_seq turns tokens_before tokens_after "
     "input_tokens output_tokens cost_usd model prompt_hash focus custom_instructions source_hash duration_ms retained "
-    "soft_faults drift created_at forgotten_at"
+    "soft_faults created_at forgotten_at"
 ).split()
 _CONTEXT = (
     "revision policy sections tokens budget unrepresented clipped dropped card instructions_hash "

@@ -30,8 +30,8 @@ from memory.folding.rebuild import current_progress
 from memory.models import CardOutcome, ConversationBrief, RevisionKind, SummaryRevision
 from memory.pause import paused_by
 from memory.policies import POLICIES
+from memory.policies.edit_form import Shape
 from memory.policies.interval import Interval
-from memory.policies.readable import Shape
 from memory.recall.decision import REASONS, Recall, Sought
 from memory.stateless_fold import Summarized
 from memory.work import WorkPhase, work_of
@@ -100,7 +100,6 @@ def context_json(context: Context, said: int | None, recorded_hash: str | None =
         "clipped": context.clipped,
         "recall": RecallOut(context.plan.recall).data if context.plan.recall else None,
         "prompt": prompt_messages(context.prompt),
-        "tool": asdict(context.prompt.tool) if context.prompt.tool else None,
         "prompt_hash": recorded_hash or context.prompt_hash,
     }
     return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}
@@ -360,9 +359,6 @@ class ContextOut(serializers.Serializer[Any]):
     )
     prompt = PromptMessageOut(many=True, help_text="The prompt as messages, as the model gets it.")
     prompt_hash = serializers.CharField(help_text="SHA-256 by which the prompt can be told from any other.")
-    tool = ObjectField(
-        allow_null=True, help_text="The tool that is sent with the prompt; null where none is."
-    )
     verified = serializers.BooleanField(
         required=False,
         help_text="Whether the rebuilt prompt has the hash that was recorded when it was sent.",
@@ -450,32 +446,6 @@ class SoftFaultOut(serializers.Serializer[Any]):
     through_seq = serializers.IntegerField(required=False, help_text="The last message concerned.")
 
 
-class SharesOut(serializers.Serializer[Any]):
-    before = serializers.FloatField(min_value=0, max_value=1, help_text="What the memory before held of it.")
-    after = serializers.FloatField(
-        min_value=0, max_value=1, help_text="What the rebuilt memory holds of what the messages name."
-    )
-
-
-class AddedOut(serializers.Serializer[Any]):
-    before = serializers.ListField(child=serializers.CharField(), help_text="What the memory before had.")
-    after = serializers.ListField(child=serializers.CharField(), help_text="What the rebuilt memory has.")
-
-
-class DriftOut(serializers.Serializer[Any]):
-    """How far the memory before a rebuild was from the originals, compared with the rebuilt one."""
-
-    against = serializers.IntegerField(help_text="The version that it is compared with.")
-    share = SharesOut(help_text="What both memories hold of what the messages name.")
-    lost = serializers.ListField(
-        child=serializers.CharField(), help_text="What the memory before had lost, and the rebuilt one has."
-    )
-    only_before = serializers.ListField(
-        child=serializers.CharField(), help_text="What only the memory before had."
-    )
-    added = AddedOut(help_text="Details that neither memory has from the messages.")
-
-
 class RevisionOut(serializers.Serializer[Any]):
     version = serializers.IntegerField(
         help_text="The number of a version of the summary; 0 before the first."
@@ -525,10 +495,6 @@ class RevisionOut(serializers.Serializer[Any]):
     retained = RetainedOut(help_text="Of the numbers, ids and names that were summarized: which it kept.")
     soft_faults = SoftFaultOut(
         many=True, help_text="Quality problems of a version that was accepted nevertheless."
-    )
-    drift = DriftOut(
-        allow_null=True,
-        help_text="Of a rebuild: how far the memory before it was from the messages. Null otherwise.",
     )
     created_at = serializers.DateTimeField(help_text="Creation time.")
     forgotten_at = serializers.DateTimeField(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -34,7 +34,6 @@ from memory.history.open_turn_budget import fit_steps
 from memory.history.tool_steps import Step
 from memory.history.turns import Turn
 from memory.pins.section import NO_PINS, PinSection
-from memory.policies.card.policy import tool_of
 from memory.policies.protocol import StateSection
 from memory.recall.excerpts import RecalledMessage
 
@@ -49,8 +48,6 @@ class PromptRequest:
     instructions: str = ""
     sources: tuple[Source, ...] = ()
     cache_key: str = ""
-    card_tool_tokens: int = 0
-    """Maximum tokens of a card that the model is to submit by calling a tool; 0: no tool is sent."""
     disarms: bool = False
     """Whether control tokens of models are broken up in the whole prompt."""
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -138,7 +135,6 @@ def assemble(
     plan = replace(
         plan,
         sources=sources,
-        card_tool_tokens=asked.card_tool_tokens,
         disarms=asked.disarms,
         attached=tuple(seq for seq in attached if seq in shown),
         open_clips=asked.open_clips,
@@ -206,8 +202,7 @@ def prompt_messages(prompt: Prompt) -> list[dict[str, Any]]:
 
 def hash_prompt(prompt: Prompt) -> str:
     """SHA-256 of the prompt as canonical JSON (ASCII, so that any text can be hashed), its tools included."""
-    own = [asdict(prompt.tool)] if prompt.tool else []
-    sent: list[Any] = [*prompt_messages(prompt), *own, *prompt.tools]
+    sent: list[Any] = [*prompt_messages(prompt), *prompt.tools]
     canonical = json.dumps(sent, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
@@ -215,8 +210,7 @@ def hash_prompt(prompt: Prompt) -> str:
 def _finish(plan: Plan, memory: Sequence[Rendered], asked: PromptRequest) -> Context:
     before, after = _before(asked), _after(plan, asked)
     messages = tuple(message for part in (*memory, *after) for message in part.messages)
-    tool = tool_of(plan.card_tool_tokens) if plan.card_tool_tokens else None
-    prompt = Prompt(messages, asked.instructions, asked.cache_key, tool=tool, tools=asked.tools)
+    prompt = Prompt(messages, asked.instructions, asked.cache_key, tools=asked.tools)
     return Context(
         tokens=_tokens(memory),
         budget=plan.budget,

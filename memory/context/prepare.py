@@ -25,7 +25,6 @@ from memory.models import ConversationBrief
 from memory.pins import by_rule
 from memory.pins.section import NO_PINS, PinSection, fit_pins, room_for_pins
 from memory.policies import StateSection, get_policy, window_of
-from memory.policies.card.policy import CardRequest, request_of
 from memory.recall.ranking import Near
 
 logger = logging.getLogger(__name__)
@@ -105,23 +104,24 @@ def pinned_for(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool)
     return fit_pins(by_rule.holding_pins(brief.chat_id), room, disarms=disarms)
 
 
-def card_request(brief: ConversationBrief, limits: MemoryLimits) -> CardRequest:
-    """How the reply is asked for a card. Not at all while updates are paused, because a card is an update."""
-    return CardRequest() if brief.paused_at else request_of(get_policy(brief.policy), limits)
+def card_instructions(brief: ConversationBrief, limits: MemoryLimits) -> str:
+    """What the reply is told about a card. Nothing while updates are paused, because a card is an update."""
+    if brief.paused_at or not limits.enabled:
+        return ""
+    return get_policy(brief.policy).reply_instructions(limits)
 
 
 def prompt_request(
-    chat: Chat, question: str, request: CardRequest, turn_instructions: str, sources: Sequence[Source]
+    chat: Chat, question: str, for_card: str, turn_instructions: str, sources: Sequence[Source]
 ) -> PromptRequest:
     """Return the parts around memory. Instructions that change least come first, so that provider caches hit."""
-    parts = (chat.instructions, request.instructions, turn_instructions)
+    parts = (chat.instructions, for_card, turn_instructions)
     instructions = "\n\n".join(part for part in parts if part)
     return PromptRequest(
         question,
         instructions,
         tuple(sources),
         str(chat.pk),
-        request.tool_tokens,
         disarms=registry.disarms_control_tokens(),
     )
 

@@ -6,15 +6,13 @@ first, then memory. Only if those three exceed the budget does the prompt exceed
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.assemble import PromptRequest, tools_text
 from memory.context.sources import fit_sources, render_sources
 from memory.history.tool_steps import as_messages
 from memory.limits import MemoryLimits
-from memory.policies.card.policy import tool_of
 
 
 def memory_limits(limits: MemoryLimits, asked: PromptRequest) -> MemoryLimits:
@@ -32,8 +30,7 @@ def memory_limits(limits: MemoryLimits, asked: PromptRequest) -> MemoryLimits:
 def _fixed(asked: PromptRequest) -> int:
     """Tokens of the parts that are always sent in full."""
     steps = sum(message.tokens(count_tokens) for message in as_messages(asked.open_turn, asked.open_clips))
-    tool = json.dumps(asdict(tool_of(asked.card_tool_tokens))) if asked.card_tool_tokens else ""
-    texts = (asked.instructions, asked.question, tool, tools_text(asked.tools))
+    texts = (asked.instructions, asked.question, tools_text(asked.tools))
     return sum(map(_tokens, texts)) + steps + sum(one.tokens for one in asked.attachments)
 
 

@@ -36,8 +36,6 @@ class WorkState:
     attempts: int
     waiting: bool
     """The time of the next attempt has not come."""
-    rereads: bool = False
-    """The policy folds by reading all originals again: due work is done as a rebuild."""
     delayed: bool = False
     """The chat's owner demanded more work than their limits allow: it waits, whichever summarizer would do it."""
 
@@ -51,10 +49,7 @@ class NextStep:
 
 
 def next_step(standing: WorkState, max_attempts: int) -> NextStep:
-    """Return the next step: due turns come first, so that no chat outgrows its budget during a long rebuild.
-
-    If the policy rereads, each step is part of a rebuild instead, which includes the turns added since it began.
-    """
+    """Return the next step: due turns come first, so that no chat outgrows its budget during a long rebuild."""
     if standing.delayed and (standing.due or standing.rebuild_requested or standing.degraded):
         return NextStep(Work.WAIT)
     given_up = standing.attempts >= max_attempts
@@ -62,7 +57,7 @@ def next_step(standing: WorkState, max_attempts: int) -> NextStep:
         return NextStep(Work.WAIT)
     builtin = given_up and (standing.waiting or not standing.degraded)
     if standing.due:
-        return NextStep(Work.REBUILD if standing.rereads else Work.FOLD, builtin)
+        return NextStep(Work.FOLD, builtin)
     if standing.rebuild_requested:
         return NextStep(Work.REBUILD, builtin)
     if standing.degraded:

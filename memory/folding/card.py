@@ -29,7 +29,7 @@ from memory.history.turns import Turn
 from memory.models import CardOutcome, ContextRecord, ContextText, ConversationBrief, RevisionKind
 from memory.policies import get_policy
 from memory.policies.card.copied_material import unsaid_in
-from memory.policies.card.policy import CardRequest, state_after_reply
+from memory.policies.card.policy import state_after_reply
 from memory.policies.protocol import Refusal, State
 from memory.policies.window import before_window, totals_of
 
@@ -41,9 +41,9 @@ TOKEN_CHARS = 20
 """More characters than a token has: an upper bound of how much of a cut source was shown."""
 
 
-def card_request_fields(brief: ConversationBrief, request: CardRequest) -> dict[str, Any]:
+def card_request_fields(brief: ConversationBrief) -> dict[str, Any]:
     """Return the fields that the record of a prompt has in addition if the prompt requested a card."""
-    return {"card_asked": request.form, "epoch": brief.epoch}
+    return {"card_asked": "block", "epoch": brief.epoch}
 
 
 def requested_card(record: dict[str, Any]) -> bool:

@@ -143,7 +143,6 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
         attempts=brief.attempts,
         waiting=bool(brief.waits),
         delayed=brief.is_delayed,
-        rereads=get_policy(brief.policy).rereads(limits_of(brief)),
     )
     return Job(brief, newest, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
 

@@ -1,6 +1,6 @@
 """Provenance of a revision: a hash of the texts that went into it, and which of their salient spans it retains.
 
-Pure: turns and a state in, values out. `memory.folding.drift` compares a rebuild with the memory before it.
+Pure: turns and a state in, values out.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 
-from chatmemory.text.salience import Retained, retained
+from chatmemory.text.salience import LIST_CAP, Retained, SpanIndex, retained, spans
 from memory.history.turns import Turn, assistant_text
 from memory.policies.protocol import Policy, State
 
@@ -28,6 +28,31 @@ def source_hash(turns: Iterable[Turn], before: str = "") -> str:
 def retained_in(policy: Policy, state: State, turns: Sequence[Turn]) -> Retained:
     """Return which salient spans of `turns` are retained in the state as the model reads it."""
     return retained(said_in(turns), rendered(policy, state))
+
+
+class RetainedTally:
+    """Counts which salient spans of many sources a state retains. A span counts once in each source that has it."""
+
+    def __init__(self, policy: Policy, state: State) -> None:
+        self._holding = SpanIndex(rendered(policy, state))
+        self._kept: dict[str, str] = {}
+        self._lost: dict[str, str] = {}
+        self._held = self._total = 0
+
+    def take(self, turns: Sequence[Turn]) -> None:
+        """Count the spans of `turns`."""
+        found = spans(said_in(turns))
+        self._total += len(found)
+        for span in found:
+            is_held = span in self._holding
+            self._held += is_held
+            (self._kept if is_held else self._lost)[span.casefold()] = span
+
+    def retained(self, through_seq: int | None = None) -> Retained:
+        """The result; `through_seq`: the last message, if not all were taken."""
+        share = self._held / self._total if self._total else 1.0
+        kept, lost = list(self._kept.values())[:LIST_CAP], list(self._lost.values())[:LIST_CAP]
+        return Retained(kept, lost, share, through_seq)
 
 
 def said_in(turns: Sequence[Turn]) -> str:

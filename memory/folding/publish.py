@@ -78,7 +78,6 @@ class Result:
     """Seq of the last message that went into the state, if later than `through_seq`."""
     soft_faults: Sequence[Mapping[str, Any]] = ()
     """Defects of the state, for staff."""
-    drift: Mapping[str, Any] | None = None
     """For a rebuild: what it found the memory before it to have lost and added."""
     by_reply: bool = False
     """A reply's card, without a call to the summarizer: records of the summarizer's failures are kept."""
@@ -234,5 +233,4 @@ def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> S
         retained={name: value for name, value in asdict(result.retained).items() if value is not None},
         soft_faults=list(result.soft_faults),
         is_wanting=bool(result.soft_faults),
-        drift=result.drift,
     )

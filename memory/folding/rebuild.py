@@ -1,35 +1,31 @@
 """Rebuilding: making a chat's memory anew from its original messages, starting at the first, bite by bite.
 
 Progress is saved in the brief after every bite, so that any worker can continue after a crash; it is discarded if the
-epoch changes. The old memory stays in use until the new one replaces it, in one swap and as one revision, which
-records how far the old one had drifted from the originals.
+epoch changes. The old memory stays in use until the new one replaces it, in one swap and as one revision.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 
 from chatmemory.runtime import fault_points
-from memory.briefs import stored_state, wanted_limits
+from chatmemory.text.salience import Retained
+from memory.briefs import wanted_limits
 from memory.counters import decide_due
 from memory.folding import lease
 from memory.folding.bites import Bite, beyond_window, next_bite
-from memory.folding.drift import Survey
 from memory.folding.lease import attempt, reset_failures, store_or_fail
-from memory.folding.provenance import source_hash
+from memory.folding.provenance import RetainedTally, source_hash
 from memory.folding.publish import Result, StepOutcome, locked_brief, publish
 from memory.folding.summarizer import FoldAnswer, FoldRequest
 from memory.history.rows import each_turn, newest_turns, pending_seq
-from memory.history.turns import Turn
 from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.pause import PAUSE, unpause
 from memory.policies import get_policy
@@ -119,7 +115,6 @@ def _keep(brief: ConversationBrief, progress: Progress) -> StepOutcome:
 
 def _swap(brief: ConversationBrief, progress: Progress) -> StepOutcome:
     state = State.from_json(progress.summary, progress.state)
-    survey = _survey(brief, progress, state)
     result = Result(
         kind=RevisionKind.REBUILD,
         policy=progress.policy,
@@ -131,8 +126,7 @@ def _swap(brief: ConversationBrief, progress: Progress) -> StepOutcome:
         tokens_before=progress.tokens,
         last_assistant_id=UUID(progress.last_assistant_id) if progress.last_assistant_id else None,
         source_hash=progress.source_hash,
-        retained=survey.retained,
-        drift=survey.drift,
+        retained=_retained(brief.chat_id, progress, state),
         input_tokens=progress.input_tokens,
         output_tokens=progress.output_tokens,
         cost_usd=None if progress.cost_usd is None else Decimal(progress.cost_usd),
@@ -146,43 +140,17 @@ def _swap(brief: ConversationBrief, progress: Progress) -> StepOutcome:
     return store_or_fail(brief, RevisionKind.REBUILD, lambda: publish(brief, result))
 
 
-def _survey(brief: ConversationBrief, progress: Progress, state: State) -> Survey:
-    """Compare the rebuilt state with the originals, and the memory in use as well if it is of the same policy."""
-    policy = get_policy(progress.policy)
-    is_alike = brief.head and brief.policy == progress.policy
-    survey = Survey(policy, state, stored_state(brief) if is_alike else None, brief.head)
-    both = min(progress.through_seq, brief.folded_through_seq)
+def _retained(chat_id: UUID, progress: Progress, state: State) -> Retained:
+    """Which spans of the originals the rebuilt state retains, as far as there is time to read them."""
+    tally = RetainedTally(get_policy(progress.policy), state)
     deadline = time.monotonic() + SURVEY_SECONDS
-    for bite in _bites(brief.chat_id, progress.through_seq, both):
-        through_seq = bite[-1].through_seq
-        survey.take(bite, of_both=through_seq <= both)
-        if time.monotonic() > deadline and through_seq < progress.through_seq:
-            survey.end_at(through_seq)
-            logger.info(
-                "originals not all surveyed",
-                extra={
-                    "chat": str(brief.chat_id),
-                    "through_seq": through_seq,
-                    "of_seq": progress.through_seq,
-                },
-            )
-            break
-    return survey
-
-
-def _bites(chat_id: UUID, through_seq: int, border: int) -> Iterator[list[Turn]]:
-    """Yield the turns up to `through_seq` with their texts, about a bite at a time; one ends at `border`."""
-    bite: list[Turn] = []
-    for turn in each_turn(chat_id, 0, through_seq + 1, text=True):
-        if bite and bite[-1].through_seq == border:
-            yield bite
-            bite = []
-        bite.append(turn)
-        if sum(one.tokens for one in bite) >= settings.MEMORY_LIMITS.bite_tokens:
-            yield bite
-            bite = []
-    if bite:
-        yield bite
+    for turn in each_turn(chat_id, 0, progress.through_seq + 1, text=True):
+        tally.take([turn])
+        if time.monotonic() > deadline and turn.through_seq < progress.through_seq:
+            reached = {"through_seq": turn.through_seq, "of_seq": progress.through_seq}
+            logger.info("originals not all surveyed", extra={"chat": str(chat_id), **reached})
+            return tally.retained(turn.through_seq)
+    return tally.retained()
 
 
 def _nothing(seen: ConversationBrief, progress: Progress) -> StepOutcome:

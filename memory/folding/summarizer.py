@@ -178,7 +178,7 @@ def _assess(folding: FoldRequest, accepted: _Accepted) -> Assessment:
 def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Accepted:
     """Return the state after as many calls as the policy wants. `behind` is appended to the material of each."""
     policy, state, turns, limits = folding.policy, folding.state, folding.turns, folding.limits
-    answers: list[Completion | None] = []
+    answers: list[Completion] = []
     room = 0
     while len(calls.sent) < MOST_CALLS:
         ask = policy.ask(state, turns, limits, answers)
@@ -193,19 +193,12 @@ def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Accepted:
     return _Accepted(after, room)
 
 
-def _call(calls: _Calls, ask: Ask) -> Completion | None:
-    """Make one call; None if it failed and the policy can do without."""
+def _call(calls: _Calls, ask: Ask) -> Completion:
     prompt = _prompt(ask, calls)
     limit = output_limit(settings.SUMMARIZER, ask.max_output_tokens)
     variant = replace(settings.SUMMARIZER, max_output_tokens=limit)
     calls.sent.append(prompt)
-    try:
-        left = max(0.05, calls.until - time.monotonic())
-        answer = calls.model.complete(prompt, variant, timeout=left)
-    except UpstreamError:
-        if not ask.is_optional:
-            raise
-        return None
+    answer = calls.model.complete(prompt, variant, timeout=max(0.05, calls.until - time.monotonic()))
     calls.said.append(answer)
     return answer
 

@@ -8,7 +8,6 @@ those in which a model calls its tools are the same for all ways.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -53,14 +52,9 @@ def _common_start(one: str, other: str) -> str:
 
 
 def _parts(prompt: Prompt) -> list[tuple[str, str]]:
-    """Role and text of each message in the order of sending; a tool comes before them."""
-    tool = (
-        [("tool", json.dumps([prompt.tool.name, prompt.tool.description, dict(prompt.tool.parameters)]))]
-        if prompt.tool
-        else []
-    )
+    """Role and text of each message in the order of sending."""
     system = [("system", prompt.instructions)] if prompt.instructions else []
-    return [*tool, *system, *((message.role, message.text) for message in prompt.messages)]
+    return [*system, *((message.role, message.text) for message in prompt.messages)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,9 +169,8 @@ def _finish(begun: BegunTurn, exchange: Exchange, card: str) -> None:
 
 
 def _output(prompt: Prompt, exchange: Exchange, card: str) -> int:
-    """Output tokens of the reply: its text, and the card in its text or as a call."""
-    block = card if prompt.tool or not card else card_block(card)
-    return count_tokens(exchange.reply + block)
+    """Output tokens of the reply: its text with the card."""
+    return count_tokens(exchange.reply + (card_block(card) if card else ""))
 
 
 def _fold(chat_id: UUID) -> tuple[int, bool]:

@@ -122,11 +122,10 @@ class SummaryRevision(models.Model):
 
     `folded_tokens` is the size in tokens of all turns up to `through_seq`, before folding; None if it was not
     counted. `parent` is the version from whose state this one was made: for a restored one, the version restored.
-    `soft_faults` are its defects, `is_wanting` is set if there are any; `drift` is how far a rebuild found the
-    previous memory to be from the originals. `prompt_hash` is the version of the instructions that the summarizer
-    got, `focus` the chat's option of that name, which was part of them; `custom_instructions` is set if they were the
-    operator's (`MEMORY_SUMMARIZER_INSTRUCTIONS`). `forgotten_at`: when its texts were removed, because a message that
-    it had seen was edited or forgotten; its cost is kept.
+    `soft_faults` are its defects, `is_wanting` is set if there are any. `prompt_hash` is the version of the
+    instructions that the summarizer got, `focus` the chat's option of that name, which was part of them;
+    `custom_instructions` is set if they were the operator's (`MEMORY_SUMMARIZER_INSTRUCTIONS`). `forgotten_at`: when
+    its texts were removed, because a message that it had seen was edited or forgotten; its cost is kept.
     """
 
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="revisions", db_index=False)
@@ -156,7 +155,6 @@ class SummaryRevision(models.Model):
     retained = models.JSONField(default=dict)
     soft_faults = models.JSONField(blank=True, default=list)
     is_wanting = models.BooleanField(default=False)
-    drift = models.JSONField(null=True, blank=True)
     forgotten_at = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"

@@ -13,7 +13,7 @@ from memory.policies.chunked import Chunked
 from memory.policies.due import is_due, turns_due
 from memory.policies.hierarchical.policy import Hierarchical
 from memory.policies.interval import Interval
-from memory.policies.progressive.policy import Progressive
+from memory.policies.progressive import Progressive
 from memory.policies.protocol import Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
 from memory.policies.window import counts_of, turns_beyond, window_of, with_window
 

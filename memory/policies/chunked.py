@@ -1,9 +1,13 @@
-"""The policy `chunked` (seed 000): one summary of all older turns, updated in chunks."""
+"""The policy `chunked` (seed 000): one summary of all older turns, updated in chunks.
+
+`OneSummary` is what it shares with `interval`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chatmemory.llm.summarizer_input import NO_SUMMARY
 from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
@@ -48,11 +52,6 @@ the summary alone: no heading, no preface, no comment.
 """
 
 
-def answer_format(limits: MemoryLimits) -> str:
-    """How to answer, with the target length filled in: 400 to 500 tokens by default."""
-    return ANSWER_FORMAT.format(low=limits.summary_cap * 4 // 5, cap=limits.summary_cap)
-
-
 @dataclass(frozen=True)
 class ChunkedNumbers(Numbers):
     """Options of a chat."""
@@ -65,15 +64,56 @@ class ChunkedNumbers(Numbers):
     )
 
 
-class Chunked(Policy):
+class OneSummary(Policy):
+    """A policy whose state is one text, written anew at each fold."""
+
+    section_titles = {"summary": "Summary"}
+    task: ClassVar[str]
+    answer_format: ClassVar[str]
+    """How to answer, with the target length to be filled in."""
+
+    def size(self, state: State) -> int:
+        """Tokens of the summary, without what renders it."""
+        return count_tokens(state.summary)
+
+    def ask(
+        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
+    ) -> Ask | None:
+        """Ask for a new summary: the input is exactly in the seed's format, the instructions are our own."""
+        if answers:
+            return None
+        cap = self.longest_summary(state, limits)
+        return Ask(
+            self.task,
+            self.answer_format.format(low=cap * 4 // 5, cap=cap),
+            summarizer_input(state.summary, turns),
+            cap * OUTPUT_ROOM,
+            answer_tokens=cap,
+        )
+
+    def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
+        """Return the new summary, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
+        answer = quote_markers(self.tidied(answer_text(answers[0] if answers else None)))
+        summary = "" if answer == NO_SUMMARY else clip_end(answer, self.longest_summary(state, limits))
+        if not summary:
+            raise Refusal("empty")
+        return State(summary)
+
+    def tidied(self, answer: str) -> str:
+        """The summary in an answer."""
+        return answer
+
+
+class Chunked(OneSummary):
     """Folds when summary and unfolded turns exceed the threshold: all before the window except the newest turns."""
 
     name = "chunked"
     label = "Rolling summary"
     description = "Older messages are merged into one summary."
-    section_titles = {"summary": "Summary"}
     numbers = ChunkedNumbers
     uses_options = ("k_raw_turns", "summary_token_cap", "threshold", "window_share")
+    task = TASK
+    answer_format = ANSWER_FORMAT
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
         """Tokens of summary and unfolded turns (seed 000, 5.2)."""
@@ -88,32 +128,6 @@ class Chunked(Policy):
         left = numbers_in(limits, self.name, ChunkedNumbers).left_unfolded_tokens
         to_threshold = limits.threshold - limits.summary_cap - counts.window_tokens
         return max(0, min(left, limits.prompt_budget * 2 // 5, to_threshold // 4))
-
-    def size(self, state: State) -> int:
-        """Tokens of the summary, without heading."""
-        return count_tokens(state.summary)
-
-    def ask(
-        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
-    ) -> Ask | None:
-        """Ask for a new summary: the input is exactly in the seed's format, the instructions are our own."""
-        if answers:
-            return None
-        return Ask(
-            TASK,
-            answer_format(limits),
-            summarizer_input(state.summary, turns),
-            limits.summary_cap * OUTPUT_ROOM,
-            answer_tokens=limits.summary_cap,
-        )
-
-    def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
-        """Return the new summary, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
-        answer = quote_markers(answer_text(answers[0]))
-        summary = "" if answer == NO_SUMMARY else clip_end(answer, limits.summary_cap)
-        if not summary:
-            raise Refusal("empty")
-        return State(summary)
 
     def render(self, state: State) -> list[StateSection]:
         """Render the summary under its heading, in the user role."""

@@ -1,15 +1,23 @@
-"""The form for editing memory by hand, under any policy: its fields, and the validation of their texts."""
+"""The form for editing memory by hand, under any policy: its fields, and the validation of their texts.
+
+The same fields, without markup for the model, are what people read of a memory (`readable`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import count_tokens
 
-MANY_ROWS, SOME_ROWS = 14, 4
+MANY_ROWS, SOME_ROWS, FEW_ROWS = 14, 4, 2
+
+Holds = Literal["text", "lines", "pairs"]
+Shape = Literal["text", "list", "table"]
+
+_SHAPES: dict[Holds, Shape] = {"text": "text", "lines": "list", "pairs": "table"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +32,7 @@ class EditField:
     """Height of the field, in lines."""
     most_tokens: int = 0
     """Maximum tokens of its text; 0 if its length is not limited by itself."""
-    holds: Literal["text", "lines", "pairs"] = "text"
+    holds: Holds = "text"
     """The format: one text, one item per line, or one `name: value` per line."""
 
 
@@ -67,7 +75,53 @@ def require_within(text: str, cap: int, what: str, part: str = "") -> None:
         raise BadEdit(f"{what} has {tokens:,} tokens; the limit is {cap:,}.", part)
 
 
-def require_at_most(count: int, most: int, part: str) -> None:
-    """Raise `BadEdit` if there are more than `most` lines."""
-    if count > most:
-        raise BadEdit(f"There are {count} lines; the limit is {most}.", part)
+@dataclass(frozen=True, slots=True)
+class ReadableEntry:
+    """A text with its name; `name` is "" if it has none."""
+
+    name: str
+    text: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.name}: {self.text}" if self.name else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ReadablePart:
+    """A heading and what is below it: one text, a list of texts, or a table of texts by name."""
+
+    title: str
+    shape: Shape
+    entries: tuple[ReadableEntry, ...]
+
+
+def readable(fields: Sequence[EditField]) -> list[ReadablePart]:
+    """The parts of a memory that are not empty, from the fields of its form."""
+    return [
+        ReadablePart(field.label, _SHAPES[field.holds], tuple(_entries(field)))
+        for field in fields
+        if field.text.strip()
+    ]
+
+
+def as_text(parts: Sequence[ReadablePart]) -> str:
+    """Join all parts as one text; a single text is returned without its heading."""
+    if len(parts) == 1 and parts[0].shape == "text":
+        return parts[0].entries[0].text
+    return "\n\n".join(f"{part.title}\n{_below(part)}" for part in parts)
+
+
+def _below(part: ReadablePart) -> str:
+    if part.shape == "text":
+        return part.entries[0].text
+    return "\n".join(f"- {entry.line}" for entry in part.entries)
+
+
+def _entries(field: EditField) -> Iterator[ReadableEntry]:
+    if field.holds == "text":
+        yield ReadableEntry("", field.text)
+        return
+    for _, line in lines_of(field.text):
+        name, _, text = line.partition(":") if field.holds == "pairs" else ("", "", line)
+        yield ReadableEntry(name.replace("_", " ").strip(), text.strip())

@@ -10,21 +10,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from chatmemory.llm.summarizer_input import NO_SUMMARY
 from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies.answers import answer_text
+from memory.policies.chunked import OneSummary
 from memory.policies.numbers import Numbers, numbers_in, whole
-from memory.policies.protocol import Answers, Ask, Counts, FoldProgress, Policy, Refusal, State, StateSection
-from memory.policies.summarizer_input import summarizer_input
+from memory.policies.protocol import Answers, Ask, Counts, FoldProgress, State, StateSection
 
 OPENING = "I've summarized our previous exchanges for context:"
 """The beginning of the message with the paragraph, exactly as in seed 004 section 2."""
-
-OUTPUT_ROOM = 4
-"""Output limit as a multiple of the cap: reasoning models spend output tokens before the first word."""
 
 TASK = """\
 You keep the memory of a conversation between a user and an assistant, as one paragraph. Be concise and factual: which \
@@ -68,15 +63,16 @@ class IntervalNumbers(Numbers):
     token_cap: int = whole(500, "Longest paragraph, in tokens.", at_least=50, at_most=100_000)
 
 
-class Interval(Policy):
+class Interval(OneSummary):
     """Folds every few turns, however long they are (as seed 004 section 6 says about its own trigger)."""
 
     name = "interval"
     label = "Periodic summary"
     description = "Every few turns, one paragraph is written anew."
-    section_titles = {"summary": "Summary"}
     numbers = IntervalNumbers
     uses_options = ("window_share",)
+    task = TASK
+    answer_format = ANSWER_FORMAT
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
         """Count turns: due when there are as many as an interval beyond the window.
@@ -90,38 +86,27 @@ class Interval(Policy):
         """The seed's buffer of recent messages, in turns."""
         return _numbers(limits).window_turns
 
-    def size(self, state: State) -> int:
-        """Tokens of the paragraph, without opening words."""
-        return count_tokens(state.summary)
-
     def ask(
         self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
     ) -> Ask | None:
         """Ask for a new paragraph. None if the turns contain only a paragraph of an earlier fold."""
-        carried, spoken = split_carried(turns)
-        if answers or not spoken:
-            return None
-        cap = _numbers(limits).token_cap
-        existing = _existing(state, carried)
-        return Ask(
-            TASK,
-            ANSWER_FORMAT.format(cap=cap),
-            summarizer_input(existing, spoken),
-            cap * OUTPUT_ROOM,
-            answer_tokens=cap,
-        )
+        known, spoken = _split(state, turns)
+        return super().ask(known, spoken, limits, answers) if spoken else None
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
         """Return the new paragraph, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
-        carried, spoken = split_carried(turns)
-        existing, cap = _existing(state, carried), _numbers(limits).token_cap
+        known, spoken = _split(state, turns)
         if not spoken:
-            return State(clip_end(quote_markers(existing), cap))
-        answer = _paragraph(answer_text(answers[0] if answers else None))
-        summary = "" if answer == NO_SUMMARY else clip_end(quote_markers(answer), cap)
-        if not summary:
-            raise Refusal("empty")
-        return State(summary)
+            return State(clip_end(quote_markers(known.summary), self.longest_summary(state, limits)))
+        return super().absorb(known, spoken, answers, limits)
+
+    def tidied(self, answer: str) -> str:
+        """The answer as one continuous paragraph, without introductory phrases."""
+        text = _line("\n".join(map(_plain_line, answer.splitlines())))
+        start = 0
+        while found := _INTRODUCTION.match(text, start):
+            start = found.end()
+        return text[start:]
 
     def longest_summary(self, state: State, limits: MemoryLimits) -> int:
         """The paragraph's cap."""
@@ -170,23 +155,14 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _existing(state: State, carried: Sequence[str]) -> str:
-    """What was known before: the state's paragraph, and those of `carried` that it does not contain."""
+def _split(state: State, turns: Sequence[Turn]) -> tuple[State, list[Turn]]:
+    """What was known before, with the paragraphs in `turns` that it does not contain; and the turns without them."""
+    carried, spoken = split_carried(turns)
     existing = _line(without_opening(state.summary))
     for paragraph in carried:
         if paragraph not in existing:
             existing = f"{existing} {paragraph}".strip()
-    return existing
-
-
-def _paragraph(answer: str) -> str:
-    """Return the answer as one continuous paragraph, without introductory phrases."""
-    lines = [_plain_line(line) for line in answer.splitlines()]
-    text = _line("\n".join(lines))
-    start = 0
-    while found := _INTRODUCTION.match(text, start):
-        start = found.end()
-    return text[start:]
+    return State(existing), spoken
 
 
 def _plain_line(line: str) -> str:

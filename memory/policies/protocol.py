@@ -124,8 +124,6 @@ class Ask:
     """Approximate length of the answer, which is the cap of what is kept of it; 0: unknown."""
     schema: Schema | None = None
     """The schema of the answer's object; None: the answer is text."""
-    is_optional: bool = False
-    """Whether the policy continues, with None as the answer, if this request fails."""
 
     @property
     def instructions(self) -> str:
@@ -137,8 +135,8 @@ class Ask:
         return instructions_of(limits.summarizer_task or self.task, limits.focus, self.answer_format)
 
 
-Answers: TypeAlias = "Sequence[Completion | None]"
-"""The answers so far to a policy's requests for one fold, in order; None: an optional request failed."""
+Answers: TypeAlias = "Sequence[Completion]"
+"""The answers so far to a policy's requests for one fold, in order."""
 
 
 class Refusal(Exception):
@@ -223,9 +221,9 @@ class Policy(ABC):
         """Tokens of turns beyond the window that a fold leaves unfolded, because prompts have room for them."""
         return 0
 
-    def rereads(self, limits: MemoryLimits) -> bool:
-        """True if each fold should read all original turns again, from the first."""
-        return False
+    def reply_instructions(self, limits: MemoryLimits) -> str:
+        """What replies are told, so that they include what is to be remembered of their turn; "": nothing."""
+        return ""
 
     def recall_mode(self, limits: MemoryLimits) -> RecallMode:
         """When earlier turns are searched."""

@@ -13,7 +13,7 @@ from chatmemory.text.salience import retained
 from chatmemory.text.word_diff import DiffPiece, replaced, word_diff
 from memory.briefs import readable_parts
 from memory.models import SummaryRevision
-from memory.policies.readable import ReadablePart, as_text
+from memory.policies.edit_form import ReadablePart, as_text
 
 
 @dataclass(frozen=True, slots=True)

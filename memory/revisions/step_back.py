@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from conversations.models import Message, Role, Status
@@ -26,7 +26,6 @@ _EMPTIED: dict[str, Any] = {
     "retained": {"kept": [], "lost": [], "share": 0.0},
     "soft_faults": [],
     "is_wanting": False,
-    "drift": None,
 }
 """The values of an emptied revision: no text, and no hash from which a short text could be guessed."""
 
@@ -64,14 +63,11 @@ def retract(brief: ConversationBrief, from_seq: int) -> None:
 
 
 def _empty(brief: ConversationBrief, from_seq: int) -> None:
-    """Empty the revisions that had seen a message from `from_seq` on, and the drift measured against them."""
+    """Empty the revisions that had seen a message from `from_seq` on."""
     revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, forgotten_at=None)
     seen = revisions.filter(seen_seq__gte=from_seq)
-    first = seen.aggregate(first=Min("version"))["first"]
-    if first is not None:
-        revisions.filter(version__gt=first, drift__isnull=False).update(drift=None)
-        seen.exclude(_CLEARED).update(**_EMPTIED, forgotten_at=Now())
-        seen.filter(_CLEARED).update(**_EMPTIED)  # what it had cleared; the clearing itself stays
+    seen.exclude(_CLEARED).update(**_EMPTIED, forgotten_at=Now())
+    seen.filter(_CLEARED).update(**_EMPTIED)  # what it had cleared; the clearing itself stays
 
 
 def apply_revision(brief: ConversationBrief, older: SummaryRevision | None) -> None:

@@ -15,13 +15,12 @@ from conversations.models import Chat, Message
 from memory import services
 from memory.counters import unfolded
 from memory.models import SummaryRevision
-from memory.policies.card.policy import TOOL_NAME
-from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
+from memory.policies.card.policy import CARD_CLOSE, CARD_OPEN
 from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks
-from tests.api.talking import Turn, begun, error, final, held, messages, say
+from tests.api.talking import Turn, begun, final, held
 from tests.support.factories import add_turn, brief_of, make_chat
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client, joined
+from tests.support.live_server import Client
 
 
 def change(chat: str, from_seq: int) -> None:
@@ -106,37 +105,6 @@ def test_other_chats_are_left_alone(
     assert CARD_OPEN in alice.ask("one", chat)["message"]["content"]
     assert CARD_OPEN not in upstream.calls("stream")[0].instructions
     assert marks(chat) == [""]
-
-
-# As a tool
-
-
-@pytest.mark.parametrize("style", ["responses", "chat"])
-def test_as_a_tool(alice: Client, upstream: FakeUpstream, settings: Any, style: str) -> None:
-    settings.OPENAI_API_STYLE = style
-    chat = card_chat(alice, as_tool=True)
-    events = say(alice, "Note AB-1234.", chat)
-    assert joined(events) == "You said: Note AB-1234."
-    (tool,) = upstream.calls("stream")[0].body["tools"]
-    assert (tool if style == "responses" else tool["function"])["name"] == TOOL_NAME
-    assert upstream.calls("stream")[0].instructions == ""
-    assert fields(chat)["decisions"] == ["keep AB-1234"]
-    upstream.behave("normal", says="no_card")
-    alice.ask("more", chat)
-    upstream.behave("normal", says="bad_card")
-    alice.ask("more", chat)
-    assert "AB-1234" in carried(upstream)
-    assert marks(chat) == ["kept", "missing", "malformed"]
-    past = alice.get(f"chats/{chat}/messages/{messages(alice, chat)[-1]['id']}/context").json()
-    assert (past["verified"], past["card"], past["tool"]["name"]) == (True, "malformed", TOOL_NAME)
-
-
-def test_a_call_without_a_word_has_failed(alice: Client, upstream: FakeUpstream) -> None:
-    chat = card_chat(alice, as_tool=True)
-    upstream.behave("normal", says="card_alone")
-    answer = alice.post("message", json={"message": "one", "chat_id": chat, "stream": False})
-    error(answer, 502, "upstream_error")
-    assert (fields(chat), marks(chat)) == ({}, ["missing"])
 
 
 # What users type

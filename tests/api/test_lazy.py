@@ -117,15 +117,6 @@ def test_another_answer_waits_as_well(alice: Client, upstream: FakeUpstream) -> 
     assert "question 2" in last_prompt(upstream)
 
 
-def test_it_reads_everything_again_in_the_request_where_that_is_chosen_too(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    chat = due_chat(alice, lazy=True, reread=True)
-    alice.ask("And now?", chat)
-    assert FACT in last_prompt(upstream)
-    assert SummaryRevision.objects.get(chat_id=chat).kind == "rebuild"
-
-
 def test_the_same_request_twice_is_one_turn_though_both_wait(alice: Client, upstream: FakeUpstream) -> None:
     chat = due_chat(alice, lazy=True)
     before = len(messages(alice, chat))

@@ -275,10 +275,10 @@ def test_the_window_of_a_chat(alice: Client, policy: str, options: dict[str, int
 DUE = [
     ("chunked", {"threshold": 700}),
     ("chunked", {"threshold": 700, "k_raw_turns": 5, "summary_token_cap": 60}),
-    ("progressive", {"threshold": 700, "data_tokens": 50, "calls": 2}),
+    ("progressive", {"threshold": 700, "data_tokens": 50}),
     (
         "hierarchical",
-        {"trigger_messages": 10, "piece_tokens": 30, "narrative_tokens": 60, "facts_tokens": 60},
+        {"trigger_messages": 10, "narrative_tokens": 60, "facts_tokens": 60},
     ),
     ("interval", {"every_turns": 3, "token_cap": 60}),
     ("card", {"budget": 420, "min_fold_tokens": 100}),

@@ -14,13 +14,17 @@ from hypothesis import strategies as st
 
 from chatmemory.llm.openai.requests import request_body
 from chatmemory.llm.openai.stream import MAX_CHARS, ReplyReader, Style
-from chatmemory.llm.protocol import Prompt, Reply, Variant
-from memory.policies.card.policy import TOOL_NAME, tool_of
+from chatmemory.llm.protocol import Prompt, Reply, Tool, Variant
 from tests.support.fakes.speech import Call, End, Speech
 from tests.support.fakes.upstream import FakeUpstream
 from tests.upstream.talking import PROMPT, STYLES, talk
 
-WITH_TOOL = replace(PROMPT, tool=tool_of(120))
+UPDATE = Tool(
+    "update_memory",
+    "Update the memory.",
+    {"type": "object", "properties": {"goal": {"type": "string"}}},
+)
+WITH_TOOL = replace(PROMPT, tool=UPDATE)
 ARGUMENTS = '{"goal":"Learn vibrato, \\u00e9 語 😀","decisions":["AB-1234"]}'
 
 
@@ -60,7 +64,7 @@ def test_a_tool_is_offered_as_the_style_has_it_and_only_where_there_is_one(style
     (offered,) = body(WITH_TOOL, style)["tools"]
     function = offered if style == "responses" else offered["function"]
     assert offered["type"] == "function"
-    assert function["name"] == TOOL_NAME == "update_memory"
+    assert function["name"] == "update_memory"
     assert "goal" in function["parameters"]["properties"]
     assert function.get("strict", False) is False
     assert {**body(PROMPT, style), "tools": [offered]} == body(WITH_TOOL, style)

@@ -101,8 +101,6 @@ class Plan:
     """Seq at which the verbatim part begins. Pass it to the next plan, which keeps it as long as possible."""
     outline_of: str = ""
     """Id of the reply whose outline is shown after the state; "": no outline."""
-    card_tool_tokens: int = 0
-    """The size limit stated in the tool for memory cards (`tool_of` of the policy `card`); 0: no tool was sent."""
     pins: tuple[ShownPin, ...] = ()
     """Pins that are shown, newest first."""
     pins_left_out: int = 0
@@ -141,7 +139,6 @@ class Plan:
             "dropped": self.dropped,
             "anchor_seq": self.anchor_seq,
             **({"outline_of": self.outline_of} if self.outline_of else {}),
-            **({"card_tool_tokens": self.card_tool_tokens} if self.card_tool_tokens else {}),
             **({"pins": [list(pin) for pin in self.pins]} if self.pins else {}),
             **({"pins_left_out": self.pins_left_out} if self.pins_left_out else {}),
             **({"disarms": True} if self.disarms else {}),
@@ -169,7 +166,6 @@ class Plan:
             dropped=data["dropped"],
             anchor_seq=data["anchor_seq"],
             outline_of=data.get("outline_of", ""),
-            card_tool_tokens=data.get("card_tool_tokens", 0),
             pins=tuple(ShownPin(*pin) for pin in data.get("pins", ())),
             pins_left_out=data.get("pins_left_out", 0),
             disarms=data.get("disarms", False),

@@ -17,7 +17,7 @@ from memory.explain.reasons import name_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
 from memory.pause import paused_by
 from memory.policies import policy_name
-from memory.policies.readable import as_text
+from memory.policies.edit_form import as_text
 from memory.revisions.restore import restore
 from memory.revisions.updates import pause_updates, resume_updates
 from memory.work import work_of

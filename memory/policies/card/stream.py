@@ -9,11 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from memory.policies.card.card import is_card
-
-CARD_OPEN: Final = "<MEMORY_CARD>"
-CARD_CLOSE: Final = "</MEMORY_CARD>"
-"""The tags around a card. In a reply they match in upper or lower case."""
+from memory.policies.card.policy import CARD_CLOSE, CARD_OPEN, is_card
 
 BLOCK_CHARS: Final = 16_384
 """Longest block that counts as a card, in characters; a longer one is removed, too, up to its end."""

@@ -1,4 +1,4 @@
-"""Facts, which are keys with values and categories: parsed from answers, merged, cut, stored and rendered.
+"""Facts, which are keys with values and categories: parsed from answers, merged, cut, edited, stored and rendered.
 
 A fact is identified by its key, in any spelling. A fact that is said again moves to the end, so a list of facts is in
 the order in which each was last said. Leaving a fact out of an answer does not remove it: only naming it does. A value
@@ -10,17 +10,30 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import Final
 
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.markers import FACTS_HEADING
-from chatmemory.text.tokens import clip_end, count_tokens
+from chatmemory.text.tokens import count_tokens
+from memory.policies.edit_form import BadEdit, EditField
 from memory.policies.protocol import JSON, text_in
+from memory.policies.state_parts import StatePart, as_text, enough, one_line, raw_pairs
 
-GENERAL = "GENERAL"
-CATEGORIES = ("ENTITY", "DECISION", "CONDITION", "STATE", "NUMERIC", GENERAL)
+GENERAL, STATE = "GENERAL", "STATE"
+"""`STATE` is how far something has come: its earlier values are of no use."""
+PARTS: Final = (
+    StatePart("ENTITY", "Who and what", "pairs"),
+    StatePart("DECISION", "Decisions", "pairs"),
+    StatePart("CONDITION", "Limits and preferences", "pairs"),
+    StatePart(STATE, "Status", "pairs"),
+    StatePart("NUMERIC", "Amounts, dates and times", "pairs"),
+    StatePart(GENERAL, "Anything else", "pairs"),
+)
+"""The categories of facts, as people edit them."""
+CATEGORIES: Final = tuple(part.name for part in PARTS)
 
 KEY_CHARS = 60
 VALUE_TOKENS = 60
@@ -34,8 +47,6 @@ with none.
 MOST_TOLD = 200
 """Maximum number of facts that are taken from one answer."""
 
-STATE = "STATE"
-"""How far something has come: its earlier values are of no use."""
 _EARLIER = re.compile(r" \(earlier(?: \d+)?\)$")
 _SEPARATORS = re.compile(r"[\s_.-]+")
 
@@ -82,13 +93,13 @@ def parse_update(facts: object, removed: object) -> FactUpdate:
 
     A null value removes the fact, too. Anything of another form is ignored.
     """
-    pairs = list(_pairs(facts))[:MOST_TOLD]
-    taken_back = [key for key, value, _ in pairs if value is None]
-    taken_back += [key for key in removed if isinstance(key, str)] if isinstance(removed, list) else []
-    made = (_fact(key, _value(value), category) for key, value, category in pairs)
+    rows = list(islice(_rows(facts), MOST_TOLD))
+    gone = [key for key, value, _ in rows if value is None]
+    gone += [key for key in removed if isinstance(key, str)] if isinstance(removed, list) else []
+    said = (_fact(key, one_line(as_text(value), VALUE_TOKENS), category) for key, value, category in rows)
     return FactUpdate(
-        tuple(fact for fact in made if fact.name and fact.value),
-        frozenset(_fact(key, "", GENERAL).name for key in taken_back),
+        tuple(fact for fact in said if fact.name and fact.value),
+        frozenset(_fact(key, "", GENERAL).name for key in gone),
     )
 
 
@@ -106,6 +117,73 @@ def merged(old: Sequence[Fact], told: FactUpdate) -> list[Fact]:
             by_name[earlier.name] = earlier
         by_name[fact.name] = fact
     return list(by_name.values())
+
+
+def fitting(facts: Sequence[Fact], max_tokens: int) -> list[Fact]:
+    """Return those of `facts` that fit into `max_tokens` as rendered.
+
+    GENERAL facts are dropped first, then any, starting with those that were not said for the longest time.
+    """
+    kept = list(facts)
+    while (over := count_tokens(facts_text(kept)) - max_tokens) > 0:
+        order = sorted(kept, key=lambda fact: fact.category != GENERAL)  # stable: the oldest first
+        costs = [count_tokens(f"{fact.line}\n") for fact in order]
+        going = {fact.name for fact in order[: enough(costs, over)]}
+        kept = [fact for fact in kept if fact.name not in going]
+    return kept
+
+
+def facts_text(facts: Sequence[Fact]) -> str:
+    """Render the facts under their heading, one per line; "" if there are none.
+
+    None of these lines can be mistaken for a marker, because each begins with a dash.
+    """
+    return "\n".join([FACTS_HEADING, *(fact.line for fact in facts)]) if facts else ""
+
+
+def stored_facts(stored: object) -> list[Fact]:
+    """Return the facts of any stored state, skipping anything that is not a fact. Called several times per turn."""
+    facts = (
+        Fact(_flat(text_in(row.get("key"))), _flat(text_in(row.get("value"))), _category(row.get("category")))
+        for row in (stored if isinstance(stored, list) else [])
+        if isinstance(row, dict)
+    )
+    return [fact for fact in facts if fact.key and fact.value]
+
+
+def facts_json(facts: Sequence[Fact]) -> list[JSON]:
+    """The facts in the format in which a state stores them."""
+    return [{"key": fact.key, "value": fact.value, "category": fact.category} for fact in facts]
+
+
+def fact_fields(facts: Sequence[Fact]) -> list[EditField]:
+    """A form field for each category."""
+    return [part.field(_pairs(facts, part)) for part in PARTS]
+
+
+def facts_from(texts: Mapping[str, str], before: Sequence[Fact]) -> list[Fact]:
+    """The facts of the form fields: known ones in the order in which they were last said, new ones last.
+
+    Raise `BadEdit`.
+    """
+    by_name: dict[str, Fact] = {}
+    for part in PARTS:
+        pairs = part.parsed(texts[part.name], _pairs(before, part))
+        for key, value in raw_pairs(pairs):
+            if len(key) > KEY_CHARS:
+                raise BadEdit(f"A name has {len(key)} characters; the limit is {KEY_CHARS}.", part.name)
+            fact = _fact(key, as_text(value), part.name)
+            if not fact.name:
+                raise BadEdit("A name has neither letters nor digits.", part.name)
+            if fact.name in by_name:
+                raise BadEdit("Two facts have the same name.", part.name)
+            by_name[fact.name] = fact
+    places = {fact.name: place for place, fact in enumerate(before)}
+    return sorted(by_name.values(), key=lambda fact: places.get(fact.name, len(places)))
+
+
+def _pairs(facts: Sequence[Fact], part: StatePart) -> dict[str, str | list[str]]:
+    return {fact.key: fact.value for fact in facts if fact.category == part.name}
 
 
 def _pop_with_earlier(by_name: dict[str, Fact], name: str) -> list[Fact]:
@@ -126,53 +204,7 @@ def _earlier(fact: Fact, values: Sequence[Fact]) -> list[Fact]:
     return numbered[::-1]
 
 
-def fitting(facts: Sequence[Fact], max_tokens: int) -> list[Fact]:
-    """Return those of `facts` that fit into `max_tokens` as rendered.
-
-    GENERAL facts are dropped first, then any, starting with those that were not said for the longest time.
-    """
-    kept = list(facts)
-    while (over := count_tokens(facts_text(kept)) - max_tokens) > 0:
-        kept = _fewer(kept, over)
-    return kept
-
-
-def facts_text(facts: Sequence[Fact]) -> str:
-    """Render the facts under their heading, one per line; "" if there are none.
-
-    None of these lines can be mistaken for a marker, because each begins with a dash.
-    """
-    return "\n".join([FACTS_HEADING, *(fact.line for fact in facts)]) if facts else ""
-
-
-def stored_facts(stored: object) -> list[Fact]:
-    """Return the facts of any stored state, skipping anything that is not a fact. Called several times per turn."""
-    rows = stored if isinstance(stored, list) else []
-    facts = (
-        Fact(_line(text_in(row.get("key"))), _line(text_in(row.get("value"))), _category(row.get("category")))
-        for row in rows
-        if isinstance(row, dict)
-    )
-    return [fact for fact in facts if fact.key and fact.value]
-
-
-def facts_json(facts: Sequence[Fact]) -> list[JSON]:
-    """The facts in the format in which a state stores them."""
-    return [{"key": fact.key, "value": fact.value, "category": fact.category} for fact in facts]
-
-
-def _fewer(facts: Sequence[Fact], over: int) -> list[Fact]:
-    """Drop facts of about `over` tokens together, at least one, in the order that `fitting` describes."""
-    going: set[str] = set()
-    for fact in sorted(facts, key=lambda fact: fact.category != GENERAL):  # stable: the oldest first
-        going.add(fact.name)
-        over -= count_tokens(f"{fact.line}\n")
-        if over <= 0:
-            break
-    return [fact for fact in facts if fact.name not in going]
-
-
-def _pairs(facts: object) -> Iterator[tuple[str, object, object]]:
+def _rows(facts: object) -> Iterator[tuple[str, object, object]]:
     """Yield (key, value, category) of anything that looks like a fact."""
     if isinstance(facts, dict):
         yield from ((key, value, GENERAL) for key, value in facts.items())
@@ -183,16 +215,8 @@ def _pairs(facts: object) -> Iterator[tuple[str, object, object]]:
 
 def _fact(key: str, value: str, category: object) -> Fact:
     # When facts are parsed back from their lines, a key ends at the colon.
-    bare = _line(without_invisible(key).replace(":", " "))
+    bare = _flat(without_invisible(key).replace(":", " "))
     return Fact(bare[:KEY_CHARS].strip(), value, _category(category))
-
-
-def _value(value: object) -> str:
-    """Return a value as one clean line within its token limit; "" if it is empty."""
-    parts: Collection[Any] = value if isinstance(value, list) else [value]
-    texts = [str(part).lower() if isinstance(part, bool) else text_in(part) for part in parts]
-    line = _line(without_invisible(", ".join(text for text in texts if text)))
-    return clip_end(line, VALUE_TOKENS).strip()
 
 
 def _category(value: object) -> str:
@@ -200,5 +224,5 @@ def _category(value: object) -> str:
     return name if name in CATEGORIES else GENERAL
 
 
-def _line(text: str) -> str:
+def _flat(text: str) -> str:
     return " ".join(text.split())

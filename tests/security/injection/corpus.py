@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from chatmemory.text import markers
-from memory.policies.progressive import policy
+from memory.policies import progressive
 
 MARKERS: Final = (
     "=== EXISTING_SUMMARY ===",
@@ -39,8 +39,8 @@ MARKERS: Final = (
     "Previous response outline: x",
     "<|im_start|>system",
     "<|endoftext|>",
-    policy.DATA_HEADING,
-    policy.SUMMARY_HEADING,
+    progressive.DATA_HEADING,
+    progressive.SUMMARY_HEADING,
     "[RECENT MESSAGES]",
     markers.SUMMARY_HEADING,
     markers.FACTS_HEADING,

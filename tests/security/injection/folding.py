@@ -87,7 +87,7 @@ def folded(
     policy: Policy, state: State, turns: Sequence[Turn], summarizer: Summarizer, limits: MemoryLimits
 ) -> State:
     """Return the state after one fold, made as the engine does, but without the checks. Raises `Refusal`."""
-    answers: list[Completion | None] = []
+    answers: list[Completion] = []
     while (ask := policy.ask(state, turns, limits, answers)) is not None:
         prompt = Prompt(
             (PromptMessage("user", ask.input),),

@@ -23,7 +23,6 @@ standings = st.builds(
     degraded=st.booleans(),
     attempts=st.integers(0, 20),
     waiting=st.booleans(),
-    rereads=st.booleans(),
     delayed=st.booleans(),
 )
 
@@ -35,10 +34,9 @@ def standing(
     degraded: bool = False,
     attempts: int = 0,
     waiting: bool = False,
-    rereads: bool = False,
     delayed: bool = False,
 ) -> WorkState:
-    return WorkState(due, rebuild, degraded, attempts, waiting, rereads, delayed)
+    return WorkState(due, rebuild, degraded, attempts, waiting, delayed)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +60,6 @@ def standing(
         (standing(rebuild=True), NextStep(Work.REBUILD, UPSTREAM)),
         (standing(due=True, rebuild=True), NextStep(Work.FOLD, UPSTREAM)),
         (standing(rebuild=True, attempts=5, waiting=True), NextStep(Work.REBUILD, BUILTIN)),
-        # Under a policy that reads all originals again, work that is due is always a rebuild.
-        (standing(due=True, rereads=True), NextStep(Work.REBUILD, UPSTREAM)),
-        (standing(due=True, rereads=True, attempts=5, waiting=True), NextStep(Work.REBUILD, BUILTIN)),
-        (standing(due=True, rereads=True, attempts=4, waiting=True), NextStep(Work.WAIT)),
-        (standing(rereads=True), NextStep(Work.NOTHING)),
         # Only the upstream replaces what the built-in summarizer folded.
         (standing(degraded=True), NextStep(Work.RECOVER, UPSTREAM)),
         (standing(degraded=True, attempts=7), NextStep(Work.RECOVER, UPSTREAM)),
@@ -90,8 +83,7 @@ def test_the_built_in_one_never_steps_in_early_and_never_recovers(now: WorkState
 def test_a_chat_that_is_due_is_folded_or_waits_for_one_of_a_few_attempts(now: WorkState) -> None:
     if now.due:
         work = next_step(now, max_attempts=5).work
-        folds = Work.REBUILD if now.rereads else Work.FOLD
-        assert work is folds or (work is Work.WAIT and (now.attempts < 5 or now.delayed))
+        assert work is Work.FOLD or (work is Work.WAIT and (now.attempts < 5 or now.delayed))
 
 
 def test_the_wait_doubles_up_to_ten_minutes() -> None:

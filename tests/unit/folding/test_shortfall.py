@@ -23,7 +23,6 @@ from memory.folding.answer_checks import (
 )
 from memory.history.turns import Turn
 from memory.policies import POLICIES, State
-from memory.policies.card.card import Card
 from tests.security.injection.corpus import ORDERS
 from tests.security.injection.folding import turns_of
 
@@ -83,8 +82,8 @@ def test_zero_finds_nothing_wanting() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_each_policy_must_say_again(policy: str) -> None:
-    card = Card(goal="Book HAT062", decisions=("keep 3RK2T9",))
-    state = State(card.wire() if policy == "card" else KNOWN, card.to_json() if policy == "card" else {})
+    card = State("", {"goal": "Book HAT062", "decisions": ["keep 3RK2T9"]})
+    state = card if policy == "card" else State(KNOWN)
     carried = POLICIES[policy].carried(state)
     assert carried == {"hierarchical": "", "card": "Book HAT062"}.get(policy, KNOWN)
     assert POLICIES[policy].carried(State()) == ""

@@ -1,66 +1,58 @@
-"""The policy `progressive` in tests: its state, its turns, and the answers of a summarizer to it."""
+"""States as databases hold them."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from typing import Any
 
-from chatmemory.llm.protocol import Completion
-from memory.limits import MemoryLimits
-from memory.policies import State, get_policy
-from memory.policies.progressive.policy import ProgressiveNumbers
-from memory.policies.protocol import Answers, Ask
-from tests.unit.context.makers import make_turn
+from memory.policies import State
 
-LIMITS = MemoryLimits()
-POLICY = get_policy("progressive")
-NARRATIVE = "The user writes a paper on tides. The assistant set up its outline. " * 6
-KNOWN = State(
-    NARRATIVE,
-    {
-        "important_data": {"user_preferences": {"theme": "dark"}, "source_urls": ["url1"]},
-        "summary_version": 1,
-    },
-)
-TURNS = [make_turn(0, "I prefer dark mode. Read https://example.org/a.", "Noted.")]
-
-
-def limits_with(instructions_tokens: int = 0, **numbers: int) -> MemoryLimits:
-    given = {"progressive": ProgressiveNumbers(**numbers)}
-    return replace(LIMITS, numbers=given, instructions_tokens=instructions_tokens)
-
-
-TWO = limits_with(calls=2)
-
-
-def said(text: str, *, truncated: bool = False, refused: bool = False) -> Completion:
-    return Completion(text=text, model="nano", truncated=truncated, refused=refused)
-
-
-def both(summary: str = NARRATIVE, **kinds: Any) -> Completion:
-    return said(json.dumps({"important_data": kinds, "summary": summary}))
-
-
-def next_ask(answers: Answers = (), limits: MemoryLimits = LIMITS, state: State = KNOWN) -> Ask:
-    ask = POLICY.ask(state, TURNS, limits, answers)
-    assert ask is not None
-    return ask
-
-
-def absorbed(answers: Answers, limits: MemoryLimits = LIMITS, state: State = KNOWN) -> State:
-    """The state after `answers`; asserts that the policy asks for each of them and for no more."""
-    for number in range(len(answers)):
-        assert POLICY.ask(state, TURNS, limits, answers[:number]) is not None
-    assert POLICY.ask(state, TURNS, limits, answers) is None
-    return POLICY.absorb(state, TURNS, answers, limits)
-
-
-def data_of(state: State) -> dict[str, Any]:
-    data = state.data["important_data"]
-    assert isinstance(data, dict)
-    return data
+STORED: dict[str, tuple[str, dict[str, Any]]] = {
+    "card": (
+        '{"g":"A hall","c":[],"d":["12 May","60 people"],"oq":[],"t":["phone"],"lc":"the price"}',
+        {
+            "goal": "A hall",
+            "constraints": [],
+            "decisions": ["12 May", "60 people"],
+            "open_q": [],
+            "techniques": ["phone"],
+            "lesson_context": "the price",
+            "is_ahead": True,
+        },
+    ),
+    "hierarchical": (
+        "They looked for a hall.\nThey took one.",
+        {
+            "facts": [
+                {"key": "hall (earlier)", "value": "HAT061", "category": "ENTITY"},
+                {"key": "hall", "value": "HAT062: the big one", "category": "ENTITY"},
+                {"key": "people", "value": "60", "category": "NUMERIC"},
+            ],
+            "pieces": [
+                {"from_seq": 1, "through_seq": 4, "text": "They looked for a hall."},
+                {"from_seq": 5, "through_seq": 8, "text": "They took one."},
+            ],
+        },
+    ),
+    "progressive": (
+        "The hall is booked.",
+        {
+            "important_data": {
+                "custom_fields": {},
+                "document_structure": {},
+                "entities": ["Mia Berg"],
+                "important_facts": [],
+                "key_decisions": ["12 May"],
+                "source_urls": ["https://example.org/a?b=1"],
+                "user_preferences": {"Days": ["Mon", "Tue: late"], "Tone": "warm"},
+            },
+            "key_order": {"user_preferences": ["Tone", "Days"]},
+            "summary_version": 2,
+        },
+    ),
+}
+"""What 0.9 stored for each policy of several parts."""
 
 
-def texts_of(state: State) -> list[str]:
-    return [section.text for section in POLICY.render(state)]
+def stored(policy: str) -> State:
+    summary, data = STORED[policy]
+    return State.from_json(summary, {"version": 1, "data": data})

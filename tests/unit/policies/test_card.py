@@ -1,4 +1,4 @@
-"""The memory card of seed 002: what is accepted of one, how it updates another, and how it stays small."""
+"""The policy `card` (seed 002): what it asks of replies and the summarizer, what it accepts, and how it stays small."""
 
 from __future__ import annotations
 
@@ -10,186 +10,151 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.tokens import count_tokens
-from memory.policies.card.card import (
-    LAST_RESORT,
-    MOST_STEPS,
-    Card,
-    CardUpdate,
-    capped,
-    fitted,
-    is_card,
-    read_card,
-    stored_card,
-    updated,
-)
-from memory.policies.card.numbers import CardNumbers
-from memory.policies.numbers import bounds_of
-from memory.policies.protocol import Refusal
-from tests.unit.context.makers import words
+from chatmemory.llm.protocol import Completion
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context.plan.lines import outline_sections
+from memory.history.costs import OUTLINE_COST, OUTLINE_TOKENS
+from memory.limits import MemoryLimits
+from memory.policies import POLICIES, Counts, Refusal, State, get_policy, is_due, state_tokens
+from memory.policies.card.policy import EMPTY, CardNumbers, is_card, state_after_reply
+from memory.policies.card.stream import CardStream
+from memory.policies.protocol import Ask, Fault
+from tests.unit.context.makers import make_turn, plan_of, turn_of, words
 
-NUMBERS = CardNumbers()
+LIMITS = MemoryLimits()
+CARD = get_policy("card")
+TURNS = [make_turn(0, "How do I learn vibrato?", "Ten minutes a day, see https://a.example/v.")]
+FIELDS: dict[str, Any] = {
+    "goal": "Learn vibrato",
+    "constraints": ["wrist hurts"],
+    "decisions": ["10 min daily"],
+    "open_q": ["Speed?"],
+    "techniques": ["vibrato"],
+    "lesson_context": "lesson 2",
+}
+WIRE = '{"g":"Learn vibrato","c":["wrist hurts"],"d":["10 min daily"],"oq":["Speed?"],"t":["vibrato"],"lc":"lesson 2"}'
+FULL = State(WIRE, {**FIELDS, "is_ahead": True})
 SEEDS_CARD = (
     '{"goal":"Master vibrato technique","decisions":["Practice 10 min daily"],"open_q":["Speed vs accuracy?"],'
     '"techniques":["vibrato"],"lesson_context":"intermediate vibrato"}'
 )
 
-any_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40),
-    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
-    max_leaves=20,
-)
-fields = st.sampled_from(["goal", "constraints", "decisions", "open_q", "techniques", "lesson_context", "oq"])
-objects = st.dictionaries(fields | st.text(max_size=5), any_json, max_size=8)
-texts = st.text(max_size=300) | st.integers(0, 400).map(words)
-lists = st.lists(texts, max_size=9).map(tuple)
-told_fields = st.fixed_dictionaries(
-    {}, optional={"goal": texts, "decisions": lists, "open_q": lists, "techniques": lists}
-)
-cards = st.builds(Card, texts, lists, lists, lists, lists, texts)
+
+def limits(**numbers: Any) -> MemoryLimits:
+    return replace(LIMITS, numbers={"card": CardNumbers(**numbers)})
 
 
-def read(text: str, *, most: int = 120, numbers: CardNumbers = NUMBERS) -> CardUpdate:
-    return read_card(text, numbers, most)
+def asked(state: State, **numbers: Any) -> Ask:
+    ask = CARD.ask(state, TURNS, limits(**numbers))
+    assert ask is not None
+    return ask
 
 
-def wire_tokens(card: Card) -> int:
-    return count_tokens(card.wire())
+def told(text: str, state: State = State(), **numbers: Any) -> dict[str, Any]:  # noqa: B008 - frozen
+    """The card after a reply that brought `text`."""
+    after = dict(state_after_reply(state, text, limits(**numbers)).data)
+    assert after.pop("is_ahead") is True
+    return after
+
+
+def absorbed(text: str, state: State = FULL, **completion: Any) -> State:
+    return CARD.absorb(state, TURNS, [Completion(text, "nano", **completion)], LIMITS)
+
+
+# What is asked of replies
+
+
+def test_replies_are_asked_for_a_block_that_would_be_read() -> None:
+    instructions = CARD.reply_instructions(LIMITS)
+    assert "under 120 tokens" in instructions
+    assert "under 90 tokens" in CARD.reply_instructions(limits(reply_tokens=90))
+    assert count_tokens(instructions) < 200, "it is sent with every turn"
+    stream = CardStream()
+    seen = stream.feed(instructions)
+    rest, card = stream.finish(cut_off=False)
+    assert card is not None
+    assert set(json.loads(card)) == set(EMPTY)
+    assert "{" not in seen + rest
+
+
+def test_only_this_policy_asks_and_not_if_it_is_switched_off() -> None:
+    assert CARD.reply_instructions(limits(in_reply=False)) == ""
+    assert {name for name, policy in POLICIES.items() if policy.reply_instructions(LIMITS)} == {"card"}
 
 
 # What is accepted
 
 
-def test_the_seeds_own_card_is_read() -> None:
-    assert read(SEEDS_CARD) == {
-        "goal": "Master vibrato technique",
-        "decisions": ("Practice 10 min daily",),
-        "open_q": ("Speed vs accuracy?",),
-        "techniques": ("vibrato",),
-        "lesson_context": "intermediate vibrato",
-    }
-
-
 @pytest.mark.parametrize(
     "text",
     [
+        SEEDS_CARD,
         f"```json\n{SEEDS_CARD}\n```",
         f"Here it is: {SEEDS_CARD} Good luck!",
         SEEDS_CARD.replace('"]', '",]').replace('"}', '",}'),
         SEEDS_CARD.replace("open_q", "oq").replace("goal", "g").replace("lesson_context", "lc"),
     ],
 )
-def test_a_card_is_read_however_a_model_wraps_it(text: str) -> None:
-    assert read(text) == read(SEEDS_CARD)
+def test_the_seeds_card_is_read_however_a_model_wraps_it(text: str) -> None:
+    assert told(text) == {**EMPTY, **json.loads(SEEDS_CARD)}
 
 
 @pytest.mark.parametrize(
     "text",
     [
         *("", "no card", "{", "[]", '{"goal":', '{"goal": "a', "{}", '{"mood": "good"}', '{"goal": null}'),
-        '{"goal": ["a"], "decisions": "b", "open_q": {"c": 1}, "techniques": [null, {"d": 1}]}',
+        '{"goal": ["a"], "decisions": "b", "open_q": {"c": 1}, "techniques": [null, {}]}',
         "{" * 100_000,
     ],
 )
 def test_what_is_no_card_is_refused(text: str) -> None:
     with pytest.raises(Refusal) as refused:
-        read(text)
+        told(text)
     assert refused.value.reason == "wrong_shape"
     assert not is_card(text)
 
 
-def test_a_field_of_the_wrong_type_is_ignored_and_the_others_stand() -> None:
-    text = '{"goal": 5.50, "decisions": ["one", null, {"x": 2}, 3], "open_q": "what?", "constraints": [{}]}'
-    assert read(text) == {"goal": "5.50", "decisions": ("one", "3")}
+def test_fields_are_replaced_and_those_not_told_stay() -> None:
+    assert told('{"decisions": ["20 min"], "open_q": [], "goal": 5.5, "constraints": [{}]}', FULL) == {
+        **FIELDS,
+        "decisions": ["20 min"],
+        "open_q": [],
+        "goal": "5.5",
+    }
 
 
 def test_unseen_characters_and_line_breaks_do_not_pass() -> None:
-    told = read('{"goal": "a\\n\\u202eb\\u0000 c", "decisions": ["d\\u2028e", "\\u200b"]}')
-    assert told == {"goal": "a b c", "decisions": ("d e",)}
-
-
-def test_a_card_over_its_tokens_is_cut_in_the_drop_order() -> None:
-    told = {"decisions": [f"decision {n}:{words(20)}" for n in range(5)], "open_q": [words(20)], "goal": "g"}
-    kept = read(json.dumps(told))
-    assert count_tokens(json.dumps(kept, separators=(",", ":"))) <= 120
-    assert kept == {"goal": "g", "open_q": (), "decisions": tuple(told["decisions"][1:])}
-
-
-def test_a_card_that_cannot_be_cut_is_refused() -> None:
-    with pytest.raises(Refusal):
-        read(json.dumps({"techniques": [words(80), words(80)]}))
-
-
-@given(objects)
-def test_whatever_an_object_holds_is_read_within_its_tokens_or_refused(found: dict[str, Any]) -> None:
-    try:
-        told = read(json.dumps(found))
-    except Refusal:
-        return
-    listed = {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
-    assert told
-    assert count_tokens(json.dumps(listed, ensure_ascii=False, separators=(",", ":"))) <= 120
-
-
-@given(objects)
-def test_any_stored_state_gives_a_card(stored: dict[str, Any]) -> None:
-    card = stored_card(stored)
-    assert stored_card(card.to_json()) == card
-    assert json.loads(card.wire())["g"] == card.goal
-
-
-# How one card updates another
-
-
-def test_fields_are_replaced_and_those_not_told_stay() -> None:
-    old = Card("old goal", ("c",), ("d1", "d2"), ("q",), ("t",), "old context")
-    new = updated(old, {"goal": "new goal", "decisions": ("d3",), "open_q": ()}, NUMBERS)
-    assert new == Card("new goal", ("c",), ("d3",), (), ("t",), "old context")
+    card = told('{"goal": "a\\n\\u202eb\\u0000 c", "decisions": ["d\\u2028e", "\\u200b"]}')
+    assert (card["goal"], card["decisions"]) == ("a b c", ["d e"])
 
 
 def test_each_field_has_its_cap_and_lists_keep_their_last() -> None:
-    many = tuple(f"item {number}" for number in range(20))
-    card = updated(Card(words(100), many, many, many, many, words(100)), {}, CardNumbers(token_budget=1000))
-    assert (count_tokens(card.goal), count_tokens(card.lesson_context)) == (40, 30)
-    assert (card.decisions, card.open_q, card.constraints, card.techniques) == (
-        many[-5:],
-        many[-4:],
-        many[-3:],
-        many[-6:],
-    )
-
-
-def test_a_cap_of_nothing_keeps_nothing() -> None:
-    assert capped(Card(decisions=("a", "b")), CardNumbers(max_decisions=0)).decisions == ()
-
-
-def test_the_wire_form_is_the_seeds() -> None:
-    card = Card("Master vibrato", ("c",), ("10 min é",), ("q?",), ("vibrato",), "lesson")
-    assert card.wire() == (
-        '{"g":"Master vibrato","c":["c"],"d":["10 min é"],"oq":["q?"],"t":["vibrato"],"lc":"lesson"}'
-    )
-    assert Card().wire() == '{"g":"","c":[],"d":[],"oq":[],"t":[],"lc":""}'
-
-
-# What is dropped
-
-
-def steps(card: Card, numbers: CardNumbers = NUMBERS) -> list[Card]:
-    """The distinct cards that `fitted` returns as the budget shrinks."""
-    kept: list[Card] = []
-    for budget in range(wire_tokens(card), 20, -1):
-        small = fitted(card, replace(numbers, token_budget=budget))
-        if small is not None and (not kept or small != kept[-1]):
-            kept.append(small)
-    return kept
+    many = [f"item {number}" for number in range(20)]
+    fields = {name: words(100) if value == "" else many for name, value in EMPTY.items()}
+    card = told(json.dumps(fields), token_budget=1000, reply_tokens=1000)
+    assert (count_tokens(card["goal"]), count_tokens(card["lesson_context"])) == (40, 30)
+    lists = [card[name] for name in ("decisions", "open_q", "constraints", "techniques")]
+    assert lists == [many[-5:], many[-4:], many[-3:], many[-6:]]
 
 
 def test_the_drop_order_is_the_seeds() -> None:
-    card = Card(words(40), ("c1", "c2"), ("d1", "d2"), ("q1", "q2"), ("t1", "t2", "t3", "t4", "t5"), "lesson")
-    sizes = [
-        (len(c.open_q), len(c.constraints), len(c.decisions), len(c.techniques), count_tokens(c.goal))
-        for c in steps(card)
-    ]
+    fields = {
+        "goal": words(40),
+        "constraints": ["c1", "c2"],
+        "decisions": ["d1", "d2"],
+        "open_q": ["q1", "q2"],
+        "techniques": ["t1", "t2", "t3", "t4", "t5"],
+        "lesson_context": "lesson",
+    }
+    sizes: list[tuple[int, ...]] = []
+    last: dict[str, Any] = {}
+    for budget in range(120, 60, -1):
+        card = told(json.dumps(fields), token_budget=budget, reply_tokens=1000)
+        lists = [len(card[name]) for name in ("open_q", "constraints", "decisions", "techniques")]
+        size = (*lists, count_tokens(card["goal"]))
+        if card["goal"] != "Conversation" and (not sizes or size != sizes[-1]):
+            sizes.append(size)
+            last = card
     assert sizes == [
         (2, 2, 2, 5, 40),
         (1, 2, 2, 5, 40),
@@ -202,36 +167,125 @@ def test_the_drop_order_is_the_seeds() -> None:
         (0, 0, 0, 3, 40),
         (0, 0, 0, 3, 20),
     ]
-    last = steps(card)[-1]
-    assert last.techniques == ("t3", "t4", "t5"), "the oldest go first"
-    assert last.lesson_context == "lesson"
+    assert (last["techniques"], last["lesson_context"]) == (["t3", "t4", "t5"], "lesson")
+
+
+def test_a_reply_s_card_is_cut_to_its_own_tokens_first() -> None:
+    decisions = [f"decision {n}:{words(20)}" for n in range(5)]
+    card = told(
+        json.dumps({"decisions": decisions, "open_q": [words(20)], "goal": "g"}), FULL, token_budget=500
+    )
+    assert (card["goal"], card["open_q"], card["decisions"]) == ("g", [], decisions[1:])
+    with pytest.raises(Refusal):
+        told(json.dumps({"techniques": [words(80), words(81)]}))
 
 
 def test_what_nothing_makes_small_is_given_up_for_the_seeds_last_resort() -> None:
-    card = updated(Card(), {"goal": "aim", "techniques": tuple(words(200) for _ in range(3))}, NUMBERS)
-    assert card == LAST_RESORT == Card(goal="Conversation")
+    long = json.dumps({"goal": "aim", "techniques": [words(190), words(190), words(190)]})
+    assert told(long, reply_tokens=1000) == {**EMPTY, "goal": "Conversation"}
 
 
-def test_dropping_ends_after_a_hundred_steps() -> None:
-    numbers = CardNumbers(max_open_q=1000)
-    assert MOST_STEPS == 100
-    long = tuple(words(5) for _ in range(90 + 30))
-    assert fitted(Card(open_q=long[:110]), numbers) is not None
-    assert fitted(Card(open_q=tuple(words(60) for _ in range(105))), numbers) is None
+# The summarizer
 
 
-@given(cards, told_fields, st.integers(60, 300))
-def test_no_card_is_over_its_budget(card: Card, told: CardUpdate, budget: int) -> None:
-    numbers = CardNumbers(token_budget=budget)
-    small = updated(card, told, numbers)
-    assert wire_tokens(small) <= budget
-    assert count_tokens(small.goal) <= 40
-    assert count_tokens(small.lesson_context) <= 30
-    assert [len(small.decisions) <= 5, len(small.open_q) <= 4] == [True, True]
-    assert [len(small.constraints) <= 3, len(small.techniques) <= 6] == [True, True]
-    assert updated(small, {}, numbers) == small, "the same card again changes nothing"
+def test_the_summarizer_is_asked_for_the_card_after_the_turns() -> None:
+    ask = asked(FULL, token_budget=300)
+    assert ask.schema is not None
+    assert ask.schema.name == "memory_card"
+    assert set(ask.schema.schema["required"]) == set(EMPTY)
+    existing = ask.input.split("=== EXISTING_SUMMARY ===\n")[1].split("\n=== END")[0]
+    assert json.loads(existing) == FIELDS
+    assert (ask.answer_tokens, ask.max_output_tokens) == (300, 1200)
+    assert "under 300 tokens" in ask.instructions
+    assert "the card is right" in ask.instructions
+    assert CARD.ask(FULL, TURNS, LIMITS, [Completion("{}", "m")]) is None
+    first = asked(State())
+    assert "=== EXISTING_SUMMARY ===\nNONE\n" in first.input
+    assert "What a later turn corrects replaces" in first.instructions
 
 
-def test_the_last_resort_fits_the_smallest_budget() -> None:
-    smallest = bounds_of(CardNumbers)["token_budget"][1].at_least
-    assert wire_tokens(LAST_RESORT) <= smallest
+def test_the_summarizers_card_is_absorbed_like_a_replys() -> None:
+    state = absorbed('```json\n{"goal": "Play", "decisions": ["see chapter 2"],}\n```')
+    assert state.data == {**FIELDS, "goal": "Play", "decisions": ["see chapter 2"], "is_ahead": True}
+    assert absorbed('{"goal": "Play"}', State()).data["is_ahead"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "completion", "reason"),
+    [
+        ("", {}, "empty"),
+        ("prose", {}, "wrong_shape"),
+        ('{"goal": "a"}', {"truncated": True}, "truncated"),
+        ('{"goal": "a"}', {"refused": True}, "refused"),
+        ('{"error": {"goal": "x"}}', {}, "error_text"),
+        ("x" * 10_000_000, {}, "wrong_shape"),
+    ],
+)
+def test_a_hard_fault_is_refused(text: str, completion: dict[str, Any], reason: Fault) -> None:
+    with pytest.raises(Refusal) as refused:
+        absorbed(text, **completion)
+    assert refused.value.reason == reason
+
+
+# When it folds by itself
+
+
+def test_it_has_no_threshold_but_the_engines_rule_holds() -> None:
+    many = Counts(75, 15_000, 3_000, window_turns=1, window_tokens=200, newest_tokens=200)
+    assert not CARD.over_threshold(FULL, many, LIMITS)
+    assert is_due(CARD, FULL, many, LIMITS)
+    assert not is_due(CARD, FULL, Counts(3, 900, 120, 1, 300, 300), LIMITS)
+    assert [CARD.window(FULL, [], some) for some in (LIMITS, limits(window_turns=3))] == [1, 3]
+
+
+@given(
+    st.lists(st.sampled_from([2, 20, 60, 240, 800]), min_size=2, max_size=50),
+    st.sampled_from([400, 1000, 3000]),
+)
+def test_whatever_a_plan_beside_the_longest_outline_cannot_hold_is_due(sizes: list[int], budget: int) -> None:
+    some = replace(LIMITS, prompt_budget=budget)
+    turns = [turn_of(number, tokens) for number, tokens in enumerate(sizes)]
+    plan = plan_of(turns, some, [*CARD.render(FULL), *outline_sections("語 " * 200)], window_turns=1)
+    tokens = [turn.tokens for turn in turns]
+    lines = sum(count_tokens(f"- {turn.line}") + 1 for turn in turns)
+    counts = Counts(len(turns), sum(tokens), lines, 1, tokens[-1], tokens[-1])
+    if (plan.merged or plan.unrepresented) and counts.tokens - counts.window_tokens >= some.min_fold_tokens:
+        assert is_due(CARD, FULL, counts, some)
+
+
+@given(st.text(min_size=1, max_size=400))
+def test_no_outline_costs_more_than_the_engine_reckons(text: str) -> None:
+    (section,) = outline_sections(text)
+    assert (section.kind, section.role) == ("outline", "user")
+    assert section.text.startswith("Previous response outline: ")
+    assert count_tokens(section.text) <= OUTLINE_TOKENS
+    assert count_tokens(section.text) + MESSAGE_OVERHEAD <= OUTLINE_COST
+
+
+# How it is rendered
+
+
+def test_the_card_reads_as_the_seed_has_it() -> None:
+    (section,) = CARD.render(FULL)
+    assert (section.kind, section.role, section.text) == ("card", "user", f"Conversation context: {WIRE}")
+    assert CARD.size(FULL) == count_tokens(WIRE) <= 200
+    assert state_tokens(CARD, FULL) == count_tokens(section.text) + MESSAGE_OVERHEAD
+
+
+def test_a_card_that_says_nothing_is_not_shown() -> None:
+    for state in (State(), State(data={**EMPTY, "is_ahead": True}), State("a summary", {"facts": []})):  # type: ignore[dict-item]
+        assert CARD.render(state) == []
+        assert CARD.size(state) == 0
+
+
+def test_the_wire_form_stands_for_a_card_whose_data_are_gone() -> None:
+    for data in ({}, {"goal": None, "open_q": "?"}):
+        damaged = State(WIRE, {**data})
+        assert CARD.render(damaged) == CARD.render(FULL)
+        assert told('{"goal": "Sing"}', damaged)["open_q"] == ["Speed?"]
+
+
+def test_a_summary_by_another_policy_is_what_the_summarizer_starts_from() -> None:
+    state = State("They spoke of vibrato.")
+    assert "=== EXISTING_SUMMARY ===\nThey spoke of vibrato.\n=== END" in asked(state).input
+    assert CARD.render(state) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES, State, counts_of, get_policy, is_due, turns_beyond, turns_due
+from memory.policies import POLICIES, Counts, State, counts_of, get_policy, is_due, turns_beyond, turns_due
 from memory.policies.chunked import ChunkedNumbers
 from tests.unit.context.makers import turn_of, words
 
@@ -83,3 +83,9 @@ def test_of_any_chat_that_is_due_something_is_folded(sizes: list[int], budget: i
         folds = turns_due(CHUNKED, FULL, turns, limits)
         assert 0 < folds <= turns_beyond(CHUNKED, FULL, turns, limits)
         assert sum(left(turns, limits)) <= min(1000, budget * 2 // 5)
+
+
+def test_without_memory_no_chat_is_due() -> None:
+    many = Counts(turns=500, tokens=100_000, line_tokens=20_000, window_turns=3, window_tokens=600)
+    assert is_due(CHUNKED, State(), many, LIMITS)
+    assert not is_due(CHUNKED, State(), many, MemoryLimits(enabled=False))

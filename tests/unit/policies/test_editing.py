@@ -10,41 +10,13 @@ from memory.limits import MemoryLimits
 from memory.policies import POLICIES, State
 from memory.policies.edit_form import BadEdit
 from tests.security.injection.folding import built_in, folded, turns_of
+from tests.unit.policies.makers import STORED, stored
 
 LIMITS = MemoryLimits()
 KNOWN: dict[str, State] = {
     "chunked": State("The hall is booked.\nFor 12 May."),
     "interval": State("The hall is booked for 12 May."),
-    "card": State(
-        '{"g":"A hall"}',
-        {"goal": "A hall", "decisions": ["12 May", "60 people"], "techniques": [], "is_ahead": True},
-    ),
-    "progressive": State(
-        "The hall is booked.",
-        {
-            "important_data": {
-                "user_preferences": {"Tone": "warm", "Days": ["Mon", "Tue: late"]},
-                "key_decisions": ["12 May", "No: not the tent"],
-                "source_urls": ["https://example.org/a?b=1"],
-            },
-            "key_order": {"user_preferences": ["Tone", "Days"]},
-            "summary_version": 2,
-        },
-    ),
-    "hierarchical": State(
-        "They looked for a hall.\nThey took one.",
-        {
-            "facts": [
-                {"key": "hall", "value": "HAT062: the big one", "category": "ENTITY"},
-                {"key": "people", "value": "60", "category": "NUMERIC"},
-                {"key": "street", "value": "Kade 3", "category": "ENTITY"},
-            ],
-            "pieces": [
-                {"from_seq": 1, "through_seq": 4, "text": "They looked for a hall."},
-                {"from_seq": 5, "through_seq": 8, "text": "They took one."},
-            ],
-        },
-    ),
+    **{name: stored(name) for name in STORED},
 }
 TURNS = turns_of([("The hall is booked for 12 May.", "Noted."), ("We are 60 people.", "Good.")])
 STATES = {
@@ -148,7 +120,12 @@ def test_facts_keep_their_order_and_pieces_their_spans() -> None:
         ("interval", "summary", "heron " * 500, "The summary has 1,000 tokens; the limit is 500."),
         ("card", "goal", "heron " * 50, "It has 100 tokens; the limit is 40."),
         ("card", "open_q", "a\nb\nc\nd\ne", "There are 5 lines; the limit is 4."),
-        ("card", "decisions", "\n".join(["heron " * 40] * 5), "The card has .* tokens; the limit is 200."),
+        (
+            "card",
+            "decisions",
+            "\n".join(f"{n} " + "heron " * 40 for n in range(5)),
+            "The card has .* tokens; the limit is 200.",
+        ),
         ("progressive", "summary", "heron " * 500, "The story has 1,000 tokens; the limit is"),
         (
             "progressive",
@@ -170,13 +147,13 @@ def test_facts_keep_their_order_and_pieces_their_spans() -> None:
             "hierarchical",
             "ENTITY",
             "hall: a\npeople: 3",
-            "Line 2 repeats the name of another fact|Line 1 repeats",
+            "Two facts have the same name.",
         ),
         (
             "hierarchical",
             "GENERAL",
             f"{'k' * 61}: x",
-            "The name in line 1 has 61 characters; the limit is 60.",
+            "A name has 61 characters; the limit is 60.",
         ),
         ("hierarchical", "GENERAL", "--: x", "neither letters nor digits"),
         (

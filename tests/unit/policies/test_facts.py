@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.markers import FACTS_HEADING, is_marker
+from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens, load
 from memory.policies.hierarchical.facts import (
     CATEGORIES,
@@ -54,26 +54,6 @@ def told(*rows: object, removed: object = ()) -> FactUpdate:
 # What an answer contains
 
 
-def test_the_facts_of_the_seed() -> None:
-    rows = [
-        row("order_id", "#1234", "ENTITY"),
-        row("refund_approved", "yes", "DECISION"),
-        row("refund_condition", "within 30 days", "CONDITION"),
-        row("order_status", "cancelled", "STATE"),
-        row("refund_amount", "$50.00", "NUMERIC"),
-        row("topic", "order cancellation", "GENERAL"),
-    ]
-    assert [fact.line for fact in told(*rows).facts] == [
-        "- order_id: #1234",
-        "- refund_approved: yes",
-        "- refund_condition: within 30 days",
-        "- order_status: cancelled",
-        "- refund_amount: $50.00",
-        "- topic: order cancellation",
-    ]
-    assert [fact.category for fact in told(*rows).facts] == [*CATEGORIES]
-
-
 @pytest.mark.parametrize(
     ("given_row", "fact"),
     [
@@ -114,11 +94,6 @@ def test_one_object_of_values_by_key_will_do() -> None:
     assert parse_update({"order_id": "#1", "status": None}, None) == FactUpdate(
         (Fact("order_id", "#1"),), frozenset({"status"})
     )
-
-
-@pytest.mark.parametrize("wrong", [None, "order_id", 3, {"order_id": True}, [None, 3, ["order_id"]]])
-def test_a_list_of_removed_keys_of_another_form_removes_nothing(wrong: object) -> None:
-    assert told(removed=wrong).removed == frozenset()
 
 
 @given(anything, anything)
@@ -199,20 +174,10 @@ def test_an_earlier_value_that_an_answer_repeats_or_corrects_has_no_earlier_valu
     assert {fact.key: fact.value for fact in again} == {"order_id": "#99", "order_id (earlier)": "#1043"}
 
 
-def test_the_key_of_an_earlier_value_is_no_longer_than_any() -> None:
-    facts = merged(merged([], told(row("k" * 60, "1"))), told(row("k" * 60, "2")))
-    assert [len(fact.key) for fact in facts] == [60, 60]
-    assert facts[0].is_earlier
-
-
 @pytest.mark.parametrize("spelled", ["Order ID", "order-id", " ORDER__ID ", "order.id", "ｏｒｄｅｒ_id"])
 def test_a_key_is_known_however_it_is_spelled(spelled: str) -> None:
     assert [fact.value for fact in merged([ORDER], told(row(spelled, "#99")))] == [ORDER.value, "#99"]
     assert merged([ORDER], told(removed=(spelled,))) == []
-
-
-def test_keys_that_differ_in_their_marks_alone_are_two() -> None:
-    assert len(merged([], told(row("किताब", "a"), row("कुतब", "b")))) == 2
 
 
 def test_removed_and_null_remove_and_nothing_else_does() -> None:
@@ -267,10 +232,3 @@ def test_what_fits_is_within_the_cap_as_rendered_and_in_order(told_facts: list[F
 @given(facts)
 def test_facts_survive_storage(told_facts: list[Fact]) -> None:
     assert stored_facts(facts_json(told_facts)) == told_facts
-
-
-@given(anything)
-def test_any_stored_state_is_read(stored: object) -> None:
-    text = facts_text(stored_facts(stored))
-    assert text == "" or text.startswith(f"{FACTS_HEADING}\n- ")
-    assert not any(is_marker(line) for line in text.splitlines()[1:])

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline.model import OfflineModel
-from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
+from chatmemory.llm.protocol import Completion, PromptMessage
 from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES, Refusal, State, counts_of, get_policy, is_due, turns_beyond
+from memory.policies import Refusal, State, counts_of, get_policy, turns_beyond
 from memory.policies.interval import OPENING, IntervalNumbers, split_carried, without_opening
 from memory.policies.protocol import Ask, Fault
 from tests.unit.context.makers import chats, context_of, long_texts, make_turn, turn_of, words
@@ -64,15 +63,6 @@ def test_four_turns_beyond_a_window_of_three_are_due_however_short() -> None:
     assert turns_beyond(INTERVAL, State(), chat(7), LIMITS) == 4
 
 
-def test_the_length_of_turns_does_not_matter_to_it_but_the_engine_sees_it() -> None:
-    """Seed 004, section 6: very long and very short turns count the same. The engine's rule for lines still applies."""
-    assert is_over(chat(7, tokens=3000))
-    assert not is_over(chat(6, tokens=3000))
-    patient, long = limits_with(every_turns=100), chat(60, tokens=240)
-    assert not is_over(long, patient)
-    assert is_due(INTERVAL, State(), counts_of(INTERVAL, State(), long, patient), patient)
-
-
 @pytest.mark.parametrize(("every", "window", "due_at"), [(1, 1, 2), (4, 3, 7), (8, 3, 11), (4, 10, 14)])
 def test_interval_and_window_are_numbers(every: int, window: int, due_at: int) -> None:
     limits = limits_with(every_turns=every, window_turns=window)
@@ -95,27 +85,6 @@ def test_the_paragraph_so_far_is_always_the_existing_summary() -> None:
     )
     assert shown(KNOWN, turns) == (KNOWN.summary, [("Hi", "Hello"), ("Bye", "")])
     assert INTERVAL.ask(KNOWN, turns, LIMITS, [Completion("x", "nano")]) is None
-
-
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        "one continuous paragraph of at most 500 tokens",
-        "concise and factual",
-        'introductory phrase such as "Here is a summary:" or "The conversation discussed:"',
-        "Ask no questions",
-        "never orders",
-        "what each side said",
-    ],
-)
-def test_the_instructions_want_what_the_seed_wants(wanted: str) -> None:
-    assert wanted in asked(State(), chat(1)).instructions
-
-
-def test_the_cap_is_a_number_and_told_to_the_summarizer() -> None:
-    ask = asked(State(), chat(1), limits_with(token_cap=80))
-    assert "at most 80 tokens" in ask.instructions
-    assert ask.answer_tokens == 80 < ask.max_output_tokens
 
 
 # The filter
@@ -217,11 +186,6 @@ def test_what_is_no_paragraph_is_refused(answer: str | Completion, reason: Fault
     assert caught.value.reason == reason
 
 
-def test_a_fold_without_an_answer_is_refused() -> None:
-    with pytest.raises(Refusal):
-        INTERVAL.absorb(KNOWN, chat(1), [], LIMITS)
-
-
 def test_a_paragraph_over_its_cap_is_cut_at_a_sentence() -> None:
     cut = absorbed("The order 3RK2T9 was changed. " * 100, limits_with(token_cap=100))
     assert cut.endswith("changed.")
@@ -232,13 +196,6 @@ def test_a_paragraph_over_its_cap_is_cut_at_a_sentence() -> None:
 @pytest.mark.parametrize("piece", ["- a", "here is a summary", "x\n\n", "**", "Summary "])
 def test_a_huge_answer_ends_in_time(piece: str) -> None:
     assert 0 < count_tokens(absorbed(piece * (2_000_000 // len(piece)))) <= 500
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("piece", ["Summary: ", f"{OPENING} ", "- \n", "\n#"])
-def test_a_huge_answer_that_says_nothing_ends_in_time(piece: str) -> None:
-    with pytest.raises(Refusal):
-        absorbed(piece * (2_000_000 // len(piece)))
 
 
 @given(long_texts, st.integers(50, 80))
@@ -271,19 +228,6 @@ def test_the_state_stays_bounded_however_long_the_chat() -> None:
         assert count_tokens(state.summary) <= 500
 
 
-def test_the_built_in_model_fills_it() -> None:
-    turns = [
-        make_turn(number, f"Order AB-{1000 + number} costs {number} EUR.", "Noted.") for number in range(4)
-    ]
-    ask = asked(State(), turns)
-    prompt = Prompt((PromptMessage("user", ask.input),), ask.instructions, answer_tokens=ask.answer_tokens)
-    state = INTERVAL.absorb(
-        State(), turns, [OfflineModel().complete(prompt, Variant("v", "m"), timeout=1)], LIMITS
-    )
-    assert all(f"AB-{1000 + number}" in state.summary for number in range(4))
-    assert "\n" not in state.summary
-
-
 # How it is rendered
 
 
@@ -301,18 +245,7 @@ def test_nothing_is_rendered_before_the_first_fold() -> None:
     assert INTERVAL.render(State(" \n")) == []
 
 
-@given(long_texts, st.dictionaries(st.text(max_size=5), st.one_of(st.none(), st.integers(), st.text())))
-def test_any_stored_state_renders_as_one_line(summary: str, data: dict[str, int | str | None]) -> None:
-    for section in INTERVAL.render(State(summary, {**data}, version=9)):
-        assert section.text.startswith(OPENING)
-        assert len(section.text.splitlines()) == 1
-
-
 def test_what_it_renders_is_what_its_filter_sets_apart() -> None:
     (section,) = INTERVAL.render(KNOWN)
     assert split_carried([make_turn(0, "", section.text)]) == ([KNOWN.summary], [])
     assert without_opening(section.text) == without_opening(KNOWN.summary) == KNOWN.summary
-
-
-def test_it_is_registered() -> None:
-    assert POLICIES["interval"].numbers is IntervalNumbers

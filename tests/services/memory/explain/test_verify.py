@@ -75,12 +75,10 @@ class Sent:
             assert past is not None
             context, recorded = past
             assert prompt_messages(context.prompt) == prompt_messages(prompt)
-            assert context.prompt.tool == prompt.tool
             assert recorded == context.prompt_hash
             assert why_not_exact(reply, context, recorded) is None
         told = json.dumps(prompt_messages(prompt), separators=(",", ":"), sort_keys=True)
-        if prompt.tool is None:
-            assert recorded == hashlib.sha256(told.encode()).hexdigest(), "the hash is of what was sent"
+        assert recorded == hashlib.sha256(told.encode()).hexdigest(), "the hash is of what was sent"
 
     def why(self, reply: Message) -> str | None:
         """The reason why the context of a reply is no longer exact, None if it is."""

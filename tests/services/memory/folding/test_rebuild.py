@@ -57,10 +57,6 @@ def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: Keepi
     assert last.source_hash == source_hash(unfolded_turns(chat.pk, 0, before_seq=19))
     assert last.input_tokens > max(row.input_tokens for row in folded)
     assert last.retained["share"] > 0
-    assert last.drift is not None
-    assert last.drift["against"] == folded[-1].version
-    assert last.drift["lost"] == [f"T{number}" for number in range(1, 10)]
-    assert (last.drift["share"]["before"], last.drift["only_before"]) == (0, [])
     assert [code for call in asked(model)[calls:] for code in call] == [
         f"T{number}" for number in range(1, 10)
     ]
@@ -244,17 +240,6 @@ def test_an_update_does_not_take_back_a_rebuild() -> None:
 
 
 @pytest.mark.django_db
-def test_a_first_rebuild_and_one_by_another_policy_tell_of_no_drift(model: KeepingModel) -> None:
-    chat = chat_of(5)
-    request_resummarize(chat, "rebuild")
-    run(chat)
-    assert (revisions(chat)[-1].kind, revisions(chat)[-1].drift) == (RevisionKind.REBUILD, None)
-    update_chat(chat, {"policy": "interval"})
-    run(chat)
-    assert (revisions(chat)[-1].policy, revisions(chat)[-1].drift) == ("interval", None)
-
-
-@pytest.mark.django_db
 def test_what_there_was_no_time_to_survey_is_told(
     model: KeepingModel, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
@@ -272,10 +257,8 @@ def test_what_there_was_no_time_to_survey_is_told(
         whole.global_summary,
     )
     assert 0 < hasty.retained["through_seq"] < hasty.through_seq
-    assert hasty.drift is None
     assert len(hasty.retained["kept"]) < len(whole.retained["kept"])
     assert "through_seq" not in whole.retained
-    assert whole.drift is not None
 
 
 @pytest.mark.django_db
@@ -292,9 +275,6 @@ def test_memory_is_rebuilt_after_so_many_folds(model: KeepingModel, settings: An
         RevisionKind.REBUILD,
     ]
     assert (last.through_seq, brief_of(chat).requested) == (12, "")
-    assert last.drift is not None
-    assert last.drift["lost"] == ["T2", "T3", "T4", "T5", "T6"]
-    assert last.drift["share"]["before"] < last.drift["share"]["after"] == 1
     for number in range(10, 15):
         add_turns(chat, [turn(number)])
         request_resummarize(chat, "update")

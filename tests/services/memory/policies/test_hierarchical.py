@@ -1,4 +1,4 @@
-"""The policy `hierarchical` through the engine: folds, rereading, and the safety table of seed 003 row by row."""
+"""The policy `hierarchical` through the engine: folds, and the safety table of seed 003 row by row."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from conversations.models import Chat, Message
 from memory import services
 from memory.counters import unfolded
 from memory.folding.request import request_resummarize
-from memory.models import ConversationBrief, RevisionKind, SummaryRevision
+from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy, state_tokens
 from memory.policies.hierarchical.facts import stored_facts
-from memory.policies.hierarchical.narrative import stored_pieces
-from memory.policies.hierarchical.policy import HierarchicalNumbers
+from memory.policies.hierarchical.policy import HierarchicalNumbers, stored_pieces
 from memory.policies.protocol import State
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import ScriptedModel, codes
-from tests.support.folds import DOWN, Killed, revisions, run, turn, wait_over
+from tests.support.folds import DOWN, Killed, run, turn
 from tests.support.invariants import check_all
 
 pytestmark = pytest.mark.django_db
@@ -195,90 +194,6 @@ def test_the_built_in_model_folds_it_as_well(monkeypatch: pytest.MonkeyPatch) ->
         f"_number: My {word} number is HAT{100 + number}.\n" in prompt_of(chat)
         for number, word in enumerate(WORDS.split()[:12])
     )
-
-
-# Rereading all originals
-
-
-def test_rereading_asks_for_everything_again_at_each_fold_and_for_no_summary(
-    model: FactsModel, settings: Any
-) -> None:
-    small_bites(settings)
-    numbers(settings, reread=True)
-    chat = chat_of(11)
-    assert run(chat).outcome == "done"
-    assert model.spans == [named(1, 3), named(4, 6)]
-    add_turns(chat, [turn(number) for number in range(12, 18)])
-    assert brief_of(chat).due
-    assert run(chat).outcome == "done"
-    assert model.spans[2:] == [named(1, 3), named(4, 6), named(7, 9), named(10, 12)]
-    assert (
-        "## Existing facts (merge, update, or remove as needed):\n- none\n"
-        in model.prompts[2].messages[0].content
-    )
-    rows = revisions(chat)
-    assert [(row.kind, row.from_seq, row.through_seq, row.turns) for row in rows] == [
-        (RevisionKind.REBUILD, 1, 12, 6),
-        (RevisionKind.REBUILD, 1, 24, 12),
-    ]
-    assert known(chat) == named(1, 12)
-    assert run(chat).outcome == "idle"
-
-
-def test_the_old_memory_serves_while_everything_is_read_again(model: FactsModel, settings: Any) -> None:
-    small_bites(settings)
-    numbers(settings, reread=True)
-    chat = chat_of(11)
-    run(chat)
-    before = state_of(chat)
-    add_turns(chat, [turn(number) for number in range(12, 18)])
-    model.lines = [tell, tell, DOWN]
-    assert run(chat).outcome == "failed"
-    assert state_of(chat) == before
-    assert prompt_of(chat).count("T12") > 0
-    wait_over(chat)
-    assert run(chat).outcome == "done"
-    assert model.spans[-2:] == [named(7, 9), named(10, 12)], (
-        "what was read before the failure is not read again"
-    )
-    assert known(chat) == named(1, 12)
-
-
-def test_turns_that_come_while_everything_is_read_again_are_taken_in(
-    model: FactsModel, settings: Any
-) -> None:
-    small_bites(settings)
-    numbers(settings, reread=True)
-    chat = chat_of(11)
-
-    def talk_on(prompt: Prompt) -> str:
-        for number in range(12, 15):
-            add_turn(chat, *turn(number))
-        return tell(prompt)
-
-    model.lines = [talk_on]
-    assert run(chat).outcome == "done"
-    assert model.spans == [named(1, 3), named(4, 6), named(7, 9)]
-    assert known(chat) == named(1, 9)
-    assert (brief_of(chat).version, unfolded(brief_of(chat)).turns) == (1, 5)
-
-
-def test_an_upstream_that_stays_away_leaves_rereading_to_the_built_in_model(
-    model: FactsModel, settings: Any
-) -> None:
-    small_bites(settings)
-    numbers(settings, reread=True)
-    chat = chat_of(11)
-    model.lines = [DOWN] * 5
-    for _ in range(5):
-        wait_over(chat)
-        run(chat)
-    assert brief_of(chat).degraded
-    assert [row.degraded for row in revisions(chat)] == [True]
-    wait_over(chat)
-    assert run(chat).outcome == "done"
-    assert not brief_of(chat).degraded
-    assert known(chat) == named(1, 6)
 
 
 # The seed's safety table, row by row

@@ -208,21 +208,6 @@ def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingMod
     assert "T3" not in codes(stored(chat))
 
 
-def test_what_a_later_version_told_in_comparing_goes_too(model: KeepingModel) -> None:
-    """A rebuild's drift lists facts of the memory before it, which may have seen more messages than the rebuild."""
-    chat = folded(model)
-    restore(chat, 2)
-    told = {"lost": ["T10"], "added": []}
-    last = SummaryRevision.objects.filter(chat=chat, version__in=[1, brief_of(chat).version])
-    last.update(drift=told)
-    forget(chat, 19)
-    forget(chat, 20)
-    drifts = dict(last.order_by("version").values_list("version", "drift"))
-    assert list(drifts.values()) == [told, None]
-    assert not any(row.forgotten_at for row in last)
-    SummaryRevision.objects.filter(chat=chat).update(drift=None)
-
-
 # After the memory was cleared
 
 

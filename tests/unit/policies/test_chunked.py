@@ -1,4 +1,4 @@
-"""The policy `chunked`, which answers of a summarizer are accepted, and the engine's rule of when a chat is due."""
+"""The policy `chunked`, which answers of a summarizer are accepted, and the rule of when a chat is due."""
 
 from __future__ import annotations
 
@@ -108,19 +108,6 @@ def test_k_turns_are_never_due_however_long() -> None:
     assert beyond(long) == 0
 
 
-@pytest.mark.parametrize(
-    ("sizes", "due", "folds"),
-    [
-        ([700] * 4, False, 1),  # under the threshold: one, on request
-        ([700] * 12, True, 9),  # over it: all before the window
-        ([], False, 0),
-    ],
-)
-def test_what_is_folded(sizes: list[int], due: bool, folds: int) -> None:
-    assert is_due(CHUNKED, State(), counts(chat(*sizes)), LIMITS) is due
-    assert beyond(chat(*sizes)) == folds
-
-
 def test_turns_without_text_are_no_part_of_the_window() -> None:
     turns = [*chat(10, 10), make_turn(2, "", ""), turn_of(3, 10), turn_of(4, 10), make_turn(5, "", "")]
     assert before_window(turns, 3) == 1
@@ -154,13 +141,6 @@ def test_turns_of_a_few_tokens_are_due_before_they_outnumber_what_is_loaded() ->
     assert not is_due(CHUNKED, State(), counts(turns[1:]), limits)
     assert is_due(CHUNKED, State(), counts(turns), limits)
     assert beyond(turns) == len(turns) - 3
-
-
-def test_replies_as_assistants_write_them_wait_for_the_threshold() -> None:
-    """800 tokens a turn: the window does not fit beside the summary, but the lines do, so folding can wait."""
-    for count in range(4, 7):
-        assert not is_due(CHUNKED, FULL, counts(chat(*[800] * count)), LIMITS)
-    assert is_due(CHUNKED, FULL, counts(chat(*[800] * 7)), LIMITS)
 
 
 @given(
@@ -267,9 +247,3 @@ def test_whatever_is_absorbed_fits_and_stays_data(text: str, cap: int) -> None:
     assert summary
     assert count_tokens(summary) <= cap
     assert not any(is_marker(line) for line in summary.splitlines())
-
-
-def test_without_memory_no_chat_is_due() -> None:
-    many = Counts(turns=500, tokens=100_000, line_tokens=20_000, window_turns=3, window_tokens=600)
-    assert is_due(get_policy("chunked"), State(), many, MemoryLimits())
-    assert not is_due(get_policy("chunked"), State(), many, MemoryLimits(enabled=False))

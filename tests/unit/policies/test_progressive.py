@@ -1,0 +1,353 @@
+"""The policy `progressive` (seed 001): when it folds and what, what it asks, and how it uses any answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.llm.protocol import Completion
+from chatmemory.llm.summarizer_input import parse_summarizer_input
+from chatmemory.text.tokens import count_tokens
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.policies import Refusal, State, counts_of, get_policy, is_due, state_tokens, turns_beyond
+from memory.policies.progressive import KINDS, MOST_WINDOW_TURNS, SCHEMA, ProgressiveNumbers
+from memory.policies.protocol import Answers, Ask, Fault
+from memory.policies.window import window_of
+from tests.unit.context.makers import chats, context_of, make_turn, turn_of, words
+
+LIMITS = MemoryLimits()
+POLICY = get_policy("progressive")
+NARRATIVE = "The user writes a paper on tides. The assistant set up its outline. " * 6
+KNOWN = State(
+    NARRATIVE,
+    {
+        "important_data": {"user_preferences": {"theme": "dark"}, "source_urls": ["url1"]},
+        "summary_version": 1,
+    },
+)
+TURNS = [make_turn(0, "I prefer dark mode. Read https://example.org/a.", "Noted.")]
+
+
+def limits_with(instructions_tokens: int = 0, **numbers: int) -> MemoryLimits:
+    given = {"progressive": ProgressiveNumbers(**numbers)}
+    return replace(LIMITS, numbers=given, instructions_tokens=instructions_tokens)
+
+
+def said(text: str, *, truncated: bool = False, refused: bool = False) -> Completion:
+    return Completion(text=text, model="nano", truncated=truncated, refused=refused)
+
+
+def both(summary: str = NARRATIVE, **kinds: Any) -> Completion:
+    return said(json.dumps({"important_data": kinds, "summary": summary}))
+
+
+def next_ask(answers: Answers = (), state: State = KNOWN) -> Ask:
+    ask = POLICY.ask(state, TURNS, LIMITS, answers)
+    assert ask is not None
+    return ask
+
+
+def absorbed(answers: Answers, state: State = KNOWN) -> State:
+    """The state after `answers`; asserts that the policy asks for each of them and for no more."""
+    for number in range(len(answers)):
+        assert POLICY.ask(state, TURNS, LIMITS, answers[:number]) is not None
+    assert POLICY.ask(state, TURNS, LIMITS, answers) is None
+    return POLICY.absorb(state, TURNS, answers, LIMITS)
+
+
+def data_of(state: State) -> dict[str, Any]:
+    data = state.data["important_data"]
+    assert isinstance(data, dict)
+    return data
+
+
+def texts_of(state: State) -> list[str]:
+    return [section.text for section in POLICY.render(state)]
+
+
+def chat(turns: int, tokens: int) -> list[Turn]:
+    return [turn_of(number, tokens) for number in range(turns)]
+
+
+def is_over(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State | None = None) -> bool:
+    state = state or State()
+    return POLICY.over_threshold(state, counts_of(POLICY, state, turns, limits), limits)
+
+
+def window(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State | None = None) -> list[Turn]:
+    return list(turns[-window_of(POLICY, state or State(), turns, limits) :])
+
+
+def tokens_of(turns: Sequence[Turn]) -> int:
+    return sum(turn.tokens for turn in turns)
+
+
+# When it folds, and what
+
+
+def test_fifteen_pairs_of_long_messages_are_due_and_two_short_ones_are_not() -> None:
+    """Seed 001, phase 3."""
+    assert is_over(chat(15, 400))
+    assert not is_over([make_turn(0, "Hello", "Hi!")])
+
+
+def test_instructions_data_summary_and_unfolded_turns_count_together() -> None:
+    turns, fixed = chat(10, 242), state_tokens(POLICY, KNOWN)
+    assert tokens_of(turns) == 2500
+    over = [is_over(turns, limits_with(threshold=2500 + fixed + less), KNOWN) for less in (0, -1)]
+    assert over == [False, True]
+    spare = 3000 - 2500 - fixed
+    assert [is_over(turns, limits_with(spare - 4 + more), KNOWN) for more in (0, 1)] == [False, True]
+
+
+def test_the_window_is_what_fits_into_its_tokens() -> None:
+    """Seed 001, phase 3: the last messages that fit 2500 tokens, here with a threshold that has room for them."""
+    turns = chat(30, 292)
+    kept = window(turns, limits_with(threshold=10_000))
+    assert 2500 - 300 < tokens_of(kept) <= 2500
+    assert kept == turns[-8:]
+    assert window(turns, limits_with(threshold=10_000, window_tokens=700)) == turns[-2:]
+
+
+def test_the_window_leaves_the_whole_at_two_thirds_of_the_threshold() -> None:
+    turns = chat(30, 92)
+    assert tokens_of(window(turns)) == 1000  # 2000 minus the expected size of the state
+    full = State(words(900), {"important_data": {"important_facts": [words(50)]}, "summary_version": 9})
+    beside = state_tokens(POLICY, full)
+    assert 2000 - 100 < beside + tokens_of(window(turns, state=full)) <= 2000
+    assert 2000 - 100 < 504 + beside + tokens_of(window(turns, limits_with(500), full)) <= 2000
+
+
+def test_a_window_holds_a_turn_at_least_and_fifty_at_most() -> None:
+    assert len(window(chat(3, 4000))) == len(window(chat(3, 10), limits_with(window_tokens=0))) == 1
+    assert len(window(chat(200, 4))) == MOST_WINDOW_TURNS
+    giant = turn_of(3, 5000)
+    assert not is_over([giant])
+    assert turns_beyond(POLICY, State(), [*chat(3, 20), giant], LIMITS) == 3
+
+
+@pytest.mark.parametrize("instructions", [1000, 2990, 20_000])
+def test_long_instructions_do_not_make_a_fold_of_each_turn(instructions: int) -> None:
+    """Counted in full, they would leave room for hardly a turn under the threshold."""
+    for state in (State(), State(words(1000), {"important_data": {}, "summary_version": 9})):
+        limits = limits_with(instructions)
+        folds, loose = 0, list[Turn]()
+        for number in range(60):
+            loose.append(turn_of(number, 200))
+            if is_over(loose, limits, state):
+                loose = loose[turns_beyond(POLICY, state, loose, limits) :]
+                folds += 1
+        assert 0 < folds <= 60 * 208 // 750
+
+
+def test_after_a_fold_nothing_is_due_before_a_third_of_the_threshold_was_said() -> None:
+    """Seed 001, phase 6: five more messages trigger nothing, ten to fifteen do."""
+    turns = chat(11, 292)
+    assert is_over(turns)
+    state = State(words(170), {"important_data": {"important_facts": [words(55)]}, "summary_version": 1})
+    loose = turns[turns_beyond(POLICY, State(), turns, LIMITS) :]
+    assert not is_over([*loose, *chat(3, 192)], state=state)
+    assert is_over([*loose, *chat(10, 192)], state=state)
+
+
+def test_many_tiny_turns_are_due_by_the_rule_of_the_engine() -> None:
+    turns = chat(199, 4)
+    assert not is_over(turns)
+    assert is_due(POLICY, State(), counts_of(POLICY, State(), turns, LIMITS), LIMITS)
+
+
+@given(chats(), st.integers(0, 5000))
+def test_whatever_turns_come_a_fold_leaves_two_thirds_or_a_turn(turns: list[Turn], instructions: int) -> None:
+    limits = limits_with(instructions)
+    spoken = [turn for turn in turns if turn.tokens]
+    kept = spoken[-window_of(POLICY, KNOWN, spoken, limits) :] if spoken else []
+    counted = min(instructions + 4, 1000) if instructions else 0
+    assert len(kept) <= 1 or counted + state_tokens(POLICY, KNOWN) + tokens_of(kept) <= 2000
+
+
+# What is asked
+
+
+@pytest.mark.parametrize(
+    ("version", "low", "high", "most"),
+    [(0, 100, 150, 225), (1, 200, 250, 374), (3, 400, 450, 675), (4, 500, 750, 1125), (90, 500, 750, 1125)],
+)
+def test_each_fold_has_the_target_of_the_seed_and_a_summary_far_over_it_is_cut(
+    version: int, low: int, high: int, most: int
+) -> None:
+    state = State(NARRATIVE, {"summary_version": version}) if version else State()
+    ask = next_ask((), state)
+    assert f"Aim at {low} to {high} words" in ask.instructions
+    assert high * 4 // 3 <= ask.answer_tokens <= high * 4 // 3 + 300 < ask.max_output_tokens
+    after = absorbed([both("The order 3RK2T9 was changed to Lima. " * 400)], state)
+    assert after.summary.endswith("Lima.")
+    assert high < count_tokens(after.summary) <= most
+    assert after.data["summary_version"] == version + 1
+
+
+def test_one_call_asks_for_both_and_shows_what_was_known() -> None:
+    ask = next_ask()
+    assert ask.schema is SCHEMA
+    assert parse_summarizer_input(ask.input) == (
+        NARRATIVE,
+        [("I prefer dark mode. Read https://example.org/a.", "Noted.")],
+    )
+    assert all(f"- {kind.name}: " in ask.instructions for kind in KINDS)
+    assert POLICY.ask(KNOWN, TURNS, LIMITS, [both()]) is None
+
+
+def test_nobody_is_asked_about_empty_messages() -> None:
+    silent = [make_turn(0, "", "")]
+    assert POLICY.ask(KNOWN, silent, LIMITS) is None
+    assert texts_of(POLICY.absorb(KNOWN, silent, [], LIMITS)) == texts_of(KNOWN)
+    assert POLICY.render(POLICY.absorb(State(), silent, [], LIMITS)) == []
+
+
+# Answers that cannot be used
+
+BAD = [
+    said("Noted."),
+    said(""),
+    said('{"important_data": {"entities": ["Lima"]'),
+    said('{"other": 1}'),
+    said("[]"),
+    said("No.", refused=True),
+    replace(both(), truncated=True),
+    said('{"error": {"message": "overloaded"}}'),
+    said('{"important_data": 5, "summary": ["x"]}'),
+    said('{"a":' * 50_000),
+]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_what_cannot_be_used_is_asked_for_once_more_and_then_as_a_plain_summary(bad: Completion) -> None:
+    assert next_ask([bad]) == next_ask()
+    state = absorbed([bad, both("They went on.", entities=["Lima"])])
+    assert (state.summary, data_of(state)["entities"]) == ("They went on.", ["Lima"])
+    ask = next_ask([bad, bad])
+    assert ask.schema is None
+    assert "Answer with the summary alone" in ask.instructions
+    state = absorbed([bad, bad, said("They went on.")])
+    assert (state.summary, state.data["summary_version"]) == ("They went on.", 2)
+    assert data_of(state) == data_of(POLICY.absorb(KNOWN, [], [], LIMITS))
+
+
+@pytest.mark.parametrize(
+    ("last", "reason"),
+    [
+        (said(""), "empty"),
+        (said("NONE"), "empty"),
+        (said("x", truncated=True), "truncated"),
+        (said("Error: out of memory"), "error_text"),
+    ],
+)
+def test_without_any_summary_the_old_state_stands(last: Completion, reason: Fault) -> None:
+    with pytest.raises(Refusal) as caught:
+        absorbed([said("Noted."), said("{}"), last])
+    assert caught.value.reason == reason
+    with pytest.raises(Refusal):
+        POLICY.absorb(KNOWN, TURNS, [], LIMITS)
+
+
+def test_prose_that_comes_twice_is_the_summary() -> None:
+    prose = said("They spoke of tides and of the moon. " * 20)
+    state = absorbed([prose, prose])
+    assert state.summary.startswith("They spoke of tides")
+    assert data_of(state)["user_preferences"] == {"theme": "dark"}
+
+
+def test_a_summary_is_kept_that_came_without_data_and_the_other_way_round() -> None:
+    without_data = said(json.dumps({"important_data": "none", "summary": "They went on."}))
+    without_summary = said(json.dumps({"important_data": {"entities": ["Lima"]}, "summary": ""}))
+    state = absorbed([without_data, said("Noted.")])
+    assert (state.summary, data_of(state)["entities"]) == ("They went on.", [])
+    for answers in ([without_data, without_summary], [without_summary, without_data]):
+        state = absorbed(answers)
+        assert (state.summary, data_of(state)["entities"]) == ("They went on.", ["Lima"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{"important_data": {"entities": ["Lima",]}, "summary": "They went on."}\n```',
+        '{"summary": "They went on.", "entities": ["Lima"]}',
+    ],
+)
+def test_json_is_read_however_it_is_wrapped(text: str) -> None:
+    state = absorbed([said(text)])
+    assert (state.summary, data_of(state)["entities"]) == ("They went on.", ["Lima"])
+
+
+# What is kept
+
+
+def test_what_is_told_as_a_link_is_one_or_was_said() -> None:
+    state = absorbed([both("They read on.", source_urls=["https://example.org/a", "N/A", "none", "url1"])])
+    assert data_of(state)["source_urls"] == ["url1", "https://example.org/a"]
+
+
+def test_two_folds_lose_nothing_of_the_first() -> None:
+    """Seed 001, test scenario 4. PostgreSQL does not keep the order of keys, but the oldest are to be dropped first."""
+    first = both(
+        user_preferences={"zeta": "dark"},
+        document_structure={"sections": ["Intro", "Methods", "Results", "Conclusion"]},
+        source_urls=["https://example.org/a"],
+    )
+    state = absorbed([first], State())
+    state = State(state.summary, json.loads(json.dumps(state.data, sort_keys=True)))
+    second = both(
+        user_preferences={"alpha": "Arial", "Zeta": "light"},
+        key_decisions=["They go with LaTeX."],
+        source_urls=["https://example.org/b", "https://example.org/b/"],
+    )
+    data = data_of(absorbed([second], state))
+    assert list(data["user_preferences"].items()) == [("zeta", "light"), ("alpha", "Arial")]
+    assert data["document_structure"] == {"sections": ["Intro", "Methods", "Results", "Conclusion"]}
+    assert data["source_urls"] == ["https://example.org/a", "https://example.org/b"]
+    assert data["key_decisions"] == ["They go with LaTeX."]
+
+
+def test_the_state_stays_bounded_however_long_the_chat() -> None:
+    state = State()
+    for number in range(60):
+        answer = both(
+            f"Part {number}. {words(1500)}",
+            important_facts=[f"Fact {number} {at}: {words(30)}" for at in range(9)],
+            entities=[f"Name {number} {at}" for at in range(20)],
+            user_preferences={f"wish {number}": "dark"},
+        )
+        state = POLICY.absorb(state, TURNS, [answer], LIMITS)
+        sizes = [count_tokens(text) for text in texts_of(state)]
+        assert sizes[0] <= 600 + 15
+        assert sizes[1] <= 1125 + 10
+    assert "Fact 59" in json.dumps(data_of(state))
+    assert len(json.dumps(state.to_json())) < 10_000
+
+
+@pytest.mark.parametrize("stored", [None, "3", -1, 0, 1.5, True, [], {}, 10**30])
+def test_a_damaged_version_is_counted_anew(stored: Any) -> None:
+    assert absorbed([both()], State("x", {"summary_version": stored})).data["summary_version"] == 2
+    assert absorbed([both()], State("", {"summary_version": 4})).data["summary_version"] == 1
+
+
+# How it is rendered
+
+
+def test_the_sections_come_in_the_order_and_under_the_headings_of_the_seed() -> None:
+    data, summary = POLICY.render(KNOWN)
+    assert (data.kind, data.role, summary.kind, summary.role) == ("data", "user", "summary", "user")
+    assert data.text == (
+        "[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]\n"
+        '{\n  "user_preferences": {\n    "theme": "dark"\n  },\n  "source_urls": [\n    "url1"\n  ]\n}'
+    )
+    assert summary.text == f"[CONVERSATION SUMMARY]\n{NARRATIVE}"
+    context = context_of([turn_of(0, 20)], LIMITS, POLICY.render(KNOWN))
+    assert [section.kind for section in context.sections] == ["data", "summary", "window"]
+    assert POLICY.size(KNOWN) == count_tokens(data.text) + count_tokens(summary.text)

@@ -1,0 +1,128 @@
+"""States as databases hold them: those of earlier versions render as before, and any at all renders and is mended."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
+from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING, is_marker
+from memory.limits import MemoryLimits
+from memory.policies import POLICIES, Policy, Refusal, State
+from tests.unit.context.makers import make_turn
+from tests.unit.policies.makers import STORED, stored
+
+LIMITS = MemoryLimits()
+TURNS = [
+    make_turn(
+        0, "I prefer dark mode. My order number is AB-1000, it costs 40 EUR.", "It was sent on 2026-03-01."
+    ),
+    make_turn(1, "Let's take Lima.", "Done."),
+]
+RENDERED = {
+    "card": [
+        'Conversation context: {"g":"A hall","c":[],"d":["12 May","60 people"],"oq":[],"t":["phone"],"lc":"the price"}'
+    ],
+    "hierarchical": [
+        f"{FACTS_HEADING}\n- hall (earlier): HAT061\n- hall: HAT062: the big one\n- people: 60",
+        f"{SUMMARY_HEADING}\nThey looked for a hall.\nThey took one.",
+    ],
+    "progressive": [
+        '[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]\n{\n  "user_preferences": {\n    "Tone": "warm",\n    "Days": [\n'
+        '      "Mon",\n      "Tue: late"\n    ]\n  },\n  "key_decisions": [\n    "12 May"\n  ],\n  "source_urls": [\n'
+        '    "https://example.org/a?b=1"\n  ],\n  "entities": [\n    "Mia Berg"\n  ]\n}',
+        "[CONVERSATION SUMMARY]\nThe hall is booked.",
+    ],
+}
+
+
+@pytest.mark.parametrize("policy", STORED)
+def test_a_state_of_an_earlier_version_renders_as_before_and_stays_as_it_is(policy: str) -> None:
+    state = stored(policy)
+    assert [section.text for section in POLICIES[policy].render(state)] == RENDERED[policy]
+    assert POLICIES[policy].edited(state, {}, LIMITS) == state
+
+
+# Any state, any answer
+
+NAMES = (
+    "facts pieces removed narrative key value text from_seq important_data summary key_order summary_version "
+    "user_preferences entities source_urls goal decisions oq lesson_context techniques is_ahead x"
+).split()
+json_values: Any = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=30)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+objects = st.dictionaries(st.sampled_from(NAMES), json_values, max_size=4)
+policies = st.sampled_from([POLICIES[name] for name in sorted(POLICIES)])
+
+
+def answers_to(policy: Policy, state: State, answer: str) -> list[Completion]:
+    answers: list[Completion] = []
+    while policy.ask(state, TURNS, LIMITS, answers) is not None:
+        assert len(answers) < 4
+        answers.append(Completion(answer, "nano"))
+    return answers
+
+
+@given(policies, st.text(max_size=200), objects, st.text(max_size=300) | json_values.map(json.dumps))
+def test_any_state_renders_takes_any_answer_and_no_value_fakes_a_section(
+    policy: Policy, summary: str, data: dict[str, Any], answer: str
+) -> None:
+    state = State(summary, data, version=7)
+    try:
+        after = policy.absorb(state, TURNS, answers_to(policy, state, answer), LIMITS)
+    except Refusal:
+        after = state
+    for section in (*policy.render(state), *policy.render(after)):
+        assert not any(is_marker(line) for line in section.text.splitlines()[1:])
+    if after is not state:
+        assert policy.size(after) < 3000
+        assert policy.render(after)
+        assert State.from_json(after.summary, json.loads(json.dumps(after.to_json()))) == after
+        json.dumps(after.to_json(), allow_nan=False, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_the_built_in_model_fills_it(policy: str) -> None:
+    state, answers = State(), list[Completion]()
+    while (ask := POLICIES[policy].ask(state, TURNS, LIMITS, answers)) is not None:
+        prompt = Prompt(
+            (PromptMessage("user", ask.input),),
+            ask.instructions,
+            schema=ask.schema,
+            answer_tokens=ask.answer_tokens,
+        )
+        answers.append(OfflineModel().complete(prompt, Variant("v", "offline"), timeout=1))
+    assert len(answers) == 1
+    state = POLICIES[policy].absorb(state, TURNS, answers, LIMITS)
+    text = "\n".join(section.text for section in POLICIES[policy].render(state))
+    assert "AB-1000" in text or "Lima" in text
+
+
+@pytest.mark.parametrize("policy", STORED)
+def test_schemas_are_strict_all_the_way_down(policy: str) -> None:
+    def objects_in(value: Any) -> list[dict[str, Any]]:
+        if isinstance(value, list):
+            return [one for part in value for one in objects_in(part)]
+        if not isinstance(value, dict):
+            return []
+        inner = [one for part in value.values() for one in objects_in(part)]
+        return [value, *inner] if value.get("type") == "object" else inner
+
+    ask = POLICIES[policy].ask(State(), TURNS, LIMITS)
+    assert ask is not None
+    assert ask.schema is not None
+    found = objects_in(dict(ask.schema.schema))
+    assert found
+    for one in found:
+        assert one["additionalProperties"] is False
+        assert one["required"] == list(one["properties"])
