@@ -21,7 +21,7 @@ from django.db.models import Sum
 
 from conversations import chat_lifecycle
 from conversations.accounts import api_tokens
-from conversations.models import Allowance, Chat, Erasure, PassingCall
+from conversations.models import Allowance, Chat, Erasure, PassingCall, Window
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ def _erase_account(user_id: int) -> bool:
             return True
         if Chat.objects.filter(owner=user).exists():
             return False
+        Window.objects.filter(key=str(user.pk)).delete()
         _unname(user)
         user.delete()
     logger.info("user erased", extra={"user": user_id})

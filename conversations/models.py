@@ -204,7 +204,7 @@ MEMORY_COLUMNS = ("terms", "line", "outline")
 
 
 class Allowance(models.Model):
-    """A user's own limits, where they differ from the settings, and the user's usage.
+    """A user's own limits, where they differ from the settings, and what the user's calls use.
 
     Created with the user's first call. Reserving and settling lock this row, so that its numbers are exact. `limits`
     defines their meaning; only `quotas` writes the usage.
@@ -228,11 +228,6 @@ class Allowance(models.Model):
     """Tokens reserved by calls that began on that day and have not ended."""
     open_streams = models.IntegerField(default=0, editable=False)
     """Number of calls that have not ended, whatever their day."""
-    hour = models.DateTimeField(null=True, editable=False)
-    """When the hour began in which memory rebuilds are counted."""
-    hour_rebuilds = models.IntegerField(default=0, editable=False, db_default=0)
-    exported_at = models.DateTimeField(null=True, editable=False)
-    """When the user last exported their data."""
 
     class Meta:
         verbose_name = verbose_name_plural = "limits"
@@ -277,19 +272,25 @@ class Erasure(models.Model):
         return f"erasure of user {self.user_id}"
 
 
-class SignInAttempts(models.Model):
-    """Number of sign-in attempts within a minute for one name, one address, or one name from one address."""
+class Window(models.Model):
+    """A count of events of one kind since the first of them, such as the memory rebuilds of an hour.
 
-    key = models.CharField(max_length=64, primary_key=True)
-    """A keyed hash, which reveals a name only to those who know it."""
-    minute = models.DateTimeField(db_index=True)
+    Requests of a minute are counted in `Allowance`, which a call locks anyway.
+    """
+
+    kind = models.CharField(max_length=24)
+    """The limit that counts them."""
+    key = models.CharField(max_length=64)
+    """A user's id; for sign-in attempts a keyed hash, which reveals a name only to those who know it."""
+    since = models.DateTimeField(db_index=True)
     count = models.IntegerField(default=0)
 
     class Meta:
-        verbose_name_plural = "sign-in attempts"
+        constraints = [models.UniqueConstraint(fields=["kind", "key"], name="window_once")]
+        default_permissions = ()  # it is shown to nobody
 
     def __str__(self) -> str:
-        return self.key
+        return f"{self.count} {self.kind} of {self.key}"
 
 
 class ActiveReply(Reserved):

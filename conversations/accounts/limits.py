@@ -44,20 +44,8 @@ class Limits:
     resummarize_per_hour: int = 0
     """Memory rebuilds, both requested and caused by other actions of the user."""
 
-    def with_overrides(
-        self,
-        requests_per_minute: int | None,
-        tokens_per_day: int | None,
-        streams: int | None,
-        resummarize_per_hour: int | None = None,
-    ) -> Limits:
+    def with_own(self, **own: int | None) -> Limits:
         """Return these limits, replaced by the user's own where those are not None."""
-        own = {
-            "requests_per_minute": requests_per_minute,
-            "tokens_per_day": tokens_per_day,
-            "streams": streams,
-            "resummarize_per_hour": resummarize_per_hour,
-        }
         return replace(self, **{name: number for name, number in own.items() if number is not None})
 
 
@@ -118,49 +106,6 @@ class DayTokens:
             return LimitRefusal("tokens_per_day", allowed, RETRY_SOON_SECONDS)
         midnight = datetime.combine(self.day + DAY, time(), UTC)
         return LimitRefusal("tokens_per_day", allowed, _seconds(midnight - now))
-
-
-@dataclass(frozen=True, slots=True)
-class UserUsage:
-    """What a user has used up to now."""
-
-    requests: RateWindow = RateWindow()
-    spent: DayTokens = DayTokens()
-    streams: int = 0
-
-    def at(self, now: datetime) -> UserUsage:
-        """Return the same with the minute and the day of `now`."""
-        return replace(self, requests=self.requests.at(now), spent=self.spent.at(now))
-
-    def with_call(self, tokens: int) -> UserUsage:
-        """Return the usage after one more call that reserves `tokens`."""
-        return UserUsage(self.requests.one_more(), self.spent.and_reserved(tokens), self.streams + 1)
-
-    def refusal(self, limits: Limits, tokens: int, now: datetime) -> LimitRefusal | None:
-        """Return the refusal of a call that reserves `tokens`, or None if it fits.
-
-        Limits are checked in the order day, minute, streams, so that the longest wait is usually reported. `self`
-        must be the result of `at(now)`.
-        """
-        full = limits.streams and self.streams >= limits.streams
-        return (
-            self.spent.refusal(limits.tokens_per_day, tokens, now)
-            or self.requests.refusal("requests_per_minute", limits.requests_per_minute, now)
-            or (LimitRefusal("streams", limits.streams, RETRY_SOON_SECONDS) if full else None)
-        )
-
-
-def rebuild_refusal(
-    limits: Limits, rebuilds: RateWindow, spent: DayTokens, tokens: int, now: datetime
-) -> LimitRefusal | None:
-    """Return the refusal of one more memory rebuild, or None if it fits.
-
-    A rebuild is refused by the limit per hour, or if a call of `tokens` would exceed the limit of the day. `rebuilds`
-    (a window of an hour) and `spent` must be results of `at(now)`.
-    """
-    return spent.refusal(limits.tokens_per_day, tokens, now) or rebuilds.refusal(
-        "resummarize_per_hour", limits.resummarize_per_hour, now
-    )
 
 
 def _seconds(wait: timedelta) -> int:

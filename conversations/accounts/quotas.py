@@ -8,70 +8,25 @@ that expires (`PassingCall`). Where a chat is locked as well, it is locked first
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db import transaction
+from django.db.models import Case, F, Value, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory.database import statements
-from chatmemory.database.compiled import Select
-from chatmemory.errors import ChatMemoryError, QuotaExceeded, RateLimited
+from chatmemory.errors import QuotaExceeded, RateLimited
 from chatmemory.llm.protocol import Variant
-from conversations.accounts.limits import (
-    HOUR,
-    DayTokens,
-    LimitRefusal,
-    Limits,
-    RateWindow,
-    UserUsage,
-    rebuild_refusal,
-)
+from conversations.accounts import windows
+from conversations.accounts.limits import RETRY_SOON_SECONDS, DayTokens, LimitRefusal, Limits, RateWindow
+from conversations.accounts.windows import refusal_error
 from conversations.models import ActiveReply, Allowance, PassingCall, Reserved
-
-logger = logging.getLogger(__name__)
 
 PASSING_MARGIN_SECONDS = 30
 """Seconds by which the reservation of a call that is not stored outlives the longest possible answer."""
-
-_LOCKED = Select(
-    lambda user: (
-        Allowance.objects.select_for_update()
-        .filter(pk=user)
-        .values_list(
-            *("requests_per_minute", "tokens_per_day", "streams"),
-            *("minute", "minute_requests", "day", "day_tokens", "day_reserved", "open_streams"),
-            Now(),
-        )
-    ),
-    int,
-)
-# Written by hand, because every turn runs both: the ORM takes 0.5 ms to build them anew each time (measured).
-_TABLE = Allowance._meta.db_table
-_TAKE = (
-    f"UPDATE {_TABLE} SET minute = %s, minute_requests = %s, day = %s, day_tokens = %s, day_reserved = %s, "  # noqa: S608  # our own table's name
-    "open_streams = %s WHERE user_id = %s"
-)
-_END = (
-    f"UPDATE {_TABLE} SET open_streams = open_streams - 1, "  # noqa: S608  # as above
-    "day_reserved = day_reserved - CASE WHEN day = %s THEN %s ELSE 0 END, "
-    "day_tokens = day_tokens + CASE WHEN day = %s THEN %s ELSE 0 END WHERE user_id = %s"
-)
-"""Settles a call. Tokens are only counted if the row is still at the day on which the call began."""
-_SENTENCES = {
-    "requests_per_minute": "Rate limit: {allowed} requests per minute.",
-    "tokens_per_day": "This would exceed your limit of {allowed} tokens per day.",
-    "streams": "Limit reached: {allowed} replies at the same time.",
-    "readers": "Limit reached: {allowed} connections following replies at the same time.",
-    "resummarize_per_hour": "Rate limit: {allowed} memory rebuilds per hour.",
-    "exports": "You can export your data once every {allowed} seconds.",
-    "sign_ins": "Too many sign-in attempts.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +70,30 @@ def tokens_for(prompt_tokens: int, variant: Variant) -> int:
 def reserve(user_id: int, tokens: int) -> Reservation | None:
     """Reserve one call and `tokens`; return None if limits are off. Raises `RateLimited` and `QuotaExceeded`.
 
-    Call it in the transaction that stores the row which holds the reservation, so that both are stored or neither.
+    Limits are checked in the order day, minute, streams, so that the longest wait is usually reported. Call it in the
+    transaction that stores the row which holds the reservation, so that both are stored or neither.
     """
     if not enabled():
         return None
-    limits, taken, now = _locked(user_id)
-    refusal = taken.refusal(limits, tokens, now)
-    if refusal is not None and refusal.limit == "streams":
-        # Calls of a process that is gone are still counted, but must not keep anybody out.
-        refusal = replace(taken, streams=_living(user_id)).refusal(limits, tokens, now)
-    if refusal is not None:
+    row = _locked(user_id)
+    limits, spent = _limits(row), _spent(row)
+    _require_tokens(user_id, limits, spent, tokens, row.now)
+    minute = _minute(row)
+    if refusal := minute.refusal("requests_per_minute", limits.requests_per_minute, row.now):
         raise refusal_error(refusal, user_id)
-    after = taken.with_call(tokens)
-    _store(user_id, after)
-    assert after.spent.day is not None  # `at` has set it
-    return Reservation(user_id, tokens, after.spent.day, after.requests.since)
+    # Calls of a process that is gone are still counted as open, but must not keep anybody out.
+    if limits.streams and row.open_streams >= limits.streams and _living(user_id) >= limits.streams:
+        raise refusal_error(LimitRefusal("streams", limits.streams, RETRY_SOON_SECONDS), user_id)
+    assert spent.day is not None  # `at` has set it
+    Allowance.objects.filter(pk=user_id).update(
+        minute=minute.since,
+        minute_requests=minute.count + 1,
+        day=spent.day,
+        day_tokens=spent.tokens,
+        day_reserved=spent.reserved + tokens,
+        open_streams=row.open_streams + 1,
+    )
+    return Reservation(user_id, tokens, spent.day, minute.since)
 
 
 def spend(user_id: int, tokens: int) -> None:
@@ -139,35 +103,43 @@ def spend(user_id: int, tokens: int) -> None:
     """
     if not enabled():
         return
-    limits, taken, now = _locked(user_id)
-    if (refusal := taken.spent.refusal(limits.tokens_per_day, tokens, now)) is not None:
-        raise refusal_error(refusal, user_id)
-    _store(user_id, replace(taken, spent=replace(taken.spent, tokens=taken.spent.tokens + tokens)))
+    row = _locked(user_id)
+    spent = _spent(row)
+    _require_tokens(user_id, _limits(row), spent, tokens, row.now)
+    Allowance.objects.filter(pk=user_id).update(
+        day=spent.day, day_tokens=spent.tokens + tokens, day_reserved=spent.reserved
+    )
 
 
 def settle(reservation: Reservation | None, spent: int | None) -> None:
     """Give back a reservation and count the tokens `spent`; None: the call came to nothing and is not counted.
 
-    Call it in the transaction that deletes the row which held the reservation. It never fails because of the state of
-    the allowance: a reply must not be lost over its bill.
+    Tokens are only counted if the row is still at the day on which the call began. Call it in the transaction that
+    deletes the row which held the reservation. It never fails because of the state of the allowance: a reply must not
+    be lost over its bill.
     """
     if reservation is None:
         return
-    row = reservation.user_id
-    day = connection.ops.adapt_datefield_value(reservation.day)
-    statements.execute(connection, _END, (day, reservation.tokens, day, spent or 0, row))
+
+    def that_day(tokens: int) -> Case:
+        return Case(When(day=reservation.day, then=Value(tokens)), default=Value(0))
+
+    Allowance.objects.filter(pk=reservation.user_id).update(
+        open_streams=F("open_streams") - 1,
+        day_reserved=F("day_reserved") - that_day(reservation.tokens),
+        day_tokens=F("day_tokens") + that_day(spent or 0),
+    )
     if spent is None:
-        same = Allowance.objects.filter(pk=row, minute=reservation.minute)
+        same = Allowance.objects.filter(pk=reservation.user_id, minute=reservation.minute)
         same.update(minute_requests=F("minute_requests") - 1)
 
 
 def count_refused(user_id: int) -> None:
     """Count a request that was refused before it could reserve anything."""
-    if not enabled():
-        return
-    with transaction.atomic():
-        _, taken, _ = _locked(user_id)
-        _store(user_id, replace(taken, requests=taken.requests.one_more()))
+    if enabled():
+        with transaction.atomic():
+            minute = _minute(_locked(user_id))
+            Allowance.objects.filter(pk=user_id).update(minute=minute.since, minute_requests=minute.count + 1)
 
 
 def require_request_left(user_id: int) -> None:
@@ -196,15 +168,17 @@ def end_passing(call_id: int, spent: int | None) -> bool:
     return True
 
 
+def refund_expired() -> int:
+    """Give back the reservations of calls whose process is gone; return how many there were. Called by the sweep."""
+    expired = list(PassingCall.objects.filter(expires_at__lt=Now()).values_list("pk", flat=True)[:1000])
+    return sum(end_passing(call_id, None) for call_id in expired)
+
+
 def take_export(user_id: int) -> None:
     """Record that a user exports their data. Raises `RateLimited` if the last export is too recent."""
-    if not enabled():
-        return
-    seconds = settings.LIMIT_EXPORT_SECONDS
-    Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
-    long_ago = Q(exported_at=None) | Q(exported_at__lte=Now() - timedelta(seconds=seconds))
-    if not Allowance.objects.filter(long_ago, pk=user_id).update(exported_at=Now()):
-        raise refusal_error(LimitRefusal("exports", seconds, seconds), user_id)
+    if enabled() and settings.LIMIT_EXPORT_SECONDS:
+        with transaction.atomic():
+            windows.take("exports", user_id, 1)
 
 
 def readers_allowed(user_id: int) -> int:
@@ -219,16 +193,22 @@ def take_rebuild(user_id: int) -> None:
     """Count a memory rebuild that a user requests. Raises `RateLimited`, or `QuotaExceeded` for the day's tokens.
 
     Call it in the transaction that stores the request. A rebuild's own tokens are charged to no user, so this count
-    is what limits them.
+    is what limits them; it is refused, too, if a call would exceed the limit of the day.
     """
-    if (refusal := _count_rebuild(user_id)) is not None:
-        raise refusal_error(refusal, user_id)
+    if enabled():
+        row = _locked(user_id)
+        limits = _limits(row)
+        _require_tokens(user_id, limits, _spent(row), settings.LIMIT_OUTPUT_TOKENS_RESERVED, row.now)
+        windows.take("resummarize_per_hour", user_id, limits.resummarize_per_hour)
 
 
 def rebuild_delay(user_id: int) -> int:
     """Count a rebuild caused by an action that is never refused (such as a deletion); return seconds to delay it by."""
-    refusal = _count_rebuild(user_id)
-    return 0 if refusal is None else refusal.retry_after
+    try:
+        take_rebuild(user_id)
+    except (RateLimited, QuotaExceeded) as refused:
+        return refused.retry_after or 0
+    return 0
 
 
 def is_refused(user_id: int) -> bool:
@@ -236,8 +216,12 @@ def is_refused(user_id: int) -> bool:
     row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() if enabled() else None
     if row is None:
         return False
-    taken = UserUsage(RateWindow(row.minute, row.minute_requests), _spent(row), row.open_streams).at(row.now)
-    return taken.refusal(_limits(row), settings.LIMIT_OUTPUT_TOKENS_RESERVED, row.now) is not None
+    limits = _limits(row)
+    return (
+        _spent(row).refusal(limits.tokens_per_day, settings.LIMIT_OUTPUT_TOKENS_RESERVED, row.now) is not None
+        or _minute(row).refusal("requests_per_minute", limits.requests_per_minute, row.now) is not None
+        or 0 < limits.streams <= row.open_streams
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +237,11 @@ def remaining(user_id: int) -> dict[str, Remaining]:
     """Return what a user has left of this minute's `requests` and this day's `tokens`, where these are limited."""
     if not enabled():
         return {}
-    row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() or Allowance(user_id=user_id)
-    now = getattr(row, "now", None) or timezone.now()
-    limits, day = _limits(row), _spent(row).at(now)
-    minute = RateWindow(row.minute, row.minute_requests).at(now)
-    begun = minute.since or now
+    row: Any = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() or Allowance(user_id=user_id)
+    row.now = now = getattr(row, "now", None) or timezone.now()
+    limits, day, minute = _limits(row), _spent(row), _minute(row)
     midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
+    begun = minute.since or now
     of = {
         "requests": (limits.requests_per_minute, minute.count, 60 - (now - begun).total_seconds()),
         "tokens": (limits.tokens_per_day, day.tokens + day.reserved, (midnight - now).total_seconds()),
@@ -270,70 +253,34 @@ def remaining(user_id: int) -> dict[str, Remaining]:
     }
 
 
-def _count_rebuild(user_id: int) -> LimitRefusal | None:
-    """Count a rebuild if it fits; otherwise return the refusal."""
-    if not enabled():
-        return None
-    Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
-    row = Allowance.objects.select_for_update().annotate(now=Now()).get(pk=user_id)
-    now, answer = row.now, settings.LIMIT_OUTPUT_TOKENS_RESERVED
-    hour = RateWindow(row.hour, row.hour_rebuilds, HOUR).at(now)
-    refusal = rebuild_refusal(_limits(row), hour, _spent(row).at(now), answer, now)
-    if refusal is None:
-        Allowance.objects.filter(pk=user_id).update(hour=hour.since, hour_rebuilds=hour.count + 1)
-    return refusal
+def _locked(user_id: int) -> Any:
+    """Lock the user's row until the transaction ends; return it with the time as `now`."""
+    found = Allowance.objects.select_for_update().annotate(now=Now()).filter(pk=user_id)
+    if (row := found.first()) is None:
+        Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
+        row = found.get()
+    return row
 
 
 def _limits(row: Allowance) -> Limits:
-    own = (row.requests_per_minute, row.tokens_per_day, row.streams, row.resummarize_per_hour)
     limits: Limits = settings.LIMITS
-    return limits.with_overrides(*own)
+    names = ("requests_per_minute", "tokens_per_day", "streams", "resummarize_per_hour")
+    return limits.with_own(**{name: getattr(row, name) for name in names})
 
 
-def _spent(row: Allowance) -> DayTokens:
-    return DayTokens(row.day, row.day_tokens, row.day_reserved)
+def _spent(row: Any) -> DayTokens:
+    """Return the tokens of the present day."""
+    return DayTokens(row.day, row.day_tokens, row.day_reserved).at(row.now)
 
 
-def refund_expired() -> int:
-    """Give back the reservations of calls whose process is gone; return how many there were. Called by the sweep."""
-    expired = list(PassingCall.objects.filter(expires_at__lt=Now()).values_list("pk", flat=True)[:1000])
-    return sum(end_passing(call_id, None) for call_id in expired)
+def _minute(row: Any) -> RateWindow:
+    """Return the requests of the present minute."""
+    return RateWindow(row.minute, row.minute_requests).at(row.now)
 
 
-def refusal_error(refusal: LimitRefusal, user_id: int | None = None) -> ChatMemoryError:
-    """Log a refusal and return the error to be raised for it."""
-    kind = QuotaExceeded if refusal.limit == "tokens_per_day" else RateLimited
-    logger.info("refused by a limit", extra={"limit": refusal.limit, "user": user_id})
-    return kind(
-        _SENTENCES[refusal.limit].format(allowed=f"{refusal.allowed:,}"),
-        details={"limit": refusal.limit, "allowed": refusal.allowed},
-        retry_after=refusal.retry_after,
-    )
-
-
-def _locked(user_id: int) -> tuple[Limits, UserUsage, datetime]:
-    """Lock the user's row until the transaction ends; return the limits, the usage as of now, and now."""
-    rows = _LOCKED.rows(user_id)
-    if not rows:
-        Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
-        rows = _LOCKED.rows(user_id)
-    *own, minute, requests, day, tokens, reserved, streams, now = rows[0]
-    taken = UserUsage(RateWindow(minute, requests), DayTokens(day, tokens, reserved), streams)
-    return settings.LIMITS.with_overrides(*own), taken.at(now), now
-
-
-def _store(user_id: int, taken: UserUsage) -> None:
-    minute, day = taken.requests, taken.spent
-    values = (
-        connection.ops.adapt_datetimefield_value(minute.since),
-        minute.count,
-        connection.ops.adapt_datefield_value(day.day),
-        day.tokens,
-        day.reserved,
-        taken.streams,
-        user_id,
-    )
-    statements.execute(connection, _TAKE, values)
+def _require_tokens(user_id: int, limits: Limits, spent: DayTokens, tokens: int, now: datetime) -> None:
+    if (refusal := spent.refusal(limits.tokens_per_day, tokens, now)) is not None:
+        raise refusal_error(refusal, user_id)
 
 
 def _living(user_id: int) -> int:

@@ -17,13 +17,9 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
-from django.db.models.functions import Now
 from django.utils.crypto import salted_hmac
 
-from conversations.accounts import quotas
-from conversations.accounts.limits import RateWindow
-from conversations.models import SignInAttempts
+from conversations.accounts import quotas, windows
 
 ADDRESS_FACTOR = 10
 """Factor for the attempts of one address on all names: a school may share one address, and a guesser changes names."""
@@ -46,7 +42,7 @@ def count_attempt(username: str, address: str) -> tuple[str, ...]:
     }
     with transaction.atomic():
         for key in sorted(allowed):  # in a fixed order, so that two attempts cannot deadlock
-            _count(key, allowed[key])
+            windows.take("sign_ins", key, allowed[key])
     return tuple(allowed)
 
 
@@ -54,7 +50,7 @@ def uncount_attempt(keys: Iterable[str]) -> None:
     """Uncount an attempt whose password was right."""
     with transaction.atomic():
         for key in sorted(keys):  # in the order of `count_attempt`
-            SignInAttempts.objects.filter(key=key).update(count=F("count") - 1)
+            windows.give_back("sign_ins", key)
 
 
 def network_of(address: str) -> str:
@@ -66,16 +62,6 @@ def network_of(address: str) -> str:
                 return str(found.ipv4_mapped)
             return str(IPv6Network((int(found), IPV6_NETWORK_BITS), strict=False))
     return address
-
-
-def _count(key: str, allowed: int) -> None:
-    SignInAttempts.objects.bulk_create([SignInAttempts(key=key, minute=Now())], ignore_conflicts=True)
-    row = SignInAttempts.objects.select_for_update().annotate(now=Now()).get(key=key)
-    window = RateWindow(row.minute, row.count).at(row.now)
-    if (refusal := window.refusal("sign_ins", allowed, row.now)) is not None:
-        raise quotas.refusal_error(refusal)
-    after = window.one_more()
-    SignInAttempts.objects.filter(key=key).update(minute=after.since, count=after.count)
 
 
 def _key(kind: str, text: str) -> str:

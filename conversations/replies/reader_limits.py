@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from weakref import WeakSet
 
-from conversations.accounts import quotas
 from conversations.accounts.limits import RETRY_SOON_SECONDS, LimitRefusal
+from conversations.accounts.windows import refusal_error
 
 
 class ReaderSlot:
@@ -33,7 +33,7 @@ def take(user_id: int, allowed: int) -> ReaderSlot:
     with _lock:
         slots = _taken.setdefault(user_id, WeakSet())
         if allowed and len(slots) >= allowed:
-            raise quotas.refusal_error(LimitRefusal("readers", allowed, RETRY_SOON_SECONDS), user_id)
+            raise refusal_error(LimitRefusal("readers", allowed, RETRY_SOON_SECONDS), user_id)
         slot = ReaderSlot(user_id)
         slots.add(slot)
         return slot

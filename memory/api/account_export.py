@@ -40,6 +40,7 @@ from conversations.models import (
     ContentView,
     IdempotencyKey,
     NamedConversation,
+    Window,
 )
 from conversations.replies.generation import is_draining, refuse_when_draining
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
@@ -48,10 +49,7 @@ from memory.usage import daily
 FORMAT = "chatmemory-account/1"
 
 _ACCOUNT = "id username email first_name last_name is_staff is_superuser date_joined last_login".split()
-_LIMITS = (
-    "requests_per_minute tokens_per_day streams readers resummarize_per_hour day day_tokens hour hour_rebuilds "
-    "exported_at"
-).split()
+_LIMITS = "requests_per_minute tokens_per_day streams readers resummarize_per_hour day day_tokens".split()
 _LOOK = "at page object_id count chat_id".split()
 _KEY = "key chat_id user_message_id message_id created_at".split()
 _COMPLETION = "message_id chat_id model decision found_by created_at".split()
@@ -107,6 +105,9 @@ def _account(user: User) -> Iterator[str]:
         "account": {name: getattr(user, name) for name in _ACCOUNT},
         "limits": Allowance.objects.filter(pk=user.pk).values(*_LIMITS).first(),
         "usage": daily.days_of(user),
+        "windows": list(
+            Window.objects.filter(key=str(user.pk)).order_by("kind").values("kind", "since", "count")
+        ),
     }
     lists = {
         "tokens": _rows(AuthToken.objects.filter(user=user).order_by("created"), ["created", "expiry"]),

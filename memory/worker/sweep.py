@@ -20,7 +20,7 @@ from chatmemory.database import sqlite_wal
 from chatmemory.runtime import fault_points
 from conversations import account_deletion, attachments
 from conversations.accounts import quotas
-from conversations.models import IdempotencyKey, SignInAttempts
+from conversations.models import IdempotencyKey, Window
 from conversations.replies import idempotency
 from conversations.replies.lease import finish_expired
 from memory import queue
@@ -39,7 +39,7 @@ BATCH = 500
 KEEP_FAILURES = timedelta(days=7)
 FAILING, FAILING_WITHIN = 3, timedelta(minutes=15)
 """After so many failures within that time, the sweep is reported as failing."""
-KEEP_ATTEMPTS = timedelta(hours=1)
+KEEP_WINDOWS = timedelta(hours=1)
 ERASE_SECONDS = 40.0
 """Time limit of a sweep for erasing users who requested it; the rest waits for the next sweep."""
 
@@ -60,7 +60,7 @@ class SweepReport:
     failures_removed: int
     workers_removed: int
     calls_refunded: int
-    attempts_removed: int
+    windows_removed: int
     users_erased: int
     messages_analysed: int
     chats_to_embed: int
@@ -81,7 +81,7 @@ def sweep() -> SweepReport:
         failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
         workers_removed=alive.remove_dead(),
         calls_refunded=quotas.refund_expired(),
-        attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),
+        windows_removed=_remove(Window.objects.filter(since__lt=Now() - KEEP_WINDOWS)),
         users_erased=account_deletion.erase_waiting(ERASE_SECONDS),
         messages_analysed=index_upkeep.fill(ANALYSED_AT_ONCE),
         chats_to_embed=embeddings.enqueue_missing(),

@@ -25,7 +25,7 @@ from conversations.models import (
     IdempotencyKey,
     Message,
     PassingCall,
-    SignInAttempts,
+    Window,
 )
 from conversations.replies import begin as services
 from conversations.replies.lease import finish_expired
@@ -478,9 +478,9 @@ def test_guesses_are_refused_before_they_are_looked_at(live: LiveServer, setting
     assert 1 <= int(refused.headers["retry-after"]) <= 60
     assert sign_in(live, "x", "CAROL").status_code == 429
     assert sign_in(live, PASSWORD, "dave").status_code == 201
-    SignInAttempts.objects.update(minute=Now() - timedelta(seconds=60))
+    Window.objects.update(since=Now() - timedelta(seconds=60))
     assert sign_in(live, PASSWORD).status_code == 201
-    assert not SignInAttempts.objects.filter(key__contains="carol").exists()
+    assert not Window.objects.filter(kind="sign_ins").filter(key__contains="carol").exists()
 
 
 def test_a_strangers_guesses_do_not_keep_the_owner_of_a_name_out(live: LiveServer, settings: Any) -> None:
@@ -516,7 +516,7 @@ def test_who_signs_in_at_once_from_one_address_never_waits_for_the_other(
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda n: sign_in(live, PASSWORD, ("carol", "dave")[n % 2]), range(48)))
     assert {answer.status_code for answer in answers} == {201}
-    assert set(SignInAttempts.objects.values_list("count", flat=True)) == {0}
+    assert set(Window.objects.filter(kind="sign_ins").values_list("count", flat=True)) == {0}
 
 
 @pytest.mark.promise("P22")
@@ -532,9 +532,9 @@ def test_one_address_guesses_many_names_only_so_often(live: LiveServer, settings
     settings.LIMIT_SIGN_INS = 1
     answers = [sign_in(live, "x", f"name {n}").status_code for n in range(12)]
     assert answers == [*[401] * 10, 429, 429]
-    SignInAttempts.objects.update(minute=Now() - timedelta(hours=2))
+    Window.objects.update(since=Now() - timedelta(hours=2))
     # One counter for the address, and two for each name tried: the name itself, and the name from this address.
-    assert sweep().attempts_removed == 1 + 2 * 10
+    assert sweep().windows_removed == 1 + 2 * 10
 
 
 def test_the_admin_is_no_way_round(live: LiveServer, settings: Any) -> None:

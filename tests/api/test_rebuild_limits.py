@@ -13,11 +13,12 @@ from typing import Any
 
 import httpx
 import pytest
+from django.contrib.auth.models import User
 from django.utils import timezone
 from django_q.models import OrmQ
 
 from conversations.accounts.limits import Limits
-from conversations.models import Allowance, Chat, Message
+from conversations.models import Allowance, Chat, Message, Window
 from memory import tasks
 from memory.models import ConversationBrief
 from memory.worker.sweep import sweep
@@ -88,7 +89,8 @@ def accepted(answer: httpx.Response) -> str:
 
 
 def counted(name: str = "alice") -> int:
-    return Allowance.objects.filter(user__username=name).values_list("hour_rebuilds", flat=True).first() or 0
+    key = str(User.objects.get(username=name).pk)
+    return Window.objects.filter(key=key).values_list("count", flat=True).first() or 0
 
 
 def use_up(client: Client, chat: Chat) -> None:
@@ -111,7 +113,7 @@ def test_so_many_an_hour_and_no_more(alice: Client, upstream: FakeUpstream) -> N
     assert queued() == []
     assert brief_of(chat).requested == ""
     assert summarizer_calls(upstream) == calls
-    Allowance.objects.update(hour=timezone.now() - timedelta(hours=1, seconds=1))
+    Window.objects.update(since=timezone.now() - timedelta(hours=1, seconds=1))
     accepted(resummarize(alice, chat))
     assert counted() == 1
 

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import pytest
 
-from conversations.models import Allowance, Message
+from conversations.models import Message, Window
 from memory.models import ConversationBrief
 from tests.processes.talking import LOW, question, settled
 from tests.support.factories import add_turns, make_chat, make_user
@@ -59,7 +59,7 @@ def test_nobody_elses_fold_takes_twice_its_time(product: Product, fake: FakeUpst
         beside = statistics.median(_fold_seconds() for _ in range(MEASURED))
     print(f"others' folds {alone:.1f} s alone, {beside:.1f} s beside {count():,} orders")
     assert beside <= 2 * alone + SLACK_SECONDS
-    assert Allowance.objects.get(user__username="mallory").hour_rebuilds == 20
+    assert Window.objects.get(kind="resummarize_per_hour").count == 20
     # The rest of her rebuilds does not matter here.
     ConversationBrief.objects.filter(pk__in=chats).update(requested="", on_demand_at=None)
 

@@ -17,44 +17,24 @@ from conversations.accounts.limits import (
     LimitRefusal,
     Limits,
     RateWindow,
-    UserUsage,
-    rebuild_refusal,
 )
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
-NONE = Limits()
-
-
-def taken(
-    requests: int = 0, tokens: int = 0, reserved: int = 0, streams: int = 0, now: datetime = NOON
-) -> UserUsage:
-    return UserUsage(RateWindow(now, requests), DayTokens(now.date(), tokens, reserved), streams)
 
 
 @pytest.mark.parametrize(
-    ("limits", "so_far", "refusal"),
+    ("allowed", "spent", "refusal"),
     [
-        (NONE, taken(10**6, 10**9, 10**9, 10**6), None),
-        (Limits(requests_per_minute=5), taken(requests=4), None),
-        (Limits(requests_per_minute=5), taken(requests=5), LimitRefusal("requests_per_minute", 5, 60)),
-        (Limits(tokens_per_day=100), taken(tokens=60, reserved=30), None),
-        (Limits(tokens_per_day=100), taken(tokens=91), LimitRefusal("tokens_per_day", 100, 12 * 3600)),
+        (0, DayTokens(NOON.date(), 10**9, 10**9), None),
+        (100, DayTokens(NOON.date(), 60, 30), None),
+        (100, DayTokens(NOON.date(), 91), LimitRefusal("tokens_per_day", 100, 12 * 3600)),
         # Tokens reserved by other calls may be released, so a retry is worthwhile.
-        (
-            Limits(tokens_per_day=100),
-            taken(tokens=60, reserved=31),
-            LimitRefusal("tokens_per_day", 100, RETRY_SOON_SECONDS),
-        ),
-        (Limits(streams=2), taken(streams=1), None),
-        (Limits(streams=2), taken(streams=2), LimitRefusal("streams", 2, RETRY_SOON_SECONDS)),
-        # The longest wait is reported.
-        (Limits(1, 100, 1), taken(1, 100, 0, 1), LimitRefusal("tokens_per_day", 100, 12 * 3600)),
-        (Limits(1, 0, 1), taken(1, 0, 0, 1), LimitRefusal("requests_per_minute", 1, 60)),
+        (100, DayTokens(NOON.date(), 60, 31), LimitRefusal("tokens_per_day", 100, RETRY_SOON_SECONDS)),
     ],
 )
-def test_a_call_of_10_tokens_at_noon(limits: Limits, so_far: UserUsage, refusal: LimitRefusal | None) -> None:
-    assert so_far.refusal(limits, 10, NOON) == refusal
+def test_10_tokens_at_noon(allowed: int, spent: DayTokens, refusal: LimitRefusal | None) -> None:
+    assert spent.refusal(allowed, 10, NOON) == refusal
 
 
 @pytest.mark.parametrize(
@@ -85,30 +65,6 @@ def test_an_hour_is_counted_likewise(later: timedelta, count: int) -> None:
     refusal = hour.refusal("resummarize_per_hour", 3, NOON + later)
     left = round((HOUR - later).total_seconds())
     assert refusal == (LimitRefusal("resummarize_per_hour", 3, left) if count else None)
-
-
-@pytest.mark.parametrize(
-    ("limits", "rebuilds", "tokens", "refusal"),
-    [
-        (NONE, 10**6, 10**9, None),
-        (Limits(resummarize_per_hour=2), 1, 0, None),
-        (Limits(resummarize_per_hour=2), 2, 0, LimitRefusal("resummarize_per_hour", 2, 3600)),
-        (Limits(tokens_per_day=100), 10**6, 90, None),
-        (Limits(tokens_per_day=100), 0, 91, LimitRefusal("tokens_per_day", 100, 12 * 3600)),
-        # The longest wait is reported.
-        (
-            Limits(tokens_per_day=100, resummarize_per_hour=2),
-            2,
-            91,
-            LimitRefusal("tokens_per_day", 100, 12 * 3600),
-        ),
-    ],
-)
-def test_a_rebuild_at_noon_where_a_call_takes_10_tokens(
-    limits: Limits, rebuilds: int, tokens: int, refusal: LimitRefusal | None
-) -> None:
-    spent = DayTokens(NOON.date(), tokens)
-    assert rebuild_refusal(limits, RateWindow(NOON, rebuilds, HOUR), spent, 10, NOON) == refusal
 
 
 @pytest.mark.parametrize(
@@ -144,51 +100,25 @@ def test_it_is_told_when_the_next_day_begins(before: timedelta, seconds: int) ->
     assert refusal.retry_after == seconds
 
 
-@pytest.mark.parametrize(
-    ("own", "limits"),
-    [
-        ((None, None, None), Limits(1, 2, 3)),
-        ((9, None, 0), Limits(9, 2, 0)),
-        ((0, 0, 0), NONE),
-    ],
-)
-def test_a_users_own_numbers_come_first(
-    own: tuple[int | None, int | None, int | None], limits: Limits
-) -> None:
-    assert Limits(1, 2, 3).with_overrides(*own) == limits
-
-
-CALLS = st.lists(st.tuples(st.integers(-90, 90), st.integers(0, 60), st.booleans()), max_size=60)
-
-
-@given(calls=CALLS, limits=st.builds(Limits, *[st.integers(1, 200)] * 3))
-def test_no_limit_is_ever_passed(calls: list[tuple[int, int, bool]], limits: Limits) -> None:
-    """Make calls at random times, some of which end at once."""
-    so_far, now = UserUsage(), NOON
-    for seconds, tokens, ends in calls:
-        now += timedelta(seconds=seconds)
-        so_far = so_far.at(now)
-        if so_far.refusal(limits, tokens, now) is None:
-            so_far = so_far.with_call(tokens)
-            spent = so_far.spent
-            assert so_far.requests.count <= limits.requests_per_minute
-            assert spent.tokens + spent.reserved <= limits.tokens_per_day
-            assert so_far.streams <= limits.streams
-            if ends:
-                settled = DayTokens(spent.day, spent.tokens + tokens, spent.reserved - tokens)
-                so_far = UserUsage(so_far.requests, settled, so_far.streams - 1)
+def test_a_users_own_numbers_come_first() -> None:
+    limits = Limits(1, 2, 3)
+    assert limits.with_own(requests_per_minute=None, streams=None) == limits
+    assert limits.with_own(requests_per_minute=9, tokens_per_day=None, streams=0) == Limits(9, 2, 0)
 
 
 AHEAD = st.one_of(*(st.timedeltas(-far, far) for far in (2 * MINUTE, 3 * DAY, 400 * DAY)))
 
 
-@given(ahead=AHEAD, limits=st.builds(Limits, *[st.integers(1, 9)] * 3))
-def test_whoever_comes_back_in_time_is_let_in(ahead: timedelta, limits: Limits) -> None:
+@given(ahead=AHEAD, allowed=st.integers(1, 9))
+def test_whoever_comes_back_in_time_is_let_in(ahead: timedelta, allowed: int) -> None:
     """Even if the clock was wrong when the limits were reached, no user has to wait forever."""
-    full = taken(limits.requests_per_minute, limits.tokens_per_day, 0, 0, NOON + ahead).at(NOON)
-    refusal = full.refusal(limits, 1, NOON)
-    if refusal is not None:
-        assert 1 <= refusal.retry_after <= 2 * DAY.total_seconds()
-        later = NOON + timedelta(seconds=refusal.retry_after)
-        again = full.at(later).refusal(limits, 1, later)
-        assert again is None or again.limit != refusal.limit
+    then = NOON + ahead
+    day, minute = DayTokens(then.date(), allowed).at(NOON), RateWindow(then, allowed).at(NOON)
+    for refusal in (day.refusal(allowed, 1, NOON), minute.refusal("requests_per_minute", allowed, NOON)):
+        if refusal is not None:
+            assert 1 <= refusal.retry_after <= 2 * DAY.total_seconds()
+            later = NOON + timedelta(seconds=refusal.retry_after)
+            again = day.at(later).refusal(allowed, 1, later) or minute.at(later).refusal(
+                "requests_per_minute", allowed, later
+            )
+            assert again is None or again.limit != refusal.limit
