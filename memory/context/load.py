@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef, Q
+
 from chatmemory.database.compiled import Select
 from conversations.models import Message, Role
 from memory.context.plan.plan import Plan
@@ -60,11 +62,15 @@ def newest(brief: ConversationBrief, before_seq: int | None = None) -> Newest:
 
 
 def _older_turns(brief: ConversationBrief, before_seq: int) -> int:
-    """The number of unfolded turns before a message, by their questions: only for chats that have very many."""
+    """The number of unfolded turns before a message: questions with a text, or whose answer has one.
+
+    Only for chats that have very many.
+    """
     asked = Message.objects.filter(
         chat_id=brief.chat_id, seq__gt=brief.folded_through_seq, seq__lt=before_seq, role=Role.USER
     )
-    return asked.filter(token_count__gt=0).count()
+    answer = Message.objects.filter(reply_to=OuterRef("pk"), token_count__gt=0)
+    return asked.filter(Q(token_count__gt=0) | Exists(answer)).count()
 
 
 def last_reply(span: Newest) -> UUID | None:
