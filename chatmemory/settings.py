@@ -173,7 +173,7 @@ if IS_SQLITE:
     _database["TEST"] = {"NAME": f"{_database['NAME']}.test"}
 else:
     _database["ENGINE"] = "chatmemory.database.postgresql"
-    # They do not survive a pooler in transaction mode. What may be long is read by `chatmemory.database.chunks`.
+    # They do not survive a pooler in transaction mode. What may be long is read by `chatmemory.database.row_sizes`.
     _database["DISABLE_SERVER_SIDE_CURSORS"] = True
     _database["OPTIONS"] = {
         # Notice within half a minute that the other end is gone; otherwise a connection would wait for hours.

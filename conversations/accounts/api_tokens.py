@@ -22,7 +22,7 @@ from django.db.models.functions import Left
 from django.utils import timezone
 from knox.models import AuthToken
 
-from chatmemory.database.chunks import in_chunks
+from chatmemory.database.row_sizes import in_chunks
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,6 @@ PREFIX_LENGTH = 8
 """Number of characters of a token that its owner is shown. The other 56 of 64 cannot be guessed."""
 LIFETIME_DAYS = 30
 """Lifetime of a token created with a password, over the API."""
-SESSIONS_AT_ONCE = 100
 
 
 def issue(user: User, lifetime: timedelta | None) -> tuple[AuthToken, str] | None:
@@ -83,7 +82,7 @@ def end_sessions(user_id: int) -> int:
     A session's user is only known after decoding it, so all sessions are read. They are few: only staff have them.
     """
     count = 0
-    for session in in_chunks(Session.objects.order_by("pk"), SESSIONS_AT_ONCE):
+    for session in in_chunks(Session.objects.order_by("pk")):
         if session.get_decoded().get(SESSION_KEY) == str(user_id):
             session.delete()
             count += 1

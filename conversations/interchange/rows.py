@@ -20,8 +20,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from chatmemory.database.chunks import in_chunks
-from chatmemory.database.row_sizes import json_size
+from chatmemory.database.row_sizes import in_chunks, json_size
 from chatmemory.errors import InvalidRequest
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from chatmemory.text.outline import outline
@@ -41,8 +40,6 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 """Rows per INSERT."""
-CHUNK = 20
-"""Rows read at a time. A message may have a megabyte, so few rows keep the export of a chat of any length small."""
 
 
 def check_chat(chat: ImportedChat) -> None:
@@ -255,7 +252,7 @@ def message_values(chat: Chat, from_seq: int = 1) -> Iterator[ImportedMessage]:
     rows = rows.defer(*MEMORY_COLUMNS).annotate(
         reply_to_seq=F("reply_to__seq"), superseded_by_seq=F("superseded_by__seq")
     )
-    for row in in_chunks(rows, CHUNK):
+    for row in in_chunks(rows):
         yield _values(row, chat)
 
 

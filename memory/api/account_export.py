@@ -28,10 +28,10 @@ from rest_framework.request import Request
 from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import caller
 from chatmemory.database import executors
-from chatmemory.database.chunks import in_chunks
+from chatmemory.database.row_sizes import in_chunks
 from chatmemory.runtime.escape import plain_json
 from conversations.accounts import quotas
-from conversations.interchange.rows import CHUNK, chat_values, message_values
+from conversations.interchange.rows import chat_values, message_values
 from conversations.interchange.write import chat_fields, json_text, message_fields
 from conversations.models import (
     Allowance,
@@ -146,7 +146,7 @@ def _remembered(chat: Chat) -> dict[str, Iterator[dict[str, Any]]]:
 def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
     if not rows.ordered:
         rows = rows.order_by("pk")
-    return in_chunks(rows.values(*fields), CHUNK)
+    return in_chunks(rows.values(*fields))
 
 
 def _named_list(name: str, values: Iterator[dict[str, Any]]) -> Iterator[str]:
