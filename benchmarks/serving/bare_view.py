@@ -17,7 +17,8 @@ from django.core.asgi import get_asgi_application
 from django.http import HttpRequest, StreamingHttpResponse
 from django.urls import path
 
-settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="bare", USE_TZ=True)
+if not settings.configured:  # else something only imports this module
+    settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="bare", USE_TZ=True)
 
 _session: aiohttp.ClientSession | None = None
 
