@@ -11,10 +11,10 @@ import pytest
 from conversations.accounts.limits import Limits
 from conversations.models import Allowance, Chat
 from conversations.openai_api.chat_request import ChatRequest
+from tests.support.completions import VALID, places, read, with_odd
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
-from tests.unit.openai_api.test_chat_request import VALID, places, read, with_odd
 
 
 @pytest.mark.parametrize("odd", first_of(["x\ud800", None, {}, 2**63]), ids=ascii)
