@@ -10,6 +10,8 @@ from django.contrib import admin
 from django.contrib.admin.exceptions import NotRegistered
 from django.core import checks
 
+from chatmemory.database.migration_state import check_age
+
 UNWANTED = (
     # A schedule names any function to call, so anyone who may edit one runs code as the worker. The others show
     # pickled arguments, or put them back on the queue (pitfalls of django-q2, issue 121).
@@ -28,6 +30,7 @@ class ChatmemoryConfig(AppConfig):
 
     def ready(self) -> None:
         checks.register(check_https, checks.Tags.security, deploy=True)
+        checks.register(check_age, checks.Tags.database)
         admin.site.site_header = admin.site.site_title = "chatmemory"
         admin.site.index_title = "Chats and memory"
         for label in UNWANTED:

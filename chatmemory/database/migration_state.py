@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
-from django.db import connection
+from django.core import checks
+from django.db import connection, connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 TOO_OLD = (
-    "The database has some of the migrations that are one now, not all. Migrate it with the last version that has them "
-    "one by one (docs/deploy.md, Backups and upgrades), then with this one."
+    "The database is older than commit 3554c75 of 24 November 2026, whose migrations are one now. Migrate it with that "
+    "commit, then with this version (docs/upgrade.md)."
 )
 
 
 def problem() -> str | None:
     """Return the sentence, or None if no migration is missing (one query). Raise errors of the database."""
-    if _wanted() <= MigrationRecorder(connection).applied_migrations().keys():
+    if _all_migrations() <= MigrationRecorder(connection).applied_migrations().keys():
         return None
     executor = MigrationExecutor(connection)
-    if not _wanted() <= executor.loader.graph.nodes.keys():
+    if _is_too_old(executor.loader):
         return TOO_OLD
     missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     if not missing:
@@ -29,7 +32,22 @@ def problem() -> str | None:
     return f"The database is not migrated ({are} missing): run `manage.py migrate`."
 
 
+def check_age(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """`migrate` refuses what it would break: Django runs what follows a squashed migration without it."""
+    names = databases or ()
+    if any(_is_too_old(MigrationLoader(connections[name])) for name in names):
+        return [checks.Error(TOO_OLD, id="chatmemory.E001")]
+    return []
+
+
+def _is_too_old(loader: MigrationLoader) -> bool:
+    """Whether an app has some of its migrations, but not what it begins with."""
+    applied = loader.applied_migrations
+    begun = {app for app, _ in applied}
+    return any(first not in applied and first[0] in begun for first in loader.graph.root_nodes())
+
+
 @cache
-def _wanted() -> set[tuple[str, str]]:
+def _all_migrations() -> set[tuple[str, str]]:
     """The migrations of this version. A squashed migration counts instead of those that it replaces."""
     return set(MigrationLoader(None).graph.nodes)

@@ -6,7 +6,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('conversations', '0007_permission_in_words'),
+        ('conversations', '0001_to_0007'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memory', '0009_kinds_in_words'),
+        ('memory', '0001_to_0009'),
     ]
 
     operations = [
