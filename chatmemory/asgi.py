@@ -41,8 +41,8 @@ from chatmemory import request_limits
 from chatmemory.database import migration_state
 from chatmemory.llm import registry
 from chatmemory.request_limits import Application, Receive, Scope, Send
-from chatmemory.runtime import garbage
-from chatmemory.runtime.logging_config import log_uncaught_exceptions
+from chatmemory.runtime import process
+from chatmemory.runtime.logs import log_uncaught_exceptions
 from chatmemory.text import tokens
 from conversations.accounts import stateless_calls
 from conversations.replies import generation, lease
@@ -104,8 +104,8 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 _chain_sigterm(asyncio.get_running_loop())
                 log_uncaught_exceptions()
             lease.watch()
-            garbage.return_large_blocks()
-            garbage.freeze_existing()
+            process.return_large_blocks()
+            process.freeze_existing()
             await send({"type": "lifespan.startup.complete"})
         else:
             await generation.shut_down()

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from asgiref.sync import markcoroutinefunction
-from django.db import connection
+from django.db import connection, connections
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
@@ -25,7 +27,6 @@ from rest_framework.views import APIView
 
 from chatmemory.api.error_handler import error_body
 from chatmemory.database import migration_state
-from chatmemory.runtime.threads import OneAtATime
 from memory import queue
 from memory.queue import UNAVAILABLE
 from memory.worker import alive, sweep
@@ -119,7 +120,7 @@ PARTS: dict[str, Callable[[], str | None]] = {
 async def problems() -> Problems:
     """Return the parts that are not ready, within `MAX_WAIT_SECONDS`."""
     try:
-        return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(_probe.ask())), MAX_WAIT_SECONDS)
+        return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(_probe())), MAX_WAIT_SECONDS)
     except TimeoutError:
         logger.warning("not ready", extra={"error": "timeout"})
         return _silent(_unanswered)
@@ -145,7 +146,25 @@ def _ask_all() -> Problems:
     return found | _silent(_unanswered)
 
 
-_probe = OneAtATime(_ask_all, "readiness")
+_running: Future[Problems] | None = None
+
+
+def _probe() -> Future[Problems]:
+    """Return the running probe, or start one in a thread that shutdown does not wait for. Only called on the loop."""
+    global _running
+    if _running is None or _running.done():
+        _running = Future()
+        threading.Thread(target=_run, args=(_running,), name="readiness", daemon=True).start()
+    return _running
+
+
+def _run(future: Future[Problems]) -> None:
+    try:
+        future.set_result(_ask_all())
+    except BaseException as exc:  # noqa: BLE001  # raised again where it is waited for
+        future.set_exception(exc)
+    finally:
+        connections.close_all()  # its thread ends
 
 
 def _silent(unanswered: Sequence[str]) -> Problems:

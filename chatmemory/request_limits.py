@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings
 
 from chatmemory.api import error_handler
-from chatmemory.runtime.logging_config import request_context, request_id, request_id_for
+from chatmemory.runtime.logs import request_context, request_id, request_id_for
 from conversations.openai_api.errors import openai_body
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from chatmemory.config.database_url import django_database
 from chatmemory.config.environment import make_folder
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.protocol import Deadlines, Variant
-from chatmemory.runtime.logging_config import logging_config
+from chatmemory.runtime.logs import logging_config
 from conversations.accounts.limits import Limits
 from memory.limits import MemoryLimits
 from memory.policies import PER_POLICY

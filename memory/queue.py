@@ -24,7 +24,7 @@ from django_q.tasks import async_task
 
 from chatmemory.database.ids import new_id
 from chatmemory.runtime import fault_points
-from chatmemory.runtime.logging_config import request_id
+from chatmemory.runtime.logs import request_id
 from memory.models import ChatEmbeddings, ConversationBrief
 
 FOLD_TASK = "memory.tasks.fold_task"

@@ -12,8 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from chatmemory.runtime.logging_config import request_context
-from chatmemory.runtime.tracebacks import safe_traceback
+from chatmemory.runtime.logs import request_context, safe_traceback
 from memory import queue
 from memory.folding import dispatch, fold
 from memory.recall import embeddings

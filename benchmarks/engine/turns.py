@@ -26,7 +26,7 @@ from benchmarks.engine.sketch import Given, sketch_turn
 from benchmarks.figures import Figure, Group, ratio
 from benchmarks.speech import exchanges
 from chatmemory.llm.protocol import Reply, Usage
-from chatmemory.runtime import process_id
+from chatmemory.runtime import process
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin, finish
 from conversations.replies.begin import BegunTurn, TurnRequest
@@ -110,7 +110,7 @@ class Bench:
     def _finish(self, begun: BegunTurn) -> Message:
         reply = Reply("complete", usage=Usage(1500, 0, 180), model="gpt-5-mini", response_id="resp_benchmark")
         said = exchanges()[0].assistant
-        message = finish.finish(begun.pending, said, Ending.of(reply), owner=process_id.name())
+        message = finish.finish(begun.pending, said, Ending.of(reply), owner=process.name())
         assert message is not None
         return message
 

@@ -29,8 +29,8 @@ from django.middleware.security import SecurityMiddleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chatmemory.api import error_handler
-from chatmemory.runtime import garbage
-from chatmemory.runtime.logging_config import request_context, request_id, request_id_for
+from chatmemory.runtime import process
+from chatmemory.runtime.logs import request_context, request_id, request_id_for
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class RequestMiddleware:
         return error_handler.unavailable_page(exception)
 
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
-        garbage.count_bytes(_bytes_of(request, response))
+        process.count_bytes(_bytes_of(request, response))
         self._set_headers(request, response)
         extra = {
             "method": request.method,

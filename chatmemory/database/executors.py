@@ -11,14 +11,17 @@ import asyncio
 import contextvars
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
 from django.db import DataError, IntegrityError, connection, transaction
+
+from chatmemory.errors import Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -144,3 +147,32 @@ async def read(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 async def slow(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run `function`, which takes seconds, apart from writers and readers. It runs to its end, as in `write`."""
     return await _run(_slow(), function, *args, **kwargs)
+
+
+MAX_APART = 16
+_room = threading.Semaphore(MAX_APART)
+
+
+async def apart(work: Callable[[], T]) -> T:
+    """Return the result of `work`, which does not use the database, run in a thread that shutdown does not wait for.
+
+    Neither in asyncio's default executor, in which names are resolved for every stream, nor in the database's: a few
+    slow calls would fill them. Raise `Unavailable` if too many are running. If the caller is cancelled, the work still
+    runs to its end.
+    """
+    if not _room.acquire(blocking=False):
+        raise Unavailable("The server has too much to do right now. Try again in a moment.", retry_after=5)
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def finish() -> None:
+        try:
+            done.set_result(context.run(work))
+        except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
+            done.set_exception(error)
+        finally:
+            _room.release()
+
+    threading.Thread(target=finish, name="apart", daemon=True).start()
+    return await asyncio.wrap_future(done)

@@ -28,7 +28,7 @@ from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, Conflict
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from chatmemory.llm.protocol import Prompt, Variant
-from chatmemory.runtime import fault_points, process_id
+from chatmemory.runtime import fault_points, process
 from chatmemory.text.tokens import count_tokens
 from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
@@ -294,7 +294,7 @@ def _begin_reply(
         model_variant=pending.variant,
         model=pending.model,
         context=pending.context,
-        owner=process_id.name(),
+        owner=process.name(),
         started_at=pending.started_at,
         **quotas.reservation_fields(reservation),
     )

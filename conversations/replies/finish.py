@@ -27,7 +27,7 @@ from chatmemory.database.compiled_writes import Delete, Insert, Update
 from chatmemory.llm.offline.model import NAME as OFFLINE
 from chatmemory.llm.openai.failures import EMPTY_REPLY
 from chatmemory.llm.protocol import Price, Reply, ReplyError, storable_cost
-from chatmemory.runtime import fault_points, process_id
+from chatmemory.runtime import fault_points, process
 from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line
@@ -194,7 +194,7 @@ def checkpoint(grown: Sequence[tuple[UUID, str]], *, renew: Sequence[UUID]) -> d
 
     Return the replies that still belong to this process, each with whether its cancel was requested.
     """
-    mine = ActiveReply.objects.filter(owner=process_id.name())
+    mine = ActiveReply.objects.filter(owner=process.name())
     # Mostly there is nothing to write: this saves PostgreSQL's round trips for a transaction, and SQLite's lock.
     with transaction.atomic() if grown or renew else nullcontext():
         store_partial(grown)
@@ -216,7 +216,7 @@ def store_partial(grown: Sequence[tuple[UUID, str]]) -> None:
         return
     table = connection.ops.quote_name(ActiveReply._meta.db_table)
     to_db = ActiveReply._meta.get_field("message_id").get_db_prep_value
-    rows = [(text, to_db(message_id, connection), process_id.name()) for message_id, text in grown]
+    rows = [(text, to_db(message_id, connection), process.name()) for message_id, text in grown]
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.executemany(f"UPDATE {table} SET text = %s WHERE message_id = %s AND owner = %s", rows)  # noqa: S608  # our own table's name
 

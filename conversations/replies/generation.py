@@ -25,8 +25,8 @@ from chatmemory.database import executors
 from chatmemory.errors import Unavailable
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Delta, Reply, ReplyError
-from chatmemory.runtime import fault_points, process_id
-from chatmemory.runtime.logging_config import request_id
+from chatmemory.runtime import fault_points, process
+from chatmemory.runtime.logs import request_id
 from conversations import attachments
 from conversations.models import Message, Status
 from conversations.replies import broadcast, finish
@@ -209,7 +209,7 @@ class Generation:
             try:
                 async with _finishing():
                     made = await executors.write(
-                        finish.finish, self.pending, text, ending, owner=process_id.name()
+                        finish.finish, self.pending, text, ending, owner=process.name()
                     )
                 return made or (
                     await executors.read(finish.load_final_message, self.pending) if attempt else None

@@ -15,8 +15,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.http import PAGING, CursorPages, caller, example
+from chatmemory.database import executors
 from chatmemory.errors import NotFound
-from chatmemory.runtime import threads
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas, stateless_calls
 from conversations.api.limited_view import LimitedView
@@ -351,7 +351,7 @@ class SummarizeView(LimitedView):
         )
         spent: int | None = None
         try:
-            made = await cancel_on_drain(threads.run(partial(summarize, wanted, patience)))
+            made = await cancel_on_drain(executors.apart(partial(summarize, wanted, patience)))
             told = made.usage.input_tokens + made.usage.output_tokens
             spent = told or tokens + count_tokens(made.state.summary)
         finally:

@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory.database.executors import UNSTORABLE, give_back
-from chatmemory.runtime import fault_points, process_id
+from chatmemory.runtime import fault_points, process
 from memory.folding.attempts import MAX_BACKOFF_SECONDS, backoff_seconds
 from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest, ask_summarizer
 from memory.models import ConversationBrief, Requested, RevisionKind
@@ -78,7 +78,7 @@ def _latest_expiry() -> Any:
 
 def take(chat_id: UUID) -> str | None:
     """Take the lease on a chat that has work, for `MEMORY_FOLD_LEASE_SECONDS`. None if it has no work, or is held."""
-    owner = f"{process_id.name()}:{uuid4().hex[:8]}"[:100]
+    owner = f"{process.name()}:{uuid4().hex[:8]}"[:100]
     wanted = ConversationBrief.objects.filter(unleased(), WANTED, UNPAUSED, chat_id=chat_id)
     return owner if wanted.update(lease_owner=owner, lease_expires_at=_expiry()) else None
 

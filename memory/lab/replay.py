@@ -22,7 +22,7 @@ from django.contrib.auth.models import User
 from chatmemory.llm import registry
 from chatmemory.llm.offline.model import card_after, card_block, wants_card
 from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
-from chatmemory.runtime import process_id
+from chatmemory.runtime import process
 from chatmemory.text.tokens import count_tokens
 from conversations import chat_lifecycle
 from conversations.models import Chat, Status
@@ -124,7 +124,7 @@ class Player:
         """Play the rounds in which tools were called, and return the begun reply that follows them."""
         for one in exchange.rounds:
             reply = Reply("complete", model=begun.variant.model, calls=one.calls)
-            finish.finish(begun.pending, one.said, Ending(Status.COMPLETE, reply), owner=process_id.name())
+            finish.finish(begun.pending, one.said, Ending(Status.COMPLETE, reply), owner=process.name())
             outputs = tuple(ToolOutput(call_id, output) for call_id, output in one.outputs)
             begun = self._begin(TurnRequest(message="", variant=self._variant, outputs=outputs))
         return begun
@@ -165,7 +165,7 @@ def _finish(begun: BegunTurn, exchange: Exchange, card: str) -> None:
     """Finish the reply as a generation that has removed the card from it does."""
     status = Status.INCOMPLETE if exchange.cut_off else Status.COMPLETE
     reply = Reply("incomplete" if exchange.cut_off else "complete", model=begun.variant.model, call=card)
-    finish.finish(begun.pending, exchange.reply, Ending(status, reply), owner=process_id.name())
+    finish.finish(begun.pending, exchange.reply, Ending(status, reply), owner=process.name())
 
 
 def _output(prompt: Prompt, exchange: Exchange, card: str) -> int:

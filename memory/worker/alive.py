@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.db.models.functions import Now
 
-from chatmemory.runtime import process_id
+from chatmemory.runtime import process
 from memory import queue
 from memory.folding import lease
 from memory.models import Worker
@@ -21,13 +21,13 @@ NEVER = "No worker has answered yet: start one with `manage.py worker`."
 
 def beat() -> None:
     """Record that this worker is alive."""
-    Worker.objects.update_or_create(pk=process_id.name(), defaults={"seen_at": Now()})
+    Worker.objects.update_or_create(pk=process.name(), defaults={"seen_at": Now()})
 
 
 def leave() -> None:
     """Release what this worker holds, as it ends."""
-    lease.release_dead(process_id.name())
-    Worker.objects.filter(pk=process_id.name()).delete()
+    lease.release_dead(process.name())
+    Worker.objects.filter(pk=process.name()).delete()
 
 
 def problem(host: str = "") -> str | None:
@@ -52,8 +52,8 @@ def remove_predecessors() -> None:
 
     A container that is started again has its host name and its process ids again.
     """
-    host, pid, _ = process_id.name().rsplit(":", 2)
-    others = Worker.objects.filter(pk__startswith=f"{host}:").exclude(pk=process_id.name())
+    host, pid, _ = process.name().rsplit(":", 2)
+    others = Worker.objects.filter(pk__startswith=f"{host}:").exclude(pk=process.name())
     gone = [name for name in others.values_list("pk", flat=True) if _is_gone(name, pid)]
     if _remove(gone):
         queue.enqueue_sweep()
@@ -61,7 +61,7 @@ def remove_predecessors() -> None:
 
 def _is_gone(name: str, pid: str) -> bool:
     its = name.rsplit(":", 2)[1]
-    return its == pid or not process_id.is_running(int(its))
+    return its == pid or not process.is_running(int(its))
 
 
 def _remove(names: list[str]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from chatmemory.runtime import process_id
+from chatmemory.runtime import process
 from conversations.models import ActiveReply
 from conversations.replies.lease import finish_expired
 from memory.worker.sweep import sweep
@@ -112,7 +112,7 @@ def test_leases_are_renewed_of_what_is_being_written_alone(
     """An abandoned row of a living process is not kept alive by the other replies of that process."""
     settings.REPLY_LEASE_SECONDS = 0.6
     lost = orphan(alice, upstream, "x")
-    ActiveReply.objects.update(owner=process_id.name())
+    ActiveReply.objects.update(owner=process.name())
     before = ActiveReply.objects.get().lease_expires_at
     held(upstream)
     turn = begun(alice)

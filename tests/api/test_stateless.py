@@ -17,7 +17,6 @@ from django.db import connection
 from chatmemory.database import executors
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines, Price
-from chatmemory.runtime import threads
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import generation, sse
 from memory.models import SummaryRevision
@@ -54,7 +53,7 @@ def nothing_is_stored(house: None) -> Iterator[None]:
     yield
     for model in (Chat, Message, ActiveReply, SummaryRevision):
         assert not model._default_manager.exists()
-    wait_for(lambda: threads._room._value == threads.MAX_THREADS)
+    wait_for(lambda: executors._room._value == executors.MAX_APART)
 
 
 def ask(client: Client, **fields: Any) -> httpx.Response:
@@ -345,7 +344,7 @@ def test_who_leaves_pays_for_no_further_call(
     wait_for(lambda: upstream.held("complete") == 1)
     assert noticed.wait(10)
     upstream.release("complete")
-    wait_for(lambda: threads._room._value == threads.MAX_THREADS)
+    wait_for(lambda: executors._room._value == executors.MAX_APART)
     assert len(upstream.requests) == 1
 
 
@@ -353,7 +352,7 @@ def test_too_many_at_once_are_sent_away(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(threads, "_room", threading.Semaphore(0))
+        patched.setattr(executors, "_room", threading.Semaphore(0))
         answer = summarize(alice)
     error(answer, 503, "unavailable")
     assert answer.headers["retry-after"] == "5"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from chatmemory.runtime.fault_points import POINTS
 from tests.faults.bench.bench import SERVERS, WORKER, Bench
 from tests.faults.bench.journal import Journal
 from tests.faults.bench.people import How, Person
 from tests.support.exhaustive import effort
+from tests.support.fault_points import POINTS
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]

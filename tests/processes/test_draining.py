@@ -13,11 +13,10 @@ import pytest
 from django.contrib.auth.models import User
 from knox.models import AuthToken
 
-from chatmemory.runtime.processes import Child
 from conversations.models import ActiveReply
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
-from tests.support.processes import Product
+from tests.support.processes import Child, Product
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]

@@ -18,6 +18,7 @@ from conversations.models import ActiveReply, Allowance, Chat, IdempotencyKey, M
 from memory.worker.sweep import sweep
 from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
+from tests.support.fault_points import faults
 from tests.support.live_server import Client, joined
 from tests.support.processes import Product
 from tests.support.waiting import wait_for
@@ -154,7 +155,8 @@ def test_what_a_killed_server_had_reserved_is_settled_by_another(
     own: dict[str, Any] = {"streams": 1, "tokens_per_day": 10_000}
     for point in POINTS[: effort(2, len(POINTS))]:
         struck = product.folder / point
-        doomed = product.server(FAULT=f"{point}:1:kill:{struck}")
+        (order := product.folder / f"{point}.order").write_text(f"{point}:1:kill:{struck}")
+        doomed = product.server(**faults(order))
         client = product.client(point)
         user = User.objects.get(username=point)
         Allowance.objects.create(user=user, **own)

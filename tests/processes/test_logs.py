@@ -10,7 +10,7 @@ import pytest
 import structlog
 from django.test import RequestFactory
 
-from chatmemory.runtime.logging_config import logging_config
+from chatmemory.runtime.logs import logging_config
 from conversations.models import Message, Status
 from memory.models import SummaryRevision
 from tests.processes.talking import LOW, say, settled

@@ -176,7 +176,7 @@ CRASHES = f"""
 import asyncio, gc, logging, sys, threading, warnings
 import django
 django.setup()
-from chatmemory.runtime.logging_config import log_uncaught_exceptions
+from chatmemory.runtime.logs import log_uncaught_exceptions
 log_uncaught_exceptions()
 
 def fail():

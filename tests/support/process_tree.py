@@ -17,11 +17,6 @@ def descendants_of(pid: int) -> list[int]:
     return [*below, *(one for child in below for one in descendants_of(child))]
 
 
-def is_alive(pid: int) -> bool:
-    """False once it has ended, even if its exit code has not been collected."""
-    return any(pid == one and state != "Z" for one, _, state, _ in _all())
-
-
 def _all() -> list[tuple[int, int, str, int]]:
     """Return the id, parent's id, state and start time of each process."""
     found = []

@@ -12,10 +12,12 @@ import json
 import os
 import re
 import secrets
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,8 +30,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 from knox.models import AuthToken
 
-from chatmemory.runtime import processes
-from chatmemory.runtime.processes import Child
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.fixed_settings import FIXED, VARIABLE
 from tests.support.live_server import Client
@@ -58,6 +58,45 @@ _STANDARD = {
 NOT_READY = "Service Unavailable: /readyz"
 """What a server logs when it says that it is not ready, as it often does while starting."""
 START_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Child:
+    """A child process with its output in a file, in a session of its own: the process leads its own group."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @classmethod
+    def start(cls, name: str, command: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Child:
+        """Start `command` in the checkout, with its output appended to the file `log`."""
+        with log.open("ab") as file:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                env=env,
+                start_new_session=True,
+            )
+        return cls(name, process, log)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; the negative signal number if a signal killed it."""
+        return self.process.poll()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def kill_all(self) -> None:
+        """Kill what is left of the child and of its own children. Returns when it has ended."""
+        with suppress(ProcessLookupError):  # nothing is left
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait()
 
 
 class Product:
@@ -92,22 +131,22 @@ class Product:
         """Start a server and wait until it is ready. `url` is then its URL."""
         port = free_port()
         command = [*SERVER, "--port", str(port), "--no-access-log"]
-        child = self._start("server", [sys.executable, "-m", *command, *options], env, patience=20)
+        child = self._start("server", [sys.executable, "-m", *command, *options], env)
         self.urls[child.name] = f"http://127.0.0.1:{port}"
         wait_for(lambda: self._ready(child), "a server that is ready", timeout=START_SECONDS)
         return child
 
     def worker(self, **env: str) -> Child:
         """Start a worker. It is ready when it does something; wait for that."""
-        return self._start("worker", [sys.executable, "manage.py", "worker"], env, patience=15)
+        return self._start("worker", [sys.executable, "manage.py", "worker"], env)
 
     def cluster(self, **env: str) -> Child:
         """Start django-q2's own cluster."""
-        return self._start("worker", [sys.executable, "manage.py", "qcluster"], env, patience=5)
+        return self._start("worker", [sys.executable, "manage.py", "qcluster"], env)
 
     def command(self, *arguments: str, **env: str) -> Child:
         """Start a management command and do not wait for it."""
-        return self._start(arguments[0], [sys.executable, "manage.py", *arguments], env, patience=5)
+        return self._start(arguments[0], [sys.executable, "manage.py", *arguments], env)
 
     def manage(self, *arguments: str, **env: str) -> str:
         """Run a management command to its end and return its output. Raise `AssertionError` if it fails."""
@@ -166,18 +205,10 @@ class Product:
         found = [line for line in self.logged() if line["level"] in ("error", "critical")]
         return [line for line in found if line["event"] not in {*self.expected, NOT_READY}]
 
-    def _start(self, name: str, command: list[str], env: Mapping[str, str], *, patience: float) -> Child:
+    def _start(self, name: str, command: list[str], env: Mapping[str, str]) -> Child:
         name = f"{name}-{len(self.children) + 1}"
-        self.children.append(
-            processes.start(
-                name,
-                command,
-                log=self.folder / f"{name}.log",
-                cwd=ROOT,
-                env=self.environment(env),
-                patience=patience,
-            )
-        )
+        log = self.folder / f"{name}.log"
+        self.children.append(Child.start(name, command, log=log, env=self.environment(env)))
         return self.children[-1]
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from uuid import UUID
 
-from chatmemory.runtime.processes import Child
 from memory.models import Worker
 from tests.processes.talking import question, settled
 from tests.support.factories import add_turns, make_chat
-from tests.support.processes import Product
+from tests.support.processes import Child, Product
 from tests.support.waiting import wait_for
 
 

@@ -29,7 +29,7 @@ from django.db import OperationalError, connections
 
 from chatmemory.llm import registry
 from chatmemory.runtime.escape import plain
-from chatmemory.runtime.logging_config import logging_config
+from chatmemory.runtime.logs import logging_config
 from conversations import quickstart
 from conversations.quickstart import PRINTED_LINK, QuickstartData
 from conversations.sample import QUESTION

@@ -14,7 +14,7 @@ from django.db import connection
 
 from chatmemory.database import migration_state
 from chatmemory.llm import registry
-from chatmemory.runtime.logging_config import log_uncaught_exceptions
+from chatmemory.runtime.logs import log_uncaught_exceptions
 from chatmemory.text import tokens
 from memory.models import Worker
 from memory.queue import UNAVAILABLE

@@ -17,14 +17,13 @@ from typing import Any
 
 import httpx
 
-from chatmemory.runtime import processes
-from chatmemory.runtime.processes import Child
 from tests.faults.bench.inside import Away, Inside
 from tests.faults.bench.journal import Journal
 from tests.faults.bench.people import Person
 from tests.support.fakes.upstream import FakeUpstream
+from tests.support.fault_points import faults
 from tests.support.ports import free_port
-from tests.support.processes import ROOT, SERVER, START_SECONDS, Product
+from tests.support.processes import SERVER, START_SECONDS, Child, Product
 from tests.support.waiting import wait_for
 
 SERVERS = ("one", "two")
@@ -164,9 +163,9 @@ class Bench(Product):
     def _restart(self, name: str) -> None:
         server = ["-m", *SERVER, "--no-access-log", "--port", str(self.ports.get(name))]
         command = [sys.executable, *(["manage.py", "worker"] if name == WORKER else server)]
-        env = self.environment({} if name == SERVERS[1] else {"FAULT": f"@{self._order_file(name)}"})
+        env = self.environment({} if name == SERVERS[1] else faults(self._order_file(name)))
         log = self.folder / f"{name}.log"
-        self._running[name] = processes.start(name, command, log=log, cwd=ROOT, env=env, patience=5)
+        self._running[name] = Child.start(name, command, log=log, env=env)
 
     def _supervise(self) -> None:
         while not self._ended.wait(TICK):

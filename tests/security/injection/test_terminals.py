@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.runtime.escape import plain, plain_json, plain_lines
-from chatmemory.runtime.logging_config import logging_config
+from chatmemory.runtime.logs import logging_config
 from conversations.models import Chat, Message
 from tests.support.factories import add_turns, make_chat
 from tests.support.live_server import Client

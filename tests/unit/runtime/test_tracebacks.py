@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.template import Template
 
-from chatmemory.runtime.tracebacks import FRAMES, safe_traceback
+from chatmemory.runtime.logs import FRAMES, safe_traceback
 
 
 def deep(depth: int) -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django_q.models import Failure, OrmQ
 from django_q.tasks import async_task
 
-from chatmemory.runtime import process_id
+from chatmemory.runtime import process
 from memory import queue, tasks
 from memory.models import ConversationBrief, Worker
 from memory.worker import alive, loop
@@ -78,7 +78,7 @@ def test_a_worker_that_gives_no_sign_is_dead_and_holds_nothing() -> None:
 
 
 def test_a_worker_that_starts_replaces_those_of_its_machine_that_are_gone() -> None:
-    host, pid, _ = process_id.name().rsplit(":", 2)
+    host, pid, _ = process.name().rsplit(":", 2)
     for name in (
         f"{host}:{pid}:before",
         f"{host}:4194305:gone",
@@ -90,10 +90,10 @@ def test_a_worker_that_starts_replaces_those_of_its_machine_that_are_gone() -> N
     alive.beat()
     alive.remove_predecessors()
     left = set(Worker.objects.values_list("pk", flat=True))
-    assert left == {process_id.name(), f"{host}:1:runs", "elsewhere:4194305:unknown"}
+    assert left == {process.name(), f"{host}:1:runs", "elsewhere:4194305:unknown"}
     assert brief_of(brief.chat).lease_owner == ""
     alive.leave()
-    assert not Worker.objects.filter(pk=process_id.name()).exists()
+    assert not Worker.objects.filter(pk=process.name()).exists()
 
 
 def test_without_a_worker_the_problem_is_a_sentence() -> None:

@@ -1,18 +1,49 @@
-"""Returns memory: runs a full garbage collection after a number of bytes in requests and responses.
+"""This process: its name, and the memory that it gives back.
 
-DRF's requests, views and serializers form reference cycles, which hold the bodies of requests and responses. Python
-collects cycles by the number of objects, not by their size, so a hundred texts of a megabyte do not trigger a
-collection.
+The name owns leases; it is unique across machines, restarts and reused process ids.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import os
+import secrets
+import socket
 from contextlib import suppress
 
-EVERY_BYTES = 16 * 1024 * 1024
+_name = ""
 
+
+def name() -> str:
+    """`host:pid:random`, the same for all threads of this process; a fork gets another."""
+    return _name
+
+
+def _rename() -> None:
+    global _name
+    _name = f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+_rename()
+os.register_at_fork(after_in_child=_rename)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine has that id."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+EVERY_BYTES = 16 * 1024 * 1024
+"""Bytes in requests and responses after which all garbage is collected. DRF's requests, views and serializers form
+reference cycles, which hold the bodies. Python collects cycles by the number of objects, not by their size, so a
+hundred texts of a megabyte do not trigger a collection."""
 _M_MMAP_THRESHOLD = -3
 LARGE_BLOCK_BYTES = 128 * 1024
 
