@@ -30,14 +30,14 @@ def test_the_image_starts_the_server_as_documented() -> None:
     assert is_server(SERVICES["server"]["command"])
 
 
-def test_the_image_runs_as_nobody_special_and_has_no_secret() -> None:
+def test_the_image_runs_unprivileged_without_secrets() -> None:
     image = Image.read()
     assert image.user == str(image.user_id) != "0"
     assert not [name for name in image.environment if re.search("KEY|TOKEN|PASSWORD|SECRET|URL", name)]
     assert not [step for step in image.steps if step.name == "ARG"]
 
 
-def test_what_is_copied_is_all_that_the_build_may_see() -> None:
+def test_the_build_context_is_what_is_copied() -> None:
     lines = (ROOT / ".dockerignore").read_text().split()
     assert lines[0] == "*"
     let_in = [line[1:] for line in lines if line.startswith("!")]
@@ -62,12 +62,12 @@ def test_server_and_worker_wait_for_the_tables() -> None:
     assert SERVICES["worker"]["command"] == ["python", "manage.py", "worker"]
 
 
-def test_only_the_proxy_is_reached_from_outside() -> None:
+def test_only_the_proxy_publishes_a_port() -> None:
     assert [name for name, one in SERVICES.items() if "ports" in one] == ["proxy"]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_units_start_what_is_documented(unit: Any) -> None:
+def test_units_start_the_documented_commands(unit: Any) -> None:
     read = RawConfigParser(strict=False)
     read.optionxform = str  # type: ignore[assignment,method-assign]  # as configparser documents it
     read.read(unit)

@@ -533,7 +533,7 @@ def test_a_body_may_be_larger_here_than_elsewhere(
         2,
     ),
 )
-def test_who_is_unknown_gets_401(
+def test_unknown_callers_get_401(
     alice: Client, ask: OpenAI, upstream: FakeUpstream, method: str, path: str
 ) -> None:
     Talk(ask).say("Mine")

@@ -30,7 +30,7 @@ def kind_of(url: str) -> str:
     return ID.sub("*", urlsplit(url).path)
 
 
-def test_every_page_that_links_lead_to_is_well(keeper: Person) -> None:
+def test_every_linked_page_answers_200(keeper: Person) -> None:
     look = keeper.look
     asked = {"chat_id": look.chat_id, "message": "When is our concert?", "stream": False}
     look.api.post("/v1/message", json=asked).raise_for_status()

@@ -54,7 +54,7 @@ def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:
     assert visitor.troubles() == []
 
 
-def test_the_page_at_the_root_leads_on(visitor: Person) -> None:
+def test_the_root_page_links_to_the_playground(visitor: Person) -> None:
     visitor.go("/")
     assert visitor.axe() == []
     visitor.page.get_by_role("link", name="Playground").click()
@@ -62,7 +62,7 @@ def test_the_page_at_the_root_leads_on(visitor: Person) -> None:
     assert visitor.troubles() == []
 
 
-def test_updates_can_be_made_to_come_sooner(visitor: Person, first_look: FirstLook) -> None:
+def test_the_threshold_of_updates_can_be_lowered(visitor: Person, first_look: FirstLook) -> None:
     chat_id = str(first_look.api.post("/v1/chats", json={"title": "Short"}).json()["id"])
     for number in range(6):
         text = f"Note {number}: " + "the harbour keeps its lamps lit for boats that come late. " * 8

@@ -97,7 +97,7 @@ def rendered(**headers: str) -> dict[str, Any]:
 
 
 @pytest.mark.promise("P26")
-def test_rendered_it_would_do_harm_and_the_policy_alone_would_stop_it(context: Any, live: LiveServer) -> None:
+def test_the_content_policy_blocks_the_hostile_corpus(context: Any, live: LiveServer) -> None:
     harmed = visit(context, live.url, "/control", rendered())
     assert len(set(harmed.dialogs)) >= 6, harmed.dialogs
     assert len([url for url in harmed.foreign if CANARY_HOST in url]) >= 3, harmed.foreign
@@ -141,7 +141,7 @@ def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.promise("P26")
-def test_no_page_of_the_admin_does_anything_with_it(
+def test_admin_pages_render_hostile_text_inert(
     context: Any, live: LiveServer, boss: User, said: Chat
 ) -> None:
     client = Client()
@@ -159,7 +159,7 @@ def test_no_page_of_the_admin_does_anything_with_it(
         assert text in whole  # unchanged
 
 
-def test_the_docs_work_under_the_policy(visitor: Person) -> None:
+def test_the_api_docs_work_under_the_content_policy(visitor: Person) -> None:
     page = visitor.page
     visitor.go("/v1/docs")
     page.locator("a").filter(has_text=re.compile(r"^/v1/models$")).click()

@@ -32,7 +32,7 @@ async ([base, text]) => {
 """
 
 
-def test_events_are_read_however_they_are_cut(visitor: Person) -> None:
+def test_events_are_parsed_at_any_chunk_boundary(visitor: Person) -> None:
     visitor.go("/playground/")
     found = visitor.page.evaluate(PARSED, [MODULES, STREAM])
     assert set(found) == {'[["a","é😀","4"],["message","x\\ny","4"],["message","",""]]'}
@@ -50,7 +50,7 @@ async ([base, texts]) => {
 """
 
 
-def test_markdown_is_elements_that_are_known(visitor: Person) -> None:
+def test_markdown_renders_only_known_elements(visitor: Person) -> None:
     visitor.go("/playground/")
     texts = {
         "**a** &amp; <b>c</b>": '<p dir="auto"><strong>a</strong> &amp; &lt;b&gt;c&lt;/b&gt;</p>',
@@ -82,7 +82,7 @@ async ([base, text]) => {
 """
 
 
-def test_a_text_that_grows_ends_as_one_that_came_at_once(visitor: Person) -> None:
+def test_incremental_rendering_equals_rendering_at_once(visitor: Person) -> None:
     visitor.go("/playground/")
     text = "# A\n\nOne *two*\n\n- a\n- b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\nx = 1\n```\n\n> said\n\nend"
     assert visitor.page.evaluate(GROWN, [MODULES, text]) == [True, True]

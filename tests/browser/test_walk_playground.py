@@ -13,7 +13,7 @@ from tests.browser.support.playground import ask, enter, make_chat
 pytestmark = pytest.mark.browser
 
 
-def test_a_fold_lands_while_somebody_looks(visitor: Person, first_look: FirstLook) -> None:
+def test_the_memory_panel_shows_a_fold_when_it_is_published(visitor: Person, first_look: FirstLook) -> None:
     page = enter(visitor, first_look.chat_id)
     ask(page, "Who plays the double bass?")
     page.click("#fold")
@@ -42,7 +42,7 @@ def test_a_fold_lands_while_somebody_looks(visitor: Person, first_look: FirstLoo
     assert visitor.troubles() == []
 
 
-def test_another_policy_is_asked_for_first_and_a_summary_cleared_and_put_back(
+def test_changing_the_policy_asks_first_and_a_cleared_summary_can_be_restored(
     visitor: Person, first_look: FirstLook
 ) -> None:
     page = enter(visitor, first_look.chat_id)
@@ -86,9 +86,7 @@ def test_another_policy_is_asked_for_first_and_a_summary_cleared_and_put_back(
     assert visitor.troubles() == []
 
 
-def test_notes_and_facts_are_lists_and_tables_not_what_the_model_reads(
-    visitor: Person, first_look: FirstLook
-) -> None:
+def test_notes_and_facts_are_shown_as_lists_and_tables(visitor: Person, first_look: FirstLook) -> None:
     page = enter(visitor, first_look.chat_id)
     for policy, shape in (("card", "ul > li"), ("hierarchical", "dl dt")):
         page.select_option("#policy", policy)
@@ -172,7 +170,7 @@ def test_it_works_on_a_phone(walking: Any, first_look: FirstLook) -> None:
         assert somebody.troubles() == []
 
 
-def test_a_very_long_message_waits_to_be_asked_for(visitor: Person) -> None:
+def test_a_very_long_message_is_loaded_on_demand(visitor: Person) -> None:
     longest = "x" * 200_000
     chat_id = make_chat(visitor, (longest, ""))
     page = enter(visitor, chat_id)
@@ -184,7 +182,7 @@ def test_a_very_long_message_waits_to_be_asked_for(visitor: Person) -> None:
     assert visitor.troubles() == []
 
 
-def test_a_summary_that_was_rolled_back_is_no_success(visitor: Person, first_look: FirstLook) -> None:
+def test_a_rolled_back_summary_is_not_shown_as_success(visitor: Person, first_look: FirstLook) -> None:
     """Every version of the sample chat's memory includes its first message."""
     page = enter(visitor, first_look.chat_id)
     page.locator("#summary-about", has_text="Version").wait_for()

@@ -89,7 +89,7 @@ def test_the_link_that_quickstart_printed_signs_in_at_once(visitor: Person, firs
     assert visitor.troubles() == []
 
 
-def test_a_link_changes_nothing_for_who_is_in(admin: Person, first_look: FirstLook) -> None:
+def test_a_link_does_not_replace_an_existing_sign_in(admin: Person, first_look: FirstLook) -> None:
     page = admin.page
     mine = page.evaluate(STORED)
     ask(page, "Is this mine?")
@@ -108,9 +108,7 @@ def test_a_link_changes_nothing_for_who_is_in(admin: Person, first_look: FirstLo
     assert admin.troubles() == []
 
 
-def test_a_link_changes_nothing_for_staff_who_signed_in_to_the_admin(
-    keeper: Person, first_look: FirstLook
-) -> None:
+def test_a_link_does_not_replace_a_staff_session(keeper: Person, first_look: FirstLook) -> None:
     page = keeper.page
     keeper.go(f"/playground/{link(first_look)}")
     page.get_by_text("You are signed in as admin. The link you opened has a different token").wait_for()
@@ -123,7 +121,7 @@ def test_a_link_changes_nothing_for_staff_who_signed_in_to_the_admin(
     assert keeper.troubles() == []
 
 
-def test_a_link_in_a_tab_whose_token_is_void_is_offered(admin: Person, first_look: FirstLook) -> None:
+def test_a_link_is_offered_when_the_stored_token_is_revoked(admin: Person, first_look: FirstLook) -> None:
     page = admin.page
     headers = {"Authorization": f"Bearer {page.evaluate(STORED)}"}
     httpx.delete(f"{first_look.url}/v1/auth/token", headers=headers, trust_env=False).raise_for_status()
@@ -133,7 +131,7 @@ def test_a_link_in_a_tab_whose_token_is_void_is_offered(admin: Person, first_loo
     assert name_shown(page) == "demo"
 
 
-def test_a_link_whose_token_is_void_says_so(visitor: Person, first_look: FirstLook) -> None:
+def test_a_link_with_a_revoked_token_says_so(visitor: Person, first_look: FirstLook) -> None:
     page = visitor.page
     visitor.go(f"/playground/{link(first_look, token='0' * 64)}")
     page.get_by_text("The token in this link is invalid or has expired.").wait_for()
@@ -145,7 +143,7 @@ def test_a_link_whose_token_is_void_says_so(visitor: Person, first_look: FirstLo
 # Whose account
 
 
-def test_somebody_else_who_signs_in_to_the_admin_is_noticed(keeper: Person, first_look: FirstLook) -> None:
+def test_a_different_admin_session_is_noticed(keeper: Person, first_look: FirstLook) -> None:
     page = keeper.page
     keeper.go("/playground/")
     assert name_shown(page) == "admin"
@@ -156,7 +154,7 @@ def test_somebody_else_who_signs_in_to_the_admin_is_noticed(keeper: Person, firs
     page.locator("#who-name", has_text="olga").wait_for()
 
 
-def test_the_name_has_its_place_on_a_phone(walking: Any, first_look: FirstLook) -> None:
+def test_the_user_name_fits_on_a_phone(walking: Any, first_look: FirstLook) -> None:
     with person(walking, first_look, phone=True) as somebody:
         page, name = somebody.page, "نام کاربری " * 15
         other = {"json": {"username": name, "is_staff": False, "has_password": False, "token": None}}
@@ -177,7 +175,7 @@ def test_the_name_has_its_place_on_a_phone(walking: Any, first_look: FirstLook) 
 # Signing out
 
 
-def test_signing_out_revokes_the_token_that_the_page_got(admin: Person, first_look: FirstLook) -> None:
+def test_signing_out_revokes_the_token_of_the_page(admin: Person, first_look: FirstLook) -> None:
     page = admin.page
     mine = page.evaluate(STORED)
     assert status_with(first_look, mine) == 200
@@ -192,7 +190,7 @@ def test_signing_out_revokes_the_token_that_the_page_got(admin: Person, first_lo
     assert admin.troubles() == []
 
 
-def test_signing_out_leaves_a_token_that_was_given(visitor: Person, first_look: FirstLook) -> None:
+def test_signing_out_keeps_a_token_that_was_pasted(visitor: Person, first_look: FirstLook) -> None:
     page = enter(visitor)
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("heading", name=DOOR).wait_for()
@@ -200,7 +198,7 @@ def test_signing_out_leaves_a_token_that_was_given(visitor: Person, first_look: 
     assert status_with(first_look, first_look.demo_token) == 200
 
 
-def test_a_token_that_could_not_be_revoked_is_told(admin: Person) -> None:
+def test_failing_to_revoke_a_token_is_reported(admin: Person) -> None:
     page = admin.page
     page.route("**/v1/auth/token", lambda route: route.abort())
     page.get_by_role("button", name="Sign out").click()
@@ -208,7 +206,7 @@ def test_a_token_that_could_not_be_revoked_is_told(admin: Person) -> None:
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_a_wrong_password_is_told_in_words(visitor: Person) -> None:
+def test_a_wrong_password_is_reported(visitor: Person) -> None:
     visitor.go("/playground/")
     sign_in(visitor, "not the password")
     visitor.page.get_by_text("Wrong user name or password.").wait_for()

@@ -96,7 +96,7 @@ def kinds(code: Any) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_code_is_coloured_and_its_text_is_as_it_was(
+def test_code_is_highlighted_and_its_text_unchanged(
     walking: Any, first_look: FirstLook, fake: FakeUpstream, dark: bool
 ) -> None:
     with person(walking, first_look, dark=dark) as somebody:
@@ -122,7 +122,7 @@ def test_code_is_coloured_and_its_text_is_as_it_was(
         assert somebody.troubles() == []
 
 
-def test_a_language_that_is_unknown_stays_plain(visitor: Person, fake: FakeUpstream) -> None:
+def test_an_unknown_language_stays_plain(visitor: Person, fake: FakeUpstream) -> None:
     page = enter(visitor)
     text = fenced("klingon", "nuqneH") + "\n\n" + fenced("../../main", "x") + "\n\n" + fenced("py", "x = 1")
     code = reply(page, fake, text)
@@ -132,9 +132,7 @@ def test_a_language_that_is_unknown_stays_plain(visitor: Person, fake: FakeUpstr
     assert visitor.troubles() == []
 
 
-def test_code_that_is_written_gets_its_colours_when_it_is_complete(
-    visitor: Person, fake: FakeUpstream
-) -> None:
+def test_streamed_code_is_highlighted_when_complete(visitor: Person, fake: FakeUpstream) -> None:
     page = enter(visitor)
     fake.script("stream", Behaviour(text=fenced("py", "x = 1\n" * 20) + " word" * 60, rate=30))
     say(page, "Slowly, please.")
@@ -165,7 +163,7 @@ def highlighted(page: Any, language: str, code: str) -> dict[str, Any]:
     return best
 
 
-def test_code_that_is_hostile_stays_plain_and_stops_nobody(visitor: Person) -> None:
+def test_hostile_code_stays_plain_and_does_not_freeze_the_page(visitor: Person) -> None:
     visitor.go("/playground/")
     found = {
         (language, name): highlighted(visitor.page, language, code)

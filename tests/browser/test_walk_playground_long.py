@@ -41,7 +41,7 @@ def open_as(person: Person, token: str) -> Any:
     return person.page
 
 
-def test_staff_without_a_chat_are_told_whose_chats_these_are(keeper: Person) -> None:
+def test_staff_without_chats_see_whose_chats_these_are(keeper: Person) -> None:
     page = keeper.page
     keeper.go("/playground/")
     page.get_by_text("Only your own chats are listed here.").wait_for()
@@ -53,9 +53,7 @@ def test_staff_without_a_chat_are_told_whose_chats_these_are(keeper: Person) -> 
 
 
 @pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])
-def test_hundreds_of_chats_come_by_pages(
-    walking: Any, first_look: FirstLook, token: str, phone: bool
-) -> None:
+def test_hundreds_of_chats_are_paged(walking: Any, first_look: FirstLook, token: str, phone: bool) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=first_look.url, headers=headers, trust_env=False) as api:
         for n in range(CHATS):
@@ -93,9 +91,7 @@ def test_hundreds_of_chats_come_by_pages(
         assert somebody.troubles() == []
 
 
-def test_a_chat_of_thousands_of_turns_opens_at_its_end_and_goes_back_by_pages(
-    visitor: Person, first_look: FirstLook
-) -> None:
+def test_a_long_chat_opens_at_its_end_and_pages_back(visitor: Person, first_look: FirstLook) -> None:
     said = [
         {"role": role, "content": f"{role} says number {n} of a long story."}
         for n in range(TURNS)

@@ -45,7 +45,7 @@ def test_a_reload_in_mid_reply_loses_nothing(visitor: Person) -> None:
     assert visitor.troubles() == []
 
 
-def test_a_lost_connection_is_told_and_taken_up_again(visitor: Person) -> None:
+def test_a_lost_connection_is_reported_and_resumed(visitor: Person) -> None:
     chat_id = begin(visitor, "Take your time.")
     page = visitor.page
     page.context.set_offline(True)
@@ -55,7 +55,7 @@ def test_a_lost_connection_is_told_and_taken_up_again(visitor: Person) -> None:
     assert newest(page) == stored(visitor, chat_id)[-1]["content"]
 
 
-def test_stop_keeps_what_was_said_and_again_answers_anew(visitor: Person) -> None:
+def test_stop_keeps_the_partial_reply_and_regenerate_replaces_it(visitor: Person) -> None:
     chat_id = begin(visitor, "Take your time.")
     page = visitor.page
     page.click("#stop")
@@ -153,7 +153,7 @@ def test_keys_stop_search_and_begin_and_are_listed(visitor: Person) -> None:
     assert visitor.troubles() == []
 
 
-def test_another_tab_shows_what_is_said_in_this_one(visitor: Person) -> None:
+def test_other_tabs_show_new_messages(visitor: Person) -> None:
     chat_id = make_chat(visitor, ("Hello.", "echo"))
     other = visitor.page.context.new_page()
     other.goto(f"{visitor.look.url}/playground/#token={visitor.look.demo_token}&chat={chat_id}")
@@ -179,7 +179,7 @@ def test_another_tab_shows_what_is_said_in_this_one(visitor: Person) -> None:
     assert visitor.troubles() == []
 
 
-def test_who_is_told_that_a_reply_is_being_written_sees_it_to_its_end(walking: Any, visitor: Person) -> None:
+def test_a_running_reply_is_shown_to_its_end(walking: Any, visitor: Person) -> None:
     chat_id = make_chat(visitor, ("Hello.", "echo"))
     page = enter(visitor, chat_id)
     with person(walking, visitor.look) as somebody:  # another browser: this one tells it nothing
@@ -202,7 +202,7 @@ def test_who_is_told_that_a_reply_is_being_written_sees_it_to_its_end(walking: A
         other.locator(".cm-user", has_text="And then?").wait_for()
 
 
-def test_a_model_that_fails_is_a_sentence(visitor: Person) -> None:
+def test_a_failing_model_is_reported_in_a_sentence(visitor: Person) -> None:
     page = enter(visitor)
     page.select_option("#variant", "broken")
     say(page, "Are you there?")
@@ -219,7 +219,7 @@ def test_a_model_that_fails_is_a_sentence(visitor: Person) -> None:
     ]
 
 
-def test_nothing_that_a_model_says_does_anything(visitor: Person) -> None:
+def test_model_output_is_inert(visitor: Person) -> None:
     page = enter(visitor)
     for hostile in ("\n\n".join(CORPUS), *CORPUS[:6], *CORPUS[-14:-7]):
         ask(page, hostile)

@@ -47,7 +47,7 @@ def from_end(page: Any) -> int:
     return int(page.evaluate(FROM_END))
 
 
-def test_long_replies_end_at_their_end(visitor: Person, fake: FakeUpstream) -> None:
+def test_long_replies_keep_the_view_at_the_end(visitor: Person, fake: FakeUpstream) -> None:
     page = enter(visitor)
     distances = []
     for number in range(TURNS):

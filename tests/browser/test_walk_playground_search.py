@@ -42,9 +42,7 @@ def look_for(page: Any, words: str) -> Any:
     return page.locator("#hits button")
 
 
-def test_a_word_said_long_ago_leads_to_where_it_was_said(
-    visitor: Person, first_look: FirstLook, long_chat: str
-) -> None:
+def test_search_leads_to_an_old_message(visitor: Person, first_look: FirstLook, long_chat: str) -> None:
     page = enter(visitor, first_look.chat_id)
     asked: list[str] = []
     page.on("request", lambda sent: asked.append(sent.url))
@@ -76,7 +74,7 @@ def test_a_word_said_long_ago_leads_to_where_it_was_said(
     assert visitor.troubles() == []
 
 
-def test_what_is_too_far_up_is_shown_by_itself(visitor: Person, long_chat: str) -> None:
+def test_a_distant_result_is_shown_by_itself(visitor: Person, long_chat: str) -> None:
     page = enter(visitor, long_chat)
     look_for(page, "zanzibar").first.wait_for()
     page.get_by_role("button", name="The bakery User has zanzibar").click()
@@ -91,7 +89,7 @@ def test_what_is_too_far_up_is_shown_by_itself(visitor: Person, long_chat: str) 
     assert visitor.troubles() == []
 
 
-def test_arrows_and_enter_go_through_what_was_found(visitor: Person, first_look: FirstLook) -> None:
+def test_arrow_keys_and_enter_walk_the_results(visitor: Person, first_look: FirstLook) -> None:
     kept = make_chat(visitor, ("My umbrella is violet.", ""), title="Violet things")
     page = enter(visitor, first_look.chat_id)
     look_for(page, "violet").first.wait_for()
@@ -112,9 +110,7 @@ def test_arrows_and_enter_go_through_what_was_found(visitor: Person, first_look:
     assert visitor.troubles() == []
 
 
-def test_nothing_found_a_failure_and_a_letter_are_told_as_they_are(
-    visitor: Person, first_look: FirstLook
-) -> None:
+def test_empty_failed_and_short_searches_are_explained(visitor: Person, first_look: FirstLook) -> None:
     page = enter(visitor, first_look.chat_id)
     look_for(page, "qwertzuiop")
     page.get_by_text(

@@ -59,7 +59,7 @@ def begun(visitor: Person) -> tuple[Any, str]:
 # Failures of the server
 
 
-def test_a_server_that_restarts_is_waited_for(walking: Any, tmp_path: Path) -> None:
+def test_a_restarting_server_is_waited_for(walking: Any, tmp_path: Path) -> None:
     with ExitStack() as end, ExitStack() as first:
         env = {**with_model(end.enter_context(FakeUpstream())), "REPLY_DRAIN_SECONDS": "1"}
         look = first.enter_context(running(tmp_path, **env))
@@ -86,7 +86,7 @@ def test_a_server_that_restarts_is_waited_for(walking: Any, tmp_path: Path) -> N
         assert page.locator("#note").inner_text() == ""
 
 
-def test_a_message_whose_answer_was_lost_is_sent_again_and_arrives_once(visitor: Person) -> None:
+def test_a_retried_message_is_stored_once(visitor: Person) -> None:
     page, chat_id = begun(visitor)
 
     def lose(route: Any) -> None:
@@ -110,7 +110,7 @@ def test_a_message_whose_answer_was_lost_is_sent_again_and_arrives_once(visitor:
     assert questions(visitor, chat_id)[1:] == ["Are you there?", "Are you there?"]
 
 
-def test_a_message_on_its_way_survives_a_reload(visitor: Person) -> None:
+def test_a_pending_message_survives_a_reload(visitor: Person) -> None:
     page, chat_id = begun(visitor)
 
     def lose(route: Any) -> None:
@@ -133,7 +133,7 @@ def test_a_message_on_its_way_survives_a_reload(visitor: Person) -> None:
     assert page.locator(".cm-user").count() == 2
 
 
-def test_a_server_that_stays_away_gives_the_message_back(visitor: Person) -> None:
+def test_an_unreachable_server_returns_the_message_to_the_editor(visitor: Person) -> None:
     """The wait between attempts is chosen by the server: none, here."""
     page, chat_id = begun(visitor)
     page.evaluate(
@@ -149,7 +149,7 @@ def test_a_server_that_stays_away_gives_the_message_back(visitor: Person) -> Non
     assert questions(visitor, chat_id) == ["Hello.", "Are you there?"]
 
 
-def test_what_is_too_large_is_told_and_can_be_shortened(visitor: Person) -> None:
+def test_an_oversized_message_is_reported_and_can_be_shortened(visitor: Person) -> None:
     page, chat_id = begun(visitor)
     large = "many words " * (MOST_BYTES // 10)
     say(page, large)
@@ -166,7 +166,7 @@ def test_what_is_too_large_is_told_and_can_be_shortened(visitor: Person) -> None
 # Failures of the network
 
 
-def test_a_message_that_is_sent_offline_goes_when_the_network_is_back(visitor: Person) -> None:
+def test_a_message_sent_offline_is_delivered_when_online(visitor: Person) -> None:
     page, chat_id = begun(visitor)
     page.context.set_offline(True)
     page.get_by_text("You are offline. What you type is kept").wait_for()
@@ -181,7 +181,7 @@ def test_a_message_that_is_sent_offline_goes_when_the_network_is_back(visitor: P
 # Deleted chats and ended sessions
 
 
-def test_a_chat_that_was_deleted_elsewhere_leaves_what_was_typed(visitor: Person) -> None:
+def test_a_chat_deleted_elsewhere_keeps_the_draft(visitor: Person) -> None:
     page, chat_id = begun(visitor)
     visitor.look.api.delete(f"/v1/chats/{chat_id}").raise_for_status()
     say(page, "Are you there?")
@@ -201,7 +201,7 @@ def test_a_chat_that_was_deleted_elsewhere_leaves_what_was_typed(visitor: Person
     page.get_by_role("heading", name="Start chatting and watch the memory build").wait_for()
 
 
-def test_who_is_no_longer_known_signs_in_and_goes_on(visitor: Person) -> None:
+def test_a_signed_out_user_signs_in_and_continues(visitor: Person) -> None:
     page = visitor.page
     visitor.go("/playground/")
     sign_in(visitor)
@@ -232,7 +232,7 @@ def test_who_is_no_longer_known_signs_in_and_goes_on(visitor: Person) -> None:
     assert page.input_value("#message") == ""
 
 
-def test_a_session_that_ended_or_was_renewed_is_told(keeper: Person, walking: Any) -> None:
+def test_an_ended_or_renewed_session_is_reported(keeper: Person, walking: Any) -> None:
     page = keeper.page
     keeper.go("/playground/")
     ask(page, "Hello.")

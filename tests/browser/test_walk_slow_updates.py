@@ -28,7 +28,7 @@ def first_look(fake: FakeUpstream, tmp_path_factory: pytest.TempPathFactory) -> 
         yield look
 
 
-def test_a_slow_update_is_told_until_it_lands(visitor: Person, fake: FakeUpstream) -> None:
+def test_a_slow_update_shows_progress_until_it_is_published(visitor: Person, fake: FakeUpstream) -> None:
     page = enter(visitor, _long_chat(visitor))
     told = page.locator("#fold-told")
     fake.hold("complete")
@@ -44,9 +44,7 @@ def test_a_slow_update_is_told_until_it_lands(visitor: Person, fake: FakeUpstrea
     assert visitor.troubles() == []
 
 
-def test_an_update_that_fails_says_why_and_that_it_is_tried_again(
-    visitor: Person, fake: FakeUpstream
-) -> None:
+def test_a_failing_update_says_why_and_that_it_is_retried(visitor: Person, fake: FakeUpstream) -> None:
     page = enter(visitor, _long_chat(visitor))
     fake.behave("status?code=400", lane="complete")
     try:

@@ -40,7 +40,7 @@ def dump() -> bytes:
 
 
 @pytest.mark.promise("P25")
-def test_what_was_deleted_is_nowhere(product: Product, fake: FakeUpstream) -> None:
+def test_deleted_text_is_in_no_table(product: Product, fake: FakeUpstream) -> None:
     product.env |= LOW | {"MEMORY_FOLD_BITE_TOKENS": "1000", "MEMORY_MIN_RETAINED": "0"}
     fake.behave("normal", lane="complete", pattern=r"[A-Z]{2}-\d{4,}")
     product.worker()

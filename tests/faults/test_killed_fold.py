@@ -40,9 +40,7 @@ def lease_ends(chat: Chat) -> None:
 
 
 @pytest.mark.promise("P10")
-def test_a_worker_that_is_killed_in_a_call_wastes_the_call_alone(
-    product: Product, fake: FakeUpstream
-) -> None:
+def test_killing_a_worker_wastes_one_call_at_most(product: Product, fake: FakeUpstream) -> None:
     chat = chat_of(12)
     fake.hold("complete")
     process = product.command("resummarize", str(chat.pk), "--sync")
@@ -63,7 +61,7 @@ def test_a_worker_that_is_killed_in_a_call_wastes_the_call_alone(
 
 
 @pytest.mark.promise("P10")
-def test_a_rebuild_goes_on_where_its_worker_was_killed(product: Product, fake: FakeUpstream) -> None:
+def test_a_rebuild_resumes_after_a_kill(product: Product, fake: FakeUpstream) -> None:
     chat = make_chat()
     add_turns(chat, [(f"Note {code(n)}: {lorem(70)}", f"{code(n)}. {lorem(70)}") for n in range(1, 13)])
     request_resummarize(chat, "update")

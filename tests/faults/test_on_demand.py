@@ -42,7 +42,7 @@ def chat_of(user: str, turns: int = 30) -> UUID:
 
 
 @pytest.mark.promise("P31")
-def test_nobody_elses_fold_takes_twice_its_time(product: Product, fake: FakeUpstream, settings: Any) -> None:
+def test_requested_rebuilds_do_not_starve_others(product: Product, fake: FakeUpstream, settings: Any) -> None:
     product.env |= LOW | ON | {"MEMORY_MIN_RETAINED": "0", "SWEEP_SECONDS": "60"}
     same = {field: int(LOW[name]) for name, field in LIMITS.items() if name in LOW}
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, **same)

@@ -26,7 +26,7 @@ WORDS = 60_000
 
 
 @pytest.mark.promise("P5")
-def test_whoever_leaves_at_any_event_finds_it_all(two: Two) -> None:
+def test_leaving_at_any_event_loses_nothing(two: Two) -> None:
     """Two return at once, one at each server, each to a position of its own, also one in the future."""
     here, there = two.clients()
     chance, chat = Random(5), None
@@ -78,7 +78,7 @@ def is_the_rest(events: list[Event], after: int) -> None:
 
 
 @pytest.mark.promise("P5")
-def test_a_reader_that_is_stuck_keeps_nobody_waiting(two: Two) -> None:
+def test_a_stuck_reader_delays_nobody(two: Two) -> None:
     """Its socket is never read: the server's writes to it block, the reply and its other readers go on."""
     here, there = two.clients()
     two.fake.behave("normal", lane="stream", deltas=WORDS)

@@ -27,7 +27,7 @@ TURNS_A_CHAT = 30
 @pytest.mark.usefixtures("house")
 @pytest.mark.parametrize("how", ["eof", "close", "reset"])
 @pytest.mark.parametrize("style", STYLES)
-def test_what_was_cut_is_stored_and_told_as_what_it_is(
+def test_cut_streams_are_stored_as_incomplete(
     alice: Client, upstream: FakeUpstream, settings: Any, style: Style, how: str
 ) -> None:
     settings.OPENAI_API_STYLE = style

@@ -63,7 +63,7 @@ def some(items: Iterator[Any]) -> Iterator[Any]:
 @pytest.mark.promise("P9")
 @pytest.mark.usefixtures("house")
 @pytest.mark.parametrize("style", STYLES)
-def test_a_stream_with_something_odd_is_answered_honestly_and_soon(
+def test_odd_streams_end_with_an_honest_status(
     alice: Client, upstream: FakeUpstream, settings: Any, style: Style
 ) -> None:
     settings.OPENAI_API_STYLE = style

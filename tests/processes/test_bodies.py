@@ -62,7 +62,7 @@ def most_memory(pid: int) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process from /proc")
 @pytest.mark.promise("P20")
-def test_a_body_of_5_mb_that_does_not_say_so(offline_product: Product) -> None:
+def test_a_body_of_5_mb_without_a_content_length(offline_product: Product) -> None:
     server = offline_product.server()
     client = offline_product.client()
     client.ask("Hello")

@@ -68,9 +68,7 @@ def answers(url: str) -> bool:
 
 
 @pytest.mark.skipif(not NGINX, reason="there is no nginx on this machine")
-def test_the_proxy_passes_each_piece_on_as_it_comes(
-    product: Product, fake: FakeUpstream, tmp_path: Path
-) -> None:
+def test_the_proxy_does_not_buffer_streams(product: Product, fake: FakeUpstream, tmp_path: Path) -> None:
     product.server("--forwarded-allow-ips", "*")
     with proxy(tmp_path, product.url) as url:
         client = Client(url, product.client().token)
@@ -86,7 +84,7 @@ def test_the_proxy_passes_each_piece_on_as_it_comes(
 
 
 @pytest.mark.skipif(not NGINX, reason="there is no nginx on this machine")
-def test_the_proxy_takes_what_the_api_takes_and_refuses_in_its_words(
+def test_the_proxy_has_the_limits_and_errors_of_the_api(
     product: Product, fake: FakeUpstream, tmp_path: Path
 ) -> None:
     product.server("--forwarded-allow-ips", "*")
@@ -109,7 +107,7 @@ def test_the_proxy_takes_what_the_api_takes_and_refuses_in_its_words(
 
 
 @pytest.mark.skipif(not NGINX, reason="there is no nginx on this machine")
-def test_nobody_says_by_a_header_where_they_come_from(
+def test_forwarded_addresses_of_clients_are_not_trusted(
     product: Product, fake: FakeUpstream, tmp_path: Path
 ) -> None:
     """Otherwise wrong passwords would be counted for an address that the attacker chooses for each request."""
@@ -148,7 +146,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     ],
     ids=["Dockerfile", "compose.yaml"],
 )
-def test_the_files_are_what_their_tools_take(command: list[str]) -> None:
+def test_deployment_files_are_valid(command: list[str]) -> None:
     tool = Path(sys.executable).parent / command[0]
     done = subprocess.run([tool, *command[1:]], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -156,7 +154,7 @@ def test_the_files_are_what_their_tools_take(command: list[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as the image's user")
-def test_the_images_own_commands_make_a_server(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_commands_of_the_image_start_a_server(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Installs the locked packages into a new environment, copies what the image copies, and runs it as its user."""
     image, root = Image.read(), tmp_path_factory.mktemp("image")
     for folder in (root, *root.parents[:2]):

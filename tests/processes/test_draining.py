@@ -83,7 +83,7 @@ def read_on(servers: Servers, created: dict[str, Any], said: str) -> list[Event]
 @pytest.mark.parametrize(
     "servers", [(), ("--workers", "2")], ids=["one process", "two workers"], indirect=True
 )
-def test_readers_are_sent_on_and_the_reply_is_finished(servers: Servers, fake: FakeUpstream) -> None:
+def test_readers_reconnect_and_the_reply_is_finished(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5, rate=100.0)
     fake.hold()
     with ExitStack() as stack:
@@ -107,7 +107,7 @@ def test_readers_are_sent_on_and_the_reply_is_finished(servers: Servers, fake: F
 
 
 @pytest.mark.promise("P6")
-def test_what_does_not_end_in_time_is_cut_off_honestly(servers: Servers, fake: FakeUpstream) -> None:
+def test_a_reply_over_the_drain_limit_is_incomplete(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5)
     fake.hold()
     with ExitStack() as stack:
@@ -126,9 +126,7 @@ def test_what_does_not_end_in_time_is_cut_off_honestly(servers: Servers, fake: F
 
 
 @alone
-def test_who_waits_for_the_whole_reply_does_not_hold_the_process(
-    servers: Servers, fake: FakeUpstream
-) -> None:
+def test_unstreamed_requests_do_not_hold_the_process(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5)
     fake.hold()
     body = {"message": "x", "stream": False}
@@ -142,7 +140,7 @@ def test_who_waits_for_the_whole_reply_does_not_hold_the_process(
 
 
 @alone
-def test_answers_that_nobody_keeps_do_not_hold_the_process(servers: Servers, fake: FakeUpstream) -> None:
+def test_stateless_answers_do_not_hold_the_process(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5, lane="stream")
     fake.hold("stream")
     fake.hold("complete")
@@ -160,7 +158,7 @@ def test_answers_that_nobody_keeps_do_not_hold_the_process(servers: Servers, fak
 
 
 @alone
-def test_an_idle_server_goes_at_once(servers: Servers) -> None:
+def test_an_idle_server_stops_at_once(servers: Servers) -> None:
     assert servers.here.get("chats").status_code == 200
     servers.terminate()
     servers.gone()

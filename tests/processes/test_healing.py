@@ -92,7 +92,7 @@ def test_a_changed_secret_key(product: Product, fake: FakeUpstream) -> None:
 
 
 @pytest.mark.promise("P6")
-def test_a_server_that_comes_back_finishes_what_was_left(product: Product, fake: FakeUpstream) -> None:
+def test_a_restarted_server_finishes_open_replies(product: Product, fake: FakeUpstream) -> None:
     product.env |= {"REPLY_LEASE_SECONDS": "1", "REPLY_CHECKPOINT_SECONDS": "0.05"}
     fake.behave("normal?deltas=50&hold_after=20", lane="stream")
     fake.hold("stream")

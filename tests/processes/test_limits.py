@@ -147,9 +147,7 @@ POINTS = (
 
 
 @pytest.mark.promise("P22")
-def test_what_a_killed_server_had_reserved_is_settled_by_another(
-    product: Product, fake: FakeUpstream
-) -> None:
+def test_reservations_of_a_killed_server_are_settled(product: Product, fake: FakeUpstream) -> None:
     product.env |= ON | {"REPLY_LEASE_SECONDS": "1", "REPLY_CHECKPOINT_SECONDS": "0.05"}
     product.server()
     own: dict[str, Any] = {"streams": 1, "tokens_per_day": 10_000}
@@ -177,7 +175,7 @@ def test_what_a_killed_server_had_reserved_is_settled_by_another(
 
 
 @pytest.mark.promise("P22")
-def test_what_a_killed_server_held_for_a_passing_call_expires(product: Product, fake: FakeUpstream) -> None:
+def test_reservations_of_stateless_calls_expire(product: Product, fake: FakeUpstream) -> None:
     product.env |= ON | {"LIMIT_STREAMS": "1"}
     doomed = product.server()
     client = product.client()

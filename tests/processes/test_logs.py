@@ -31,7 +31,7 @@ def spoken(place: str, words: int = 150) -> str:
     return f"{CANARY}-{place} " + "and so on " * words
 
 
-def test_a_line_of_django_about_a_request_leaves_out_its_query() -> None:
+def test_djangos_request_lines_leave_out_the_query() -> None:
     config = logging_config("json", "DEBUG")["formatters"]["structured"]
     formatter = structlog.stdlib.ProcessorFormatter(
         processors=config["processors"], foreign_pre_chain=config["foreign_pre_chain"]
@@ -46,7 +46,7 @@ def test_a_line_of_django_about_a_request_leaves_out_its_query() -> None:
 
 
 @pytest.mark.promise("P27")
-def test_figures_and_ids_but_no_words(product: Product, fake: FakeUpstream) -> None:
+def test_logs_have_figures_and_ids_but_no_message_text(product: Product, fake: FakeUpstream) -> None:
     product.env |= LOW | {"MEMORY_FOLD_BACKOFF_SECONDS": "0.1"}
     product.expected = {"Bad Gateway: /v1/message"}
     product.worker()

@@ -76,7 +76,7 @@ def refusing(table: str, act: str) -> Iterator[None]:
 @pytest.mark.processes
 @pytest.mark.promise("P27")
 @pytest.mark.parametrize("style", ["json", pytest.param("console", marks=pytest.mark.slow)])
-def test_no_error_tells_what_was_said(product: Product, fake: FakeUpstream, style: str) -> None:
+def test_errors_contain_no_message_text(product: Product, fake: FakeUpstream, style: str) -> None:
     product.env |= LOW | QUICK | {"LOG_FORMAT": style}
     product.server()
     product.worker()
@@ -211,7 +211,7 @@ fail()
 
 @pytest.mark.promise("P27")
 @pytest.mark.parametrize("style", ["json", "console"])
-def test_what_nobody_caught_is_told_without_its_words(style: str) -> None:
+def test_uncaught_exceptions_are_logged_without_message_text(style: str) -> None:
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "chatmemory.settings", "LOG_FORMAT": style}
     done = subprocess.run(
         [sys.executable, "-c", CRASHES],

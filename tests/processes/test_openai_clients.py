@@ -89,7 +89,7 @@ def test_a_client_that_trims_its_history_has_one_chat(product: Product, fake: Fa
 
 
 @pytest.mark.parametrize("name", ["", "c1"], ids=["unnamed", "named"])
-def test_of_two_clients_that_race_one_branches_or_is_told_to_come_back(
+def test_of_two_racing_clients_one_branches_or_gets_409(
     product: Product, fake: FakeUpstream, name: str
 ) -> None:
     product.server()

@@ -145,7 +145,7 @@ class Agent:
 
 
 @pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
-def test_through_folds_no_prompt_tears_a_call_from_its_output(
+def test_prompts_keep_calls_and_outputs_together_through_folds(
     product: Product, fake: FakeUpstream, policy: str
 ) -> None:
     product.worker()
@@ -182,9 +182,7 @@ def opened(product: Product, fake: FakeUpstream) -> tuple[dict[str, str], dict[s
     return headers, body
 
 
-def test_of_two_clients_with_the_same_output_neither_tears_the_turn(
-    product: Product, fake: FakeUpstream
-) -> None:
+def test_racing_clients_keep_calls_and_outputs_together(product: Product, fake: FakeUpstream) -> None:
     product.server()
     product.server()
     headers, body = opened(product, fake)
@@ -209,7 +207,7 @@ def test_of_two_clients_with_the_same_output_neither_tears_the_turn(
     assert fake.faults == []
 
 
-def test_a_turn_whose_server_is_killed_after_an_output_goes_on(product: Product, fake: FakeUpstream) -> None:
+def test_a_tool_turn_survives_the_kill_of_its_server(product: Product, fake: FakeUpstream) -> None:
     product.env |= LEASES
     product.expected.add(CUT_OFF)
     server = product.server()

@@ -66,7 +66,7 @@ def manage(tmp_path: Path) -> Manage:
     return run
 
 
-def test_the_worked_example_is_a_policy_like_any_other(manage: Manage, tmp_path: Path) -> None:
+def test_the_documented_sixth_policy_works(manage: Manage, tmp_path: Path) -> None:
     ran = manage("replay", "chat.json", "--policy", "minutes", "--json", "out.json")
     assert ran.returncode == 0, ran.stderr
     (row,) = json.loads((tmp_path / "out.json").read_text())["policies"]
@@ -109,7 +109,7 @@ print("edited")
 """
 
 
-def test_people_choose_read_and_edit_it(manage: Manage) -> None:
+def test_a_sixth_policy_can_be_chosen_read_and_edited(manage: Manage) -> None:
     ran = manage("shell", "-c", SEEN_BY_PEOPLE, DEBUG="1")
     assert (ran.returncode, ran.stdout.split()[-1:]) == (0, ["edited"]), ran.stderr[-3000:]
 
@@ -118,7 +118,7 @@ TABLES = ("unit", "api", "services", "security/injection", "admin", "test_docs.p
 """The tests that have a table of policies, or a case for each."""
 
 
-def test_the_suite_stays_green_with_it(manage: Manage, tmp_path: Path) -> None:
+def test_the_policy_tests_pass_with_a_sixth_policy(manage: Manage, tmp_path: Path) -> None:
     """Run every case of the new policy, and what checks the pages of documents, as `make test` does."""
     for name in ("tests", "docs", "benchmarks", "deploy"):
         shutil.copytree(

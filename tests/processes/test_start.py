@@ -115,7 +115,7 @@ def test_a_wrong_database_url_is_one_sentence(what: str, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "makemigrations", "help"])
-def test_what_needs_no_database_asks_for_none(command: str) -> None:
+def test_commands_without_database_need_none(command: str) -> None:
     options = ["--check", "--dry-run"] if command == "makemigrations" else []
     done, _ = run(["manage.py", command, *options], "postgres://nobody@127.0.0.1:9/nothing")
     assert done.returncode == 0, done.stderr

@@ -89,7 +89,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
             assert process.wait(60) == 0
 
 
-def test_it_holds_every_file_of_the_product_and_nothing_else(installed: Installed) -> None:
+def test_the_wheel_contains_exactly_the_product(installed: Installed) -> None:
     tracked = subprocess.run(
         [*GIT, *FILES], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -98,7 +98,7 @@ def test_it_holds_every_file_of_the_product_and_nothing_else(installed: Installe
     assert found == wanted
 
 
-def test_its_pages_and_all_their_files_are_served(installed: Installed) -> None:
+def test_the_wheel_serves_its_pages_and_assets(installed: Installed) -> None:
     with httpx.Client(base_url=installed.url) as client:
         files = set()
         for page in ("/", "/playground/", "/v1/docs", "/admin/login/"):
@@ -123,7 +123,7 @@ def test_a_message_is_answered_and_the_settings_are_those_of_its_home(installed:
         assert refused.status_code == 400, "the .env of its home is not read"
 
 
-def test_it_writes_into_its_home_alone(installed: Installed) -> None:
+def test_the_wheel_writes_only_into_its_home(installed: Installed) -> None:
     assert {path.name for path in (installed.home / "var").iterdir()} >= {
         "chatmemory.sqlite3",
         "log",

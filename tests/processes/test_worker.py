@@ -45,7 +45,7 @@ def start(product: Product) -> Iterator[Start]:
 
 
 @pytest.mark.promise("P14")
-def test_after_its_death_work_goes_on(start: Start, fake: FakeUpstream) -> None:
+def test_work_continues_after_a_worker_is_killed(start: Start, fake: FakeUpstream) -> None:
     worker = start()
     longest = 0.0
     for _ in range(effort(2, 20)):
@@ -60,7 +60,7 @@ def test_after_its_death_work_goes_on(start: Start, fake: FakeUpstream) -> None:
 
 
 @pytest.mark.promise("P14")
-def test_what_a_killed_worker_was_at_is_taken_up_at_once(start: Start, fake: FakeUpstream) -> None:
+def test_the_fold_of_a_killed_worker_is_resumed_at_once(start: Start, fake: FakeUpstream) -> None:
     """Long before its leases end: the next worker of this machine knows that their owner is dead."""
     worker = start(MEMORY_FOLD_LEASE_SECONDS="600", MEMORY_FOLD_BACKOFF_SECONDS="0.1")
     for _ in range(effort(1, 10)):
@@ -74,7 +74,7 @@ def test_what_a_killed_worker_was_at_is_taken_up_at_once(start: Start, fake: Fak
 
 
 @pytest.mark.promise("P15")
-def test_a_database_that_hangs_is_waited_for(start: Start, fake: FakeUpstream) -> None:
+def test_a_hanging_database_is_waited_for(start: Start, fake: FakeUpstream) -> None:
     worker = start()
     pid = worker.pid
     with transaction.atomic():  # on SQLite, nothing else can write now
@@ -88,7 +88,7 @@ def test_a_database_that_hangs_is_waited_for(start: Start, fake: FakeUpstream) -
 
 
 @pytest.mark.promise("P14")
-def test_readyz_tells_whether_a_worker_is_alive(fake: FakeUpstream, product: Product) -> None:
+def test_readyz_reports_whether_a_worker_is_alive(fake: FakeUpstream, product: Product) -> None:
     product.server()
     ready = f"{product.url}/readyz"
     told = httpx.get(ready)
@@ -104,7 +104,7 @@ def test_readyz_tells_whether_a_worker_is_alive(fake: FakeUpstream, product: Pro
     wait_for(lambda: httpx.get(ready).status_code == 200, "a server that is ready again")
 
 
-def test_told_to_stop_it_leaves_nothing_behind(product: Product, fake: FakeUpstream) -> None:
+def test_sigterm_leaves_no_lease_or_process(product: Product, fake: FakeUpstream) -> None:
     """Also in the middle of a fold that exceeds the stop time: its lease is free for others afterwards."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)[: effort(1, 3)]:
         worker = product.worker(WORKER_STOP_SECONDS="0.5")
@@ -118,7 +118,7 @@ def test_told_to_stop_it_leaves_nothing_behind(product: Product, fake: FakeUpstr
         fake.release("complete")
 
 
-def test_told_to_stop_it_finishes_what_runs(product: Product, fake: FakeUpstream) -> None:
+def test_sigterm_waits_for_running_folds(product: Product, fake: FakeUpstream) -> None:
     worker = product.worker(WORKER_STOP_SECONDS="30")
     fake.hold("complete")
     chat_id = due_chat()
@@ -144,7 +144,7 @@ def test_one_process_folds_many_chats_at_once(product: Product, fake: FakeUpstre
     assert SummaryRevision.objects.filter(chat__in=chats).count() == AT_ONCE
 
 
-def test_a_task_that_hangs_ends_the_process(product: Product, fake: FakeUpstream) -> None:
+def test_a_hanging_task_ends_the_process(product: Product, fake: FakeUpstream) -> None:
     """A thread cannot be ended, so the process is, and its supervisor starts it again."""
     fake.hold("complete")
     due_chat()

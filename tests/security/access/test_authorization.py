@@ -44,7 +44,9 @@ def sent(form: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", first_of(FORMS))
-def test_pages_are_what_they_are_without_it(form: str, live: LiveServer, boss: httpx.Client) -> None:
+def test_pages_are_the_same_with_a_proxys_authorization(
+    form: str, live: LiveServer, boss: httpx.Client
+) -> None:
     with httpx.Client(base_url=live.url) as nobody:
         for path, client in product(PAGES, (boss, nobody)):
             plain, with_it = client.get(path), client.get(path, **sent(form))
@@ -54,7 +56,7 @@ def test_pages_are_what_they_are_without_it(form: str, live: LiveServer, boss: h
 
 
 @pytest.mark.parametrize("form", first_of(FORMS, 2))
-def test_staff_sign_in_and_out_behind_it(form: str, live: LiveServer) -> None:
+def test_staff_sign_in_and_out_behind_basic_authentication(form: str, live: LiveServer) -> None:
     User.objects.create_superuser("boss", password="correct horse battery")
     with httpx.Client(base_url=live.url, headers=sent(form)["headers"]) as browser:
         browser.get("/admin/login/")
@@ -68,7 +70,7 @@ def test_staff_sign_in_and_out_behind_it(form: str, live: LiveServer) -> None:
 
 
 @pytest.mark.parametrize("form", first_of(FORMS, 2))
-def test_a_form_without_its_csrf_token_is_refused_all_the_same(form: str, boss: httpx.Client) -> None:
+def test_a_form_without_its_csrf_token_is_refused(form: str, boss: httpx.Client) -> None:
     assert boss.post("/admin/logout/", **sent(form)).status_code == 403
     is_token = FORMS[form].lower().startswith("bearer")
     answer = boss.post("/v1/chats", json={}, **sent(form))
@@ -76,7 +78,7 @@ def test_a_form_without_its_csrf_token_is_refused_all_the_same(form: str, boss: 
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_a_token_is_known_however_its_scheme_is_written(scheme: str, alice: Client) -> None:
+def test_the_scheme_of_a_token_is_case_insensitive(scheme: str, alice: Client) -> None:
     answer = alice.get("chats", headers={"Authorization": f"{scheme} {alice.token}"})
     assert answer.status_code == 200
 
@@ -87,6 +89,6 @@ def test_a_token_is_known_however_its_scheme_is_written(scheme: str, alice: Clie
 @pytest.mark.parametrize(
     "path", first_of(["chats", "search?q=x", "models", "nothing", "schema", "chats?cursor=no"])
 )
-def test_nothing_of_the_api_is_stored_on_the_way(path: str, alice: Client, live: LiveServer) -> None:
+def test_api_answers_are_not_cacheable(path: str, alice: Client, live: LiveServer) -> None:
     assert alice.get(path).headers["cache-control"] == "no-store"
     assert httpx.get(f"{live.url}/v1/{path}").headers["cache-control"] == "no-store"

@@ -30,11 +30,11 @@ ROOT = Path(__file__).resolve().parents[3]
         4,
     ),
 )
-def test_every_answer_says_what_a_browser_may_not_do(live: LiveServer, path: str) -> None:
+def test_every_answer_has_the_security_headers(live: LiveServer, path: str) -> None:
     check_headers(httpx.get(f"{live.url}{path}"))
 
 
-def test_streams_and_refusals_say_it_too(alice: Client, upstream: FakeUpstream) -> None:
+def test_streams_and_refusals_have_the_security_headers(alice: Client, upstream: FakeUpstream) -> None:
     with alice.http.stream("POST", "/v1/message/first", json={"message": "x"}) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         check_headers(answer)
@@ -83,7 +83,7 @@ def test_the_documented_settings_pass_djangos_deployment_check() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.processes
-def test_what_must_not_go_into_production_is_told() -> None:
+def test_unsafe_production_settings_are_reported() -> None:
     bad = {"DJANGO_SECURE_SSL_REDIRECT": "false", "DJANGO_DEBUG": "true", "DJANGO_SECRET_KEY": "short"}
     done = manage("check", "--deploy", "--fail-level", "WARNING", **bad)
     assert done.returncode != 0
@@ -115,7 +115,7 @@ def in_production() -> list[tuple[int, dict[str, object]]]:
 
 @pytest.mark.exhaustive
 @pytest.mark.processes
-def test_in_production_there_is_https_alone(in_production: list[tuple[int, dict[str, object]]]) -> None:
+def test_production_redirects_to_https(in_production: list[tuple[int, dict[str, object]]]) -> None:
     (status, plain), (probed, _), (served, page), (_, cookie) = in_production
     assert (status, plain["Location"]) == (301, "https://chat.example.com/admin/login/")
     assert (probed, served) == (200, 200)

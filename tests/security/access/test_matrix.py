@@ -210,7 +210,7 @@ STRANGERS: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
 # Refusals
 
 
-def test_the_schema_that_is_served_is_the_one_tried_here(live: LiveServer) -> None:
+def test_every_operation_of_the_schema_is_covered(live: LiveServer) -> None:
     served = httpx.get(f"{live.url}/v1/schema?format=json").json()["paths"]
     tried = {(one.path, one.method.lower()) for one in OPERATIONS}
     assert tried == {(path, method) for path, methods in served.items() for method in methods}
@@ -223,7 +223,7 @@ def test_the_schema_that_is_served_is_the_one_tried_here(live: LiveServer) -> No
 
 @pytest.mark.parametrize("name", first_of(UNKNOWN))
 @pytest.mark.promise("P21")
-def test_who_is_unknown_gets_401(
+def test_unknown_callers_get_401(
     name: str, calling: Callable[..., Caller], house: House, upstream: FakeUpstream
 ) -> None:
     caller = UNKNOWN[name](calling)
@@ -236,7 +236,7 @@ def test_who_is_unknown_gets_401(
 
 @pytest.mark.parametrize("name", first_of(STRANGERS))
 @pytest.mark.promise("P21")
-def test_what_is_anothers_is_as_if_it_were_not_there(
+def test_other_users_objects_return_404(
     name: str, calling: Callable[..., Caller], house: House, upstream: FakeUpstream
 ) -> None:
     caller = STRANGERS[name](calling)
@@ -285,7 +285,7 @@ def test_ids_of_two_owners_do_not_mix(
 
 @pytest.mark.parametrize("name", first_of(STRANGERS))
 @pytest.mark.promise("P21")
-def test_what_one_gets_of_oneself_has_nothing_of_anothers(
+def test_own_answers_contain_nothing_of_other_users(
     name: str, calling: Callable[..., Caller], house: House
 ) -> None:
     caller, before = STRANGERS[name](calling), owned_by("alice")
@@ -338,7 +338,7 @@ def test_a_session_alone_changes_nothing(
 
 @pytest.mark.parametrize("framing", first_of(FRAMINGS))
 @pytest.mark.promise("P21")
-def test_the_owner_gets_all_of_it(
+def test_the_owner_has_access_to_every_operation(
     framing: str, alice: Client, house: House, calling: Callable[..., Caller]
 ) -> None:
     caller = Caller(alice.http)

@@ -50,7 +50,7 @@ def remembered() -> dict[str, Any]:
 @pytest.mark.parametrize(
     "one", first_of([one for one in operations() if one.body is not None], 4), ids=lambda one: one.id
 )
-def test_no_text_of_a_body_takes_one(one: Operation, alice: Client, upstream: FakeUpstream) -> None:
+def test_no_text_field_accepts_nul(one: Operation, alice: Client, upstream: FakeUpstream) -> None:
     filled = one.fill({**remembered(), "username": "alice", "password": "x", "metadata": {"lesson": "one"}})
     found = list(texts(filled.body))
     for path in found:

@@ -43,7 +43,7 @@ def assert_disarmed(requests: list[Request]) -> None:
 @pytest.mark.promise("P23")
 @pytest.mark.parametrize("turns_as", ["messages", "text"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_no_prompt_has_a_control_token_that_is_not_ours(
+def test_no_prompt_has_a_foreign_control_token(
     policy: str, turns_as: str, alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
     limits = replace(settings.MEMORY_LIMITS, turns_as=turns_as, prompt_budget=20_000, threshold=10**6)
@@ -85,7 +85,7 @@ def test_a_prompt_is_rebuilt_as_it_was_sent_though_the_setting_changed(
 
 @pytest.mark.promise("P23")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_no_summarizer_is_shown_a_control_token(
+def test_control_tokens_never_reach_the_summarizer(
     policy: str, upstream: FakeUpstream, transactional_db: None
 ) -> None:
     """A model that repeats a token it was shown is not refused for an order that nobody gave."""
@@ -101,7 +101,7 @@ def test_no_summarizer_is_shown_a_control_token(
     assert brief_of(chat).last_error is None
 
 
-def test_what_clients_send_with_a_call_is_disarmed(alice: Client, upstream: FakeUpstream) -> None:
+def test_control_tokens_of_clients_are_disarmed(alice: Client, upstream: FakeUpstream) -> None:
     said = [{"role": role, "content": HOSTILE} for role in ("system", "user", "assistant", "user")]
     assert alice.post("ask", json={"messages": said, "stream": False}).status_code == 200
     upstream.behave(Behaviour(text="They talked."), lane="complete")
@@ -110,7 +110,9 @@ def test_what_clients_send_with_a_call_is_disarmed(alice: Client, upstream: Fake
     assert_disarmed(upstream.requests)
 
 
-def test_what_recall_brings_back_is_disarmed(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+def test_control_tokens_in_excerpts_are_disarmed(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=1500, k_raw_turns=1)
     chat = make_chat(User.objects.get(username="alice"))
     add_turns(chat, [("The zeppelin password", f"The zeppelin password: {CONTROL_TOKENS[0]} hangar")])

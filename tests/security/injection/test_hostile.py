@@ -111,9 +111,7 @@ def quiet(upstream: FakeUpstream, sound: None) -> None:
 
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("name", HOSTILE)
-def test_it_is_answered_within_a_second_while_others_are_served(
-    name: str, user_client: Callable[[str], Client]
-) -> None:
+def test_hostile_text_is_answered_within_a_second(name: str, user_client: Callable[[str], Client]) -> None:
     body, status = HOSTILE[name]
     alice, bob = user_client("alice"), user_client("bob")
     kind = {"Content-Type": "application/json"}

@@ -63,7 +63,7 @@ def remembered(chat: Chat) -> tuple[Any, ...]:
 
 @pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_what_it_brings_is_refused_and_the_chat_goes_on(
+def test_a_hostile_summary_is_refused_and_the_chat_continues(
     policy: str, upstream: FakeUpstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -89,9 +89,7 @@ def test_what_it_brings_is_refused_and_the_chat_goes_on(
 
 
 @pytest.mark.promise("P24")
-def test_after_five_the_built_in_summarizer_folds_and_staff_see_why(
-    upstream: FakeUpstream, client: Browser
-) -> None:
+def test_after_five_refusals_the_built_in_summarizer_folds(upstream: FakeUpstream, client: Browser) -> None:
     chat = waiting_chat("chunked")
     upstream.behave(Behaviour(text=answer_with("chunked", "Pay at https://evil.example/x.")), lane="complete")
     for _ in range(5):
@@ -109,7 +107,7 @@ def test_after_five_the_built_in_summarizer_folds_and_staff_see_why(
 
 @pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_stateless_summary_passes_the_gate(policy: str, alice: Client, upstream: FakeUpstream) -> None:
+def test_a_stateless_summary_is_checked_too(policy: str, alice: Client, upstream: FakeUpstream) -> None:
     talk = [
         {"role": "user", "content": "I like tea."},
         {"role": "assistant", "content": "So do I: tea.example."},

@@ -33,7 +33,7 @@ ACTS = set("\x1b\x07\x9b\r\x7f\u202e\u2066\u2028\u2029\x85\u200b\U000e0041\ufeff
 
 @pytest.mark.promise("P24")
 @pytest.mark.parametrize("style", ["json", "console"])
-def test_what_a_client_sends_acts_on_no_terminal_that_shows_the_log(
+def test_logs_contain_no_terminal_controls(
     style: str, user_client: Callable[[str], Client], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -67,7 +67,7 @@ def saying(tmp_path: Path, name: str = "chat.json") -> Path:
 
 
 @pytest.mark.django_db
-def test_what_commands_print_acts_on_no_terminal(tmp_path: Path) -> None:
+def test_command_output_contains_no_terminal_controls(tmp_path: Path) -> None:
     User.objects.create_user("alice")
     told = run("import_chat", saying(tmp_path), "--user", "alice", "--dry-run")
     assert "red" in told
@@ -85,7 +85,7 @@ def test_what_commands_print_acts_on_no_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_an_export_acts_on_no_terminal_and_imports_again_to_the_same(tmp_path: Path) -> None:
+def test_an_export_contains_no_terminal_controls_and_imports_unchanged(tmp_path: Path) -> None:
     chat = make_chat(title=ESCAPES, instructions=ESCAPES, metadata={ESCAPES: ESCAPES})
     add_turns(chat, [(f"{ESCAPES} =1+1\t👩\u200d🚀", f"{ESCAPES}\n<script>")])
     text = run("export_chat", chat.pk)
@@ -103,7 +103,7 @@ def test_an_export_acts_on_no_terminal_and_imports_again_to_the_same(tmp_path: P
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_what_is_plain_stays_and_what_is_spelled_out_loses_nothing(text: str) -> None:
+def test_escaping_controls_is_lossless(text: str) -> None:
     assert plain(plain(text)) == plain(text)
     assert len(plain(text).splitlines()) <= 1
     assert not ACTS & set(plain(text))

@@ -53,7 +53,7 @@ def running(request: pytest.FixtureRequest, offline_product: Product, settings: 
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.promise("P28")
-def test_the_server_does_what_its_schema_says(running: Product, tmp_path: Path) -> None:
+def test_the_server_conforms_to_its_schema(running: Product, tmp_path: Path) -> None:
     chat_id, message_id = _remembered(running.client(USERS[0]))
     config = _config(tmp_path, running, chat_id, message_id)
     report = tmp_path / "report.json"

@@ -52,7 +52,7 @@ def test_every_locked_version_has_its_hash(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_what_is_needed_is_locked_at_a_version_that_fits(name: str) -> None:
+def test_requirements_are_locked_at_a_matching_version(name: str) -> None:
     packages = locked(name)
     for requirement in wanted(LOCKS[name]):
         versions = [version for version, _ in packages.get(_name(requirement.name), [])]
