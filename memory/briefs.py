@@ -1,45 +1,130 @@
-"""A chat's brief as values: the limits that apply to the chat, and what its memory contains.
+"""A chat's memory as one value: its brief with the policy, state and limits in use, and what follows from them.
 
 The limits are those of the settings, as modified by the chat's options. Options were validated when they were set
 (`conversations.api.serializers`). An option that is no longer valid, because bounds or policies changed since, is
 ignored, so that it does not block the chat.
+
+Whether a chat is due is decided here (`Memory.is_due`), from the counts of its unfolded turns. Only `due` is stored,
+because workers search for it. Deciding it reads the newest turns and no others: `MAX_TURNS` of them are always due.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
 
 from chatmemory.text.tokens import count_tokens
-from conversations.models import Chat
+from conversations.models import Chat, Message
+from memory.history.rows import each_turn, newest_turns, pending_seq
+from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, SummaryRevision
+from memory.models.briefs import new_brief
 from memory.pins.section import room_for_pins
-from memory.policies import POLICIES, get_policy
+from memory.policies import POLICIES, counts_of, get_policy, is_due, turns_beyond, turns_due, window_of
 from memory.policies.edit_form import ReadableEntry, ReadablePart, readable
 from memory.policies.options import with_options
-from memory.policies.protocol import Policy, State
+from memory.policies.protocol import Counts, FoldProgress, Policy, State
+from memory.policies.window import totals_of
 
 
-def limits_of(brief: ConversationBrief) -> MemoryLimits:
-    """The limits for the memory in use. Reads the chat only if its instructions count."""
-    policy = get_policy(brief.policy)
-    return _counted(_chosen(policy, brief.options), policy, lambda: brief.chat.instructions)
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A brief and what is derived from it, once. A brief that changes needs a new one."""
+
+    brief: ConversationBrief
+    policy: Policy
+    state: State
+    limits: MemoryLimits
+
+    @classmethod
+    def of(cls, brief: ConversationBrief, chat: Chat | None = None) -> Memory:
+        """The memory in use. Give its `chat` if that is loaded: it is read only if its instructions count."""
+        if chat is not None:
+            brief.chat = chat
+        policy = get_policy(brief.policy)
+        limits = _counted(_chosen(policy, brief.options), policy, lambda: brief.chat.instructions)
+        return cls(brief, policy, State.from_json(brief.global_summary, brief.state), limits)
+
+    @classmethod
+    def anew(cls, brief: ConversationBrief, state: State | None = None) -> Memory:
+        """A memory by the policy and options that are set on the chat: the one that a rebuild makes."""
+        policy = get_policy(brief.chat.policy)
+        limits = limits_for(policy, brief.chat.options, brief.chat.instructions)
+        return cls(brief, policy, state or State(), limits)
+
+    @property
+    def room_for_pins(self) -> int:
+        """The most tokens that pins may have."""
+        limits = self.limits
+        return room_for_pins(limits.prompt_budget, is_card=self.policy.asks_for_card) if limits.enabled else 0
+
+    @property
+    def limits_less_pins(self) -> MemoryLimits:
+        """The limits, less the part of the budget that pins take."""
+        pins = min(self.brief.pin_tokens, self.room_for_pins)
+        return self.with_budget(self.limits.prompt_budget - pins).limits
+
+    @property
+    def window_reach(self) -> int:
+        """The most turns that the window can hold. A window measured in tokens may hold fewer."""
+        return self.policy.window_reach(self.limits)
+
+    def with_budget(self, tokens: int) -> Memory:
+        """The same with another budget for the prompt."""
+        return replace(self, limits=replace(self.limits, prompt_budget=tokens))
+
+    def window(self, newest: Sequence[Turn]) -> int:
+        """How many of the newest unfolded turns stay verbatim."""
+        return window_of(self.policy, self.state, newest, self.limits)
+
+    def is_due(self, newest: Sequence[Turn]) -> bool:
+        """Whether the chat is to be folded, by its newest finished turns that are not folded, oldest first."""
+        limits, waited = self.limits_less_pins, None
+        if not limits.enabled:
+            return False
+        if self.brief.paused_at is not None:
+            waited = totals_of(turn for turn in newest if turn.through_seq <= (self.brief.paused_seq or 0))
+        counts = counts_of(self.policy, self.state, newest, limits)
+        return is_due(self.policy, self.state, counts, limits, waited)
+
+    def turns_due(self, newest: Sequence[Turn]) -> int:
+        """How many of the oldest of `newest` a fold covers that is due: the policy may leave some beyond the window."""
+        return turns_due(self.policy, self.state, newest, self.limits_less_pins)
+
+    def turns_beyond(self, newest: Sequence[Turn]) -> int:
+        """How many of the oldest of `newest` are beyond the window."""
+        return turns_beyond(self.policy, self.state, newest, self.limits)
 
 
-def limits_less_pins(brief: ConversationBrief) -> MemoryLimits:
-    """The same limits, less the part of the budget that pins take."""
-    limits, policy = limits_of(brief), get_policy(brief.policy)
-    room = room_for_pins(limits.prompt_budget, is_card=policy.asks_for_card) if limits.enabled else 0
-    return replace(limits, prompt_budget=limits.prompt_budget - min(brief.pin_tokens, room))
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A memory and all its unfolded turns, as they were when a turn began."""
+
+    memory: Memory
+    turns: tuple[Turn, ...]
+
+    def is_due_after(self, question: Message, reply: Message) -> bool:
+        """Whether there is work once the turn of these two messages is finished."""
+        if self.memory.brief.due or self.memory.brief.requested:
+            return True
+        (turn,) = to_turns([_stored(question), _stored(reply)])
+        return self.memory.is_due([*self.turns, turn])
 
 
-def wanted_limits(chat: Chat, policy: Policy) -> MemoryLimits:
-    """The limits for `chat` under `policy`, its own or one that it is to change to."""
-    return limits_for(policy, chat.options, chat.instructions)
+def _stored(message: Message) -> StoredMessage:
+    return StoredMessage(
+        id=message.pk,
+        seq=message.seq,
+        role=message.role,
+        status=message.status,
+        superseded=message.superseded_by_id is not None,
+        token_count=message.token_count,
+        line=message.line,
+    )
 
 
 def limits_for(policy: Policy, options: Mapping[str, Any], instructions: str) -> MemoryLimits:
@@ -64,9 +149,66 @@ def _counted(limits: MemoryLimits, policy: Policy, instructions: Callable[[], st
     return replace(limits, instructions_tokens=count_tokens(instructions()))
 
 
-def stored_state(brief: ConversationBrief) -> State:
-    """The state stored in the brief."""
-    return State.from_json(brief.global_summary, brief.state)
+# Briefs and their unfolded turns
+
+
+def brief_of(chat: Chat) -> ConversationBrief:
+    """The brief of `chat`; one that is not stored if it has none yet."""
+    found = ConversationBrief.objects.filter(chat=chat).first()
+    brief = found or ConversationBrief(**new_brief(chat))
+    brief.chat = chat
+    return brief
+
+
+def lock_brief(chat: Chat) -> ConversationBrief:
+    """The brief of `chat`, locked. It is created if the chat has none yet."""
+    rows = ConversationBrief.objects.select_for_update()
+    brief, _ = rows.get_or_create(chat=chat, defaults=new_brief(chat))
+    brief.chat = chat
+    return brief
+
+
+def decide_due(brief: ConversationBrief) -> list[Turn]:
+    """Set `due` of a locked brief. Saves nothing. Returns the turns by which it was decided."""
+    newest = unfolded_turns(brief)
+    brief.due = Memory.of(brief).is_due(newest)
+    return newest
+
+
+def unfolded_turns(brief: ConversationBrief) -> list[Turn]:
+    """The newest finished turns that are not folded, oldest first, without texts: `MAX_TURNS` at most."""
+    pending = pending_seq(brief.chat_id)
+    return newest_turns(brief.chat_id, brief.folded_through_seq, before_seq=pending)
+
+
+def unfolded(brief: ConversationBrief) -> Counts:
+    """Counts of all unfolded turns, without those of the window. For pages: reads a row for every message."""
+    pending = pending_seq(brief.chat_id)
+    return totals_of(each_turn(brief.chat_id, brief.folded_through_seq, pending, text=False))
+
+
+def history_tokens(brief: ConversationBrief | None, unfolded_tokens: int | None = None) -> int | None:
+    """Tokens of all finished turns of the chat, before folding; None if the folded ones were never counted.
+
+    `unfolded_tokens`: those of the turns that are not folded, if they are known.
+    """
+    if brief is None:
+        return 0
+    if brief.folded_through_seq and brief.folded_tokens is None:
+        return None
+    left = unfolded(brief).tokens if unfolded_tokens is None else unfolded_tokens
+    return left + ((brief.folded_tokens or 0) if brief.folded_through_seq else 0)
+
+
+def fold_progress(brief: ConversationBrief, counts: Counts) -> FoldProgress | None:
+    """How far a chat with these unfolded turns is from its next fold. None if no number triggers one, or if paused."""
+    if brief.paused_at or brief.policy not in POLICIES:
+        return None
+    memory = Memory.of(brief)
+    return memory.policy.measure(memory.state, counts, memory.limits) if memory.limits.enabled else None
+
+
+# What people and models read
 
 
 def text_of(row: ConversationBrief | SummaryRevision) -> str:

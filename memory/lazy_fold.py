@@ -11,10 +11,9 @@ import logging
 import time
 from uuid import UUID
 
-from memory.briefs import limits_of
+from memory.briefs import Memory
 from memory.folding.fold import Outcome, fold
 from memory.models import ConversationBrief
-from memory.policies import get_policy
 
 logger = logging.getLogger(__name__)
 
@@ -30,14 +29,11 @@ class StaleMemory(Exception):
         self.chat_id, self.seconds = chat_id, seconds
 
 
-def require_fresh(brief: ConversationBrief) -> None:
-    """Raise `StaleMemory` if the chat is due and its policy lets a reply wait. Makes no query for other chats."""
-    if not brief.due:
-        return
-    limits = limits_of(brief)
-    seconds = get_policy(brief.policy).lazy_seconds(limits)
-    if seconds and limits.enabled:
-        raise StaleMemory(brief.chat_id, seconds)
+def require_fresh(memory: Memory) -> None:
+    """Raise `StaleMemory` if the chat is due and its policy lets a reply wait."""
+    seconds = memory.policy.lazy_seconds(memory.limits)
+    if memory.brief.due and seconds and memory.limits.enabled:
+        raise StaleMemory(memory.brief.chat_id, seconds)
 
 
 def freshen(chat_id: UUID, seconds: float) -> None:

@@ -22,6 +22,10 @@ MAX_TURNS = 200
 OPEN_TURN_BUDGETS = 4
 """How many times the budget of memory an open turn may have: an agent needs what it has just looked up."""
 
+SHORT_SHARE = 0.2
+"""Share of the prompt's budget: a turn before the window that costs more is never verbatim, because one long reply
+would displace many lines and excerpts."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
@@ -80,3 +84,33 @@ class MemoryLimits:
     def recalls(self) -> bool:
         """Whether earlier turns are searched at all."""
         return self.enabled and self.recall != "off" and self.recall_share > 0
+
+    # How a prompt's budget is shared out: the plan of a prompt spends these parts, and what is due is predicted by them
+
+    @property
+    def excerpts_part(self) -> int:
+        """Tokens reserved for excerpts."""
+        return int(self.prompt_budget * self.recall_share) if self.recalls else 0
+
+    @property
+    def some_room(self) -> int:
+        """Tokens that excerpts may have if they are context rather than an answer."""
+        return int(self.prompt_budget * self.recall_some_share)
+
+    @property
+    def window_part(self) -> int:
+        """Maximum tokens of the window."""
+        return int(self.prompt_budget * self.window_share)
+
+    @property
+    def short_turn(self) -> int:
+        """Maximum tokens of a turn that may be verbatim before the window."""
+        return int(self.prompt_budget * SHORT_SHARE)
+
+    def stable_part(self, state_tokens: int) -> int:
+        """Tokens for all that stays the same from one question to the next: state, lines and verbatim turns.
+
+        If a state needs more than a third of them, the excess is taken from the excerpts instead of from the turns.
+        """
+        stable = self.prompt_budget - self.excerpts_part
+        return min(self.prompt_budget, stable + max(0, state_tokens - stable // 3))

@@ -20,12 +20,11 @@ from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import Prompt
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Status
-from memory import counters
-from memory.briefs import limits_of
+from memory.briefs import Memory, brief_of, decide_due, history_tokens
+from memory.briefs import Standing as Standing
 from memory.context import load
 from memory.context.assemble import Context, with_fitting_steps
 from memory.context.prepare import card_instructions, context_of, log_cuts, prompt_request
-from memory.context.prompt_budget import memory_limits
 from memory.context.record import RECORDED, record_of
 from memory.context.record import card_of as card_of
 from memory.context.record import history_tokens_before as history_tokens_before
@@ -34,7 +33,6 @@ from memory.context.record import outline_of as outline_of
 from memory.context.record import past_context as past_context
 from memory.context.record import tools_of as tools_of
 from memory.context.sources import Source
-from memory.counters import Standing as Standing
 from memory.explain.trace import Trace, trace
 from memory.folding import card as carding
 from memory.folding import dispatch
@@ -123,39 +121,34 @@ def context_for(
     """
     # If another process creates it at the same moment, the turn is begun once more (`begin._once`).
     brief = _BRIEF.first(chat.pk) or _NEW_BRIEF.save(ConversationBrief(chat=chat, **new_brief(chat)))
-    brief.chat = chat  # loaded already, for its instructions
+    memory = Memory.of(brief, chat)
     if may_wait:
-        require_fresh(brief)
+        require_fresh(memory)
     if again and before_seq <= brief.seen_seq:
         step_back.step_back(brief, before_seq)
-    limits = limits_of(brief)
-    for_card = card_instructions(brief, limits)
+        memory = Memory.of(brief)
+    for_card = card_instructions(memory)
     asked = replace(
         prompt_request(chat, question, for_card, turn_instructions, sources),
         tools=tuple(tools),
         open_turn=tuple(step for _, step in open_turn),
         attachments=tuple(attachments),
     )
-    asked = with_fitting_steps(asked, limits.open_turn_budget)
+    asked = with_fitting_steps(asked, memory.limits.open_turn_budget)
     span = load.newest(brief, before_seq)
-    context = context_of(brief, span, asked, memory_limits(limits, asked), near)
+    context = context_of(memory, span, asked, near)
     if open_turn:
         context = replace(context, plan=replace(context.plan, open_turn=tuple(seq for seq, _ in open_turn)))
     log_cuts(chat, context)
     record = {
         **record_of(chat, brief, context, asked, turn_instructions),
         "again": again,
-        "said": _said_before(brief, span),
+        "said": history_tokens(brief, None if span.older_turns else span.tokens),
     }
     if for_card:
         record |= carding.card_request_fields(brief)
-    standing = None if span.older_turns else Standing(brief, span.turns)
+    standing = None if span.older_turns else Standing(memory, span.turns)
     return PreparedPrompt(context.prompt, record, standing, brings_card=bool(for_card))
-
-
-def _said_before(brief: ConversationBrief, span: load.Newest) -> int | None:
-    """Tokens of the chat before the question; None if they were never counted."""
-    return counters.said_tokens(brief) if span.older_turns else counters.said_with(brief, span.tokens)
 
 
 def preview(
@@ -168,17 +161,14 @@ def preview(
     by_meaning: bool = True,
 ) -> Context:
     """Return the context for `question` as it would be sent now, without writing. Another policy has an empty state."""
-    brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
-        chat=chat, **new_brief(chat)
-    )
+    brief = brief_of(chat)
     if policy and policy != brief.policy:
         brief = ConversationBrief(chat=chat, policy=policy, options=chat.options, pin_tokens=brief.pin_tokens)
-    brief.chat = chat  # loaded already, for its owner
-    limits = limits_of(brief)
-    limits = limits if budget is None else replace(limits, prompt_budget=budget)
+    memory = Memory.of(brief)
+    memory = memory if budget is None else memory.with_budget(budget)
     near = near_now(chat.pk, question) if by_meaning and not _is_over_limits(chat) else ()
-    asked = prompt_request(chat, question, card_instructions(brief, limits), "", sources)
-    return context_of(brief, load.newest(brief), asked, memory_limits(limits, asked), near)
+    asked = prompt_request(chat, question, card_instructions(memory), "", sources)
+    return context_of(memory, load.newest(brief), asked, near)
 
 
 def preview_last(chat: Chat) -> Context:
@@ -249,7 +239,7 @@ def turn_closed(chat_id: UUID) -> None:
     brief = _LOCKED_BRIEF.first(chat_id)
     assert brief is not None  # the turn began with it
     newest = newest_turns(chat_id, brief.folded_through_seq)
-    brief.due = counters.is_due_by(brief, newest)
+    brief.due = Memory.of(brief).is_due(newest)
     _DUE.save(brief)
     dispatch.enqueue_if_ready(brief)
 
@@ -272,7 +262,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
         step_back.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
         step_back.step_back(brief, from_seq)
-    counters.decide_due(brief)
+    decide_due(brief)
     brief.save()
     dispatch.enqueue_if_ready(brief)
     if not delay:  # otherwise the sweep has it done

@@ -90,12 +90,13 @@ def summarize(wanted: SummaryRequest, patience: TimeLeft) -> Summarized:
     made = Summarized(State("\n".join(dict.fromkeys(text for text in known if text))))
     if not (turns or made.state.summary):
         raise _refused("Nobody says anything here.")
-    limits = limits_for(get_policy(wanted.policy), {}, "")
+    policy = get_policy(wanted.policy)
+    limits = limits_for(policy, {}, "")
     if (tokens := sum(turn.tokens for turn in turns)) > MOST_BITES * limits.bite_tokens:
         raise _refused(f"These have {tokens} tokens; at most {MOST_BITES * limits.bite_tokens} are taken.")
     while turns:
         bite = take_bite(turns, limits.bite_tokens)
-        made = made.then(_ask(FoldRequest(get_policy(wanted.policy), made.state, bite, limits), patience))
+        made = made.then(_ask(FoldRequest(policy, made.state, bite, limits), patience))
         turns = turns[len(bite) :]
     logger.info("history summarized", extra={"messages": len(wanted.messages), "policy": wanted.policy})
     return made

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.explain.reasons import error_words
 from memory.folding import lease
 from memory.folding.rebuild import RebuildProgress, current_progress

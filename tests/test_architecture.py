@@ -15,13 +15,13 @@ LEVELS = """
 chatmemory.text chatmemory.errors
 chatmemory.database chatmemory.llm
 chatmemory.runtime conversations.models memory.limits
-chatmemory.api chatmemory.templatetags memory.budget_shares conversations.accounts conversations.titles memory.models
+chatmemory.api chatmemory.templatetags conversations.accounts conversations.titles memory.models
 conversations.attachments conversations.lookup memory.queue memory.usage memory.history
 memory.policies
-memory.pause memory.recall
+memory.recall
 memory.pins
 memory.briefs
-memory.counters memory.context
+memory.context
 memory.explain
 memory.folding
 memory.lazy_fold memory.stateless_fold
@@ -53,7 +53,7 @@ conversations.interchange.write
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.messages conversations.openai_api.errors conversations.openai_api.history_keys
 conversations.openai_api.model_names
-memory.limits memory.budget_shares memory.policies memory.history.turns memory.history.costs memory.history.tool_steps
+memory.limits memory.policies memory.history.turns memory.history.costs memory.history.tool_steps
 memory.history.open_turn_budget
 memory.context.assemble memory.context.plan memory.context.prompt_budget memory.context.render memory.context.sources
 memory.context.verbatim memory.recall.analysis memory.recall.candidates memory.recall.decision memory.recall.excerpts

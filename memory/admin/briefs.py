@@ -27,8 +27,7 @@ from conversations.admin.open_turns import CHAT_TEXTS
 from conversations.models import Chat
 from memory.admin.actions import MAY_CHANGE, MemoryActions
 from memory.admin.filters import MEMORY, MemoryFilter, health_of
-from memory.briefs import readable_parts
-from memory.counters import unfolded
+from memory.briefs import readable_parts, unfolded
 from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import policy_name

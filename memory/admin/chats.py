@@ -36,8 +36,7 @@ from memory.admin.filters import (
 )
 from memory.admin.timeline import PageAt, timeline
 from memory.admin.trace import trace_view
-from memory.briefs import readable_parts
-from memory.counters import said_tokens
+from memory.briefs import history_tokens, readable_parts
 from memory.explain.reasons import budget_of, coverage_of
 from memory.explain.trace import folded_turns, versions_of
 from memory.models import ConversationBrief, Pin, PinnedBy, SummaryRevision
@@ -117,7 +116,7 @@ class ChatAdmin(MemoryActions, ContentAdmin):
             "made_by": policy_name(brief.policy) if brief and brief.policy != row.policy else "",
             "coverage": coverage_of(preview.plan, folded_turns(brief, versions_of(brief))),
             "budget": budget_of(sections, preview.budget),
-            "said_tokens": said_tokens(brief),
+            "said_tokens": history_tokens(brief),
             "remembered": readable_parts(brief) if brief else [],
             "pins": _pins(row),
             "may_unpin": request.user.has_perm(MAY_UNPIN),

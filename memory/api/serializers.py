@@ -22,13 +22,11 @@ from conversations.api.serializers import (
 )
 from conversations.api.stateless_serializers import HistoryField
 from conversations.replies.message_json import iso, usage_json
-from memory import counters
-from memory.briefs import readable_parts
+from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.assemble import Context, prompt_messages
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.rebuild import current_progress
 from memory.models import CardOutcome, ConversationBrief, RevisionKind, SummaryRevision
-from memory.pause import paused_by
 from memory.policies import POLICIES
 from memory.policies.edit_form import Shape
 from memory.policies.interval import Interval
@@ -40,8 +38,8 @@ from memory.work import WorkPhase, work_of
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:
     """The brief as the API shows it; the inner `brief` has the shape of version 2 of the seeds."""
     last, rebuild = brief.last_summarized_message_id, current_progress(brief)
-    unfolded = counters.unfolded(brief)
-    progress = None if rebuild else counters.fold_progress(brief, unfolded)
+    left = unfolded(brief)
+    progress = None if rebuild else fold_progress(brief, left)
     return {
         "chat_id": str(brief.chat_id),
         "policy": brief.policy,
@@ -51,7 +49,7 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
             "last_summarized_message_id": None if last is None else str(last),
         },
         "token_count": brief.token_count,
-        "unfolded": {"turns": unfolded.turns, "tokens": unfolded.tokens},
+        "unfolded": {"turns": left.turns, "tokens": left.tokens},
         "next_update": progress and asdict(progress),
         "state": brief.state,
         "readable": [asdict(part) for part in readable_parts(brief)],
@@ -60,7 +58,7 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
         "degraded": brief.degraded,
         "last_error": brief.last_error,
         "work": work_json(brief),
-        "paused": {"at": iso(brief.paused_at), "by": paused_by(brief)} if brief.paused_at else None,
+        "paused": {"at": iso(brief.paused_at), "by": brief.paused_by_whom} if brief.paused_at else None,
         "rebuild": rebuild and rebuild._asdict(),
     }
 

@@ -47,13 +47,12 @@ from memory.api.serializers import (
     context_json,
     summarized_json,
 )
+from memory.briefs import brief_of, history_tokens
 from memory.context.sources import Source
-from memory.counters import said_tokens
 from memory.explain.verify import why_not_exact
 from memory.folding.estimate import estimate_for
 from memory.folding.request import demand_resummarize
 from memory.models import ConversationBrief, SummaryRevision
-from memory.models.briefs import new_brief
 from memory.revisions import diff
 from memory.revisions.edit import clear
 from memory.revisions.restore import restore
@@ -79,10 +78,7 @@ class BriefView(APIView):
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
-        brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
-            chat=chat, **new_brief(chat)
-        )
-        return Response(brief_json(brief))
+        return Response(brief_json(brief_of(chat)))
 
 
 class PauseView(APIView):
@@ -272,7 +268,7 @@ class ContextView(APIView):
             chat, asked["message"], policy=asked.get("policy"), budget=asked.get("budget"), sources=sources
         )
         brief = ConversationBrief.objects.filter(chat=chat).first()
-        return Response(context_json(context, said_tokens(brief)))
+        return Response(context_json(context, history_tokens(brief)))
 
 
 class PastContextView(APIView):

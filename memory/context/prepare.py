@@ -11,20 +11,21 @@ from django.conf import settings
 from chatmemory.llm import registry
 from conversations import attachments
 from conversations.models import Chat
-from memory import briefs
+from memory.briefs import Memory
 from memory.context import load, recalled
 from memory.context.assemble import Context, PromptRequest, assemble
 from memory.context.load import Newest
 from memory.context.plan.lines import outline_sections
 from memory.context.plan.plan import Plan
 from memory.context.plan.planner import choose, gather
+from memory.context.prompt_budget import memory_limits
 from memory.context.sources import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
 from memory.pins import by_rule
-from memory.pins.section import NO_PINS, PinSection, fit_pins, room_for_pins
-from memory.policies import StateSection, get_policy, window_of
+from memory.pins.section import NO_PINS, PinSection, fit_pins
+from memory.policies import StateSection
 from memory.recall.ranking import Near
 
 logger = logging.getLogger(__name__)
@@ -33,15 +34,14 @@ BYTES_SENT_AGAIN = 8 * 1024 * 1024
 """Bytes of images and files that are sent again with one prompt: every question would otherwise send 80 MB."""
 
 
-def context_of(
-    brief: ConversationBrief, span: Newest, asked: PromptRequest, limits: MemoryLimits, near: Sequence[Near]
-) -> Context:
+def context_of(memory: Memory, span: Newest, asked: PromptRequest, near: Sequence[Near]) -> Context:
     """Return the context for the question of `asked`, which follows the turns of `span`."""
-    policy, remembered = get_policy(brief.policy), briefs.stored_state(brief)
-    pinned = pinned_for(brief, limits, disarms=asked.disarms)
-    limits = replace(limits, prompt_budget=limits.prompt_budget - pinned.tokens)
-    state: list[StateSection] = policy.render(remembered) if limits.enabled else []
-    last = load.last_reply(span) if limits.enabled and policy.shows_outline else None
+    memory = replace(memory, limits=memory_limits(memory.limits, asked))
+    pinned = pinned_for(memory, disarms=asked.disarms)
+    memory = memory.with_budget(memory.limits.prompt_budget - pinned.tokens)
+    brief, limits = memory.brief, memory.limits
+    state: list[StateSection] = memory.policy.render(memory.state) if limits.enabled else []
+    last = load.last_reply(span) if limits.enabled and memory.policy.shows_outline else None
     outline = outline_sections(load.outline(brief.chat_id, last)) if last else []
     state = [*state, *outline]
     material = gather(
@@ -50,7 +50,7 @@ def context_of(
         older_turns=span.older_turns,
         older_from_seq=brief.folded_through_seq + 1 if span.older_turns else None,
         limits=limits,
-        window_turns=window_of(policy, remembered, span.turns, limits),
+        window_turns=memory.window(span.turns),
         anchor_seq=brief.anchor_seq,
     )
     plan = choose(material)
@@ -96,19 +96,18 @@ def _sent_again(
     return tuple(sorted(chosen))
 
 
-def pinned_for(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool) -> PinSection:
+def pinned_for(memory: Memory, *, disarms: bool) -> PinSection:
     """Return the section of the chat's pins. Without pins there is no query."""
-    if not (brief.pin_tokens and limits.enabled):
+    if not (memory.brief.pin_tokens and memory.limits.enabled):
         return NO_PINS
-    room = room_for_pins(limits.prompt_budget, is_card=get_policy(brief.policy).asks_for_card)
-    return fit_pins(by_rule.holding_pins(brief.chat_id), room, disarms=disarms)
+    return fit_pins(by_rule.holding_pins(memory.brief.chat_id), memory.room_for_pins, disarms=disarms)
 
 
-def card_instructions(brief: ConversationBrief, limits: MemoryLimits) -> str:
+def card_instructions(memory: Memory) -> str:
     """What the reply is told about a card. Nothing while updates are paused, because a card is an update."""
-    if brief.paused_at or not limits.enabled:
+    if memory.brief.paused_at or not memory.limits.enabled:
         return ""
-    return get_policy(brief.policy).reply_instructions(limits)
+    return memory.policy.reply_instructions(memory.limits)
 
 
 def prompt_request(

@@ -12,11 +12,10 @@ from uuid import UUID
 
 from django.conf import settings
 
+from memory.briefs import Memory
 from memory.history.rows import unfolded_turns
 from memory.history.turns import Turn, take_bite
-from memory.limits import MemoryLimits
-from memory.policies import Counts, turns_beyond, turns_due
-from memory.policies.protocol import Policy, State
+from memory.policies import Counts
 from memory.policies.window import totals_of
 
 
@@ -41,18 +40,14 @@ class Bite:
         return next((message_id for message_id in ids if message_id), None)
 
 
-def beyond_window(
-    policy: Policy, state: State, newest: Sequence[Turn], after_seq: int, limits: MemoryLimits
-) -> int:
+def beyond_window(memory: Memory, newest: Sequence[Turn], after_seq: int) -> int:
     """Return the seq of the last message beyond the policy's window; `after_seq` if there is none after it."""
-    return _through(newest, turns_beyond(policy, state, newest, limits), after_seq)
+    return _through(newest, memory.turns_beyond(newest), after_seq)
 
 
-def through_due(
-    policy: Policy, state: State, newest: Sequence[Turn], after_seq: int, limits: MemoryLimits
-) -> int:
+def through_due(memory: Memory, newest: Sequence[Turn], after_seq: int) -> int:
     """The same for a fold that is due by itself: the policy may leave some of the turns beyond its window."""
-    return _through(newest, turns_due(policy, state, newest, limits), after_seq)
+    return _through(newest, memory.turns_due(newest), after_seq)
 
 
 def _through(newest: Sequence[Turn], folds: int, after_seq: int) -> int:

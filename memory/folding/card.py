@@ -17,7 +17,7 @@ from typing import Any
 from django.utils import timezone
 
 from conversations.models import Message, Status
-from memory.briefs import limits_of, stored_state
+from memory.briefs import Memory
 from memory.context.load import planned_turns
 from memory.context.load import steps as planned_steps
 from memory.context.plan.plan import Plan
@@ -27,7 +27,6 @@ from memory.folding.publish import Result, locked_brief, write
 from memory.history.rows import each_turn
 from memory.history.turns import Turn
 from memory.models import CardOutcome, ContextRecord, ContextText, ConversationBrief, RevisionKind
-from memory.policies import get_policy
 from memory.policies.card.copied_material import unsaid_in
 from memory.policies.card.policy import state_after_reply
 from memory.policies.protocol import Refusal, State
@@ -72,10 +71,11 @@ def _publish(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
     expected = record["epoch"] + bool(record["again"])
     if (brief.epoch, brief.policy) != (expected, record["policy"]):
         return CardOutcome.MISSING
-    turns = _covered(brief, reply, Plan.from_json(record["plan"]))
+    memory = Memory.of(brief)
+    turns = _covered(memory, reply, Plan.from_json(record["plan"]))
     try:
-        spoken = _Spoken(brief, reply, record, turns)
-        state = _state_after(brief, spoken, text)
+        spoken = _Spoken(memory, reply, record, turns)
+        state = _state_after(memory, spoken, text)
     except Refusal as refusal:
         if refusal.reason in CONTENT_REFUSALS:
             _note(brief, refusal)
@@ -85,29 +85,28 @@ def _publish(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
     waited = bool(brief.due or brief.requested)
     if (brief.last_error or {}).get("attempt") == 0:
         brief.last_error = None
-    write(brief, _result(brief, reply, turns, state, record["prompt_hash"]))
+    write(brief, _result(memory, reply, turns, state, record["prompt_hash"]))
     if (brief.due or brief.requested) and not waited:
         dispatch.enqueue_if_ready(brief)
     return CardOutcome.KEPT
 
 
-def _covered(brief: ConversationBrief, reply: Message, plan: Plan) -> list[Turn]:
+def _covered(memory: Memory, reply: Message, plan: Plan) -> list[Turn]:
     """The unfolded turns before the window, if the reply was shown every one of them; else none."""
     question = reply.reply_to
-    after = brief.folded_through_seq
+    after = memory.brief.folded_through_seq
     untold = [span.through_seq for span in plan.lines]
     untold += [plan.merged.through_seq] if plan.merged else []
     if question is None or max(untold, default=0) > after:
         return []
     shown = {one.from_seq: one for one in plan.verbatim}
     turns: list[Turn] = []
-    for turn in each_turn(brief.chat_id, after, question.seq, text=True):
+    for turn in each_turn(reply.chat_id, after, question.seq, text=True):
         if turn.tokens and turn.from_seq not in shown:
             return []
         turns.append(turn)
     clipped = [turn for turn in turns if turn.tokens and shown[turn.from_seq].clipped]
-    window = get_policy(brief.policy).window_reach(limits_of(brief))
-    return turns[: before_window(turns, window - 1)] if _told_themselves(clipped) else []
+    return turns[: before_window(turns, memory.window_reach - 1)] if _told_themselves(clipped) else []
 
 
 def _told_themselves(turns: list[Turn]) -> bool:
@@ -120,9 +119,9 @@ def _told_themselves(turns: list[Turn]) -> bool:
 class _Spoken:
     """What may be remembered of a reply's turn: what somebody said, and not what was only given to the model."""
 
-    def __init__(self, brief: ConversationBrief, reply: Message, record: dict[str, Any], turns: list[Turn]):
+    def __init__(self, memory: Memory, reply: Message, record: dict[str, Any], turns: list[Turn]):
         question = reply.reply_to.content if reply.reply_to else ""
-        self._brief, self._reply, self._record = brief, reply, record
+        self._memory, self._reply, self._record = memory, reply, record
         steps = planned_steps(reply.chat_id, record["plan"].get("open_turn", ()))
         tools = [step.content for step in steps]
         self.near = [question, *tools, reply.content, *answer_checks.said_in(turns)]
@@ -140,8 +139,8 @@ class _Spoken:
     def instructions(self) -> list[str]:
         """The instructions of the chat and of the turn, and what memory is to attend to."""
         own = self._texts.get(self._record["turn_instructions_hash"], "")
-        focus = limits_of(self._brief).focus
-        return [text for text in (self._brief.chat.instructions, own, focus) if text]
+        focus = self._memory.limits.focus
+        return [text for text in (self._memory.brief.chat.instructions, own, focus) if text]
 
     @cached_property
     def sources(self) -> list[str]:
@@ -158,7 +157,7 @@ class _Spoken:
         material = [*self.instructions, *self.sources]
         if not material:
             return ()
-        before = [*answer_checks.texts_of(stored_state(self._brief))]
+        before = [*answer_checks.texts_of(self._memory.state)]
         new = set(texts).difference(before)
         found = unsaid_in(new, material, [*before, *self.near])
         found = unsaid_in(found, material, [*before, *self.said]) if found else found
@@ -174,13 +173,13 @@ class _Spoken:
         return dict(rows.values_list("sha256", "text"))
 
 
-def _state_after(brief: ConversationBrief, spoken: _Spoken, text: str) -> State:
+def _state_after(memory: Memory, spoken: _Spoken, text: str) -> State:
     """Return the state after the card `text`. Raises `Refusal`.
 
     An order or a link that comes from a source refuses the whole card, as the rest of it is not trusted either. Text
     that comes from instructions, or is copied from a source, is left out of the card.
     """
-    before, limits = stored_state(brief), limits_of(brief)
+    before, limits = memory.state, memory.limits
     whole = state_after_reply(before, text, limits)
     try:
         answer_checks.check(before, whole, spoken.near)
@@ -205,10 +204,8 @@ def _note(brief: ConversationBrief, refusal: Refusal) -> None:
         brief.save(update_fields=["last_error"])
 
 
-def _result(
-    brief: ConversationBrief, reply: Message, turns: list[Turn], state: State, prompt_hash: str
-) -> Result:
-    counts = totals_of(turns)
+def _result(memory: Memory, reply: Message, turns: list[Turn], state: State, prompt_hash: str) -> Result:
+    brief, counts = memory.brief, totals_of(turns)
     ids = (turn.last_assistant_id for turn in reversed(turns))
     return Result(
         kind=RevisionKind.FOLD,
@@ -221,7 +218,7 @@ def _result(
         tokens_before=brief.token_count + counts.tokens,
         last_assistant_id=next((message_id for message_id in ids if message_id), None),
         source_hash=source_hash(turns),
-        retained=retained_in(get_policy(brief.policy), state, turns),
+        retained=retained_in(memory.policy, state, turns),
         input_tokens=0,
         output_tokens=0,
         cost_usd=Decimal(0),

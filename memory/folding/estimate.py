@@ -14,15 +14,13 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Usage
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.models import Chat, Message, Role, Status
-from memory.briefs import limits_of, stored_state, wanted_limits
+from memory.briefs import Memory, brief_of
 from memory.folding.bites import beyond_window
 from memory.folding.request import Mode
 from memory.history.rows import newest_turns, pending_seq
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.models import ConversationBrief, RevisionKind, SummaryRevision
-from memory.models.briefs import new_brief
-from memory.policies import get_policy
+from memory.models import RevisionKind, SummaryRevision
 from memory.policies.protocol import Policy, State
 
 CALLS_LOOKED_AT = 50
@@ -50,23 +48,20 @@ def estimate_for(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Est
 
     `after_seq`: for an update, start after this message instead of at the end of the memory in use.
     """
-    brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
-        chat=chat, **new_brief(chat)
-    )
-    brief.chat = chat
-    stored = stored_state(brief)
+    brief = brief_of(chat)
     if mode == "rebuild":
-        policy = get_policy(chat.policy)
-        limits, begins, after = wanted_limits(chat, policy), State(), 0
+        memory, after = Memory.anew(brief), 0
     else:
-        policy, limits, begins = get_policy(brief.policy), limits_of(brief), stored
+        memory = Memory.of(brief)
         after = brief.folded_through_seq if after_seq is None else after_seq
     newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
-    through = beyond_window(policy, begins, newest, after, limits)
-    turns, tokens = _to_read(chat, after, through, limits.bite_tokens)
+    through = beyond_window(memory, newest, after)
+    bite_tokens = memory.limits.bite_tokens
+    turns, tokens = _to_read(chat, after, through, bite_tokens)
     # The current state is about as large as the one that is sent along from bite to bite.
-    sent, answered = _call(policy, stored if policy.name == brief.policy else begins, limits)
-    calls = _bites(turns, tokens, limits.bite_tokens)
+    state = Memory.of(brief).state if memory.policy.name == brief.policy else memory.state
+    sent, answered = _call(memory.policy, state, memory.limits)
+    calls = _bites(turns, tokens, bite_tokens)
     took = _call_ms(chat)
     usage = Usage(tokens + calls * sent, 0, calls * answered)
     price = settings.SUMMARIZER.price

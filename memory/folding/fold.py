@@ -16,8 +16,7 @@ from django.conf import settings
 from django.db import transaction
 
 from chatmemory.runtime import fault_points
-from memory.briefs import limits_less_pins, limits_of, stored_state
-from memory.counters import decide_due, is_due_by, unfolded_turns
+from memory.briefs import Memory, decide_due, unfolded_turns
 from memory.folding import dispatch, lease
 from memory.folding.attempts import NextStep, Work, WorkState, next_step
 from memory.folding.bites import Bite, beyond_window, next_bite, through_due
@@ -27,8 +26,7 @@ from memory.folding.publish import Result, StepOutcome, locked_brief, publish
 from memory.folding.rebuild import rebuild_step
 from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest
 from memory.history.turns import Turn
-from memory.models import ConversationBrief, Requested, RevisionKind
-from memory.policies import get_policy
+from memory.models import Requested, RevisionKind
 
 Outcome = Literal["idle", "nothing", "done", "waiting", "failed", "more"]
 
@@ -71,9 +69,9 @@ class FoldReport:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The input of one step: the brief as loaded under its lease, and the bite that is due, if any."""
+    """The input of one step: the memory as loaded under its lease, and the bite that is due, if any."""
 
-    brief: ConversationBrief
+    memory: Memory
     newest: Sequence[Turn]
     """The newest unfolded turns by which it was decided."""
     step: NextStep
@@ -115,7 +113,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
         if (report.bites or report.lost) and until - time.monotonic() < enough:
             report.outcome = "more"
             return
-        if report.bites and job.brief.on_demand_at is not None and dispatch.others_wait(chat_id):
+        if report.bites and job.memory.brief.on_demand_at is not None and dispatch.others_wait(chat_id):
             report.outcome = "more"
             return
         bites = report.bites
@@ -134,8 +132,8 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
     )
     if brief is None:
         return None
-    newest = unfolded_turns(brief)
-    bite = _bite_due(brief, newest)
+    memory, newest = Memory.of(brief), unfolded_turns(brief)
+    bite = _bite_due(memory, newest)
     standing = WorkState(
         due=bite is not None,
         rebuild_requested=brief.requested == Requested.REBUILD,
@@ -144,25 +142,24 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
         waiting=bool(brief.waits),
         delayed=brief.is_delayed,
     )
-    return Job(brief, newest, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
+    return Job(memory, newest, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
 
 
-def _bite_due(brief: ConversationBrief, newest: Sequence[Turn]) -> Bite | None:
+def _bite_due(memory: Memory, newest: Sequence[Turn]) -> Bite | None:
     """The turns to fold now: the oldest that are due, or all beyond the window if an update was requested."""
-    after = brief.folded_through_seq
-    policy, state = get_policy(brief.policy), stored_state(brief)
-    if brief.requested == Requested.UPDATE:
-        target = beyond_window(policy, state, newest, after, limits_of(brief))
-    elif is_due_by(brief, newest):
-        target = through_due(policy, state, newest, after, limits_less_pins(brief))
+    after = memory.brief.folded_through_seq
+    if memory.brief.requested == Requested.UPDATE:
+        target = beyond_window(memory, newest, after)
+    elif memory.is_due(newest):
+        target = through_due(memory, newest, after)
     else:
         return None
-    return next_bite(brief.chat_id, after, target)
+    return next_bite(memory.brief.chat_id, after, target)
 
 
 def _settle(chat_id: UUID, job: Job) -> None:
     """Record in the brief that nothing is to be done, unless the chat changed since it was loaded."""
-    seen = job.brief
+    seen = job.memory.brief
     with transaction.atomic():
         brief = locked_brief(chat_id)
         if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
@@ -195,24 +192,25 @@ def _take_step(job: Job, until: float, report: FoldReport) -> None:
 
 def _step(job: Job, timeout: float) -> StepOutcome:
     if job.bite is not None and job.step.work is Work.FOLD:
-        return _fold_bite(job.brief, job.bite, builtin=job.step.builtin, timeout=timeout)
+        return _fold_bite(job.memory, job.bite, builtin=job.step.builtin, timeout=timeout)
     recovers = job.step.work is Work.RECOVER
-    return rebuild_step(job.brief, builtin=job.step.builtin, recovers=recovers, timeout=timeout)
+    return rebuild_step(job.memory.brief, builtin=job.step.builtin, recovers=recovers, timeout=timeout)
 
 
-def _fold_bite(brief: ConversationBrief, bite: Bite, *, builtin: bool, timeout: float) -> StepOutcome:
+def _fold_bite(memory: Memory, bite: Bite, *, builtin: bool, timeout: float) -> StepOutcome:
     """Fold one bite and publish it. Return `LOST` if the memory had changed in the meantime: the answer is dropped."""
-    folding = FoldRequest(get_policy(brief.policy), stored_state(brief), bite.shown, limits_of(brief))
+    brief = memory.brief
+    folding = FoldRequest(memory.policy, memory.state, bite.shown, memory.limits)
     answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
-    result = _result(brief, bite, answer, degraded=builtin)
+    result = _result(memory, bite, answer, degraded=builtin)
     outcome = store_or_fail(brief, RevisionKind.FOLD, lambda: publish(brief, result))
     if outcome is StepOutcome.LOST and not builtin:
         reset_failures(brief)
     return outcome
 
 
-def _result(brief: ConversationBrief, bite: Bite, answer: FoldAnswer, *, degraded: bool) -> Result:
-    counts = bite.counts
+def _result(memory: Memory, bite: Bite, answer: FoldAnswer, *, degraded: bool) -> Result:
+    brief, counts = memory.brief, bite.counts
     return Result(
         kind=RevisionKind.FOLD,
         policy=brief.policy,
@@ -224,7 +222,7 @@ def _result(brief: ConversationBrief, bite: Bite, answer: FoldAnswer, *, degrade
         tokens_before=brief.token_count + counts.tokens,
         last_assistant_id=bite.last_assistant_id,
         source_hash=source_hash(bite.turns),
-        retained=retained_in(get_policy(brief.policy), answer.state, bite.turns),
+        retained=retained_in(memory.policy, answer.state, bite.turns),
         input_tokens=answer.usage.input_tokens,
         output_tokens=answer.usage.output_tokens,
         cost_usd=answer.cost_usd,

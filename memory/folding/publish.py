@@ -18,17 +18,18 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Count, Sum
 from django.utils import timezone
 
 from chatmemory.database.compiled import Select
 from chatmemory.llm.protocol import storable_cost
 from chatmemory.runtime import fault_points
 from chatmemory.text.salience import Retained
-from conversations.models import Chat
-from memory.counters import count_folded_tokens, decide_due
+from chatmemory.text.tokens import MESSAGE_OVERHEAD
+from conversations.models import TEXT_STATUSES, Chat, Message
+from memory.briefs import decide_due
 from memory.folding.attempts import backoff_seconds
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
-from memory.pause import unpause
 from memory.policies import get_policy
 from memory.policies.protocol import Counts, State
 from memory.usage import daily
@@ -118,7 +119,7 @@ def write(brief: ConversationBrief, result: Result) -> None:
 
     This ends a pause of updates: somebody requested the update, or the prompt was full.
     """
-    unpause(brief)
+    brief.unpause()
     parent, brief.version = brief.head or None, brief.version + 1
     brief.head = brief.version
     brief.policy = result.policy
@@ -147,7 +148,20 @@ def _folded_tokens(before: ConversationBrief, result: Result) -> int:
     if result.kind == RevisionKind.REBUILD or not before.folded_through_seq:
         return result.folded.tokens
     known = before.folded_tokens
-    return (count_folded_tokens(before) if known is None else known) + result.folded.tokens
+    return (_count_folded(before) if known is None else known) + result.folded.tokens
+
+
+def _count_folded(brief: ConversationBrief) -> int:
+    """Tokens of the turns that `brief` has folded. Reads the chat once."""
+    spoken = Message.objects.filter(
+        chat_id=brief.chat_id,
+        seq__lte=brief.folded_through_seq,
+        superseded_by=None,
+        token_count__gt=0,
+        status__in=TEXT_STATUSES,
+    )
+    found = spoken.aggregate(tokens=Sum("token_count"), messages=Count("pk"))
+    return (found["tokens"] or 0) + MESSAGE_OVERHEAD * int(found["messages"])
 
 
 def _count(brief: ConversationBrief, result: Result) -> None:

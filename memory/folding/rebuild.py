@@ -17,8 +17,7 @@ from django.db import transaction
 
 from chatmemory.runtime import fault_points
 from chatmemory.text.salience import Retained
-from memory.briefs import wanted_limits
-from memory.counters import decide_due
+from memory.briefs import Memory, decide_due
 from memory.folding import lease
 from memory.folding.bites import Bite, beyond_window, next_bite
 from memory.folding.lease import attempt, reset_failures, store_or_fail
@@ -27,7 +26,7 @@ from memory.folding.publish import Result, StepOutcome, locked_brief, publish
 from memory.folding.summarizer import FoldAnswer, FoldRequest
 from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.models import ConversationBrief, Requested, RevisionKind
-from memory.pause import PAUSE, unpause
+from memory.models.briefs import PAUSE
 from memory.policies import get_policy
 from memory.policies.protocol import Counts, State
 
@@ -46,14 +45,13 @@ def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, tim
     in which that summarizer took part is discarded. Raises the same errors as `attempt`.
     """
     progress = progress_of(brief, recovers=recovers)
-    policy, state = get_policy(progress.policy), State.from_json(progress.summary, progress.state)
-    limits = wanted_limits(brief.chat, policy)
+    memory = Memory.anew(brief, State.from_json(progress.summary, progress.state))
     newest = newest_turns(brief.chat_id, progress.through_seq, before_seq=pending_seq(brief.chat_id))
-    target = beyond_window(policy, state, newest, progress.through_seq, limits)
+    target = beyond_window(memory, newest, progress.through_seq)
     bite = next_bite(brief.chat_id, progress.through_seq, target)
     if bite is None:
         return _swap(brief, progress) if progress.turns or brief.head else _nothing(brief, progress)
-    folding = FoldRequest(policy, state, bite.shown, limits)
+    folding = FoldRequest(memory.policy, memory.state, bite.shown, memory.limits)
     answer = attempt(brief, folding, builtin=builtin, timeout=timeout, kind=RevisionKind.REBUILD)
     if not builtin:
         reset_failures(brief)
@@ -162,7 +160,7 @@ def _nothing(seen: ConversationBrief, progress: Progress) -> StepOutcome:
         brief.policy, brief.requested = progress.policy, Requested.NOTHING
         brief.options = brief.chat.options
         brief.rebuild, brief.degraded = None, False
-        unpause(brief)
+        brief.unpause()
         decide_due(brief)
         fields = ["policy", "options", "requested", "rebuild", "degraded"]
         brief.save(update_fields=["due", *PAUSE, *fields])

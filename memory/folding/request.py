@@ -19,11 +19,11 @@ from chatmemory.errors import NotFound
 from conversations.accounts import quotas
 from conversations.models import Chat
 from memory import queue
+from memory.briefs import lock_brief
 from memory.folding import dispatch
 from memory.folding.fold import FoldReport, fold
-from memory.models import ConversationBrief, Requested
-from memory.models.briefs import new_brief
-from memory.pause import PAUSE, unpause
+from memory.models import Requested
+from memory.models.briefs import PAUSE
 
 logger = logging.getLogger(__name__)
 
@@ -56,10 +56,8 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
         if locked is None:
             raise NotFound("This chat no longer exists.")
-        brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
-            chat=locked, defaults=new_brief(locked)
-        )
-        unpause(brief)
+        brief = lock_brief(locked)
+        brief.unpause()
         if brief.requested not in (Requested.REBUILD, mode):
             quotas.take_rebuild(locked.owner_id)
             brief.requested = Requested(mode)
@@ -82,13 +80,11 @@ def note_request(chat: Chat, mode: Mode) -> None:
     for the limits of the chat's owner. It ends a pause of updates.
     """
     with transaction.atomic():
-        brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
-            chat=chat, defaults=new_brief(chat)
-        )
+        brief = lock_brief(chat)
         if brief.requested != Requested.REBUILD:
             brief.requested = Requested(mode)
         brief.next_attempt_at = brief.delayed_until = brief.on_demand_at = None
-        unpause(brief)
+        brief.unpause()
         fields = ["requested", "next_attempt_at", "delayed_until", "on_demand_at"]
         brief.save(update_fields=[*fields, *PAUSE])
 

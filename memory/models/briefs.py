@@ -5,13 +5,18 @@ The brief is the row that changes. Revisions are written once. The daily figures
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from conversations.models import Chat, Message
+
+PAUSE = ("paused_at", "paused_by", "paused_seq")
+"""The fields of a brief that `pause` and `unpause` change."""
 
 
 class Requested(models.TextChoices):
@@ -37,7 +42,7 @@ class ConversationBrief(models.Model):
     done before `delayed_until`. `pin_tokens` is the size of all current pins as rendered in a prompt; 0 if there are
     none.
 
-    `paused_at`: since when only requested folds are made (`memory.pause`); None if updates are not paused.
+    `paused_at`: since when only requested folds are made (`pause`); None if updates are not paused.
     `paused_seq` is the last message at that moment. `kept_percent`: the percentage of the details to keep that the
     revision in use kept; None if there is none.
     """
@@ -106,6 +111,27 @@ class ConversationBrief(models.Model):
 
     def __str__(self) -> str:
         return f"brief of {self.chat_id}"
+
+    def pause(self, user: User | None) -> None:
+        """Stop folding from here on, and drop requested and running work. Saves nothing.
+
+        So a memory that somebody restored or edited by hand stays as it is. The pause ends when somebody resumes, or
+        has memory updated or rebuilt; or by itself, when the messages since no longer fit into a prompt
+        (`memory.policies.due.is_due`): nothing that is said while updates are paused is ever left out. The caller
+        must have raised the epoch, and decides `due` afterwards.
+        """
+        self.paused_at, self.paused_by = timezone.now(), user
+        self.paused_seq = self.chat.last_seq
+        self.requested, self.rebuild, self.on_demand_at = Requested.NOTHING, None, None
+
+    def unpause(self) -> None:
+        """Allow folding again. Does not save, and does not decide `due`."""
+        self.paused_at = self.paused_by = self.paused_seq = None
+
+    @property
+    def paused_by_whom(self) -> Literal["user", "staff"]:
+        """Who paused updates: the chat's owner, or somebody else."""
+        return "user" if self.paused_by_id == self.chat.owner_id else "staff"
 
 
 class RevisionKind(models.TextChoices):

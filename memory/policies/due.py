@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memory.budget_shares import short_turn, stable_part, window_part
 from memory.history.costs import CUT_OFF_TOKENS, OUTLINE_COST, lines_head_cost, verbatim_head_cost
 from memory.history.turns import Turn
 from memory.limits import MAX_TURNS, MemoryLimits
@@ -43,7 +42,7 @@ def turns_due(policy: Policy, state: State, turns: Sequence[Turn], limits: Memor
     beyond = before_window(turns, counts.window_turns)
     left = min(policy.tokens_left(counts, limits), (counts.tokens - counts.window_tokens) // 2)
     folds = beyond
-    while folds and (tokens := turns[folds - 1].tokens) <= min(left, short_turn(limits)):
+    while folds and (tokens := turns[folds - 1].tokens) <= min(left, limits.short_turn):
         left -= tokens
         folds -= 1
     still_due = is_due(policy, state, counts_of(policy, state, turns[folds:], limits), limits)
@@ -69,8 +68,8 @@ def _lines_fit(state: int, counts: Counts, limits: MemoryLimits) -> bool:
     head = verbatim_head_cost(limits.turns_as) + CUT_OFF_TOKENS * counts.window_turns
     lines = lines_head_cost() + counts.line_tokens
     usual = replace(limits, prompt_budget=limits.usual_budget)
-    stable = stable_part(usual, state)
-    window = min(counts.window_tokens, window_part(usual))
+    stable = usual.stable_part(state)
+    window = min(counts.window_tokens, usual.window_part)
     if window + head + lines + state <= stable:
         return True
     tenth = usual.prompt_budget // 10

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
-from memory.budget_shares import some_room
 from memory.limits import MemoryLimits
 from memory.recall.candidates import Matches
 from memory.recall.query import Question
@@ -68,7 +67,7 @@ def is_lean(recall: Recall) -> bool:
 def room_for(recall: Recall, limits: MemoryLimits, free: int) -> int:
     """Tokens of the `free` ones that excerpts may have."""
     if recall.sought == "some":
-        return min(free, some_room(limits))
+        return min(free, limits.some_room)
     return free if recall.sought == "all" else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from conversations.models import Chat
-from memory.counters import decide_due
+from memory.briefs import decide_due
 from memory.folding import dispatch
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.models.briefs import new_brief

@@ -17,7 +17,7 @@ from chatmemory.errors import Conflict, NotFound
 from chatmemory.text.salience import retained
 from conversations.accounts import quotas
 from conversations.models import Chat
-from memory.briefs import limits_for, limits_of, text_of, wanted_limits
+from memory.briefs import limits_for, text_of
 from memory.folding import dispatch
 from memory.folding.publish import locked_brief
 from memory.limits import MemoryLimits
@@ -177,8 +177,6 @@ def _state_of(revision: SummaryRevision) -> State:
 
 def _limits(brief: ConversationBrief, policy: Policy) -> MemoryLimits:
     """The limits that apply to a memory by `policy` once it is in use."""
-    if policy.name == brief.policy:
-        return limits_of(brief)
-    if policy.name == brief.chat.policy:
-        return wanted_limits(brief.chat, policy)
-    return limits_for(policy, {}, brief.chat.instructions)
+    chat = brief.chat
+    options = {chat.policy: chat.options, brief.policy: brief.options}.get(policy.name, {})
+    return limits_for(policy, options, chat.instructions)

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 from conversations.accounts import quotas
 from conversations.models import Chat
-from memory.briefs import limits_of, stored_state
-from memory.counters import decide_due
+from memory.briefs import Memory, decide_due, lock_brief
 from memory.folding import dispatch
 from memory.history.rows import newest_turns, pending_seq
 from memory.models import ConversationBrief, Requested
-from memory.models.briefs import new_brief
-from memory.pause import PAUSE, unpause
-from memory.policies import get_policy, window_of
-from memory.policies.window import before_window
+from memory.models.briefs import PAUSE
 
 
 def policy_changed(chat: Chat) -> None:
     """Switch the memory of `chat` to its new policy: rebuild its state from the originals, in the background."""
-    brief = _locked_brief(chat)
+    brief = lock_brief(chat)
     brief.options = chat.options
     brief.epoch += 1
     _have_rebuilt(brief)
@@ -41,12 +37,13 @@ def options_changed(chat: Chat) -> None:
 
     Raises `RateLimited` and `QuotaExceeded` if they require a rebuild that the owner's limits do not allow.
     """
-    brief = _locked_brief(chat)
-    reach = _window_reach(brief)
+    brief = lock_brief(chat)
+    reach = Memory.of(brief).window_reach
     brief.options = chat.options
-    if _window_reach(brief) > reach:
+    memory = Memory.of(brief)
+    if memory.window_reach > reach:
         brief.epoch += 1  # a running fold uses the narrower window
-        if _window_is_folded(brief):
+        if _window_is_folded(memory):
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)
     decide_due(brief)
@@ -55,29 +52,16 @@ def options_changed(chat: Chat) -> None:
     dispatch.enqueue_if_ready(brief)
 
 
-def _locked_brief(chat: Chat) -> ConversationBrief:
-    rows = ConversationBrief.objects.select_for_update()
-    brief, _ = rows.get_or_create(chat=chat, defaults=new_brief(chat))
-    brief.chat = chat  # with its new options
-    return brief
-
-
 def _have_rebuilt(brief: ConversationBrief) -> None:
     brief.requested = Requested.REBUILD
-    unpause(brief)
+    brief.unpause()
     dispatch.mark_demanded(brief)
 
 
-def _window_reach(brief: ConversationBrief) -> int:
-    """The most turns that the window can hold with the brief's options. A window measured in tokens may hold fewer."""
-    return get_policy(brief.policy).window_reach(limits_of(brief))
-
-
-def _window_is_folded(brief: ConversationBrief) -> bool:
+def _window_is_folded(memory: Memory) -> bool:
     """Whether a turn that belongs into the window is folded already."""
-    policy, limits = get_policy(brief.policy), limits_of(brief)
-    newest = newest_turns(
-        brief.chat_id, 0, limit=policy.window_reach(limits), before_seq=pending_seq(brief.chat_id)
-    )
-    window = newest[before_window(newest, window_of(policy, stored_state(brief), newest, limits)) :]
+    brief = memory.brief
+    pending = pending_seq(brief.chat_id)
+    newest = newest_turns(brief.chat_id, 0, limit=memory.window_reach, before_seq=pending)
+    window = newest[memory.turns_beyond(newest) :]
     return bool(window) and window[0].from_seq <= brief.folded_through_seq

@@ -16,11 +16,10 @@ from django.db import transaction
 from chatmemory.errors import Conflict, NotFound
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
-from memory.counters import decide_due
+from memory.briefs import decide_due
 from memory.folding import dispatch
 from memory.folding.publish import locked_brief
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
-from memory.pause import pause, unpause
 from memory.policies import POLICIES
 from memory.revisions import step_back
 
@@ -117,9 +116,9 @@ def make_current(
     if brief.requested == Requested.REBUILD:
         brief.requested = Requested.NOTHING
     brief.options = brief.chat.options
-    unpause(brief)
+    brief.unpause()
     if pauses:
-        pause(brief, user)
+        brief.pause(user)
     decide_due(brief)
     return tokens_before
 

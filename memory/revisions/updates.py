@@ -1,4 +1,4 @@
-"""Pausing and resuming the updates of a chat's memory, by its owner or staff. `memory.pause` defines a pause."""
+"""Pausing and resuming the updates of a chat's memory, by its owner or staff (`ConversationBrief.pause`)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from django.db import transaction
 from chatmemory.errors import NotFound
 from conversations.accounts import quotas
 from conversations.models import Chat
-from memory.counters import decide_due
+from memory.briefs import decide_due, lock_brief
 from memory.folding import dispatch
 from memory.models import ConversationBrief
-from memory.models.briefs import new_brief
-from memory.pause import PAUSE, pause, unpause
+from memory.models.briefs import PAUSE
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ def pause_updates(chat: Chat, user: User | None) -> ConversationBrief:
         brief = _locked(chat)
         if brief.paused_at is None:
             brief.epoch += 1  # so that a running fold, or the card of a reply, cannot publish
-            pause(brief, user)
+            brief.pause(user)
             decide_due(brief)
             brief.save(update_fields=_CHANGED)
             _log("memory paused", brief, user)
@@ -43,7 +42,7 @@ def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) ->
     with transaction.atomic():
         brief = _locked(chat)
         if brief.paused_at is not None:
-            unpause(brief)
+            brief.unpause()
             decide_due(brief)
             if brief.due and on_demand:
                 quotas.take_rebuild(chat.owner_id)
@@ -57,8 +56,7 @@ def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) ->
 def _locked(chat: Chat) -> ConversationBrief:
     if not Chat.objects.select_for_update(no_key=True).only("pk").filter(pk=chat.pk).exists():
         raise NotFound("This chat no longer exists.")
-    rows = ConversationBrief.objects.select_for_update()
-    return rows.get_or_create(chat=chat, defaults=new_brief(chat))[0]
+    return lock_brief(chat)
 
 
 def _log(event: str, brief: ConversationBrief, user: User | None) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from chatmemory.text.tokens import count_tokens
 from conversations.models import ActiveReply
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.models import ContextRecord, SummaryRevision
 from memory.policies.card.policy import CARD_CLOSE, CARD_OPEN
 from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks

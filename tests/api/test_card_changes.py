@@ -13,7 +13,7 @@ from django.db import transaction
 from conversations import chat_lifecycle
 from conversations.models import Chat, Message
 from memory import services
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.models import SummaryRevision
 from memory.policies.card.policy import CARD_CLOSE, CARD_OPEN
 from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks

@@ -16,6 +16,7 @@ import pytest
 
 from chatmemory.llm import retry
 from memory import lazy_fold
+from memory.briefs import Memory
 from memory.folding import lease
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy
@@ -225,11 +226,11 @@ def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_
     chat = make_chat(policy="hierarchical")
     stored = brief_of(chat)
     with django_assert_num_queries(0):
-        lazy_fold.require_fresh(stored)
+        lazy_fold.require_fresh(Memory.of(stored, chat))
         stored.due = True
-        lazy_fold.require_fresh(stored)
+        lazy_fold.require_fresh(Memory.of(stored, chat))
         stored.options = {"lazy": True, "lazy_seconds": 7}
         with pytest.raises(StaleMemory) as caught:
-            lazy_fold.require_fresh(stored)
+            lazy_fold.require_fresh(Memory.of(stored, chat))
     assert (caught.value.chat_id, caught.value.seconds) == (chat.pk, 7)
     assert get_policy("chunked").lazy_seconds(settings.MEMORY_LIMITS) == 0

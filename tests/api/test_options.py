@@ -8,7 +8,7 @@ import pytest
 from django_q.models import OrmQ
 
 from conversations.models import Chat
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.policies import POLICIES

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.models import ConversationBrief
 from tests.api.talking import Turn, begun, error, final, held, messages, reply
 from tests.support.factories import add_turn, make_chat

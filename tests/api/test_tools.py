@@ -15,7 +15,7 @@ from conversations.interchange.read import read_chats
 from conversations.interchange.rows import chat_values, import_chat, message_values
 from conversations.interchange.write import export_chat_text
 from conversations.models import Chat, ChatCompletion, Message
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.history.rows import pending_seq
 from memory.models import ConversationBrief
 from tests.api.talking import sdk

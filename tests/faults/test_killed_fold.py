@@ -11,7 +11,7 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from conversations.models import Chat
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.folding.rebuild import current_progress
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from django_q.models import OrmQ, Schedule
 
 from conversations.models import ActiveReply, Chat, Message, Status
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.models import ConversationBrief, SummaryRevision
 from memory.queue import waiting_tasks
 from memory.worker.sweep import sweep

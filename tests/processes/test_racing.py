@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.models import ConversationBrief, SummaryRevision
 from memory.queue import enqueue_fold, waiting_tasks
 from tests.processes.prompts import code, codes

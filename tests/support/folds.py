@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from chatmemory.llm.protocol import UpstreamError
 from conversations.models import Chat
-from memory.counters import decide_due
+from memory.briefs import decide_due
 from memory.folding.fold import FoldReport, fold
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision

@@ -25,7 +25,8 @@ from conversations.models import (
     Role,
     Status,
 )
-from memory import briefs, counters, services
+from memory import services
+from memory.briefs import Memory, decide_due
 from memory.context.assemble import Context
 from memory.folding.provenance import source_hash
 from memory.history import rows as loading
@@ -207,10 +208,10 @@ def _sources(revisions: list[SummaryRevision], turns: list[Turn]) -> Iterator[st
 
 def _brief(brief: ConversationBrief) -> Iterator[str]:
     exact = copy.copy(brief)
-    counters.decide_due(exact)
+    decide_due(exact)
     if exact.due != brief.due:
         yield f"due is {brief.due}, but its turns say {exact.due}"
-    if brief.token_count != get_policy(brief.policy).size(briefs.stored_state(brief)):
+    if brief.token_count != get_policy(brief.policy).size(Memory.of(brief).state):
         yield "the summary's tokens are counted wrongly"
     folded = Message.objects.filter(
         chat=brief.chat_id, seq__lte=brief.folded_through_seq, role=Role.ASSISTANT, superseded_by=None

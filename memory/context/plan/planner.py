@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated
-from memory.budget_shares import short_turn, some_room, stable_part, window_part
 from memory.context.plan.fit_excerpts import ExcerptChoice
 from memory.context.plan.lines import LineCosts
 from memory.context.plan.plan import Clips, Merged, Plan, Shown, TurnSpan, clip_state
@@ -145,7 +144,7 @@ class _PlanChoice:
     def _stable_part(self) -> int:
         if not self.m.limits.enabled:
             return self.budget
-        return stable_part(self.m.limits, sum(self.m.state_tokens))
+        return self.m.limits.stable_part(sum(self.m.state_tokens))
 
     def _is_all(self) -> bool:
         """Whether the whole chat fits verbatim: then there is nothing to recall, and turns may use the whole budget."""
@@ -157,7 +156,7 @@ class _PlanChoice:
     def _window_part(self) -> int:
         """Maximum tokens of the window: all that there are while the prompt has nothing else of memory."""
         is_alone = self.window_at == 0 and not self.m.older_turns and not any(self.m.state_tokens)
-        return self.budget if is_alone or not self.m.limits.enabled else window_part(self.m.limits)
+        return self.budget if is_alone or not self.m.limits.enabled else self.m.limits.window_part
 
     # The newest turn and the state
 
@@ -259,7 +258,7 @@ class _PlanChoice:
 
     def _lowest(self) -> int:
         """The lowest index from which all turns up to the window may be verbatim."""
-        most = short_turn(self.m.limits)
+        most = self.m.limits.short_turn
         start = self.window_at
         while start and self.m.showable(start - 1) and self.costs[start - 1] <= most:
             start -= 1
@@ -279,7 +278,7 @@ class _PlanChoice:
         limits = self.m.limits
         if limits.recall == "always":
             return 0
-        return max(0, min(limits.prompt_budget, self.budget) - self.part - some_room(limits))
+        return max(0, min(limits.prompt_budget, self.budget) - self.part - limits.some_room)
 
     def _unshown(self) -> list[int]:
         return [index for index in range(len(self.turns)) if index not in self.verbatim]

@@ -12,7 +12,7 @@ from django.utils import timezone
 from chatmemory.runtime.escape import plain
 from conversations.management.prompts import user_named
 from conversations.models import Chat
-from memory.counters import said_with, unfolded
+from memory.briefs import history_tokens, unfolded
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.work import CONDITIONS, work_of
@@ -77,7 +77,7 @@ def _chosen(options: dict[str, Any]) -> QuerySet[Chat]:
 def _row(chat: Chat) -> tuple[str, ...]:
     brief: ConversationBrief | None = getattr(chat, "brief", None)
     left = unfolded(brief).tokens if brief else 0
-    said = said_with(brief, left) if brief else 0
+    said = history_tokens(brief, left)
     return (
         str(chat.pk),
         plain(chat.owner.username),

@@ -11,11 +11,9 @@ from chatmemory.errors import ChatMemoryError
 from chatmemory.runtime.escape import plain, plain_lines
 from conversations.models import Chat
 from memory import services
-from memory.briefs import readable_parts
-from memory.counters import said_tokens, unfolded
+from memory.briefs import history_tokens, readable_parts, unfolded
 from memory.explain.reasons import name_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
-from memory.pause import paused_by
 from memory.policies import policy_name
 from memory.policies.edit_form import as_text
 from memory.revisions.restore import restore
@@ -68,7 +66,7 @@ class Command(BaseCommand):
 
     def _numbers(self, chat: Chat, brief: ConversationBrief | None) -> None:
         shown = services.preview_last(chat)
-        said = said_tokens(brief)
+        said = history_tokens(brief)
         self.stdout.write(
             f"Chat        {plain(chat.title) or 'without title'}, of {plain(chat.owner.username)}"
         )
@@ -82,7 +80,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Summary     version {brief.head}, {brief.token_count:,} tokens, {covers}")
         if brief is not None and brief.paused_at:
             self.stdout.write(
-                f"Paused      since {brief.paused_at:%Y-%m-%d %H:%M} UTC, by {paused_by(brief)}"
+                f"Paused      since {brief.paused_at:%Y-%m-%d %H:%M} UTC, by {brief.paused_by_whom}"
             )
         if brief is not None:
             left = unfolded(brief)

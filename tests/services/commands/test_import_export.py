@@ -26,7 +26,7 @@ import conversations
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
 from memory import services as memory
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.models import ConversationBrief
 
 pytestmark = pytest.mark.django_db

@@ -10,7 +10,7 @@ from chatmemory.llm.protocol import Completion
 from conversations import chat_lifecycle
 from conversations.models import Message
 from memory import services
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ContextRecord
 from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks

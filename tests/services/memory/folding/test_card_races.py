@@ -14,7 +14,7 @@ from conversations.replies import lease
 from conversations.replies.begin import BegunTurn, begin_regeneration
 from conversations.replies.finish import Ending
 from memory import services
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import CardOutcome
 from memory.policies.card.policy import CONTEXT

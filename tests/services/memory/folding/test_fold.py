@@ -18,7 +18,7 @@ from chatmemory.llm.protocol import Price
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from chatmemory.text.turn_line import CUT_OFF
 from conversations.models import ActiveReply, Message, Status
-from memory.counters import decide_due, unfolded
+from memory.briefs import decide_due, unfolded
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.limits import MemoryLimits

@@ -14,7 +14,7 @@ from django_q.models import OrmQ
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Chat, Message
 from memory import tasks
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.models import ConversationBrief
 from memory.services import messages_changed
 from tests.support.factories import add_turn, brief_of, make_chat

@@ -12,7 +12,7 @@ from django_q.models import OrmQ
 from chatmemory.llm.protocol import Prompt
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Message
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.folding import rebuild
 from memory.folding.fold import fold
 from memory.folding.provenance import source_hash

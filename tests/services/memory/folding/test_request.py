@@ -16,7 +16,7 @@ from django_q.models import OrmQ
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Price
 from conversations.models import Chat
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, RevisionKind
 from memory.policies import POLICIES

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory.counters import decide_due
+from memory.briefs import decide_due
 from memory.models import ConversationBrief
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel

@@ -17,7 +17,7 @@ from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING
 from conversations.chat_lifecycle import delete_chat
 from conversations.models import Chat, Message
 from memory import services
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy, state_tokens

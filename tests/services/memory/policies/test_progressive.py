@@ -14,8 +14,7 @@ from chatmemory.llm.protocol import Prompt
 from conversations import chat_lifecycle
 from conversations.models import Chat, Message
 from memory import services
-from memory.briefs import stored_state
-from memory.counters import unfolded
+from memory.briefs import Memory, unfolded
 from memory.models import ConversationBrief
 from memory.policies import get_policy, state_tokens
 from memory.policies.progressive import DATA_HEADING, KINDS, SUMMARY_HEADING
@@ -95,7 +94,7 @@ def compression(chat: Chat) -> dict[str, Any]:
 def total(chat: Chat) -> int:
     """The tokens of data, summary and unfolded turns."""
     brief = brief_of(chat)
-    return state_tokens(get_policy("progressive"), stored_state(brief)) + unfolded(brief).tokens
+    return state_tokens(get_policy("progressive"), Memory.of(brief).state) + unfolded(brief).tokens
 
 
 def prompt_of(chat: Chat, question: str = "What now?") -> list[str]:

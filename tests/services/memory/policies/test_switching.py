@@ -16,8 +16,8 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
-from memory import briefs, services
-from memory.counters import unfolded
+from memory import services
+from memory.briefs import Memory, unfolded
 from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
@@ -87,7 +87,7 @@ def assert_whole(chat: Chat) -> None:
     assert context.unrepresented == 0
     assert context.tokens <= context.budget
     kinds = {section.kind for section in context.sections}
-    state = get_policy(brief.policy).render(briefs.stored_state(brief))
+    state = get_policy(brief.policy).render(Memory.of(brief).state)
     assert kinds >= {section.kind for section in state}
 
 

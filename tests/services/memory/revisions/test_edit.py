@@ -12,7 +12,7 @@ from chatmemory.llm.protocol import Prompt
 from conversations import chat_lifecycle, message_changes
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
-from memory.counters import said_tokens, unfolded
+from memory.briefs import history_tokens, unfolded
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind, SummaryRevision
 from memory.policies.edit_form import BadEdit
@@ -82,7 +82,7 @@ def test_what_was_said_stays_counted(model: KeepingModel) -> None:
     write(chat)
     brief = brief_of(chat)
     assert (brief.folded_tokens, revisions(chat)[-1].folded_tokens) == (before.folded_tokens,) * 2
-    assert said_tokens(brief) == said_tokens(before)
+    assert history_tokens(brief) == history_tokens(before)
 
 
 def test_a_rebuild_replaces_it(model: KeepingModel) -> None:

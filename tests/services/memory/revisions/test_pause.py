@@ -13,7 +13,7 @@ from conversations import message_changes
 from conversations.chat_lifecycle import delete_chat, update_chat
 from conversations.models import Chat, Message
 from memory import services
-from memory.counters import unfolded
+from memory.briefs import Memory, unfolded
 from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
 from memory.lazy_fold import require_fresh
@@ -154,7 +154,7 @@ def test_no_lazy_fold_is_waited_for(model: KeepingModel) -> None:
     chat = folded_chat(model)
     Chat.objects.filter(pk=chat.pk).update(policy="progressive")
     restore(chat, 1, pauses=True)
-    require_fresh(brief_of(chat))
+    require_fresh(Memory.of(brief_of(chat)))
 
 
 def test_an_edit_by_hand_holds_too(model: KeepingModel) -> None:

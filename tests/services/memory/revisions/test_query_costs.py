@@ -14,7 +14,7 @@ from benchmarks.chats import FOLD, make_chat
 from benchmarks.speech import Exchange
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.revisions.restore import restore
 from tests.support.factories import brief_of, make_user
 

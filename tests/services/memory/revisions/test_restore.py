@@ -12,7 +12,7 @@ from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.folding.publish import locked_brief
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision

@@ -14,7 +14,7 @@ from knox.models import AuthToken
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from conversations.replies.begin import TurnRequest, begin_turn, default_variant
 from memory import queue, tasks
-from memory.counters import unfolded
+from memory.briefs import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.worker import sweep as sweeping
