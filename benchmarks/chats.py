@@ -72,7 +72,7 @@ def _turn(chat: Chat, number: int, exchange: Exchange) -> tuple[Message, Message
         role=Role.USER,
         content=exchange.user,
         token_count=exchange.user_tokens,
-        terms=_terms(exchange.user, chat.owner_id, by_user=True),
+        terms=_terms(exchange.user, chat.owner_id),
         **common,
     )
     reply = Message(
@@ -81,7 +81,7 @@ def _turn(chat: Chat, number: int, exchange: Exchange) -> tuple[Message, Message
         role=Role.ASSISTANT,
         content=exchange.assistant,
         token_count=exchange.assistant_tokens,
-        terms=_terms(exchange.assistant, chat.owner_id, by_user=False),
+        terms=_terms(exchange.assistant, chat.owner_id),
         reply_to=question,
         outline=exchange.outline,
         line=exchange.line,
@@ -97,9 +97,9 @@ def _turn(chat: Chat, number: int, exchange: Exchange) -> tuple[Message, Message
 
 
 @lru_cache(maxsize=1024)
-def _terms(text: str, owner_id: int, *, by_user: bool) -> str:
+def _terms(text: str, owner_id: int) -> str:
     """Return the search terms of a text, cached because the texts repeat."""
-    return stored_terms(text, owner_id, by_user=by_user)
+    return stored_terms(text, owner_id)
 
 
 def _record(reply: Message) -> ContextRecord:

@@ -49,10 +49,9 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     message and for a tool call.
     """
     # Computed before the lock, because it takes time.
-    by_user = Message.objects.filter(chat=chat, pk=message_id, role=Role.USER).exists()
     found: dict[str, Any] = {
         "token_count": count_tokens(content),
-        "terms": stored_terms(content, chat.owner_id, by_user=by_user),
+        "terms": stored_terms(content, chat.owner_id),
     }
     told = outline(content)
     with transaction.atomic():

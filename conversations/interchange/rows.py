@@ -164,7 +164,7 @@ def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) 
         model=message.model,
         token_count=count_tokens(message.content),
         outline=outline(message.content) if message.role == "assistant" else "",
-        terms=stored_terms(message.content, chat.owner_id, by_user=message.role == "user"),
+        terms=stored_terms(message.content, chat.owner_id),
         input_tokens=usage.input_tokens if usage else None,
         cached_tokens=usage.cached_tokens if usage else None,
         output_tokens=usage.output_tokens if usage else None,

@@ -232,7 +232,7 @@ def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
         content=request.message,
         status=Status.COMPLETE,
         token_count=tokens,
-        terms=stored_terms(request.message, chat.owner_id, by_user=True),
+        terms=stored_terms(request.message, chat.owner_id),
         payload=payload_of(request.attachments),
         metadata=dict(request.metadata),
         created_at=now,

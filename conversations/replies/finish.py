@@ -268,7 +268,7 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
             settings.MEMORY_LIMITS.line_tokens,
             cut_off=cut_off and bool(text),
         ),
-        terms=stored_terms(text, pending.owner_id, by_user=False),
+        terms=stored_terms(text, pending.owner_id),
         response_id=reply.response_id,
         input_tokens=reply.usage.input_tokens if reply.usage else None,
         cached_tokens=reply.usage.cached_tokens if reply.usage else None,

@@ -145,7 +145,7 @@ def _row(chat: Chat, role: Role, content: str, payload: dict[str, Any], now: Any
         payload=payload,
         status=Status.COMPLETE,
         token_count=count_tokens(content),
-        terms=stored_terms(content, chat.owner_id, by_user=False),
+        terms=stored_terms(content, chat.owner_id),
         created_at=now,
         completed_at=now,
     )

@@ -41,14 +41,8 @@ class Matches:
 
     at: Mapping[int, int]
     worth: tuple[float, ...]
-    alone: int = 0
-    """Words, as bits, that count in the message itself, but not around it."""
     _sums: _WeightSums = field(init=False, compare=False, repr=False)
     _near: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
-
-    def has_words(self) -> bool:
-        """Whether any message has a word that does not count `alone`."""
-        return any(words & ~self.alone for words in self.at.values())
 
     def __post_init__(self) -> None:
         """Compute the weight of each set of words when it is first needed: many messages have the same."""
@@ -60,9 +54,9 @@ class Matches:
 
     def around(self, seq: int, own: int) -> tuple[float, int]:
         """The weight that neighbours add to message `seq`, which has the words `own`; and all words of both."""
-        at, totals, counted, added = self.at.get, self._sums, ~self.alone, 0.0
+        at, totals, added = self.at.get, self._sums, 0.0
         for step, share in NEIGHBOURS:
-            if there := (at(seq - step, 0) | at(seq + step, 0)) & counted:
+            if there := at(seq - step, 0) | at(seq + step, 0):
                 again = there & own
                 added += share * (totals[there ^ again] + AGAIN * totals[again] if again else totals[there])
                 own |= there
@@ -83,7 +77,7 @@ def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq
         word.weight * _rarity(_spread(found, most, last_seq), last_seq)
         for word, found in zip(question.words, seqs, strict=True)
     )
-    return Matches(_placed({}, ((1 << at, found) for at, found in enumerate(seqs))), worth, question.wish)
+    return Matches(_placed({}, ((1 << at, found) for at, found in enumerate(seqs))), worth)
 
 
 def words_to_combine(matches: Matches, is_cut: Sequence[bool]) -> list[tuple[int, ...]]:
@@ -106,7 +100,7 @@ def with_places(
 ) -> Matches:
     """Add to `matches` where the words that were looked up together occur."""
     words = (sum([1 << at for at in ats]) for ats in together)
-    return Matches(_placed(matches.at, zip(words, seqs, strict=True)), matches.worth, matches.alone)
+    return Matches(_placed(matches.at, zip(words, seqs, strict=True)), matches.worth)
 
 
 def promising_seqs(matches: Matches, shown: frozenset[int], most: int) -> list[int]:

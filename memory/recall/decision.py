@@ -35,7 +35,7 @@ REASONS = {
 def decide(limits: MemoryLimits, question: Question, matches: Matches, known: int) -> Recall:
     """Decide how much of earlier turns `question` calls for. `known` are its words shown in the prompt, as bits."""
     form = question.form
-    there = _there(matches) & ~question.wish
+    there = _there(matches)
     if form.asks:
         return Recall("all", "question")
     if limits.recall == "always":

@@ -1,4 +1,4 @@
-"""Excerpts of earlier turns: how they are rendered, what one costs, and which are marked as updated later.
+"""Excerpts of earlier turns: how they are rendered, and what one costs.
 
 `memory.recall.ranking` decides which passages are quoted. A quoted line that looks like one of our markers, including
 the mark of an excerpt, is escaped by quoting it.
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, groupby
+from itertools import groupby
 from typing import NamedTuple
 from uuid import UUID
 
 from chatmemory.text.markers import RECALL_HEADING, quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.recall.analysis import updates
 
 LEFT_OUT = "[…]"
 """Marks where text of a message is left out."""
@@ -25,9 +24,6 @@ MARK = 2
 """Tokens of the speaker's label."""
 MORE = 2
 """Tokens of the marks around a piece of a message."""
-UPDATED_LATER = " (updated later)"
-UPDATED = 5
-"""Tokens of the mark of an excerpt that a later message updates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +65,7 @@ def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -> 
     """Make an excerpt of `quotes` of one message. Whole messages cost their stored count; only pieces are counted."""
     there = said.get(quotes[0].seq)
     tokens = sum(_cost(quote, there) for quote in quotes) if there else 0
-    around = DAY + MARK + (UPDATED if _is_updated(quotes) else 0)
-    return Excerpt(tuple(quotes), tokens + around if tokens else 0, there.on if there else "")
-
-
-def _is_updated(quotes: Sequence[Quote]) -> bool:
-    return any(quote.updated_in for quote in quotes)
+    return Excerpt(tuple(quotes), tokens + DAY + MARK if tokens else 0, there.on if there else "")
 
 
 def _cost(quote: Quote, said: RecalledMessage) -> int:
@@ -97,13 +88,10 @@ def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -
     groups = [
         (seq, list(group)) for seq, group in groupby(quotes, key=lambda quote: quote.seq) if seq in said
     ]
-    shown = [(said[seq], group, text) for seq, group in groups if (text := _quoted(said[seq].text, group))]
+    shown = [(said[seq], text) for seq, group in groups if (text := _quoted(said[seq].text, group))]
     if not shown:
         return ""
-    sides = (
-        f"{one.speaker}{UPDATED_LATER if _is_updated(group) else ''}: {text}" for one, group, text in shown
-    )
-    return "\n".join([f"[{shown[0][0].on}]", *sides])
+    return "\n".join([f"[{shown[0][0].on}]", *(f"{one.speaker}: {text}" for one, text in shown)])
 
 
 def _quoted(text: str, quotes: Sequence[Quote]) -> str:
@@ -129,50 +117,3 @@ class Quote(NamedTuple):
     seq: int
     start: int = 0
     end: int | None = None
-    updated_in: int | None = None
-    """Seq of the message that states the same with a newer value, if one is known."""
-
-
-MOST_CHANGES, MOST_VALUES = 20, 100
-"""Numbers of new values and of all values that are compared, from the user's best excerpts. More are a table."""
-
-
-def with_updates(found: Sequence[Excerpt], said: Mapping[int, RecalledMessage]) -> list[Excerpt]:
-    """Mark excerpts that a later one updates, and move each behind that one, so that it is not shown without it.
-
-    `found` is ordered best first.
-    """
-    updated = _updated(found, said)
-    if not updated:
-        return list(found)
-    order = dict.fromkeys(chain.from_iterable((updated.get(at, at), at) for at in range(len(found))))
-    return [_marked(found[at], found[updated[at]].seq, said) if at in updated else found[at] for at in order]
-
-
-def _updated(found: Sequence[Excerpt], said: Mapping[int, RecalledMessage]) -> dict[int, int]:
-    """Map the index of each updated excerpt in `found` to the index of the newest one that updates it."""
-    texts = {at: _text(one, said) for at, one in enumerate(found) if said[one.seq].is_user}
-    hinting = {at: updates.read(text) for at, text in texts.items() if updates.may_update(text)}
-    changes = [(at, new) for at, text in hinting.items() for new in updates.new_values(text)][:MOST_CHANGES]
-    if not changes:
-        return {}
-    folded = {at: hinting.get(at) or updates.read(text) for at, text in texts.items()}
-    stated = [(at, old) for at, text in folded.items() for old in updates.values(text)][:MOST_VALUES]
-    there = {(at, one.kind, one.worth) for at, one in stated}
-    newest: dict[int, int] = {}
-    for at, new in sorted(changes, key=lambda change: found[change[0]].seq):
-        for other, old in stated:
-            is_told = (other, new.kind, new.worth) in there
-            if found[other].seq < found[at].seq and not is_told and new.updates(old):
-                newest[other] = at
-    for at in sorted(newest, key=lambda at: -found[at].seq):
-        newest[at] = newest.get(newest[at], newest[at])
-    return newest
-
-
-def _text(one: Excerpt, said: Mapping[int, RecalledMessage]) -> str:
-    return "\n".join(said[one.seq].text[quote.start : quote.end] for quote in one.quotes)
-
-
-def _marked(one: Excerpt, by_seq: int, said: Mapping[int, RecalledMessage]) -> Excerpt:
-    return excerpt_of([quote._replace(updated_in=by_seq) for quote in one.quotes], said)

@@ -9,7 +9,7 @@ import logging
 
 from django.db import connection, transaction
 
-from conversations.models import Message, Role
+from conversations.models import Message
 from memory.recall.analysis.hashed_terms import stored_terms
 from memory.recall.schema import FTS
 
@@ -49,10 +49,7 @@ def _fill_batch() -> int:
     missing = Message.objects.filter(terms__isnull=True)
     rows = list(missing.values_list("pk", "content", "chat__owner_id", "role")[:BATCH])
     to_db = Message._meta.get_field("id").get_db_prep_value
-    values = [
-        (stored_terms(text, owner, by_user=role == Role.USER), to_db(pk, connection))
-        for pk, text, owner, role in rows
-    ]
+    values = [(stored_terms(text, owner), to_db(pk, connection)) for pk, text, owner, role in rows]
     if values:
         table = connection.ops.quote_name(Message._meta.db_table)
         with transaction.atomic(), connection.cursor() as cursor:

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from memory.recall.analysis.dates import Time, times
 from memory.recall.analysis.hashed_terms import hashed
 from memory.recall.analysis.terms import fold, terms
-from memory.recall.analysis.wishes import WISH
 from memory.recall.question_forms import NO_FORM, Form, form_of
 
 MOST_TERMS = 12
 """Maximum number of terms that are looked up: of a longer question the most specific in what is read of it."""
-WISH_WEIGHT = 0.8
-"""The weight of a stated wish if the question seeks help, multiplied with its rarity like that of a word."""
 HEAD_CHARS, TAIL_CHARS = 2000, 1000
 """Characters at the beginning and end of a very long question that are read."""
 
@@ -62,8 +59,6 @@ class Question:
     times: tuple[Time, ...] = ()
     """Days or months that it names."""
     form: Form = NO_FORM
-    wish: int = 0
-    """The word that stands for a stated wish, as a bit; 0 if there is none. It is the last word."""
 
 
 def read_question(text: str, owner_id: int) -> Question:
@@ -82,17 +77,6 @@ def read_question(text: str, owner_id: int) -> Question:
     pairs = tuple(sorted((places[a], places[b]) for a, b in beside))
     folded = fold(text[:HEAD_CHARS])
     return Question(words, pairs, _lean(folded), times(folded), form_of(text))
-
-
-def with_wish(question: Question, owner_id: int) -> Question:
-    """Return `question`, which also searches for what the user said they want in general if it seeks help.
-
-    "How should I format this?" has no word in common with "I prefer tables". One with no words stays as it is.
-    """
-    if not (question.words and question.form.seeks_help):
-        return question
-    wish = Word(hashed([WISH], owner_id)[0], WISH_WEIGHT, WISH)
-    return replace(question, words=(*question.words, wish), wish=1 << len(question.words))
 
 
 def _most_specific(found: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Classify a message by its form: a question, a request, a reference to the past. Pure, based on wordings.
+"""Classify a message by its form: a question, a reference to the past. Pure, based on wordings.
 
 Works in the languages listed here. In other scripts than Latin, a question mark makes a question, too.
 `memory.recall.decision` decides what follows from the form.
@@ -111,21 +111,6 @@ _REPLY = _compiled(
     r"|\bвы\b.*(?:сказали|советовали|предлагали|рекомендовали|упоминали|объясняли)"
     r"|你(?:说|建议|推荐|提到)|おすすめして|言いました|(?:추천|제안|말씀)해"
 )
-_ADVICE = _compiled(
-    r"\b(?:(?:should|can|could|do) i|(?:would|could|can) you|you (?:suggest|recommend)|to (?:do|use)|best way|help"
-    r"|soll(?:te)? ich|kann ich|(?:wurdest|kannst|konntest) du|empfiehlst|empfehlen sie|am besten|hilf\w*"
-    r"|(?:devrais|dois|puis)-je|je (?:devrais|dois|peux)|(?:me|tu) conseille\w*|recommande\w*|aide\w*"
-    r"|deberia|debo|puedo|me recomiendas|me sugieres|ayud\w*|dovrei|devo|posso|mi (?:consigli|suggerisci)|aiut\w*"
-    r"|deveria|me recomenda\w*|me sugere\w*|ajud\w*|moet ik|kan ik|zou je|raad je|help me"
-    r"|powini[ea]n\w*|mam|polecasz|pomoz|стоит|посовету\w*|помог\w*|можешь)\b"
-)
-"""Wordings that want advice or help."""
-_PAST = _compiled(
-    r"\b(?:did|was|were|had|have (?:i|we)|has|mention\w*|said|told|discussed|asked"
-    r"|habe (?:ich|wir)|hatte\w*|war(?:en)?|gesagt|erwahnt|ai-je|avais|etait|dit|mentionne|dije|dijo|mencione|era"
-    r"|estaba|ho detto|aveva|disse|mencionei|zei|heb ik|gezegd|mowilem|mowilam|bylo|говорил\w*|сказал\w*|был[аои]?)\b"
-)
-"""Wordings of questions about what was said or done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +119,12 @@ class Form:
 
     asks: bool = False
     """It asks for something that may have been said before."""
-    requests: bool = False
-    """It wants something done."""
     refers_back: bool = False
     """It refers to what was said before."""
     forgot: bool = False
     """It says that somebody does not remember something."""
     asks_for_reply: bool = False
     """It asks for what the assistant said."""
-    seeks_help: bool = False
-    """It wants something done or advice on it, rather than to know what was said or done."""
 
 
 NO_FORM = Form()
@@ -156,14 +137,11 @@ def form_of(text: str) -> Form:
     folded = fold(text)
     sentences = [one.strip() for one in _SENTENCE.findall(folded)]
     asks = any(_asks(one) or _TELLS.search(one) is not None for one in sentences)
-    requests = any(_REQUESTS.search(one) is not None for one in sentences)
     return Form(
         asks=asks,
-        requests=requests,
         refers_back=_REFERS_BACK.search(folded) is not None,
         forgot=_FORGOT.search(folded) is not None,
         asks_for_reply=_REPLY.search(folded) is not None,
-        seeks_help=requests or (asks and _ADVICE.search(folded) is not None and not _PAST.search(folded)),
     )
 
 

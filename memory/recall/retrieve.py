@@ -17,9 +17,9 @@ from conversations.models import Chat
 from memory.limits import MemoryLimits
 from memory.recall.candidates import Matches, promising_seqs, weigh, with_places, words_to_combine
 from memory.recall.decision import Recall, decide, known_words
-from memory.recall.excerpts import Excerpt, RecalledMessage, with_updates
+from memory.recall.excerpts import Excerpt, RecalledMessage
 from memory.recall.index import MOST_TOGETHER, MessagesRead, matches_per_term, postings, read_messages, sizes
-from memory.recall.query import Question, read_question, with_wish
+from memory.recall.query import Question, read_question
 from memory.recall.ranking import (
     PRESELECT_FACTOR,
     SPARE_FACTOR,
@@ -57,12 +57,12 @@ class Search:
         self._chat_id = chat.pk
         self._before_seq = before_seq
         self._near = [one for one in near if one.seq < before_seq]
-        self._question = with_wish(read_question(question, chat.owner_id), chat.owner_id)
+        self._question = read_question(question, chat.owner_id)
         self._matches = _look_up(chat.pk, self._question, before_seq)
 
     def decision(self, limits: MemoryLimits, shown: Iterable[int], remembered: Collection[str]) -> Recall:
         """Whether earlier turns are worth their tokens, given the messages `shown` and the terms `remembered`."""
-        if not (self._matches.has_words() or self._near):
+        if not (self._matches.at or self._near):
             return Recall("none", "nothing_new" if self._question.words else "no_words")
         known = known_words(self._question, self._matches, shown, remembered)
         return decide(limits, self._question, self._matches, known)
@@ -79,7 +79,7 @@ class Search:
         if not ranked:
             return Recalled()
         said = messages.said({one.message.seq for one in ranked})
-        return Recalled(tuple(with_updates(excerpts(ranked, said), said)), said)
+        return Recalled(tuple(excerpts(ranked, said)), said)
 
     def ranked(self, room: int, shown: Iterable[int] = ()) -> list[Ranked]:
         """The passages that `recalled` chooses from, by words only, best first, with their scores."""

@@ -50,7 +50,7 @@ def make_messages(owner: User) -> Chat:
         "content": text,
         "status": "complete",
         "token_count": count_tokens(text),
-        "terms": stored_terms(text, owner.pk, by_user=True),
+        "terms": stored_terms(text, owner.pk),
         "metadata": tiny_objects(16_000),
         "created_at": now,
         "completed_at": now,

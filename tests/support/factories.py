@@ -86,7 +86,7 @@ def _rows(
         status=Status.COMPLETE,
         token_count=count_tokens(user_text),
         line=_line(user_text, "") if assistant_text is None else "",
-        terms=stored_terms(user_text, chat.owner_id, by_user=True),
+        terms=stored_terms(user_text, chat.owner_id),
         created_at=now,
         completed_at=now,
     )
@@ -103,7 +103,7 @@ def _rows(
         reply_to=question,
         outline=outline(assistant_text),
         line=_line(user_text, said, cut_off=status in CUT_OFF and bool(said)),
-        terms=stored_terms(assistant_text, chat.owner_id, by_user=False),
+        terms=stored_terms(assistant_text, chat.owner_id),
         created_at=now,
         completed_at=now,
     )

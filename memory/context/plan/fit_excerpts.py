@@ -36,7 +36,7 @@ class ExcerptChoice:
             if last is None or self._days[last.seq] != self._days[quote.seq]:
                 runs.append([quote])
             elif quote.seq == last.seq and quote.start == last.end:
-                runs[-1][-1] = last._replace(end=quote.end, updated_in=last.updated_in or quote.updated_in)
+                runs[-1][-1] = last._replace(end=quote.end)
             else:
                 runs[-1].append(quote)
         return tuple(map(tuple, runs))

@@ -15,7 +15,7 @@ from memory.pins.section import ShownPin
 from memory.recall.decision import Recall
 from memory.recall.excerpts import Quote
 
-RENDERER = 10
+RENDERER = 11
 """Version of the rendering. Raise it with any change that renders the same plan differently."""
 
 
@@ -129,7 +129,7 @@ class Plan:
             **({"line_tokens": self.line_tokens} if self.line_tokens else {}),
             "verbatim": [list(shown) for shown in self.verbatim],
             **(
-                {"recalled": [[_stored(quote) for quote in quotes] for quotes in self.recalled]}
+                {"recalled": [[list(quote) for quote in quotes] for quotes in self.recalled]}
                 if self.recalled
                 else {}
             ),
@@ -159,7 +159,9 @@ class Plan:
             lines=tuple(TurnSpan(*span) for span in data["lines"]),
             line_tokens=data.get("line_tokens", 0),
             verbatim=tuple(Shown(*shown) for shown in data["verbatim"]),
-            recalled=tuple(tuple(Quote(*quote) for quote in quotes) for quotes in data.get("recalled", ())),
+            recalled=tuple(
+                tuple(Quote(*quote[:3]) for quote in quotes) for quotes in data.get("recalled", ())
+            ),
             recall=Recall(*data["recall"]) if data.get("recall") else None,
             sources=tuple(data["sources"]),
             unrepresented=data["unrepresented"],
@@ -173,8 +175,3 @@ class Plan:
             open_clips=tuple(data.get("open_clips", ())),
             attached=tuple(data.get("attached", ())),
         )
-
-
-def _stored(quote: Quote) -> list[int | None]:
-    """A quote as JSON. `updated_in` is left out if it is None, as in most quotes."""
-    return list(quote if quote.updated_in is not None else quote[:3])

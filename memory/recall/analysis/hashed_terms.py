@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from memory.recall.analysis.terms import passages, terms
-from memory.recall.analysis.wishes import WISH, states_wish
 
 HASH_BYTES = 4
 """Bytes of a hash. Of 100,000 words of one owner, about one pair collides; a match is one of many words."""
@@ -22,19 +21,13 @@ MOST_TERMS = 30_000
 """Maximum number of terms of one message: about 200,000 characters. A database limits the size of an index entry."""
 
 
-def stored_terms(text: str, owner_id: int, *, by_user: bool) -> str:
-    """Return the text that the index stores for a message; "" if it has no terms.
-
-    A passage of a user's message that may state a wish has the term `WISH`, too.
-    """
+def stored_terms(text: str, owner_id: int) -> str:
+    """Return the text that the index stores for a message; "" if it has no terms."""
     key = _key(owner_id)
     lines: list[str] = []
     left = MOST_TERMS
     for start, end in passages(text):
-        there = dict.fromkeys(terms(text[start:end]))
-        if by_user and states_wish(there):
-            there[WISH] = None
-        found = list(dict.fromkeys(_hash(term, key) for term in there))
+        found = list(dict.fromkeys(_hash(term, key) for term in terms(text[start:end])))
         if len(found) > left:
             break
         left -= len(found)

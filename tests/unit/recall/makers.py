@@ -13,7 +13,7 @@ from chatmemory.text.tokens import count_tokens
 from memory.recall.analysis.hashed_terms import stored_terms
 from memory.recall.candidates import promising_seqs, weigh
 from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of
-from memory.recall.query import read_question, with_wish
+from memory.recall.query import read_question
 from memory.recall.ranking import (
     PRESELECT_FACTOR,
     Indexed,
@@ -72,14 +72,14 @@ class Told:
                 seq,
                 one.is_user,
                 count_tokens(one.text),
-                tuple(stored_terms(one.text, 1, by_user=True).split("\n")),
+                tuple(stored_terms(one.text, 1).split("\n")),
                 days.get(seq, one.on),
             )
             for seq, one in self.said.items()
         }
 
     def ranked(self, question: str, shown: Sequence[int] = ()) -> list[Ranked]:
-        asked = with_wish(read_question(question, 1), 1)
+        asked = read_question(question, 1)
         seqs = [
             [seq for seq, one in self.messages.items() if any(word.token in p for p in one.passages)][-MOST:]
             for word in asked.words

@@ -184,7 +184,7 @@ def test_what_says_the_same_again_takes_no_room() -> None:
 def test_a_passage_gains_where_the_rest_of_its_message_has_its_words_again() -> None:
     question = read_question("ferry Zanzibar", 1)
     once, again = (
-        Indexed(1, True, 40, tuple(" ".join(stored_terms(part, 1, by_user=True).split()) for part in parts))
+        Indexed(1, True, 40, tuple(" ".join(stored_terms(part, 1).split()) for part in parts))
         for parts in (("Zanzibar", "harbour"), ("Zanzibar", "harbour and Zanzibar"))
     )
     worth = (1.0,) * len(question.words)

@@ -95,7 +95,7 @@ def test_a_passage_is_about_a_hundred_tokens_in_any_script() -> None:
 
 @given(texts)
 def test_what_is_stored_has_a_line_a_passage_and_hashes_alone(text: str) -> None:
-    stored = stored_terms(text, 7, by_user=False)
+    stored = stored_terms(text, 7)
     if stored:
         assert len(stored.split("\n")) == len(passages(text))
     assert {len(token) for token in stored.split()} <= {HASH_CHARS}
@@ -105,13 +105,13 @@ def test_what_is_stored_has_a_line_a_passage_and_hashes_alone(text: str) -> None
 
 
 def test_two_owners_share_no_stored_term() -> None:
-    one, other = (stored_terms("zeppelin over Berlin", owner, by_user=True) for owner in (1, 2))
+    one, other = (stored_terms("zeppelin over Berlin", owner) for owner in (1, 2))
     assert not set(one.split()) & set(other.split())
 
 
 def test_a_giant_message_stores_no_more_than_a_database_takes() -> None:
     text = " ".join(f"w{number}x" for number in range(200_000))
-    assert len(stored_terms(text, 1, by_user=True).split()) <= MOST_TERMS
+    assert len(stored_terms(text, 1).split()) <= MOST_TERMS
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_it_finds_what_every_way_of_writing_stored() -> None:
                 content="zeppelin",
                 status="complete",
                 created_at=Now(),
-                terms=stored_terms("zeppelin", chat.owner_id, by_user=True),
+                terms=stored_terms("zeppelin", chat.owner_id),
             )
         ]
     )
@@ -58,9 +58,7 @@ def test_it_forgets_what_is_deleted_superseded_or_emptied() -> None:
     assert found(chat, "zeppelin") == [1, 2, 3, 4]
     Message.objects.filter(chat=chat, seq=3).update(status=Status.DELETED, content="", terms="")
     assert found(chat, "zeppelin") == [1, 2, 4]
-    Message.objects.filter(chat=chat, seq=1).update(
-        terms=stored_terms("one balloon", chat.owner_id, by_user=True)
-    )
+    Message.objects.filter(chat=chat, seq=1).update(terms=stored_terms("one balloon", chat.owner_id))
     assert (found(chat, "zeppelin"), found(chat, "balloon")) == ([2, 4], [1])
     Message.objects.filter(chat=chat)._raw_delete("default")
     assert (found(chat, "zeppelin"), found(chat, "balloon")) == ([], [])

@@ -58,20 +58,6 @@ def test_what_was_said_long_ago_is_in_the_prompt_when_asked_for() -> None:
     assert recalled(services.preview(chat, "Tell me more.")) == ""
 
 
-def test_what_was_updated_later_says_so_also_when_it_is_shown_again(model: KeepingModel) -> None:
-    chat = make_chat()
-    talk = [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(60)]
-    talk[1] = ("The zoom call with the creative director is on April 21.", "Noted.")
-    talk[9] = ("We moved the zoom call with the creative director to April 22.", "Noted.")
-    add_turns(chat, talk)
-    run(chat)
-    reply = finish(begin(chat, "When is the zoom call with the creative director?"), "On April 22.", "")
-    context, recorded = services.past_context(reply) or pytest.fail("no record")
-    assert f"\nUser (updated later): {talk[1][0]}" in recalled(context)
-    assert f"\nUser: {talk[9][0]}" in recalled(context)
-    assert context.prompt_hash == recorded
-
-
 @pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_every_policy_recalls_what_it_folded(model: KeepingModel, policy: str) -> None:
     chat = long_chat(policy=policy)
