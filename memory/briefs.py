@@ -21,8 +21,7 @@ from conversations.models import Chat, Message
 from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MemoryLimits
-from memory.models import ConversationBrief, SummaryRevision
-from memory.models.briefs import new_brief
+from memory.models import ConversationBrief, SummaryRevision, new_brief
 from memory.pins.section import room_for_pins
 from memory.policies import POLICIES, counts_of, get_policy, is_due, turns_beyond, turns_due, window_of
 from memory.policies.edit_form import ReadableEntry, ReadablePart, readable

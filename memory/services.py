@@ -50,8 +50,8 @@ from memory.models import (
     MessageEmbedding,
     Pin,
     SummaryRevision,
+    new_brief,
 )
-from memory.models.briefs import new_brief
 from memory.pins import by_rule
 from memory.pins.by_rule import exported_pins as exported_pins
 from memory.pins.by_rule import message_changed as message_changed

@@ -15,7 +15,7 @@ from chatmemory.api.fields import Text, no_longer_than, not_blank
 from chatmemory.api.http import PAGING, CursorPages, caller
 from conversations.api.serializers import PageOut, Strict
 from conversations.lookup import get_chat
-from memory.models import MAX_CHARS, MOST_PINS, Pin, PinKind, PinnedBy
+from memory.models import MAX_CHARS, MAX_PINS, Pin, PinKind, PinnedBy
 from memory.pins import manual
 
 checked_pin = no_longer_than(lambda: MAX_CHARS)
@@ -96,7 +96,7 @@ class PinsView(APIView):
         responses={201: PinOut, 200: PinOut},
         operation_id="pins_create",
         summary="Pin a text or a message",
-        description=f"A chat has at most {MOST_PINS} pins. What is already pinned is returned with 200.",
+        description=f"A chat has at most {MAX_PINS} pins. What is already pinned is returned with 200.",
         tags=["memory"],
         examples=[OpenApiExample("A text", value={"text": "Answer in metric units."}, request_only=True)],
     )

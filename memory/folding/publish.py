@@ -173,8 +173,6 @@ def _count(brief: ConversationBrief, result: Result) -> None:
         share=result.retained.share,
         degraded=result.degraded,
         turns=result.folded.turns,
-        tokens_before=result.tokens_before,
-        tokens_after=brief.token_count,
         input_tokens=result.input_tokens,
         output_tokens=result.output_tokens,
         duration_ms=result.duration_ms,

@@ -25,8 +25,7 @@ from memory.folding.provenance import RetainedTally, source_hash
 from memory.folding.publish import Result, StepOutcome, locked_brief, publish
 from memory.folding.summarizer import FoldAnswer, FoldRequest
 from memory.history.rows import each_turn, newest_turns, pending_seq
-from memory.models import ConversationBrief, Requested, RevisionKind
-from memory.models.briefs import PAUSE
+from memory.models import PAUSE, ConversationBrief, Requested, RevisionKind
 from memory.policies import get_policy
 from memory.policies.protocol import Counts, State
 

@@ -22,8 +22,7 @@ from memory import queue
 from memory.briefs import lock_brief
 from memory.folding import dispatch
 from memory.folding.fold import FoldReport, fold
-from memory.models import Requested
-from memory.models.briefs import PAUSE
+from memory.models import PAUSE, Requested
 
 logger = logging.getLogger(__name__)
 

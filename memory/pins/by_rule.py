@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from chatmemory.database.compiled import Select
 from conversations.models import Message, Role, Status
-from memory.models import MAX_CHARS, MOST_PINS, PEOPLE, ConversationBrief, Pin, PinKind, PinnedBy
+from memory.models import MAX_CHARS, MAX_PINS, PEOPLE, ConversationBrief, Pin, PinKind, PinnedBy
 from memory.pins.contradictions import Stated, replaces, taken_back
 from memory.pins.screen import statements_to_pin
 from memory.pins.section import ImportedPin, PinText, clipped, head_cost, pin_cost
@@ -211,8 +211,8 @@ class _HoldingPins:
         return bool(gone)
 
     def _make_room(self, now: datetime) -> None:
-        """End the oldest pin that was found by rule if more than `MOST_PINS` hold; never one that somebody pinned."""
-        if len(self._there) > MOST_PINS:
+        """End the oldest pin that was found by rule if more than `MAX_PINS` hold; never one that somebody pinned."""
+        if len(self._there) > MAX_PINS:
             oldest = next((one for one in self._there if one.by not in PEOPLE), None)
             if oldest is not None:
                 self._end(oldest, self._there[-1].message, now)

@@ -12,8 +12,7 @@ from django.utils import timezone
 from chatmemory.errors import ChatBusy, Conflict, NotFound
 from conversations.lookup import get_chat, get_message
 from conversations.models import Chat, Message, Status
-from memory.models import MAX_CHARS, MOST_PINS, PEOPLE, ConversationBrief, Pin, PinnedBy
-from memory.models.briefs import new_brief
+from memory.models import MAX_CHARS, MAX_PINS, PEOPLE, ConversationBrief, Pin, PinnedBy, new_brief
 from memory.pins.by_rule import recount
 from memory.pins.section import clipped
 
@@ -36,8 +35,8 @@ def pin(
         known = by_people.filter(message=message, text=said).first()
         if known is not None:
             return known, False
-        if by_people.count() >= MOST_PINS:
-            raise Conflict(f"This chat has {MOST_PINS} pins. Remove one first.")
+        if by_people.count() >= MAX_PINS:
+            raise Conflict(f"This chat has {MAX_PINS} pins. Remove one first.")
         made = Pin.objects.create(
             chat=chat,
             text=said,

@@ -7,8 +7,7 @@ from uuid import UUID
 from conversations.models import Chat
 from memory.briefs import decide_due
 from memory.folding import dispatch
-from memory.models import ConversationBrief, RevisionKind, SummaryRevision
-from memory.models.briefs import new_brief
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision, new_brief
 from memory.recall import embeddings
 from memory.revisions import step_back
 

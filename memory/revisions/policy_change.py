@@ -12,8 +12,7 @@ from conversations.models import Chat
 from memory.briefs import Memory, decide_due, lock_brief
 from memory.folding import dispatch
 from memory.history.rows import newest_turns, pending_seq
-from memory.models import ConversationBrief, Requested
-from memory.models.briefs import PAUSE
+from memory.models import PAUSE, ConversationBrief, Requested
 
 
 def policy_changed(chat: Chat) -> None:

@@ -12,8 +12,7 @@ from conversations.accounts import quotas
 from conversations.models import Chat
 from memory.briefs import decide_due, lock_brief
 from memory.folding import dispatch
-from memory.models import ConversationBrief
-from memory.models.briefs import PAUSE
+from memory.models import PAUSE, ConversationBrief
 
 logger = logging.getLogger(__name__)
 

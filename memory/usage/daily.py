@@ -124,18 +124,15 @@ def _add_up(rows: QuerySet[ContextRecord]) -> None:
 
 
 def _reply(row: Mapping[str, Any]) -> CountedReply:
-    variant = row["reply__model_variant"]
-    known = settings.MODEL_VARIANTS.get(variant)
     ended = row["reply__completed_at"] or row["reply__created_at"]
     return CountedReply(
         day=ended.astimezone(UTC).date(),
-        variant=variant,
+        variant=row["reply__model_variant"],
         failed=row["reply__status"] == Status.FAILED,
         input_tokens=row["reply__input_tokens"],
         cached_tokens=row["reply__cached_tokens"] or 0,
         output_tokens=row["reply__output_tokens"] or 0,
         cost_usd=row["reply__cost_usd"],
-        price=known.price if known else None,
         memory_tokens=row["tokens"],
         history_tokens=row["history_tokens"],
         counted_tokens=_counted(row["sections"]),

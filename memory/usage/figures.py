@@ -11,17 +11,12 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 
-from chatmemory.llm.protocol import MILLION, Price
-
-USD = Decimal("1E-9")
-"""The precision to which sums of money are rounded."""
-
 Number = int | Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class CountedReply:
-    """The usage of one reply. Tokens and `cost_usd` are None if not reported, or if no price is known."""
+    """The usage of one reply. None: not reported, or of no known price."""
 
     day: date
     """The UTC day on which it ended."""
@@ -31,7 +26,6 @@ class CountedReply:
     cached_tokens: int
     output_tokens: int
     cost_usd: Decimal | None
-    price: Price | None
     memory_tokens: int
     """Tokens of the memory that was sent."""
     history_tokens: int | None
@@ -50,19 +44,6 @@ def sums_of(replies: Iterable[CountedReply]) -> dict[tuple[date, str], dict[str,
         for name, value in _parts(reply).items():
             row[name] += value
     return {key: dict(totals[key]) for key in sorted(totals)}
-
-
-def saved_of(reply: CountedReply) -> tuple[int, Decimal | None] | None:
-    """The tokens that memory saved over sending the whole chat, never below zero, and in USD if a price is known.
-
-    USD are at the average price of the reply's own input tokens, so that the discount of its prompt cache is
-    included. None if the chat's length is unknown, or the reply failed.
-    """
-    if reply.failed or reply.history_tokens is None:
-        return None
-    tokens = max(0, reply.history_tokens - reply.memory_tokens)
-    rate = _input_rate(reply)
-    return tokens, None if rate is None else (tokens * rate).quantize(USD)
 
 
 def days_until(last: date, count: int) -> list[date]:
@@ -117,23 +98,11 @@ def _parts(reply: CountedReply) -> Mapping[str, Number]:
         parts |= {"priced": 1, "cost_usd": reply.cost_usd}
     if reply.card_kept is not None:
         parts |= {"cards": 1, "cards_kept": int(reply.card_kept)}
-    if (saved := saved_of(reply)) is not None:
+    if not reply.failed and reply.history_tokens is not None:
         parts |= {
             "compared": 1,
-            "history_tokens": reply.history_tokens or 0,
+            "history_tokens": reply.history_tokens,
             "memory_tokens": reply.memory_tokens,
-            "saved_tokens": saved[0],
-            "saved_usd": saved[1] or Decimal(0),
+            "saved_tokens": max(0, reply.history_tokens - reply.memory_tokens),
         }
     return parts
-
-
-def _input_rate(reply: CountedReply) -> Decimal | None:
-    """USD per input token of the reply. The built-in model costs nothing, whatever its variant's price."""
-    if reply.cost_usd == 0:
-        return Decimal(0)
-    if reply.cost_usd is None or reply.price is None or not reply.input_tokens:
-        return None
-    fresh = reply.input_tokens - reply.cached_tokens
-    spent = fresh * reply.price.input + reply.cached_tokens * reply.price.cached
-    return spent / MILLION / reply.input_tokens

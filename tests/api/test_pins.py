@@ -13,7 +13,7 @@ from chatmemory.text.markers import PINS_HEADING
 from conversations.models import Chat, Message
 from memory.briefs import Memory
 from memory.context import prepare
-from memory.models import MAX_CHARS, MOST_PINS, ConversationBrief, Pin
+from memory.models import MAX_CHARS, MAX_PINS, ConversationBrief, Pin
 from tests.api.talking import Turn, begun, error, final, held
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -134,11 +134,11 @@ def test_at_most_so_many_are_found_and_the_oldest_give_way(alice: Client, upstre
             start=number,
             created_at=row.created_at,
         )
-        for number in range(MOST_PINS - 1)
+        for number in range(MAX_PINS - 1)
     )
     alice.ask(METRIC, chat)
     rows = Pin.objects.filter(chat=chat, ended_at=None)
-    assert rows.count() == MOST_PINS
+    assert rows.count() == MAX_PINS
     assert rows.filter(pk=own).exists()
     assert not rows.filter(text="I prefer 0.").exists()
 
@@ -245,16 +245,16 @@ def test_what_is_no_pin_is_refused(body: Any, alice: Client, upstream: FakeUpstr
 
 def test_no_more_than_so_many_pins(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.post("chats", json={}).json()["id"]
-    statuses = [pin(alice, chat, text=f"Pin {number}.").status_code for number in range(MOST_PINS + 3)]
-    assert statuses == [201] * MOST_PINS + [409] * 3
+    statuses = [pin(alice, chat, text=f"Pin {number}.").status_code for number in range(MAX_PINS + 3)]
+    assert statuses == [201] * MAX_PINS + [409] * 3
     told = error(pin(alice, chat, text="One more."), 409, "conflict")
-    assert str(MOST_PINS) in told["message"]
-    assert Pin.objects.count() == MOST_PINS, "nothing is lost"
+    assert str(MAX_PINS) in told["message"]
+    assert Pin.objects.count() == MAX_PINS, "nothing is lost"
     shown = section(alice, chat)
     assert shown is not None
     assert shown["tokens"] <= 300
     assert "more are not shown here" in shown["text"]
-    assert shown["text"].splitlines()[1] == f"- Pin {MOST_PINS - 1}."
+    assert shown["text"].splitlines()[1] == f"- Pin {MAX_PINS - 1}."
 
 
 def test_messages_that_cannot_be_pinned(alice: Client, bob: Client, upstream: FakeUpstream) -> None:

@@ -31,7 +31,7 @@ from memory.context.assemble import Context
 from memory.folding.provenance import source_hash
 from memory.history import rows as loading
 from memory.history.turns import Turn
-from memory.models import MOST_PINS, ConversationBrief, Pin, RevisionKind, SummaryRevision
+from memory.models import MAX_PINS, ConversationBrief, Pin, RevisionKind, SummaryRevision
 from memory.pins import by_rule
 from memory.pins.section import head_cost, pin_cost
 from memory.policies import get_policy
@@ -125,7 +125,7 @@ def _pins(brief: ConversationBrief) -> Iterator[str]:
     for pin in rows:
         if pin.message is not None and pin.message.status == Status.DELETED:
             yield f"pin {pin.pk} is of message {pin.message.seq}, which was forgotten"
-    if len(rows) > 2 * MOST_PINS:
+    if len(rows) > 2 * MAX_PINS:
         yield f"{len(rows)} pins hold"
 
 

@@ -52,7 +52,6 @@ def _usage(replies: int, variant: str, chance: random.Random) -> dict[str, objec
         "history_tokens": history,
         "memory_tokens": memory,
         "saved_tokens": history - memory,
-        "saved_usd": Decimal(f"{(history - memory) * price_in / 1e6:.6f}"),
     }
 
 
@@ -60,8 +59,6 @@ def _folds(folds: int, chance: random.Random) -> dict[str, object]:
     return {
         "folds": folds,
         "turns": folds * 21,
-        "tokens_before": folds * 5600,
-        "tokens_after": folds * 470,
         "input_tokens": folds * 6500,
         "output_tokens": folds * 480,
         "cost_usd": Decimal(f"{folds * 0.00052:.6f}"),

@@ -1,6 +1,6 @@
-"""Models of memory: the brief in use, the revisions it came from, and daily figures.
+"""Memory's models: the brief in use, the versions it came from, pins, prompts sent, vectors, and daily figures.
 
-The brief is the row that changes. Revisions are written once. The daily figures outlive chats and users.
+The brief is the row that changes. Versions are written once. The daily figures outlive chats and users.
 """
 
 from __future__ import annotations
@@ -11,9 +11,20 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory.database.ids import new_id
+from chatmemory.database.vector_field import VectorField
 from conversations.models import Chat, Message
+
+MAX_CHARS = 1_000
+"""The longest text of a pin, in characters; that of a longer message is cut."""
+MAX_PINS = 100
+"""The most pins of one chat at a time."""
+BY_HAND = 2**31 - 1
+"""The `start` of a pin that was not found in a message: it sorts after all that were."""
+
 
 PAUSE = ("paused_at", "paused_by", "paused_seq")
 """The fields of a brief that `pause` and `unpause` change."""
@@ -101,7 +112,6 @@ class ConversationBrief(models.Model):
                 fields=["on_demand_at"], name="brief_on_demand", condition=Q(on_demand_at__isnull=False)
             ),
             models.Index(fields=["queued_at"], name="brief_queued", condition=Q(queued_at__isnull=False)),
-            models.Index(fields=["kept_percent"], name="brief_kept", condition=Q(kept_percent__isnull=False)),
         ]
         constraints = [
             models.CheckConstraint(
@@ -117,7 +127,7 @@ class ConversationBrief(models.Model):
 
         So a memory that somebody restored or edited by hand stays as it is. The pause ends when somebody resumes, or
         has memory updated or rebuilt; or by itself, when the messages since no longer fit into a prompt
-        (`memory.policies.due.is_due`): nothing that is said while updates are paused is ever left out. The caller
+        (`memory.policies.is_due`): nothing that is said while updates are paused is ever left out. The caller
         must have raised the epoch, and decides `due` afterwards.
         """
         self.paused_at, self.paused_by = timezone.now(), user
@@ -132,6 +142,11 @@ class ConversationBrief(models.Model):
     def paused_by_whom(self) -> Literal["user", "staff"]:
         """Who paused updates: the chat's owner, or somebody else."""
         return "user" if self.paused_by_id == self.chat.owner_id else "staff"
+
+
+def new_brief(chat: Chat) -> dict[str, Any]:
+    """The initial fields of a chat's brief."""
+    return {"policy": chat.policy, "options": chat.options}
 
 
 class RevisionKind(models.TextChoices):
@@ -219,7 +234,7 @@ class SummaryRevision(models.Model):
 
         It folded nothing and cost nothing, unless `fields` say otherwise.
         """
-        said: dict[str, Any] = {
+        content: dict[str, Any] = {
             "policy": brief.policy,
             "degraded": brief.degraded,
             "global_summary": brief.global_summary,
@@ -232,15 +247,148 @@ class SummaryRevision(models.Model):
             "tokens_after": brief.token_count,
             "cost_usd": 0,
         }
-        made = {
-            "version": brief.version,
-            "kind": kind,
-            "parent": parent,
-            "tokens_before": tokens_before,
-            **said,
-            **fields,
-        }
-        return cls(chat_id=brief.chat_id, **made)
+        return cls(
+            chat_id=brief.chat_id,
+            version=brief.version,
+            kind=kind,
+            parent=parent,
+            tokens_before=tokens_before,
+            **content | fields,
+        )
+
+
+class PinKind(models.TextChoices):
+    """What a pin expresses; `pinned` is anything that somebody pinned by hand."""
+
+    INSTRUCTION = "instruction"
+    PREFERENCE = "preference"
+    IDENTITY = "identity"
+    REMEMBER = "remember"
+    PINNED = "pinned"
+
+
+class PinnedBy(models.TextChoices):
+    USER = "user"
+    STAFF = "staff"
+    RULE = "rule"
+    SUMMARIZER = "summarizer"
+
+
+PEOPLE = (PinnedBy.USER, PinnedBy.STAFF)
+"""Authors who pin on purpose: pins found automatically never change theirs."""
+
+
+class Pin(models.Model):
+    """A statement that applies in a chat until it is removed, and is part of every prompt.
+
+    `message` is the one in which it was found, or that was pinned; None: its text is stored only here. `seq` is the
+    last message when it was pinned, and `start` its position in that message: the later of two pins has the higher
+    ones. `ended_at`: since when it no longer applies, kept for the prompts that contained it; `ended_by` is then the
+    message that replaced or revoked it, None if somebody removed it.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="pins")
+    text = models.TextField()
+    kind = models.CharField(max_length=16, choices=PinKind.choices, default=PinKind.PINNED)
+    by = models.CharField(max_length=16, choices=PinnedBy.choices)
+    pinned_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    message = models.ForeignKey(
+        Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False
+    )
+    seq = models.PositiveIntegerField()
+    start = models.PositiveIntegerField(default=BY_HAND)
+    created_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ended_by = models.ForeignKey(
+        Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False
+    )
+
+    class Meta:
+        default_permissions = ("view", "delete")
+        # Every foreign key has an index: see `conversations.models`.
+        indexes = [
+            models.Index(fields=["message"], name="pin_message", condition=Q(message__isnull=False)),
+            models.Index(fields=["ended_by"], name="pin_ended_by", condition=Q(ended_by__isnull=False)),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=PinKind.values), name="pin_kind_known"),
+            models.CheckConstraint(condition=Q(by__in=PinnedBy.values), name="pin_by_known"),
+            models.CheckConstraint(
+                condition=Q(ended_by__isnull=True) | Q(ended_at__isnull=False), name="pin_ended_at_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"pin {self.pk}"
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """The sort key of pins, oldest first."""
+        return self.seq, self.start, self.pk
+
+
+class CardOutcome(models.TextChoices):
+    """The outcome of the memory card requested from a reply; "" if none was requested."""
+
+    NONE = ""
+    KEPT = "kept"
+    MISSING = "missing"
+    MALFORMED = "malformed"
+
+
+class ContextText(models.Model):
+    """A text of a prompt that is stored nowhere else (instructions, sources), kept once per chat by its hash."""
+
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
+    sha256 = models.CharField(max_length=64)
+    text = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["chat", "sha256"], name="context_text_chat_hash")]
+
+    def __str__(self) -> str:
+        return self.sha256
+
+
+class ContextRecord(models.Model):
+    """The prompt sent for one reply, as a plan over stored texts; `prompt_hash` verifies the rebuilt prompt.
+
+    `history_tokens` is the size in tokens of all turns before the question, which would have been sent without memory
+    (None if that is unknown). `is_counted`: whether the reply is in the daily figures.
+    """
+
+    reply = models.OneToOneField(
+        Message, on_delete=models.CASCADE, primary_key=True, related_name="context_record"
+    )
+    revision = models.PositiveIntegerField()
+    policy = models.CharField(max_length=32)
+    plan = models.JSONField()
+    sections = models.JSONField()
+    tokens = models.PositiveIntegerField()
+    budget = models.PositiveIntegerField()
+    unrepresented = models.PositiveIntegerField()
+    clipped = models.PositiveIntegerField()
+    dropped = models.PositiveIntegerField()
+    card = models.CharField(max_length=16, choices=CardOutcome.choices, blank=True, default="")
+    instructions_hash = models.CharField(max_length=64, blank=True)
+    turn_instructions_hash = models.CharField(max_length=64, blank=True)
+    sources_hash = models.CharField(max_length=64, blank=True)
+    tools_hash = models.CharField(max_length=64, blank=True, default="", db_default="")
+    prompt_hash = models.CharField(max_length=64)
+    history_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    is_counted = models.BooleanField(default=False, db_default=False)
+
+    class Meta:
+        verbose_name, verbose_name_plural = "prompt sent", "prompts sent"
+        indexes = [
+            models.Index(fields=["reply"], name="context_not_counted", condition=Q(is_counted=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"context of {self.reply_id}"
 
 
 class UsageDay(models.Model):
@@ -249,7 +397,7 @@ class UsageDay(models.Model):
     `billed` are the replies whose usage the upstream reported, `priced` those of them with a known price; tokens and
     `cost_usd` are of these. `compared` are the replies that did not fail and whose chat's length is known: the chat
     had `history_tokens`, `memory_tokens` were sent in its place, and `saved_tokens` is the difference if memory was
-    shorter. `saved_usd` is that at the average price of the reply's own input tokens. `cards` are the complete
+    shorter. `cards` are the complete
     replies whose prompt requested a memory card, `cards_kept` those of them whose card was usable. `counted_tokens`
     is our own count of the prompts of billed replies, `counted_billed` what was billed for these; prompts with images
     are left out.
@@ -269,7 +417,6 @@ class UsageDay(models.Model):
     history_tokens = models.PositiveBigIntegerField(default=0)
     memory_tokens = models.PositiveBigIntegerField(default=0)
     saved_tokens = models.PositiveBigIntegerField(default=0)
-    saved_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
     cards = models.PositiveBigIntegerField(default=0, db_default=0)
     cards_kept = models.PositiveBigIntegerField(default=0, db_default=0)
     counted_tokens = models.PositiveBigIntegerField(default=0, db_default=0)
@@ -297,8 +444,6 @@ class FoldDay(models.Model):
     policy = models.CharField(max_length=32)
     folds = models.PositiveBigIntegerField(default=0)
     turns = models.PositiveBigIntegerField(default=0)
-    tokens_before = models.PositiveBigIntegerField(default=0)
-    tokens_after = models.PositiveBigIntegerField(default=0)
     input_tokens = models.PositiveBigIntegerField(default=0)
     output_tokens = models.PositiveBigIntegerField(default=0)
     cost_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
@@ -316,6 +461,58 @@ class FoldDay(models.Model):
         return f"{self.day} {self.kind} {self.policy}"
 
 
-def new_brief(chat: Chat) -> dict[str, Any]:
-    """The initial fields of a chat's brief."""
-    return {"policy": chat.policy, "options": chat.options}
+class Worker(models.Model):
+    """A worker, by the name under which it holds leases, and when it was last alive. Removed when it ends."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    seen_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()  # shown to nobody
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ChatEmbeddings(models.Model):
+    """Which messages of a chat have vectors, of which model, and what they cost. Only if embeddings are on.
+
+    Messages up to `through_seq` have vectors. Work on it counts as an attempt before it begins, and is not repeated
+    before `next_attempt_at`: so two workers do not do the same work, and a failing endpoint is not called again at
+    once. `queued_at`: since when a task for it has been waiting in the queue.
+    """
+
+    chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="embedded")
+    model = models.CharField(max_length=128)
+    dimensions = models.PositiveIntegerField()
+    through_seq = models.PositiveIntegerField(default=0)
+    attempts = models.PositiveIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True, blank=True)
+    tokens = models.PositiveBigIntegerField(default=0)
+    cost_usd = models.DecimalField(max_digits=16, decimal_places=9, default=0)
+    queued_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()  # shown to nobody
+
+    def __str__(self) -> str:
+        return f"embeddings of {self.chat_id}"
+
+
+class MessageEmbedding(models.Model):
+    """The vector of a message, by its seq; its length is one.
+
+    It is of the model named in the chat's `ChatEmbeddings`. It is derived from the message's text, and removed with
+    it.
+    """
+
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
+    seq = models.PositiveIntegerField()
+    vector = VectorField()
+
+    class Meta:
+        default_permissions = ()  # as above
+        constraints = [models.UniqueConstraint(fields=["chat", "seq"], name="embedding_chat_seq")]
+
+    def __str__(self) -> str:
+        return f"embedding {self.seq} of {self.chat_id}"
