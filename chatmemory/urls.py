@@ -7,7 +7,7 @@ import chatmemory.api.openapi.hooks  # noqa: F401  # registers the OpenAPI exten
 from chatmemory.api.error_handler import page_error
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import landing, playground
-from conversations.openai_api.not_served import no_such_page
+from conversations.openai_api.views import no_such_page
 from memory.admin.start_page import start
 
 urlpatterns = [

@@ -340,7 +340,7 @@ class IdempotencyKey(models.Model):
 class ChatCompletion(models.Model):
     """A reply requested through the OpenAI API, with hashes to find its history again.
 
-    Created with the turn. The hashes are those of `openai_api.history_keys`; the client's own words are in the
+    Created with the turn. The hashes are those of `openai_api.history`; the client's own words are in the
     messages.
     """
 

@@ -51,8 +51,7 @@ conversations.accounts.limits conversations.replies.sse conversations.titles
 conversations.interchange.formats conversations.interchange.read conversations.interchange.values
 conversations.interchange.write
 conversations.openai_api.chat_request conversations.openai_api.history
-conversations.openai_api.messages conversations.openai_api.errors conversations.openai_api.history_keys
-conversations.openai_api.model_names
+conversations.openai_api.errors conversations.openai_api.agreement
 memory.limits memory.policies memory.history.turns memory.history.costs memory.history.tool_steps
 memory.history.open_turn_budget
 memory.context.assemble memory.context.plan memory.context.prompt_budget memory.context.render memory.context.sources

@@ -24,8 +24,7 @@ from benchmarks.serving.client import Connection
 from benchmarks.serving.processes import Running
 from benchmarks.speech import exchanges
 from conversations.models import Chat, ChatCompletion, Message
-from conversations.openai_api.history import HistoryMessage
-from conversations.openai_api.history_keys import history_keys
+from conversations.openai_api.history import HistoryMessage, history_keys
 
 MESSAGES = 20
 LONG = 2_000

@@ -18,8 +18,7 @@ from enum import IntEnum
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import ToolCall
-from conversations.openai_api.history import HistoryMessage
-from conversations.openai_api.history_keys import calls_alike, normalized
+from conversations.openai_api.history import HistoryMessage, calls_alike, normalized
 
 KEPT_SHARE = 0.5
 """Share of an answer's words that are left when a client takes some out, or were there before it added some."""

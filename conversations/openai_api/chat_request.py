@@ -21,8 +21,15 @@ from conversations.openai_api.errors import (
     unsupported,
     validation_error,
 )
-from conversations.openai_api.history import HistoryMessage, RequestLimits, in_order
-from conversations.openai_api.messages import ReadMessage, Text, Typed, Wire
+from conversations.openai_api.history import (
+    HistoryMessage,
+    ReadMessage,
+    RequestLimits,
+    Text,
+    Typed,
+    Wire,
+    in_order,
+)
 
 MAX_MESSAGES = 50_000
 MAX_TOOLS = 128

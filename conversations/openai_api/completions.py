@@ -1,12 +1,16 @@
-"""`POST /v1/chat/completions`: a reply with memory, for any client of OpenAI's API."""
+"""`POST /v1/chat/completions`: a reply with memory, for any client of OpenAI's API.
+
+A request that is not part of a conversation, such as one for a title, is answered without memory and never stored.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.http.response import HttpResponseBase
@@ -16,54 +20,66 @@ from rest_framework.response import Response
 
 from chatmemory.api.http import caller
 from chatmemory.database import executors
-from chatmemory.errors import ChatBusy, NotFound, Unavailable
+from chatmemory.database.ids import new_id
+from chatmemory.errors import ChatBusy, ChatMemoryError, NotFound, Unavailable
 from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY
-from chatmemory.llm.protocol import ReplyError, ToolCall, Variant
-from conversations.accounts import quotas
+from chatmemory.llm.protocol import Prompt, ReplyError, Variant
+from chatmemory.text.control_tokens import disarm
+from chatmemory.text.tokens import count_tokens
+from conversations.accounts import quotas, stateless_calls
 from conversations.api import streams
 from conversations.api.replies import idempotency_key
 from conversations.api.stream_response import event_stream
 from conversations.api.turn_start import try_begin, wait_and_begin
-from conversations.models import Chat, Message
-from conversations.openai_api import find_conversation, retries, schema, turns, unstored
-from conversations.openai_api.chat_answer import (
+from conversations.attachments import spooled
+from conversations.models import Message
+from conversations.openai_api import find_conversation, schema, turns
+from conversations.openai_api.answer import (
     Answer,
+    Ended,
     completion_id,
+    error_end,
     finish_reason,
     unix,
     usage_json,
+    variant_named,
 )
 from conversations.openai_api.chat_request import ChatRequest, read_request
-from conversations.openai_api.errors import ModelFailed, RequestError, unsupported
-from conversations.openai_api.find_conversation import TurnPlace
-from conversations.openai_api.first_piece import begun
-from conversations.openai_api.history import RequestLimits, refuse_outputs_alone
-from conversations.openai_api.history_keys import history_keys
-from conversations.openai_api.model_names import variant_named
-from conversations.openai_api.turns import CompletionRequest, CompletionTurn
-from conversations.openai_api.unstored import Unstored
-from conversations.openai_api.view import OpenAIView
+from conversations.openai_api.errors import ModelFailed, RequestError, openai_body, unsupported
+from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
+from conversations.openai_api.history import RequestLimits, history_keys, refuse_outputs_alone
+from conversations.openai_api.turns import CompletionTurn
+from conversations.openai_api.views import OpenAIView
 from conversations.replies import generation, reader_limits, sse
 from conversations.replies.begin import TurnRequest
 from conversations.replies.generation import Generation
 from conversations.replies.idempotency import ExistingReply
 from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reader_limits import ReaderSlot
-from memory.services import has_vectors, near_in_meaning, outline_of
+from conversations.replies.stateless import NO_ANSWER, StatelessReply, StatelessRequest
+from memory.context.assemble import disarmed_tools, tools_text
+from memory.services import Near, has_vectors, near_in_meaning, outline_of
 
 NAME_CHARS = 200
 MESSAGES_OF_INSTRUCTIONS = 10
 """System and developer messages may have as much text together as so many longest messages: more than a model reads."""
 TRIES = 3
 """Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
+REMEMBER = "x-chatmemory-remember"
+"""Request header; `false` if the request is not part of a conversation, such as one for a title."""
+TASK_HEADER, TASK = "x-openwebui-task", "### Task:"
+"""How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by how its prompt begins."""
+
+DECISION = "x-chatmemory-conversation"
+"""Response header: what became of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     """A completion, and the place where its turn belongs."""
 
-    asked: CompletionRequest
+    completion: CompletionRequest
     place: TurnPlace
 
 
@@ -74,13 +90,13 @@ class CompletionsView(OpenAIView):
     answer_frees_memory = True
 
     @schema.completions_create
-    def post(self, request: Request) -> Opening | Unstored | CompletionTurn:
+    def post(self, request: Request) -> Opening | StatelessRequest | CompletionTurn:
         user = caller(request)
         self.limits = quotas.remaining(user.pk)
         generation.refuse_when_draining()
         data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()
-        asked = read_request(
+        body = read_request(
             data,
             RequestLimits(
                 message_chars=settings.MESSAGE_MAX_CHARS,
@@ -89,27 +105,27 @@ class CompletionsView(OpenAIView):
             ),
         )
         del data
-        variant = _variant(asked)
-        self.asked = replace(asked, history=(), new=())
-        end_user = _end_user(asked)
-        name = _name_of(request, asked, end_user)
+        variant = _variant(body)
+        self.body = replace(body, history=(), new=())
+        end_user = _end_user(body)
+        name = _name_of(request, body, end_user)
         body_hash.update(name.encode())  # the same words in another conversation are another request
-        if not name or not asked.store:
-            refuse_outputs_alone((*asked.history, *asked.new))
-        if not unstored.is_to_be_stored(request, asked):
-            return Unstored.of(asked, variant)
-        made = CompletionRequest(
+        if not name or not body.store:
+            refuse_outputs_alone((*body.history, *body.new))
+        if not _is_to_be_stored(request, body):
+            return _stateless(body, variant)
+        completion = CompletionRequest(
             user,
-            asked,
-            history_keys(settings.SECRET_KEY.encode(), user.pk, asked.history, asked.new, end_user),
+            body,
+            history_keys(settings.SECRET_KEY.encode(), user.pk, body.history, body.new, end_user),
             TurnRequest(
-                message=asked.question,
+                message=body.question,
                 variant=variant,
-                instructions=asked.instructions,
-                parameters=asked.parameters,
-                tools=asked.tools,
-                outputs=tuple(ToolOutput(one.call_id, one.content) for one in asked.outputs),
-                attachments=asked.attachments,
+                instructions=body.instructions,
+                parameters=body.parameters,
+                tools=body.tools,
+                outputs=tuple(ToolOutput(one.call_id, one.content) for one in body.outputs),
+                attachments=body.attachments,
             ),
             body_hash.digest(),
             name=name,
@@ -117,216 +133,277 @@ class CompletionsView(OpenAIView):
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
         )
-        existing = retries.find_existing(made)
+        existing = turns.find_existing(completion)
         if existing is not None:
             return existing
-        place = find_conversation.find(user, asked, made.keys, name, end_user)
-        return Unstored.of(asked, variant) if place.decision == "not stored" else Opening(made, place)
+        place = find_conversation.find(completion)
+        return _stateless(body, variant) if place.decision == "not stored" else Opening(completion, place)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        if isinstance(opened, Unstored):
+        user_id = caller(self.request).pk
+        if isinstance(opened, StatelessRequest):
             await self.memory.aclose()
-            response = await unstored.answer(caller(self.request).pk, opened)
-            return self._rendered(response) if isinstance(response, Response) else response
+            reserved = await stateless_calls.begin(user_id, quotas.tokens_for(opened.tokens, opened.variant))
+            unstored = UnstoredReply(replace(opened, call=reserved))
+            return await self._respond(completion_id(new_id()), unstored, {DECISION: "not stored"})
         if isinstance(opened, Opening):
             beginning = _begun(opened)
             del opened
-            made = await beginning
+            completion = await beginning
         else:
-            made = opened
+            completion = opened
         await self.memory.aclose()
-        if isinstance(made.turn, ExistingReply):
-            return await self._attached(made, made.turn)
-        generation.start(made.turn)
-        pending = made.turn.pending
-        turn = ExistingReply(pending.chat_id, pending.user_message.pk, pending.message_id)
-        headers = _headers(made, turn, pending.context)
-        return await self._respond(turn, unix(pending.started_at), pending.context, headers)
-
-    async def _attached(self, made: CompletionTurn, turn: ExistingReply) -> HttpResponseBase:
-        """Answer with the reply of an existing turn, as one more reader of it."""
-        user_id = caller(self.request).pk
-        slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
-        context = await executors.read(outline_of, turn.message_id)
-        headers = _headers(made, turn, context)
-        return await self._respond(turn, unix(timezone.now()), context, headers, slot)
+        slot = None
+        if isinstance(completion.turn, ExistingReply):
+            turn = completion.turn
+            slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
+            context = await executors.read(outline_of, turn.message_id)
+        else:
+            generation.start(completion.turn)
+            pending = completion.turn.pending
+            turn = ExistingReply(pending.chat_id, pending.user_message.pk, pending.message_id)
+            context = pending.context
+        reply = StoredReply(turn, _tokens(context), generation.running(turn.message_id))
+        headers = _headers(completion, turn, context)
+        return await self._respond(completion_id(turn.message_id), reply, headers, slot)
 
     async def _respond(
-        self,
-        turn: ExistingReply,
-        created: int,
-        context: Mapping[str, Any],
-        headers: Mapping[str, str],
-        slot: ReaderSlot | None = None,
+        self, answer_id: str, reply: ReadReply, headers: Mapping[str, str], slot: ReaderSlot | None = None
     ) -> HttpResponseBase:
-        answer = Answer(completion_id(turn.message_id), created, self.asked.model)
+        answer = Answer(answer_id, unix(timezone.now()), self.body.model)
         try:
-            if self.asked.stream:
-                chunks = await begun(_chunks(answer, turn, context, self.asked))
+            if self.body.stream:
+                chunks = await _begun_stream(_chunks(answer, reply, with_usage=self.body.include_usage))
                 response: HttpResponseBase = event_stream(chunks, slot)
-            else:
-                response = await self._whole(answer, turn, context)  # the slot is held until this returns
+            else:  # the slot is held until this returns
+                response = Response(answer.completion(await reply.ended()))
         except ModelFailed as failed:
-            response = self._rendered(self._failed(failed))
+            response = self._failed(failed)
         for name, value in headers.items():
             response[name] = value
         return response
 
-    async def _whole(
-        self, answer: Answer, turn: ExistingReply, context: Mapping[str, Any]
-    ) -> HttpResponseBase:
-        message, failure = await _final(turn, generation.running(turn.message_id))
-        reason = finish_reason(message.status, message.error)
-        if reason is None:
-            raise ModelFailed(failure, answer.id)
-        usage = usage_json(message.usage, _tokens(context), message.token_count)
-        calls = await _calls(message)
-        return self._rendered(Response(answer.completion(message.content, reason, usage, calls)))
+
+# How a turn begins
 
 
 async def _begun(opening: Opening) -> CompletionTurn:
     """Begin the turn in its place. If the chat has changed since it was found, look for the place again."""
-    asked, place = opening.asked, opening.place
+    completion, place = opening.completion, opening.place
+    user, question = completion.user, completion.turn.message
     for _ in range(TRIES):
         prepared = None
         if place.decision in ("imported", "branched"):
-            prepared = await executors.slow(turns.prepare, asked, place)
-        near: tuple[Any, ...] = ()
-        chat = place.chat if asked.request.question else None
-        if chat is not None and registry.embeds() and await _has_meanings(asked, chat):
-            near = await near_in_meaning(chat.pk, asked.request.question)
-
-        def begin(
-            *, may_wait: bool = False, where: Any = place, rows: Any = prepared, alike: Any = near
-        ) -> CompletionTurn | None:
-            return turns.begin(asked, where, rows, may_wait=may_wait, near=alike)
-
-        made: CompletionTurn | None = await wait_and_begin(await executors.write(try_begin, begin))
-        if made is not None:
-            return made
-        place = await executors.read(
-            find_conversation.find, asked.user, asked.request, asked.keys, asked.name, asked.end_user
-        )
+            prepared = await executors.slow(turns.prepare, completion, place)
+        near: tuple[Near, ...] = ()
+        chat = place.chat if question and registry.embeds() else None
+        if chat is not None and await executors.read(has_vectors, user, chat.pk):
+            near = await near_in_meaning(chat.pk, question)
+        begin = partial(turns.begin, completion, place, prepared, near=near)
+        turn: CompletionTurn | None = await wait_and_begin(await executors.write(try_begin, begin))
+        if turn is not None:
+            return turn
+        place = await executors.read(find_conversation.find, completion)
     raise ChatBusy("The conversation keeps changing. Try again in a moment.", retry_after=1)
 
 
-async def _has_meanings(asked: CompletionRequest, chat: Chat) -> bool:
-    return await executors.read(has_vectors, asked.user, chat.pk)
+def _is_to_be_stored(request: Request, body: ChatRequest) -> bool:
+    """Return whether the completion becomes a turn of a chat."""
+    is_task = TASK_HEADER in request.headers or (not body.history and body.question.startswith(TASK))
+    return body.store and not is_task and request.headers.get(REMEMBER, "").lower() != "false"
 
 
-def _variant(asked: ChatRequest) -> Variant:
+def _stateless(body: ChatRequest, variant: Variant) -> StatelessRequest:
+    breaks = disarm if registry.disarms_control_tokens() else str
+    messages = tuple(one.as_prompt(breaks) for one in (*body.history, *body.new))
+    messages = tuple(replace(one, attachments=tuple(map(spooled, one.attachments))) for one in messages)
+    instructions, tools = breaks(body.instructions), disarmed_tools(body.tools, breaks)
+    prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
+    operator = f"{instructions}\n{tools_text(tools)}" if tools else instructions
+    return StatelessRequest(prompt, variant, stateless_calls.count(messages, operator))
+
+
+def _variant(body: ChatRequest) -> Variant:
     """Return the named variant with the request's own limit. Raises for what the upstream does not support."""
-    variant = variant_named(asked.model, settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES)
+    variant = variant_named(body.model, settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES)
     if registry.is_offline():
-        _refuse_what_the_built_in_model_lacks(asked)
+        _refuse_what_the_built_in_model_lacks(body)
     elif settings.OPENAI_API_STYLE == "responses":
-        for name in sorted(CHAT_ONLY & asked.parameters.keys()):
+        for name in sorted(CHAT_ONLY & body.parameters.keys()):
             raise unsupported(name, "is not known to the Responses API, which this server's upstream speaks")
-    if asked.max_tokens is None:
+    if body.max_tokens is None:
         return variant
     return replace(
-        variant, max_output_tokens=min(asked.max_tokens, variant.max_output_tokens or asked.max_tokens)
+        variant, max_output_tokens=min(body.max_tokens, variant.max_output_tokens or body.max_tokens)
     )
 
 
-def _refuse_what_the_built_in_model_lacks(asked: ChatRequest) -> None:
+def _refuse_what_the_built_in_model_lacks(body: ChatRequest) -> None:
     """Raise `RequestError` for what the built-in model does not support."""
-    wanted = asked.parameters
-    lacking = {
-        "response_format": wanted.get("response_format", {"type": "text"})["type"] != "text",
-        "stop": "stop" in wanted,
-        "tools": bool(asked.tools),
-    }
-    for name, is_wanted in lacking.items():
-        if is_wanted:
+    parameters = body.parameters
+    for name, is_requested in (
+        ("response_format", parameters.get("response_format", {"type": "text"})["type"] != "text"),
+        ("stop", "stop" in parameters),
+        ("tools", bool(body.tools)),
+    ):
+        if is_requested:
             raise unsupported(name, "is not supported by the built-in model")
     for has_any, why in (
-        (asked.has_attachments, "The built-in model reads no images and no files."),
-        (asked.outputs, "The built-in model calls no tools, so it takes no outputs of them."),
+        (body.has_attachments, "The built-in model reads no images and no files."),
+        (body.outputs, "The built-in model calls no tools, so it takes no outputs of them."),
     ):
         if has_any:
             raise RequestError(why, param="messages", code="unsupported_value")
 
 
-def _end_user(asked: ChatRequest) -> str:
+def _end_user(body: ChatRequest) -> str:
     """Return a hash of the end user that the request names; "" if it names none."""
-    named = asked.parameters.get("safety_identifier") or asked.parameters.get("user") or ""
-    return (
-        hmac.digest(settings.SECRET_KEY.encode(), f"end user:{named}".encode(), "sha256").hex()
-        if named
-        else ""
-    )
+    name = body.parameters.get("safety_identifier") or body.parameters.get("user")
+    if not name:
+        return ""
+    return hmac.digest(settings.SECRET_KEY.encode(), f"end user:{name}".encode(), "sha256").hex()
 
 
-def _name_of(request: Request, asked: ChatRequest, end_user: str) -> str:
-    """Return the client's name of its conversation, from a header or else from the body; "" if there is none."""
+def _name_of(request: Request, body: ChatRequest, end_user: str) -> str:
+    """Return the client's name of its conversation, from a header or else from the body; "" if there is none.
+
+    As it is stored: with where it stood, and apart for each end user.
+    """
     headers = ((name, request.headers.get(name, "")) for name in settings.OPENAI_CONVERSATION_HEADERS)
-    source, name = next(((source, name) for source, name in headers if name), ("body", asked.conversation))
+    source, name = next(((source, name) for source, name in headers if name), ("body", body.conversation))
     if len(name) > NAME_CHARS or not name.isprintable():
         raise RequestError(
             f"The name of a conversation has at most {NAME_CHARS} printable characters.",
             param=source if source != "body" else "conversation",
             code="invalid_value",
         )
-    return turns.stored_name(source, name, end_user) if name else ""
+    return name and f"{end_user[:16]}{'/' if end_user else ''}{source}:{name}"
 
 
-def _headers(made: CompletionTurn, turn: ExistingReply, context: Mapping[str, Any]) -> dict[str, str]:
-    """Return headers that say which chat was chosen, how many tokens were said in it, and how many were sent."""
-    said, sent = context.get("said"), _tokens(context)
-    told = {
-        "x-chatmemory-conversation-id": str(turn.chat_id),
-        "x-chatmemory-conversation": made.decision,
-        "x-chatmemory-found-by": made.found_by,
-        "x-chatmemory-said-tokens": "" if said is None else str(said),
-        "x-chatmemory-sent-tokens": str(sent),
-    }
-    return {name: value for name, value in told.items() if value}
+# How a reply is read
 
 
-def _tokens(context: Mapping[str, Any]) -> int:
-    return sum(section["tokens"] for section in context.get("sections", ()))
+class ReadReply(Protocol):
+    """A reply while it is read, stored or not."""
+
+    def texts(self) -> AsyncIterator[str]:
+        """Stream its text; yield "" whenever nothing has come for `sse.KEEP_ALIVE_SECONDS`."""
+
+    async def ended(self) -> Ended:
+        """Wait for its end. Raises `ModelFailed` if the model did not answer."""
 
 
-async def _final(turn: ExistingReply, own: Generation | None) -> tuple[Message, ReplyError]:
-    """Wait for the final message. Return it and why it is not complete, of use only if it is not."""
-    message = await streams.final_message(turn.chat_id, turn.message_id)
-    if message is None and not generation.is_draining():
-        raise NotFound("The chat was deleted while the reply was being written.")
-    if message is None:
-        raise Unavailable("This server is restarting; the reply goes on. Try again.", retry_after=1)
-    if own is not None and own.failure is not None:
-        return message, own.failure
-    stored = message.error or {}
-    return message, ReplyError(
-        stored.get("code", "upstream_error"),
-        stored.get("message", "The model gave no answer."),
-        retry_after=message.retry_after,
-    )
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """The reply of a turn. Whoever reads it changes nothing."""
+
+    turn: ExistingReply
+    prompt_tokens: int
+    own: Generation | None
+    """Its generation, if it is this process that writes it: that knows best why it failed."""
+
+    def texts(self) -> AsyncIterator[str]:
+        return streams.texts(self.turn.chat_id, self.turn.message_id)
+
+    async def ended(self) -> Ended:
+        message = await streams.final_message(self.turn.chat_id, self.turn.message_id)
+        if message is None and not generation.is_draining():
+            raise NotFound("The chat was deleted while the reply was being written.")
+        if message is None:
+            raise Unavailable("This server is restarting; the reply goes on. Try again.", retry_after=1)
+        reason = finish_reason(message.status, message.error)
+        if reason is None:
+            raise ModelFailed(self._failure(message), completion_id(self.turn.message_id))
+        calls = await executors.read(calls_of, message) if message.payload else ()
+        usage = usage_json(message.usage, self.prompt_tokens, message.token_count)
+        return Ended(message.content, reason, usage, calls)
+
+    def _failure(self, message: Message) -> ReplyError:
+        if self.own is not None and self.own.failure is not None:
+            return self.own.failure
+        error = message.error or {}
+        return ReplyError(
+            error.get("code", "upstream_error"),
+            error.get("message", "The model gave no answer."),
+            retry_after=message.retry_after,
+        )
 
 
-async def _chunks(
-    answer: Answer, turn: ExistingReply, context: Mapping[str, Any], asked: ChatRequest
-) -> AsyncIterator[bytes]:
-    with_usage = asked.include_usage
+class UnstoredReply:
+    """A reply of which nothing is stored. Who leaves it ends it."""
+
+    def __init__(self, call: StatelessRequest) -> None:
+        self._call = call
+
+    async def texts(self) -> AsyncIterator[str]:
+        with StatelessReply(self._call) as reading:
+            while not reading.is_over:
+                text = await reading.more(sse.KEEP_ALIVE_SECONDS)
+                if text or not reading.is_over:
+                    yield text
+            self._reading = reading
+            await reading.settle()
+
+    async def ended(self) -> Ended:
+        if not hasattr(self, "_reading"):
+            async for _ in self.texts():
+                pass
+        message = self._reading.message()
+        reason = finish_reason(message["status"], message["error"])
+        if reason is None:
+            raise ModelFailed(self._reading.failure or NO_ANSWER)
+        text = message["content"]
+        usage = usage_json(message["usage"], self._call.tokens, count_tokens(text))
+        return Ended(text, reason, usage, self._reading.calls)
+
+
+async def _chunks(answer: Answer, reply: ReadReply, *, with_usage: bool) -> AsyncIterator[bytes]:
     chunk_of = answer.text_chunks(with_usage=with_usage)
-    own = generation.running(turn.message_id)
     has_begun = False
-    async for text in streams.texts(turn.chat_id, turn.message_id):
+    async for text in reply.texts():
         if not has_begun:
             has_begun = True
             yield answer.first_chunk(with_usage=with_usage)
         yield chunk_of(text) if text else sse.comment()
-    message, failure = await _final(turn, own)
-    reason = finish_reason(message.status, message.error)
-    if reason is None:
-        raise ModelFailed(failure, answer.id)
+    end = await reply.ended()
     if not has_begun:
         yield answer.first_chunk(with_usage=with_usage)
-    usage = usage_json(message.usage, _tokens(context), message.token_count)
-    yield answer.last_chunks(reason, usage if with_usage else None, await _calls(message))
+    yield answer.last_chunks(end, with_usage=with_usage)
 
 
-async def _calls(message: Message) -> Sequence[ToolCall]:
-    """Return the tool calls of a reply; queried only if there are any."""
-    return await executors.read(calls_of, message) if message.payload else ()
+async def _begun_stream(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Return `pieces`, of which the first has come, so that a failure before it has a status of its own.
+
+    Raises what they raise before it; later, they end in an error. The wait is bounded: if a model says nothing for
+    `sse.KEEP_ALIVE_SECONDS`, the first piece is a comment.
+    """
+    first = await anext(pieces)
+    return _after(first, pieces)
+
+
+async def _after(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    try:
+        async for piece in pieces:
+            yield piece
+    except ModelFailed as failed:
+        yield error_end(failed.body())
+    except ChatMemoryError as error:
+        yield error_end(openai_body(error.status, {"code": error.code, "message": error.message}))
+
+
+def _headers(completion: CompletionTurn, turn: ExistingReply, context: Mapping[str, Any]) -> dict[str, str]:
+    """Return headers that say which chat was chosen, how many tokens were said in it, and how many were sent."""
+    said = context.get("said")
+    values = {
+        "x-chatmemory-conversation-id": str(turn.chat_id),
+        DECISION: completion.decision,
+        "x-chatmemory-found-by": completion.found_by,
+        "x-chatmemory-said-tokens": "" if said is None else str(said),
+        "x-chatmemory-sent-tokens": str(_tokens(context)),
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def _tokens(context: Mapping[str, Any]) -> int:
+    return sum(section["tokens"] for section in context.get("sections", ()))

@@ -9,15 +9,15 @@ or of another end user that a request names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
 
-from chatmemory.database.compiled import Select
 from chatmemory.llm.attachments import attachments_in
 from chatmemory.llm.protocol import ToolCall
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
@@ -35,10 +35,10 @@ from conversations.openai_api.agreement import (
     shares_a_message,
     with_answer,
 )
-from conversations.openai_api.chat_answer import finish_reason
+from conversations.openai_api.answer import finish_reason
 from conversations.openai_api.chat_request import ChatRequest
-from conversations.openai_api.history import HistoryMessage
-from conversations.openai_api.history_keys import HistoryKeys, calls_alike
+from conversations.openai_api.history import HistoryKeys, HistoryMessage, calls_alike
+from conversations.replies.begin import TurnRequest
 from conversations.replies.open_turn import calls_of
 
 Decision = Literal["new", "imported", "continued", "branched", "regenerated", "not stored"]
@@ -53,6 +53,33 @@ MAX_CHATS = 20
 """Maximum number of chats whose turns are compared with the history."""
 ROWS = 3
 """Stored messages read for each one that was sent: a turn with tools has more rows than messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    """A completion that a user requested."""
+
+    user: User
+    request: ChatRequest
+    keys: HistoryKeys
+    turn: TurnRequest
+    body_hash: bytes
+    name: str = ""
+    """The client's name of its conversation, "" for none, as it is stored."""
+    end_user: str = ""
+    """Hash of the end user that the request names, "" for none."""
+    is_retry: bool = False
+    idempotency_key: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same request: whoever repeats its idempotency key must send this."""
+        return hashlib.sha256(b"completion" + self.body_hash).hexdigest()
+
+    @property
+    def earlier(self) -> QuerySet[ChatCompletion]:
+        """The completions of the same user and end user."""
+        return ChatCompletion.objects.filter(user=self.user, end_user=self.end_user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +100,25 @@ class TurnPlace:
     """The ids of the calls that are answered as they are stored, by the ids that the client gave them."""
 
 
-def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str, end_user: str = "") -> TurnPlace:
-    """Find the place of the turn that `request` wants. `name` and `end_user` are as they are stored."""
-    mine = ChatCompletion.objects.filter(user=user, end_user=end_user)
-    chat = _named(user, name, mine) if name else None
+def find(completion: CompletionRequest) -> TurnPlace:
+    """Find the place of the turn that is requested."""
+    request, name = completion.request, completion.name
+    chat = _named(completion) if name else None
     if chat is not None:
-        place = _within(mine, chat, request, keys, name)
+        place = _within(chat, completion)
     elif name:
         place = TurnPlace("imported" if request.history else "new", name=name)
     else:
-        place = _unnamed(user, mine, request, keys)
+        place = _unnamed(completion)
     if place.chat is None or not request.outputs or not request.history:
         return place
     return replace(place, call_ids=_call_ids(place, request.history[-1]))
 
 
-def _unnamed(
-    user: User, mine: QuerySet[ChatCompletion], request: ChatRequest, keys: HistoryKeys
-) -> TurnPlace:
-    wanted = [keys.asked] if keys.before is None else [keys.asked, keys.before]
-    known = _newest(mine.filter(asked__in=wanted))
+def _unnamed(completion: CompletionRequest) -> TurnPlace:
+    request, keys = completion.request, completion.keys
+    sought = [keys.asked] if keys.before is None else [keys.asked, keys.before]
+    known = _newest(completion.earlier.filter(asked__in=sought))
     broken = next((one for one in known if bytes(one.asked) == keys.asked), None)
     sent = (*request.history, *request.new)
     if broken is not None and _is_head(broken) and _broke_off(broken) and _is_whole(broken, sent):
@@ -113,8 +139,9 @@ def _unnamed(
         return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
     assert keys.last_question is not None
     # Many chats may have the question, if it is one that people often ask; few have the answer.
-    alike = [*_with_answer(user, mine, answer), *_newest(mine.filter(question=keys.last_question))]
-    return _alone(_agreeing(alike, request.history), user, mine, request.history)
+    asked_alike = _newest(completion.earlier.filter(question=keys.last_question))
+    place = _agreeing([*_with_last_answer(completion), *asked_alike], request.history)
+    return place if place.found_by != "newest turn" or _is_alone(place, completion) else TurnPlace("imported")
 
 
 def _is_whole(completion: ChatCompletion, said: Sequence[HistoryMessage]) -> bool:
@@ -151,25 +178,22 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMes
     return TurnPlace("imported")
 
 
-def _alone(
-    place: TurnPlace, user: User, mine: QuerySet[ChatCompletion], history: Sequence[HistoryMessage]
-) -> TurnPlace:
-    """Return `place`, unless it was found by a part of its history that another chat has, too.
+def _is_alone(place: TurnPlace, completion: CompletionRequest) -> bool:
+    """Whether no other chat has the part of its history by which a place was found.
 
     That chat may have been imported or branched, so that no completion leads to its turns.
     """
-    if place.chat is None or place.found_by != "newest turn":
-        return place
-    others = Chat.objects.filter(pk__in=_recent(user)).exclude(pk=place.chat.pk)
+    assert place.chat is not None
+    history = completion.request.history
+    others = Chat.objects.filter(pk__in=_recent(completion.user)).exclude(pk=place.chat.pk)
     same = Message.objects.filter(chat__in=others, role=Role.ASSISTANT, content=history[-1].content)
     sent = compared_turns(history)
-    for chat_id, seq in same.values_list("chat_id", "seq")[:MAX_CHATS]:
-        is_mine = mine.filter(chat=chat_id).exists()
-        if not is_mine or match(_turns_of(chat_id, seq, ROWS * len(history)), sent) is None:
-            continue
-        if not _is_copy(chat_id, place.chat.pk, seq, place.through_seq or place.chat.last_seq):
-            return TurnPlace("imported")
-    return place
+    return not any(
+        completion.earlier.filter(chat=chat_id).exists()
+        and match(_turns_of(chat_id, seq, ROWS * len(history)), sent) is not None
+        and not _is_copy(chat_id, place.chat.pk, seq, place.through_seq or place.chat.last_seq)
+        for chat_id, seq in same.values_list("chat_id", "seq")[:MAX_CHATS]
+    )
 
 
 def _is_copy(one: UUID, other: UUID, seq: int, other_seq: int) -> bool:
@@ -188,31 +212,30 @@ def _recent(user: User) -> list[UUID]:
     return list(recent.values_list("pk", flat=True)[:MAX_CANDIDATES])
 
 
-def _with_answer(user: User, mine: QuerySet[ChatCompletion], answer: HistoryMessage) -> list[ChatCompletion]:
+def _with_last_answer(completion: CompletionRequest) -> list[ChatCompletion]:
     """Return those of the user's last active chats that end with this answer: their question was reworded since."""
-    wanted = essence(answer.content)
-    if not wanted:
+    answer = essence(completion.request.history[-1].content)
+    if not answer:
         return []
-    last = Message.objects.filter(chat__in=_recent(user), seq=F("chat__last_seq"))
+    last = Message.objects.filter(chat__in=_recent(completion.user), seq=F("chat__last_seq"))
     texts = last.filter(role=Role.ASSISTANT).values_list("pk", "content")
-    return _newest(mine.filter(message_id__in=[pk for pk, text in texts if essence(text) == wanted]))
+    ids = [pk for pk, text in texts if essence(text) == answer]
+    return _newest(completion.earlier.filter(message_id__in=ids))
 
 
-def _within(
-    mine: QuerySet[ChatCompletion], chat: Chat, request: ChatRequest, keys: HistoryKeys, name: str
-) -> TurnPlace:
+def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
     """Find the place within the chat that the client named.
 
     Uses the chat as it was read: if it has changed since, `turns.begin` notices.
     """
-    its = mine.filter(chat=chat)
+    request, keys, name = completion.request, completion.keys, completion.name
+    its = completion.earlier.filter(chat=chat)
     again = its.filter(asked=keys.asked).order_by("-seq").first()
     if again is not None and _is_head(again) and (request.history or again.seq <= FIRST_ANSWER):
         return TurnPlace("regenerated", "name", chat, name=name)
     continued = TurnPlace("continued", "name", chat, name=name)
-    is_busy = ActiveReply.objects.filter(
-        chat=chat
-    ).exists()  # if busy, the turn is refused, or a reply left by a crash is finished
+    # If busy, the turn is refused, or a reply left by a crash is finished.
+    is_busy = ActiveReply.objects.filter(chat=chat).exists()
     if keys.before is None or is_busy:
         is_task = not is_busy and _is_task(chat, request.question)
         return TurnPlace("not stored") if is_task else continued
@@ -261,11 +284,12 @@ FIRST_ANSWER = 2
 again; later, without a history, the same words are a new message."""
 
 
-def _named(user: User, name: str, mine: QuerySet[ChatCompletion]) -> Chat | None:
+def _named(completion: CompletionRequest) -> Chat | None:
     """Return the user's chat of that name. The id of a chat is a name too, but only for the chat's owner.
 
     A chat that belongs to an end user is nobody else's.
     """
+    user, name = completion.user, completion.name
     known = NamedConversation.objects.filter(user=user, name=name).select_related("chat").first()
     if known is not None:
         return known.chat
@@ -273,7 +297,7 @@ def _named(user: User, name: str, mine: QuerySet[ChatCompletion]) -> Chat | None
         chat = Chat.objects.filter(pk=UUID(name.rpartition(":")[2]), owner=user).first()
     except ValueError:
         return None
-    if chat is None or mine.filter(chat=chat).exists():
+    if chat is None or completion.earlier.filter(chat=chat).exists():
         return chat
     return None if ChatCompletion.objects.filter(chat=chat).exists() else chat
 
@@ -288,57 +312,27 @@ def _answered(completions: Sequence[ChatCompletion], answer: HistoryMessage) -> 
     A reply that is still being written counts as a match: a client that leaves a stream has read part of it.
     """
     found = completions[:MAX_CANDIDATES]
-    if not found:
-        return []
-    stored = _stored_answers([one.message_id for one in found])
+    replies = Message.objects.filter(pk__in=[one.message_id for one in found])
+    stored = {one.pk: one for one in replies.only("content", "status", "payload", "seq", "chat_id")}
     written: set[UUID] = set()
     if ids := [one.message_id for one in found if one.message_id not in stored]:
         written = set(ActiveReply.objects.filter(message_id__in=ids).values_list("message_id", flat=True))
     return [
         one
         for one in found
-        if one.message_id in written or (one.message_id in stored and stored[one.message_id].fits(answer))
+        if one.message_id in written or (one.message_id in stored and _fits(stored[one.message_id], answer))
     ]
 
 
-_ANSWER = Select(
-    lambda pk: Message.objects.filter(pk=pk).values_list("content", "status", "payload", "seq", "chat_id"),
-    UUID,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """A reply as it is stored."""
-
-    content: str
-    status: str
-    payload: dict[str, Any] | None
-    seq: int
-    chat_id: UUID
-
-    def fits(self, sent: HistoryMessage) -> bool:
-        """Whether a client that sends `sent` has read this reply; any text fits a deleted one."""
-        if self.status == Status.DELETED:
-            return True
-        is_cut = self.status in (Status.CANCELLED, Status.INCOMPLETE)
-        if not (has_read(self.content, sent.content, is_cut=is_cut) or (sent.calls and not sent.content)):
-            return False
-        # Some clients leave out calls once they were answered; none invents calls.
-        return not sent.calls or calls_alike(self._calls(), sent.calls)
-
-    def _calls(self) -> list[ToolCall]:
-        return calls_of(Message(chat_id=self.chat_id, seq=self.seq, payload=self.payload))
-
-
-def _stored_answers(ids: Sequence[UUID]) -> dict[UUID, _Answer]:
-    """Return stored replies by their ids; nearly always there is one."""
-    if len(ids) == 1:
-        rows: Iterable[Any] = [(*ids, *found) for found in _ANSWER.rows(ids[0])]
-    else:
-        fields = ("pk", "content", "status", "payload", "seq", "chat_id")
-        rows = Message.objects.filter(pk__in=ids).values_list(*fields)
-    return {pk: _Answer(*found) for pk, *found in rows}
+def _fits(stored: Message, sent: HistoryMessage) -> bool:
+    """Whether a client that sends `sent` has read this reply; any text fits a deleted one."""
+    if stored.status == Status.DELETED:
+        return True
+    is_cut = stored.status in (Status.CANCELLED, Status.INCOMPLETE)
+    if not (has_read(stored.content, sent.content, is_cut=is_cut) or (sent.calls and not sent.content)):
+        return False
+    # Some clients leave out calls once they were answered; none invents calls.
+    return not sent.calls or calls_alike(calls_of(stored), sent.calls)
 
 
 def _turns_of(chat_id: UUID, through_seq: int, rows: int) -> list[ComparedTurn]:

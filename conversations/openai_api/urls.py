@@ -1,9 +1,10 @@
 from django.urls import path
 
-from conversations.openai_api import completions, models_view
+from conversations.openai_api.completions import CompletionsView
+from conversations.openai_api.views import ModelsView, ModelView
 
 urlpatterns = [
-    path("chat/completions", completions.CompletionsView.as_view()),
-    path("models", models_view.ModelsView.as_view()),
-    path("models/<path:model>", models_view.ModelView.as_view()),
+    path("chat/completions", CompletionsView.as_view()),
+    path("models", ModelsView.as_view()),
+    path("models/<path:model>", ModelView.as_view()),
 ]

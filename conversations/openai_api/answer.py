@@ -1,4 +1,4 @@
-"""A reply in the format of Chat Completions: the whole object and its chunks."""
+"""A reply in the format of Chat Completions, whole and in chunks, and the models that a client may name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from chatmemory.llm.openai.requests import chat_call
-from chatmemory.llm.protocol import ToolCall
+from chatmemory.llm.protocol import ToolCall, Variant
 from conversations.models import Status
+from conversations.openai_api.errors import ModelNotFound
 from conversations.replies import sse
 
 PREFIX = "chatcmpl-"
@@ -57,6 +58,17 @@ def _usage(spent: int, cached: int, said: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """A reply that has ended as the API knows it."""
+
+    text: str
+    reason: str
+    """As `finish_reason` returns it."""
+    usage: Mapping[str, Any]
+    calls: Sequence[ToolCall] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The fields that all parts of one answer have in common."""
 
@@ -65,25 +77,19 @@ class Answer:
     model: str
     """The model as the client named it."""
 
-    def completion(
-        self,
-        content: str,
-        reason: str,
-        usage: Mapping[str, Any],
-        calls: Sequence[ToolCall] = (),
-    ) -> dict[str, Any]:
+    def completion(self, end: Ended) -> dict[str, Any]:
         """Return the completion as one object."""
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": (content or None) if calls else content,
+            "content": (end.text or None) if end.calls else end.text,
             "refusal": None,
             "annotations": [],
         }
-        if calls:
-            message["tool_calls"] = [chat_call(call) for call in calls]
-        reason = CALLED if calls else reason
+        if end.calls:
+            message["tool_calls"] = [chat_call(call) for call in end.calls]
+        reason = CALLED if end.calls else end.reason
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
-        return self._object("chat.completion", [choice]) | {"usage": dict(usage)}
+        return self._object("chat.completion", [choice]) | {"usage": dict(end.usage)}
 
     def first_chunk(self, *, with_usage: bool) -> bytes:
         return self._chunk({"role": "assistant", "content": ""}, None, with_usage)
@@ -93,20 +99,15 @@ class Answer:
         before, _, after = self._chunk({"content": MARK}, None, with_usage).partition(sse.json_text(MARK))
         return lambda text: before + sse.json_text(text) + after
 
-    def last_chunks(
-        self,
-        reason: str,
-        usage: Mapping[str, Any] | None,
-        calls: Sequence[ToolCall] = (),
-    ) -> bytes:
-        """Return the last chunks including `[DONE]`: each tool call as one piece, and the `usage` if it is given."""
+    def last_chunks(self, end: Ended, *, with_usage: bool) -> bytes:
+        """Return the last chunks including `[DONE]`: each tool call as one piece, and the usage if it is requested."""
         last = b"".join(
-            self._chunk({"tool_calls": [{"index": index, **chat_call(call)}]}, None, usage is not None)
-            for index, call in enumerate(calls)
+            self._chunk({"tool_calls": [{"index": index, **chat_call(call)}]}, None, with_usage)
+            for index, call in enumerate(end.calls)
         )
-        last += self._chunk({}, CALLED if calls else reason, usage is not None)
-        if usage is not None:
-            last += sse.data(self._object("chat.completion.chunk", []) | {"usage": dict(usage)})
+        last += self._chunk({}, CALLED if end.calls else end.reason, with_usage)
+        if with_usage:
+            last += sse.data(self._object("chat.completion.chunk", []) | {"usage": dict(end.usage)})
         return last + DONE
 
     def _chunk(self, delta: Mapping[str, Any], reason: str | None, with_usage: bool) -> bytes:
@@ -133,3 +134,43 @@ def error_end(error: Mapping[str, Any]) -> bytes:
 
 def unix(moment: datetime) -> int:
     return int(moment.timestamp())
+
+
+ANY = "*"
+
+
+def variant_named(name: str, variants: Mapping[str, Variant], aliases: Mapping[str, str]) -> Variant:
+    """Return the variant that `name` means. Raises `ModelNotFound`."""
+    if name in variants:
+        return variants[name]
+    if name in aliases:
+        return variants[aliases[name]]
+    for variant in variants.values():
+        if variant.model == name:
+            return variant
+    if ANY in aliases:
+        return variants[aliases[ANY]]
+    raise ModelNotFound(name, model_names(variants, aliases))
+
+
+def model_names(variants: Mapping[str, Variant], aliases: Mapping[str, str]) -> list[str]:
+    """Return all names of models, each once: variants first, then upstream names and aliases."""
+    names = [*variants, *(one.model for one in variants.values()), *(name for name in aliases if name != ANY)]
+    return list(dict.fromkeys(names))
+
+
+def model_objects(
+    variants: Mapping[str, Variant], aliases: Mapping[str, str], created: int
+) -> list[dict[str, Any]]:
+    """Return all models as OpenAI lists them."""
+    return [model_object(name, created) for name in model_names(variants, aliases)]
+
+
+def model_object(name: str, created: int) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": created,
+        "owned_by": "chatmemory",
+        "shutdown_date": None,
+    }

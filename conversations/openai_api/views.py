@@ -1,0 +1,131 @@
+"""The base of all views of OpenAI's API, the models that a client may choose, and the answer for what is not served."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chatmemory.api import error_handler
+from chatmemory.llm import registry
+from conversations.accounts import quotas
+from conversations.api.limited_view import LimitedView
+from conversations.api.serializers import ModelsOut
+from conversations.openai_api import schema
+from conversations.openai_api.answer import model_names, model_object, model_objects, unix
+from conversations.openai_api.errors import (
+    ModelFailed,
+    ModelNotFound,
+    RequestError,
+    openai_body,
+    retry_headers,
+)
+
+VERSION = "2020-10-01"
+"""The version of OpenAI's API that its servers report."""
+
+
+class OpenAIView(LimitedView):
+    """A view for clients of OpenAI's API."""
+
+    limits: dict[str, quotas.Remaining]
+    """What the caller has left of its limits, if the view has looked it up."""
+
+    async def _serve(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        began = time.perf_counter()
+        self.limits = {}
+        response = await super()._serve(request, *args, **kwargs)
+        response["openai-version"] = VERSION
+        response["openai-processing-ms"] = str(round((time.perf_counter() - began) * 1000))
+        for name, left in self.limits.items():
+            response[f"x-ratelimit-limit-{name}"] = str(left.allowed)
+            response[f"x-ratelimit-remaining-{name}"] = str(left.left)
+            response[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
+        return response
+
+    def _failed(self, exc: Exception) -> Response:
+        if isinstance(exc, ModelFailed):
+            return Response(exc.body(), status=exc.http_status, headers=exc.headers())
+        response = super()._failed(exc)
+        if isinstance(exc, RequestError):
+            response.data = exc.body()
+            return response
+        ours = response.data["error"] if isinstance(response.data, dict) else {}
+        response.data = openai_body(response.status_code, ours)
+        told = retry_headers(response.status_code, str(ours.get("code")), response.get("Retry-After"))
+        for name, value in told.items():
+            response[name] = value
+        return response
+
+
+STARTED = unix(timezone.now())
+"""Start of this process, reported as the creation time of models, whose real one is unknown."""
+
+
+class ModelsView(APIView):
+    """Our own list of variants and OpenAI's list of models in one. Its errors are in our format."""
+
+    @extend_schema(
+        responses=ModelsOut,
+        operation_id="models_list",
+        summary="The model variants you may choose",
+        description="The names that `model_variant` may have.",
+        tags=["account"],
+    )
+    def get(self, request: Request) -> Response:
+        variants, aliases = settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES
+        return Response(
+            {
+                "object": "list",
+                "data": model_objects(variants, aliases, STARTED),
+                "results": [_variant(variant) for variant in variants.values()],
+                "offline": registry.is_offline(),
+            }
+        )
+
+
+class ModelView(OpenAIView):
+    @schema.models_read
+    def get(self, request: Request, model: str) -> Response:
+        known = model_names(settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES)
+        if model not in known:
+            raise ModelNotFound(model, known)
+        return Response(model_object(model, STARTED))
+
+
+def _variant(variant: Any) -> dict[str, Any]:
+    return {
+        "name": variant.name,
+        "model": variant.model,
+        "reasoning_effort": variant.reasoning_effort,
+        "max_output_tokens": variant.max_output_tokens,
+        "default": variant.name == settings.DEFAULT_MODEL_VARIANT,
+        "price": variant.price
+        and {name: float(getattr(variant.price, name)) for name in ("input", "cached", "output")},
+    }
+
+
+PATHS: Final = re.compile(
+    "/v1/(?:responses|completions|chat/completions|embeddings|conversations|assistants|threads|vector_stores|files"
+    "|uploads|batches|fine_tuning|images|audio|moderations|realtime|videos|containers|evals)(?:/.*)?"
+)
+INSTEAD: Final = (
+    "This server has Chat Completions only: use `client.chat.completions` "
+    "(in the Agents SDK `OpenAIChatCompletionsModel`); see /v1/docs."
+)
+
+
+def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """The handler for paths that do not exist: OpenAI's are answered in its format, all others in ours."""
+    if PATHS.fullmatch(request.path):
+        return JsonResponse(openai_body(404, {"code": "not_found", "message": INSTEAD}), status=404)
+    return error_handler.no_such_page(request, exception)
