@@ -118,15 +118,6 @@ class Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
-    """A function that a model may call once in addition to its answer; `parameters` is a JSON Schema."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Prompt:
     """Everything that a model is sent: `instructions` (system role, set by the operator) and the messages, in order."""
 
@@ -136,8 +127,6 @@ class Prompt:
     """Routes prompts of one chat to one provider cache (`prompt_cache_key`)."""
     schema: Schema | None = None
     """For `complete` only: the answer must be such an object."""
-    tool: Tool | None = None
-    """For `stream` only: the model may call this tool; the arguments are in the `Reply`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """For `stream` only: the client's other parameters for the model, by their names in Chat Completions."""
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -226,8 +215,6 @@ class Reply:
     usage: Usage | None = None
     model: str = ""
     response_id: str = ""
-    call: str = ""
-    """Arguments of the last call of the prompt's tool (JSON text as the model wrote it); empty without a call."""
     calls: tuple[ToolCall, ...] = ()
     """The calls of the client's tools, in order; empty unless the reply is complete."""
 

@@ -96,6 +96,8 @@ class Ending:
 
     status: Status
     reply: Reply
+    card: str = ""
+    """The memory card that was removed from the end of the reply's text."""
 
     @classmethod
     def of(cls, reply: Reply) -> Ending:
@@ -112,14 +114,13 @@ class Ending:
 
     def without_extras(self) -> Ending:
         """Return the same without the upstream's details about its answer, so that no column can refuse the rest."""
-        return replace(self, reply=Reply(self.reply.status, self.reply.error))
+        return Ending(self.status, Reply(self.reply.status, self.reply.error))
 
     def with_card(self, card: str | None, seen: str) -> Ending:
         """Return the ending of a reply whose memory card, if any, was removed. A reply with nothing else failed."""
-        reply = replace(self.reply, call=card or "")
-        if card is None or seen.strip() or reply.calls or self.status == Status.CANCELLED:
-            return replace(self, reply=reply)
-        return Ending(Status.FAILED, replace(reply, error=reply.error or EMPTY_REPLY))
+        if card is None or seen.strip() or self.reply.calls or self.status == Status.CANCELLED:
+            return replace(self, card=card or "")
+        return Ending(Status.FAILED, replace(self.reply, error=self.reply.error or EMPTY_REPLY), card)
 
 
 def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = None) -> Message | None:
@@ -145,7 +146,7 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         )
         if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
             _earlier_answers(pending).update(superseded_by=message)
-        memory.turn_finished(message, pending.context, ending.reply.call)
+        memory.turn_finished(message, pending.context, ending.card)
         quotas.settle(pending.reservation, _spent(message, pending.context))
         fault_points.point("finish.stored")
     fault_points.point("finish.committed")

@@ -164,8 +164,8 @@ def play(
 def _finish(begun: BegunTurn, exchange: Exchange, card: str) -> None:
     """Finish the reply as a generation that has removed the card from it does."""
     status = Status.INCOMPLETE if exchange.cut_off else Status.COMPLETE
-    reply = Reply("incomplete" if exchange.cut_off else "complete", model=begun.variant.model, call=card)
-    finish.finish(begun.pending, exchange.reply, Ending(status, reply), owner=process.name())
+    reply = Reply("incomplete" if exchange.cut_off else "complete", model=begun.variant.model)
+    finish.finish(begun.pending, exchange.reply, Ending(status, reply, card), owner=process.name())
 
 
 def _output(prompt: Prompt, exchange: Exchange, card: str) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chatmemory.llm.summarizer_input import NO_SUMMARY
 from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
@@ -27,7 +26,7 @@ from memory.policies.protocol import (
     StateSection,
     state_tokens,
 )
-from memory.policies.summarizer_input import summarizer_input
+from memory.policies.summarizer_input import NO_SUMMARY, summarizer_input
 
 OUTPUT_ROOM = 4
 """Output limit as a multiple of the cap: reasoning models spend output tokens before the first word of the summary."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from chatmemory.llm.protocol import Completion, Schema
-from chatmemory.llm.summarizer_input import NO_SUMMARY
 from chatmemory.text.links import links_in
 from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end
@@ -34,7 +33,7 @@ from memory.policies.protocol import (
     state_tokens,
 )
 from memory.policies.state_parts import Content, Held, StatePart, object_schema, trimmed
-from memory.policies.summarizer_input import summarizer_input
+from memory.policies.summarizer_input import NO_SUMMARY, summarizer_input
 
 PREFERENCES = StatePart("user_preferences", "User preferences", "pairs")
 DECISIONS = StatePart("key_decisions", "Decisions")

@@ -17,7 +17,7 @@ import pytest
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Reply
-from conversations.models import Chat, Message
+from conversations.models import Chat, Message, Status
 from conversations.replies import finish as finishing
 from conversations.replies.begin import BegunTurn, TurnRequest, begin_turn, default_variant
 from conversations.replies.finish import Ending
@@ -56,7 +56,9 @@ def play(chat: Chat, number: int, question: str, answer: str) -> str:
         if chat.policy == "card"
         else ""
     )
-    reply = finishing.finish(begun.pending, answer, Ending.of(Reply("complete", model="scripted", call=card)))
+    reply = finishing.finish(
+        begun.pending, answer, Ending(Status.COMPLETE, Reply("complete", model="scripted"), card)
+    )
     assert reply is not None
     at = BEGAN + timedelta(hours=5 * number)
     Message.objects.filter(chat=chat, seq__gt=reply.seq - 2).update(created_at=at)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from chatmemory.llm.protocol import Prompt, Reply
-from conversations.models import Chat, Message
+from conversations.models import Chat, Message, Status
 from conversations.replies import finish as finishing
 from conversations.replies.begin import BegunTurn, TurnRequest, begin_turn, default_variant
 from conversations.replies.finish import Ending
@@ -32,7 +32,9 @@ def begin(chat: Chat, question: str) -> BegunTurn:
 
 def finish(begun: BegunTurn, text: str, card: object, status: Any = "complete") -> Message:
     said = card if isinstance(card, str) else json.dumps(card)
-    reply = finishing.finish(begun.pending, text, Ending.of(Reply(status, model="gpt-test", call=said)))
+    reply = finishing.finish(
+        begun.pending, text, Ending(Status(status), Reply(status, model="gpt-test"), said)
+    )
     assert reply is not None
     return reply
 

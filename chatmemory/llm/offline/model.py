@@ -71,13 +71,13 @@ class OfflineModel:
         """Yield the answer word by word, then a `complete` reply; with a memory card if the prompt asks for one."""
         del deadlines  # nothing here waits for others
         # Searching and counting a long prompt takes milliseconds that other streams need.
-        text, call, is_whole = await asyncio.to_thread(_reply, prompt, variant)
-        usage = await asyncio.to_thread(_usage, prompt, text + call)
+        text, is_whole = await asyncio.to_thread(_reply, prompt, variant)
+        usage = await asyncio.to_thread(_usage, prompt, text)
         for word in _WORD.findall(text):
             yield Delta(word)
             await asyncio.sleep(self.pause)
         ended = Reply("complete") if is_whole else Reply("incomplete", error=TOO_LONG)
-        yield replace(ended, usage=usage, model=NAME, call=call)
+        yield replace(ended, usage=usage, model=NAME)
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
         """Answer at once: with the object that the prompt's schema names, or a summary of a summarizer input.
@@ -98,16 +98,15 @@ class OfflineModel:
         return summarize(request, prompt.answer_tokens or self.summary_tokens)
 
 
-def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str, bool]:
-    """The text of a reply, the arguments of its call if the prompt has a tool, and whether it is whole."""
+def _reply(prompt: Prompt, variant: Variant) -> tuple[str, bool]:
+    """The text of a reply, and whether it is whole."""
     quotes = _quotes(prompt)
-    if wants_card(prompt) and not prompt.tool:
+    if wants_card(prompt):
         card = card_block(card_after(prompt, _answer(quotes)))
         text = _reply_text(quotes, variant, reserved=count_tokens(card))
-        return text + card, "", True  # the card is the end of the requested reply
+        return text + card, True  # the card is the end of the requested reply
     text = _reply_text(quotes, variant)
-    call = card_after(prompt, _answer(quotes)) if prompt.tool else ""
-    return text, call, text == _answer(quotes)
+    return text, text == _answer(quotes)
 
 
 def _reply_text(quotes: Sequence[str], variant: Variant, reserved: int = 0) -> str:
@@ -145,8 +144,8 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def wants_card(prompt: Prompt) -> bool:
-    """Whether the prompt asks for a memory card, in the reply's text or as a call of the prompt's tool."""
-    return prompt.tool is not None or CARD_OPEN in prompt.instructions
+    """Whether the prompt asks for a memory card at the end of the reply."""
+    return CARD_OPEN in prompt.instructions
 
 
 def card_after(prompt: Prompt, reply: str) -> str:

@@ -88,7 +88,6 @@ class OpenAIModel:
             terminal=self._terminal,
             max_bytes=deadlines.max_bytes,
             takes_calls=bool(prompt.tools),
-            own_tool=prompt.tool.name if prompt.tool else "",
             stops=stops_of(prompt) if self._style == "responses" else (),
         )
         failure: NoAnswerError | None = None

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.openai.stream import Style
-from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Tool, ToolCall, Variant
+from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, ToolCall, Variant
 
 OPENAI_HOST = "api.openai.com"
 OPENAI_URL = f"https://{OPENAI_HOST}/v1"
@@ -63,8 +63,9 @@ def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
         body["max_output_tokens"] = variant.max_output_tokens
     if prompt.schema:
         body["text"] = {"format": {"type": "json_schema", **_format(prompt.schema)}}
-    tools = [_for_items(tool) for tool in (*prompt.tools, *_own(prompt))]
-    return body | ({"tools": tools} if tools else {})
+    if prompt.tools:
+        body["tools"] = [_for_items(tool) for tool in prompt.tools]
+    return body
 
 
 def _for_items(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,10 +81,6 @@ def _flat(value: Any) -> Any:
     if isinstance(value, Mapping) and isinstance(grammar := value.get("grammar"), Mapping):
         return {"type": value.get("type"), **grammar}
     return value
-
-
-def _own(prompt: Prompt) -> list[dict[str, Any]]:
-    return [{"type": "function", "function": _function(prompt.tool)}] if prompt.tool else []
 
 
 def _for_responses(body: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,16 +128,13 @@ def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any
         body["max_completion_tokens" if is_openai else "max_tokens"] = variant.max_output_tokens
     if prompt.schema:
         body["response_format"] = {"type": "json_schema", "json_schema": _format(prompt.schema)}
-    tools = [*prompt.tools, *_own(prompt)]
-    return body | ({"tools": tools} if tools else {})
+    if prompt.tools:
+        body["tools"] = list(prompt.tools)
+    return body
 
 
 def _format(schema: Schema) -> dict[str, Any]:
     return {"name": schema.name, "schema": dict(schema.schema), "strict": True}
-
-
-def _function(tool: Tool) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
 
 
 def _chat_stream(stream: bool) -> dict[str, Any]:

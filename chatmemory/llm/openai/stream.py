@@ -28,8 +28,6 @@ from chatmemory.text.cleaning import TextCleaner, clean, clip_bytes
 Style = Literal["responses", "chat"]
 Terminal = Literal["strict", "done"]
 
-MAX_CHARS = 65_536
-"""Maximum characters kept of the arguments of one call, unless the client's own tools are called."""
 MAX_CALLS = 128
 """Maximum number of calls in one reply. With more, the reply counts as too long, and has none."""
 MAX_NAME_CHARS = 256
@@ -50,8 +48,7 @@ def max_event_bytes(max_bytes: int) -> int:
 class ReplyReader:
     """`feed` chunks until `is_over`, `fail` if the transport failed, `finish` for the last text, then `reply`.
 
-    With `takes_calls`, the reply has the calls that the model made, except those of `own_tool`. Without, it has only
-    the arguments of the last call: the prompt's only tool is ours then. With `stops`, the reply is complete before the
+    With `takes_calls`, the reply has the calls that the model made. With `stops`, the reply is complete before the
     first of them; the upstream is not read on.
     """
 
@@ -62,7 +59,6 @@ class ReplyReader:
         terminal: Terminal,
         max_bytes: int,
         takes_calls: bool = False,
-        own_tool: str = "",
         stops: Sequence[str] = (),
     ) -> None:
         longest = max_event_bytes(max_bytes)
@@ -70,10 +66,9 @@ class ReplyReader:
             style,
             terminal=terminal,
             max_event_bytes=longest,
-            max_call_chars=max_bytes if takes_calls else MAX_CHARS,
+            max_call_chars=max_bytes,
         )
         self._takes_calls = takes_calls
-        self._own_tool = own_tool
         self._cleaner = TextCleaner()
         self._stops = StopSequences(stops)
         self._room = max_bytes
@@ -113,26 +108,19 @@ class ReplyReader:
         error, is_stopped = self._error, self._stops.was_found
         if not is_stopped:
             error = error or self._parser.close().error
-        calls, own = ((), "") if is_stopped else self._calls()
-        if not is_stopped and self._takes_calls and self._parser.calls.is_too_long:
-            error = error or failures.TOO_LONG
+        calls: tuple[ToolCall, ...] = ()
+        if self._takes_calls and not is_stopped:
+            calls = _with_ids(self._parser.calls.named)
+            if self._parser.calls.is_too_long:
+                error = error or failures.TOO_LONG
         if not self._has_text and not calls and not is_stopped:
             error = error or failures.EMPTY_REPLY
         status: ReplyStatus = "complete"
         if error:
             status = "incomplete" if self._has_text else "failed"
         parser = self._parser
-        kept = () if error else calls
-        told = parser.model or model, parser.response_id
-        return Reply(status, error, parser.usage, *told, own, kept)
-
-    def _calls(self) -> tuple[tuple[ToolCall, ...], str]:
-        """The calls of the client's tools, and the arguments of the last call of our own tool."""
-        if not self._takes_calls:
-            return (), clean(self._parser.calls.arguments)
-        made = self._parser.calls.named
-        own = [call.arguments for call in made if call.name == self._own_tool]
-        return _with_ids(call for call in made if call.name != self._own_tool), own[-1] if own else ""
+        name = parser.model or model
+        return Reply(status, error, parser.usage, name, parser.response_id, () if error else calls)
 
     def _within_room(self, text: str) -> str:
         fitting = clip_bytes(text, self._room)
@@ -165,7 +153,7 @@ class StreamParser(ABC):
         *,
         terminal: Terminal = "strict",
         max_event_bytes: int = 16 * 1024 * 1024,
-        max_call_chars: int = MAX_CHARS,
+        max_call_chars: int = 2 * 1024 * 1024,
     ) -> None:
         self.ending: UpstreamEnding | None = None
         self.is_over = False
@@ -324,7 +312,7 @@ class ChatParser(StreamParser):
 
 
 def parser_for(
-    style: Style, *, terminal: Terminal, max_event_bytes: int, max_call_chars: int = MAX_CHARS
+    style: Style, *, terminal: Terminal, max_event_bytes: int, max_call_chars: int = 2 * 1024 * 1024
 ) -> StreamParser:
     """Return a new parser for one stream."""
     kind = ResponsesParser if style == "responses" else ChatParser
@@ -343,15 +331,10 @@ class _StreamedCall:
 class CallReader:
     """Collects calls in the order in which they begin. Their arguments have at most `max_chars` characters together."""
 
-    def __init__(self, max_chars: int = MAX_CHARS) -> None:
+    def __init__(self, max_chars: int) -> None:
         self._calls: list[_StreamedCall] = []
         self._by_index: dict[int | None, _StreamedCall] = {}
         self._max = self._room = max_chars
-
-    @property
-    def arguments(self) -> str:
-        """The arguments of the last call, uncleaned; empty without a call."""
-        return "".join(self._calls[-1].parts) if self._calls else ""
 
     @property
     def named(self) -> tuple[ToolCall, ...]:
@@ -389,7 +372,7 @@ class CallReader:
         """Replace the arguments of the last call by the whole, which an upstream repeats at the end of the call."""
         if isinstance(arguments, str) and arguments:
             if self._calls:
-                self._room += len(self.arguments)
+                self._room += sum(map(len, self._calls[-1].parts))
                 self._calls[-1].parts = []
             self.add(arguments)
 

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.confusables import skeleton
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.markers import is_marker, quote_markers
@@ -29,6 +28,7 @@ from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
 from tests.support.exhaustive import effort, first_of
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.connection import Request
+from tests.support.fakes.summarizer import read_turns
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -137,7 +137,7 @@ def test_no_text_changes_the_structure_of_a_summarizers_input(
         return upstream.calls("complete")[-1]
 
     plain = asked_of(HARMLESS)
-    shows_summary = policy != "hierarchical" and bool(parse_summarizer_input(plain.said[-1][1])[0])
+    shows_summary = policy != "hierarchical" and bool(read_turns(plain.said[-1][1])[0])
 
     def check(text: str) -> None:
         asked = asked_of(text)
@@ -154,7 +154,7 @@ def test_no_text_changes_the_structure_of_a_summarizers_input(
             labels = [line.partition(" ")[0] for line in conversation.splitlines() if is_marker(line)]
             assert labels == ["[user]:", "[assistant]:"] * 2
             return
-        existing, pairs = parse_summarizer_input(material)
+        existing, pairs = read_turns(material)
         assert pairs == said
         known = " ".join(text.split()) if policy == "interval" else text
         expected = as_sent(known) if shows_summary else ""

@@ -32,7 +32,6 @@ SAYS = (
     "no_card",
     "bad_card",  # half a card, properly closed
     "open_card",  # never closed
-    "card_alone",  # only a card, or a call, without other text
 )
 """What a summarizer says instead of the requested object, and a reply instead of its card."""
 

@@ -1,4 +1,4 @@
-"""Memory cards at the end of replies (seed 002): as a block in the text, or as a tool call. Pure."""
+"""Memory cards at the end of replies (seed 002): a block in the text. Pure."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ import json
 import re
 from typing import Any
 
-from tests.support.fakes import tools
 from tests.support.fakes.connection import Request
 from tests.support.fakes.objects import WRONG_TYPES, card
 
-TOOL = "update_memory"
 OPEN, CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
 BEFORE = "Conversation context: "
 """The beginning of the message that contains the card so far."""
-
-
-def tool_name(request: Request) -> str:
-    """Return the name of the function that a request offers for cards, in either style; "" if none."""
-    return TOOL if TOOL in tools.names(request) else ""
 
 
 def wants_block(request: Request) -> bool:

@@ -79,22 +79,18 @@ def obeyed(how: Behaviour, request: Request, text: str) -> tuple[Behaviour, str]
 
 
 def said_to(how: Behaviour, request: Request, number: int) -> tuple[str, tuple[Call, ...]]:
-    """Return what to say, and what to call: the client's tools, as scripted or requested, and the tool for cards.
+    """Return what to say, and what to call: the client's tools, as scripted or requested.
 
     A text that the test specified is sent unchanged. Raise `AssertionError` if a summarizer's input is not in its
     format.
     """
-    calls = tools.scripted(how.tools) or (() if how.text else tools.wanted(request, number, cards.TOOL))
+    calls = tools.scripted(how.tools) or (() if how.text else tools.wanted(request, number))
     if calls:
         return how.text, tuple(replace(call, is_alone=not how.text) for call in calls)
-    text, tool = text_of(how, request), cards.tool_name(request)
-    if how.text or request.lane == "complete" or not (tool or cards.wants_block(request)):
+    text = text_of(how, request)
+    if how.text or request.lane == "complete" or not cards.wants_block(request):
         return text, ()
-    is_alone = how.says == "card_alone"
-    text = "" if is_alone else text
     card = cards.card_of(request, how.says, how.pattern)
-    if tool:
-        return text, () if how.says == "no_card" else (Call(tool, card, is_alone),)
     return (text + cards.block(card, how.says)).lstrip(), ()
 
 

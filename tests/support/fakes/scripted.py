@@ -8,9 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
-from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.tokens import count_tokens
-from memory.folding.answer_checks import without_retry_instructions
 from tests.support.fakes import objects, summarizer
 
 Line = str | Completion | BaseException | Callable[[Prompt], str]
@@ -57,10 +55,7 @@ class ScriptedModel:
     @property
     def inputs(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """The existing summary and the turns of each call."""
-        return [
-            parse_summarizer_input(without_retry_instructions(prompt.messages[0].content))
-            for prompt in self.prompts
-        ]
+        return [summarizer.read_turns(prompt.messages[0].content) for prompt in self.prompts]
 
 
 class KeepingModel(ScriptedModel):

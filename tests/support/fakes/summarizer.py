@@ -53,6 +53,23 @@ def parse(text: str) -> SummarizerInput:
     return SummarizerInput("" if existing == "NONE" else existing, turns)
 
 
+def read_turns(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """The existing summary and the (user, assistant) pairs of an input, as quoted in it."""
+    match = FORM.fullmatch(without_retry_instructions(text))
+    assert match, "summarizer input is not in the promised format"
+    before, *blocks = re.split(r"(?:\A|\n\n)Turn \d+:\n", match["turns"])
+    assert not before, "text before the first turn"
+    existing = match["existing"]
+    return "" if existing == "NONE" else existing, [_pair(block) for block in blocks]
+
+
+def _pair(block: str) -> tuple[str, str]:
+    if block.startswith("Assistant: "):
+        return "", block.removeprefix("Assistant: ")
+    user, _, assistant = block.removeprefix("User: ").partition("\nAssistant: ")
+    return user, assistant
+
+
 def parse_facts(text: str) -> SummarizerInput:
     """Parse an input that requests facts, strictly. Raise `AssertionError` if it is not in the format."""
     match = FACTS_FORM.fullmatch(without_retry_instructions(text))

@@ -10,11 +10,6 @@ from tests.support.fakes.connection import Request
 from tests.support.fakes.speech import Call
 
 
-def names(request: Request) -> list[str]:
-    """Return the names of the functions that a request offers, in either style."""
-    return [str(_function(tool).get("name", "")) for tool in request.body.get("tools") or ()]
-
-
 def scripted(text: str) -> tuple[Call, ...]:
     """Return the calls that a behaviour lists as JSON."""
     return tuple(
@@ -29,9 +24,9 @@ def scripted(text: str) -> tuple[Call, ...]:
     )
 
 
-def wanted(request: Request, number: int, own: str) -> tuple[Call, ...]:
+def wanted(request: Request, number: int) -> tuple[Call, ...]:
     """Return a call of the tool that is required, or named in the user's last message; none after a tool's output."""
-    offered = [tool for tool in request.body.get("tools") or () if _function(tool).get("name") != own]
+    offered = request.body.get("tools") or ()
     choice = request.body.get("tool_choice", "auto")
     role, said = request.said[-1] if request.said else ("", "")
     if not offered or choice == "none" or role == "tool":

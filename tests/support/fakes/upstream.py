@@ -10,8 +10,8 @@ chooses its behaviour:
 3. the lane's behaviour: `fake.behave("cut?after=300", lane="stream")`.
 
 By default it echoes the user's message, and answers the summarizer's input with a summary that keeps every code, or
-with the object that the request's schema names. A reply ends with a memory card, or a tool call, if the request wants
-one; `Behaviour.says` makes either bad. Tokens of a behaviour that `thinks` count against the request's output limit.
+with the object that the request's schema names. A reply ends with a memory card if the request wants one;
+`Behaviour.says` makes either bad. Tokens of a behaviour that `thinks` count against the request's output limit.
 `hold` and `release` close and open a lane; `requests` has all requests received. Every method may be called from any
 thread.
 """

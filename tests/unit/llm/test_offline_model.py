@@ -27,7 +27,6 @@ from chatmemory.llm.protocol import (
     Reply,
     Role,
     Schema,
-    Tool,
     Variant,
 )
 from chatmemory.text.markers import LINES_HEADING, SUMMARY_HEADING
@@ -205,9 +204,8 @@ def test_an_object_keeps_to_its_limit(existing: str, said: list[tuple[str, str]]
         assert count_tokens(answer) <= limit
 
 
-def with_card(*contents: str, tool: Tool | None = None) -> Prompt:
-    instructions = "" if tool else f"End your reply with {CARD_OPEN}{{…}}{CARD_CLOSE}."
-    return replace(asked(*contents), instructions=instructions, tool=tool)
+def with_card(*contents: str) -> Prompt:
+    return replace(asked(*contents), instructions=f"End your reply with {CARD_OPEN}{{…}}{CARD_CLOSE}.")
 
 
 CARD_PROMPT = (
@@ -220,7 +218,7 @@ CARD_PROMPT = (
 
 
 def test_a_reply_ends_with_the_card_that_the_instructions_ask_for() -> None:
-    deltas, reply = stream(with_card(*CARD_PROMPT))
+    deltas, _ = stream(with_card(*CARD_PROMPT))
     text, _, block = "".join(delta.text for delta in deltas).partition("\n\n" + CARD_OPEN)
     assert text == f"{FOUND}\n- My reservation is 3RK2T9."
     assert block.endswith(CARD_CLOSE)
@@ -229,16 +227,7 @@ def test_a_reply_ends_with_the_card_that_the_instructions_ask_for() -> None:
     assert card["decisions"] == ["The user is mia_38.", "My reservation is 3RK2T9."]
     assert card["open_q"] == []
     assert INTRODUCTION not in block
-    assert reply.call == ""
     assert len(deltas) > 10
-
-
-def test_with_a_tool_the_card_is_a_call() -> None:
-    deltas, reply = stream(with_card(*CARD_PROMPT, tool=Tool("update_memory", "", {})))
-    assert CARD_OPEN not in "".join(delta.text for delta in deltas)
-    assert json.loads(reply.call)["decisions"] == ["The user is mia_38.", "My reservation is 3RK2T9."]
-    assert reply.usage is not None
-    assert reply.usage.output_tokens > count_tokens(reply.call)
 
 
 def test_the_card_has_its_room_within_an_output_limit() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Completion, PromptMessage
-from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
@@ -18,6 +17,7 @@ from memory.limits import MemoryLimits
 from memory.policies import Refusal, State, counts_of, get_policy, turns_beyond
 from memory.policies.interval import OPENING, IntervalNumbers, split_carried, without_opening
 from memory.policies.protocol import Ask, Fault
+from tests.support.fakes.summarizer import read_turns
 from tests.unit.context.makers import chats, context_of, long_texts, make_turn, turn_of, words
 
 LIMITS = MemoryLimits()
@@ -45,7 +45,7 @@ def asked(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) ->
 
 def shown(state: State, turns: Sequence[Turn]) -> tuple[str, list[tuple[str, str]]]:
     """The existing summary and the turns that the summarizer is sent."""
-    return parse_summarizer_input(asked(state, turns).input)
+    return read_turns(asked(state, turns).input)
 
 
 def absorbed(answer: str | Completion, limits: MemoryLimits = LIMITS) -> str:
@@ -216,7 +216,7 @@ def test_whatever_turns_come_are_asked_for_or_known(turns: list[Turn], existing:
     if ask is None:
         assert not any(turn.user or turn.assistant for turn in turns)
     else:
-        assert len(parse_summarizer_input(ask.input)[1]) >= 1
+        assert len(read_turns(ask.input)[1]) >= 1
 
 
 def test_the_state_stays_bounded_however_long_the_chat() -> None:

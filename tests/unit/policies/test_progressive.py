@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Completion
-from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
@@ -20,6 +19,7 @@ from memory.policies import Refusal, State, counts_of, get_policy, is_due, state
 from memory.policies.progressive import KINDS, MOST_WINDOW_TURNS, SCHEMA, ProgressiveNumbers
 from memory.policies.protocol import Answers, Ask, Fault
 from memory.policies.window import window_of
+from tests.support.fakes.summarizer import read_turns
 from tests.unit.context.makers import chats, context_of, make_turn, turn_of, words
 
 LIMITS = MemoryLimits()
@@ -195,7 +195,7 @@ def test_each_fold_has_the_target_of_the_seed_and_a_summary_far_over_it_is_cut(
 def test_one_call_asks_for_both_and_shows_what_was_known() -> None:
     ask = next_ask()
     assert ask.schema is SCHEMA
-    assert parse_summarizer_input(ask.input) == (
+    assert read_turns(ask.input) == (
         NARRATIVE,
         [("I prefer dark mode. Read https://example.org/a.", "Noted.")],
     )

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.summarizer_input import parse_summarizer_input
 from chatmemory.text.markers import is_marker, quote_markers
 from chatmemory.text.turn_line import CUT_OFF
 from memory.context.sources import Source, render_sources
 from memory.history.turns import Turn, assistant_text
 from memory.policies.summarizer_input import summarizer_input
 from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
+from tests.support.fakes.summarizer import read_turns
 
 hostile = st.lists(
     st.one_of(
@@ -138,22 +138,7 @@ def test_the_summarizer_input_is_the_seeds_to_the_letter() -> None:
 @given(hostile, st.lists(st.tuples(hostile, hostile, st.booleans()), max_size=4))
 def test_what_is_written_is_read_back(existing: str, said: list[tuple[str, str, bool]]) -> None:
     turns = [turn(*each) for each in said]
-    summary, pairs = parse_summarizer_input(summarizer_input(existing, turns))
+    summary, pairs = read_turns(summarizer_input(existing, turns))
     assert summary == quote_markers(existing)
     spoken = [each for each in turns if each.user or each.assistant]
     assert pairs == [(quote_markers(each.user), quote_markers(assistant_text(each))) for each in spoken]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "What is the capital of France?",
-        "=== EXISTING_SUMMARY ===\nNONE",
-        summarizer_input("", []) + "\n",
-        summarizer_input("", []).replace("TURNS ===\n", "TURNS ===\nhello", 1),
-    ],
-)
-def test_anything_else_is_not_a_summarizer_input(text: str) -> None:
-    with pytest.raises(ValueError, match="not a summarizer input"):
-        parse_summarizer_input(text)
