@@ -24,18 +24,18 @@ from memory.briefs import Memory, brief_of, decide_due, history_tokens
 from memory.briefs import Standing as Standing
 from memory.context import load
 from memory.context.assemble import Context, with_fitting_steps
+from memory.context.plan.plan import Snapshot
 from memory.context.prepare import card_instructions, context_of, log_cuts, prompt_request
-from memory.context.record import RECORDED, record_of
 from memory.context.record import card_of as card_of
-from memory.context.record import history_tokens_before as history_tokens_before
 from memory.context.record import material_of as material_of
 from memory.context.record import outline_of as outline_of
 from memory.context.record import past_context as past_context
+from memory.context.record import snapshot_of
 from memory.context.record import tools_of as tools_of
 from memory.context.sources import Source
 from memory.explain.trace import Trace, trace
-from memory.folding import card as carding
 from memory.folding import dispatch
+from memory.folding.card import publish_card
 from memory.history.rows import newest_turns
 from memory.history.tool_steps import Step
 from memory.lazy_fold import StaleMemory as StaleMemory
@@ -83,14 +83,17 @@ _LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update(
 
 @dataclass(frozen=True, slots=True)
 class PreparedPrompt:
-    """A prompt that is about to be sent, and the JSON record from which it can be rebuilt byte for byte."""
+    """A prompt that is about to be sent, and what is stored of it."""
 
     prompt: Prompt
-    record: dict[str, Any]
+    snapshot: Snapshot
     standing: Standing | None
     """What is known of the unfolded turns; None if there are too many to know them all."""
-    brings_card: bool = False
-    """Whether the reply will contain a block that its reader must not see (`memory.policies.card.stream`)."""
+
+    @property
+    def brings_card(self) -> bool:
+        """Whether the reply will contain a block that its reader must not see (`memory.policies.card.stream`)."""
+        return self.snapshot.card_epoch is not None
 
 
 def context_for(
@@ -140,15 +143,14 @@ def context_for(
     if open_turn:
         context = replace(context, plan=replace(context.plan, open_turn=tuple(seq for seq, _ in open_turn)))
     log_cuts(chat, context)
-    record = {
-        **record_of(chat, brief, context, asked, turn_instructions),
-        "again": again,
-        "said": history_tokens(brief, None if span.older_turns else span.tokens),
-    }
-    if for_card:
-        record |= carding.card_request_fields(brief)
+    snapshot = replace(
+        snapshot_of(memory, context, asked, turn_instructions),
+        again=again,
+        history_tokens=history_tokens(brief, None if span.older_turns else span.tokens),
+        card_epoch=brief.epoch if for_card else None,
+    )
     standing = None if span.older_turns else Standing(memory, span.turns)
-    return PreparedPrompt(context.prompt, record, standing, brings_card=bool(for_card))
+    return PreparedPrompt(context.prompt, snapshot, standing)
 
 
 def preview(
@@ -194,22 +196,21 @@ def _is_over_limits(chat: Chat) -> bool:
     return registry.embeds() and quotas.is_refused(chat.owner_id)
 
 
-def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> None:
+def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
     """Store what the model was sent for `reply`, and the `card` that came with it.
 
     Call it in the transaction that finishes the reply, after it was saved.
     """
-    anchor = record["plan"]["anchor_seq"]
-    if anchor != record["anchor_before"]:
-        _ANCHORED.set(reply.chat_id, anchor)
-    if record["again"] and reply.reply_to is not None:
+    if sent.plan.anchor_seq != sent.anchor_before:
+        _ANCHORED.set(reply.chat_id, sent.plan.anchor_seq)
+    if sent.again and reply.reply_to is not None:
         # An answer that replaces none changes nothing, but the question may not have been counted.
         changed = reply if reply.status == Status.FAILED or reply.superseded_by_id else reply.reply_to
         messages_changed(reply.chat_id, from_seq=changed.seq)
-    asked_for_card = carding.requested_card(record) and not reply.leaves_open
-    became = carding.publish_card(reply, record, card) if asked_for_card else CardOutcome.NONE
-    recorded = {name: record[name] for name in RECORDED if name in record}
-    _RECORD.save(ContextRecord(reply=reply, card=became, history_tokens=record.get("said"), **recorded))
+    brings_card = sent.card_epoch is not None and not reply.leaves_open
+    became = publish_card(reply, sent, card) if brings_card else CardOutcome.NONE
+    columns = {**sent.columns(), "card": became, "history_tokens": sent.history_tokens}
+    _RECORD.save(ContextRecord(reply=reply, **columns))
     if reply.reply_to is not None and not reply.leaves_open:
         by_rule.pin_statements(reply.reply_to)
 

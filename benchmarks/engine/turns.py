@@ -130,13 +130,13 @@ class Bench:
             "owner",
             "started_at",
         )
-        plan = begun.pending.context["plan"]
+        plan = begun.pending.context.plan
         given = Given(
             question=begun.pending.user_message,
             reply=reply,
             active={name: getattr(stored, name) for name in names},
             record=ContextRecord.objects.get(pk=reply.pk),
-            read_seqs=tuple(seq for first, last, *_ in plan["verbatim"] for seq in range(first, last + 1)),
+            read_seqs=tuple(seq for first, last, *_ in plan.verbatim for seq in range(first, last + 1)),
         )
         self.reset()
         return given, len(captured.captured_queries) - 1

@@ -25,7 +25,7 @@ async def events(chat_id: UUID, message_id: UUID, after: int = 0) -> AsyncIterat
     own = generation.running(message_id)
     if own is not None:
         turn = own.pending
-        created = (turn.chat_id, turn.user_message.pk, turn.message_id, turn.variant, turn.context)
+        created = (turn.chat_id, turn.user_message.pk, turn.message_id, turn.variant, turn.context.to_json())
         async for event in _rest(own, after, created):
             yield event
         return

@@ -162,7 +162,7 @@ class CompletionsView(OpenAIView):
             generation.start(completion.turn)
             pending = completion.turn.pending
             turn = ExistingReply(pending.chat_id, pending.user_message.pk, pending.message_id)
-            context = pending.context
+            context = pending.context.to_json()
         reply = StoredReply(turn, _tokens(context), generation.running(turn.message_id))
         headers = _headers(completion, turn, context)
         return await self._respond(completion_id(turn.message_id), reply, headers, slot)

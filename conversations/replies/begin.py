@@ -34,7 +34,7 @@ from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
 from conversations.lookup import ACTIVE_REPLY, get_chat, get_message
 from conversations.models import ActiveReply, Chat, Message, Role, Status
-from conversations.replies import finish, idempotency, lease, open_turn
+from conversations.replies import idempotency, lease, open_turn
 from conversations.replies.finish import Pending
 from conversations.replies.idempotency import ExistingReply
 from conversations.replies.open_turn import OpenTurn, ToolOutput
@@ -269,7 +269,7 @@ def _begin_reply(
         attachments=attachments_in(question.payload),
     )
     ratio = memory.ratio_of(variant.name) if quotas.enabled() else 1.0
-    tokens = quotas.tokens_for(round(finish.prompt_tokens(prepared.record) * ratio), variant)
+    tokens = quotas.tokens_for(round(prepared.snapshot.prompt_tokens * ratio), variant)
     reservation = quotas.reserve(chat.owner_id, tokens)
     pending = Pending(
         chat_id=chat.pk,
@@ -279,7 +279,7 @@ def _begin_reply(
         supersedes=supersedes.pk if supersedes else None,
         variant=variant.name,
         model=variant.model,
-        context=prepared.record,
+        context=prepared.snapshot,
         started_at=timezone.now(),
         owner_id=chat.owner_id,
         open_seq=chat.open_seq,
@@ -293,7 +293,7 @@ def _begin_reply(
         supersedes=pending.supersedes,
         model_variant=pending.variant,
         model=pending.model,
-        context=pending.context,
+        context=pending.context.to_json(),
         owner=process.name(),
         started_at=pending.started_at,
         **quotas.reservation_fields(reservation),

@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -36,6 +35,7 @@ from conversations.accounts.quotas import Reservation
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import open_turn
 from memory import services as memory
+from memory.context.plan.plan import Snapshot
 from memory.recall.analysis.hashed_terms import stored_terms
 
 logger = logging.getLogger(__name__)
@@ -59,8 +59,8 @@ class Pending:
     supersedes: UUID | None
     variant: str
     model: str
-    context: dict[str, Any]
-    """The record of the prompt, from `memory.services.context_for`."""
+    context: Snapshot
+    """What is stored of the prompt."""
     started_at: datetime
     owner_id: int
     open_seq: int = 0
@@ -82,7 +82,7 @@ class Pending:
             supersedes=active.supersedes,
             variant=active.model_variant,
             model=active.model,
-            context=active.context,
+            context=Snapshot.from_json(active.context),
             started_at=active.started_at,
             owner_id=owner_id,
             open_seq=open_seq,
@@ -230,8 +230,7 @@ def _earlier_answers(pending: Pending) -> QuerySet[Message]:
 
 def _follows(pending: Pending) -> int:
     """Return the seq of the message that the reply follows: the question, or the last output of a tool."""
-    shown: Sequence[int] = pending.context["plan"].get("open_turn", ())
-    return max((pending.user_message.seq, *shown))
+    return max((pending.user_message.seq, *pending.context.plan.open_turn))
 
 
 def _calls_instead(pending: Pending, ending: Ending) -> UUID | None:
@@ -282,24 +281,19 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
     message.superseded_by_id = _calls_instead(pending, ending)
     is_no_answer = ending.status == Status.FAILED or message.superseded_by_id is not None
     message.leaves_open = bool(reply.calls) or (is_no_answer and pending.open_seq > 0)
-    message.after_tools = is_later and not pending.context.get("again")
+    message.after_tools = is_later and not pending.context.again
     message.standing = pending.standing
     message.retry_after = reply.error.retry_after if reply.error else None
     return message
 
 
-def prompt_tokens(context: dict[str, Any]) -> int:
-    """Return the number of tokens in the prompt of this record, by our own count."""
-    return sum(section["tokens"] for section in context["sections"])
-
-
-def _spent(message: Message, context: dict[str, Any]) -> int | None:
+def _spent(message: Message, prompt: Snapshot) -> int | None:
     """Return the tokens a reply used, as billed by the upstream or by our own count; None if it failed unbilled."""
     if message.input_tokens is not None:
         return message.input_tokens + (message.output_tokens or 0)
     if message.status == Status.FAILED:
         return None
-    return prompt_tokens(context) + message.token_count
+    return prompt.prompt_tokens + message.token_count
 
 
 def cost_of(price: Price | None, reply: Reply) -> Decimal | None:

@@ -22,8 +22,7 @@ from conversations.models import Chat, ChatCompletion, Message
 from memory import services
 from memory.admin.messages import LONG_COLUMNS, pieces
 from memory.context.assemble import prompt_messages
-from memory.context.plan.plan import Plan
-from memory.context.render import Section
+from memory.context.plan.plan import Plan, Section
 from memory.explain.reasons import Explanation, Topic, budget_of, explain, name_of
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, SummaryRevision
@@ -137,21 +136,13 @@ def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], list[dict[str, s
     If it does not (a message was edited or deleted since), the sections are shown as recorded, without texts.
     """
     past = services.past_context(record.reply)
-    why = OTHER if past is None else why_not_exact(record.reply, *past)
-    chat_id = record.reply.chat_id
-    if past is not None and why is None:
-        return _shown(chat_id, past[0].sections), prompt_messages(past[0].prompt), None
-    recorded = [
-        Section(
-            kind=section["kind"],
-            tokens=section["tokens"],
-            text="",
-            message_ids=tuple(UUID(message_id) for message_id in section["message_ids"]),
-            clipped=section["clipped"],
-        )
-        for section in record.sections
-    ]
-    return _shown(chat_id, recorded), [], why
+    if past is None:
+        return [], [], OTHER
+    context, sent = past
+    why = why_not_exact(record.reply, context, sent)
+    if why is None:
+        return _shown(record.reply.chat_id, context.sections), prompt_messages(context.prompt), None
+    return _shown(record.reply.chat_id, sent.sections), [], why
 
 
 def _shown(chat_id: UUID, sections: Sequence[Section]) -> list[ShownSection]:

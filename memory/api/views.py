@@ -287,10 +287,8 @@ class PastContextView(APIView):
             raise NotFound("No model was asked for this message.")
         why = why_not_exact(reply, *past)
         told = {"exact": why is None, "why": why, "card": services.card_of(reply)}
-        context, recorded_hash = past
-        return Response(
-            {**context_json(context, services.history_tokens_before(reply), recorded_hash), **told}
-        )
+        context, sent = past
+        return Response({**context_json(context, sent.history_tokens, sent.prompt_hash), **told})
 
 
 class UsageView(APIView):

@@ -19,11 +19,10 @@ from chatmemory.llm.openai.requests import message_json
 from chatmemory.llm.protocol import Prompt
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
-from memory.context.plan.plan import Plan
+from memory.context.plan.plan import Plan, Section
 from memory.context.plan.planner import Material, choose_within
 from memory.context.render import (
     Rendered,
-    Section,
     render_memory,
     render_part,
     render_question,
@@ -216,7 +215,7 @@ def _finish(plan: Plan, memory: Sequence[Rendered], asked: PromptRequest) -> Con
         budget=plan.budget,
         sections=(*before, *(part.section for part in (*memory, *after)), *_attached(prompt)),
         unrepresented=plan.unrepresented,
-        clipped=_clipped(plan),
+        clipped=plan.clipped,
         dropped=plan.dropped,
         prompt=prompt,
         plan=plan,
@@ -250,10 +249,3 @@ def _after(plan: Plan, asked: PromptRequest) -> list[Rendered]:
 
 def _tokens(memory: Sequence[Rendered]) -> int:
     return sum(part.section.tokens for part in memory)
-
-
-def _clipped(plan: Plan) -> int:
-    ends = sum(clip is not None for clip in (*plan.state, *plan.sources))
-    pins = sum(pin.clip is not None for pin in plan.pins)
-    steps = sum(clip is not None for clip in plan.open_clips)
-    return ends + pins + steps + sum(shown.clipped for shown in plan.verbatim)

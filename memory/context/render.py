@@ -14,7 +14,7 @@ from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import clip_end
 from memory.context.plan.lines import merged_text, render_lines
-from memory.context.plan.plan import Plan, Shown
+from memory.context.plan.plan import Plan, Section, Shown
 from memory.context.verbatim import LABELS, as_messages, as_text
 from memory.history.costs import line_text
 from memory.history.tool_steps import Step
@@ -25,17 +25,6 @@ from memory.policies.protocol import StateSection
 from memory.recall.excerpts import RecalledMessage, render_excerpts
 
 Count = Callable[[str], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of a prompt, for display. `tokens` are counted as rendered, including message overhead."""
-
-    kind: str
-    tokens: int
-    text: str
-    message_ids: tuple[UUID, ...] = ()
-    clipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from django.db.models import Q
 
 from conversations.models import ActiveReply, Message, Status
 from memory.context.assemble import Context
-from memory.context.plan.plan import RENDERER, Plan
-from memory.models import ContextRecord, Pin, SummaryRevision
+from memory.context.plan.plan import RENDERER, Plan, Snapshot
+from memory.models import Pin, SummaryRevision
 
 DELETED = "A message that was in it has been deleted."
 EDITED = "A message that was in it has been edited."
@@ -22,11 +22,11 @@ PINNED = "A pin that was in it has been removed or changed."
 OTHER = "Something it was built from has changed."
 
 
-def why_not_exact(reply: Message | ActiveReply, context: Context, recorded_hash: str) -> str | None:
+def why_not_exact(reply: Message | ActiveReply, context: Context, sent: Snapshot) -> str | None:
     """Why `context`, rebuilt for `reply`, differs from what was sent; None if it is the same byte for byte."""
-    if context.prompt_hash == recorded_hash:
+    if context.prompt_hash == sent.prompt_hash:
         return None
-    found = [*_changed(reply, context.plan), *_forgotten(reply), *_unpinned(reply, context.plan)]
+    found = [*_changed(reply, sent.plan), *_forgotten(reply, sent.revision), *_unpinned(reply, sent.plan)]
     if not found and context.plan.renderer != RENDERER:
         found.append(RENDERED)
     return " ".join(found) or OTHER
@@ -68,12 +68,8 @@ def _spans(plan: Plan) -> Iterable[tuple[int, int]]:
     yield from ((seq, seq) for seq in plan.open_turn)
 
 
-def _forgotten(reply: Message | ActiveReply) -> list[str]:
+def _forgotten(reply: Message | ActiveReply, version: int) -> list[str]:
     """The change of the summary that was in use, if it was emptied since."""
-    if isinstance(reply, ActiveReply):
-        version = reply.context["revision"]
-    else:
-        version = ContextRecord.objects.values_list("revision", flat=True).get(pk=reply.pk)
     if not version:
         return []
     stands = SummaryRevision.objects.filter(chat_id=reply.chat_id, version=version, forgotten_at=None)

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Collection
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
 
 from django.utils import timezone
 
@@ -20,7 +19,7 @@ from conversations.models import Message, Status
 from memory.briefs import Memory
 from memory.context.load import planned_turns
 from memory.context.load import steps as planned_steps
-from memory.context.plan.plan import Plan
+from memory.context.plan.plan import Plan, Snapshot
 from memory.folding import answer_checks, dispatch
 from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Result, locked_brief, write
@@ -40,41 +39,30 @@ TOKEN_CHARS = 20
 """More characters than a token has: an upper bound of how much of a cut source was shown."""
 
 
-def card_request_fields(brief: ConversationBrief) -> dict[str, Any]:
-    """Return the fields that the record of a prompt has in addition if the prompt requested a card."""
-    return {"card_asked": "block", "epoch": brief.epoch}
-
-
-def requested_card(record: dict[str, Any]) -> bool:
-    """Whether the prompt of this record requested a card."""
-    return bool(record.get("card_asked"))
-
-
-def publish_card(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
+def publish_card(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
     """Make the card `text` of `reply` part of the chat's memory if it is usable, and return the outcome.
 
     Call it where the reply is finished, after the messages that it replaces have left the memory. A card counts as
     missing if its reply is incomplete, or if anything but a reply changed the memory while the reply was written.
     """
-    became = _publish(reply, record, text)
+    became = _publish(reply, sent, text)
     if became is not CardOutcome.KEPT:
         extra = {"chat": str(reply.chat_id), "reply": str(reply.pk), "card": became.value}
         logger.info("reply without a usable card", extra=extra)
     return became
 
 
-def _publish(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
+def _publish(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
     brief = locked_brief(reply.chat_id)
-    if brief is None or reply.status != Status.COMPLETE or not text:
+    if brief is None or sent.card_epoch is None or reply.status != Status.COMPLETE or not text:
         return CardOutcome.MISSING
     # A regeneration raised the epoch itself, in this transaction.
-    expected = record["epoch"] + bool(record["again"])
-    if (brief.epoch, brief.policy) != (expected, record["policy"]):
+    if (brief.epoch, brief.policy) != (sent.card_epoch + sent.again, sent.policy):
         return CardOutcome.MISSING
     memory = Memory.of(brief)
-    turns = _covered(memory, reply, Plan.from_json(record["plan"]))
+    turns = _covered(memory, reply, sent.plan)
     try:
-        spoken = _Spoken(memory, reply, record, turns)
+        spoken = _Spoken(memory, reply, sent, turns)
         state = _state_after(memory, spoken, text)
     except Refusal as refusal:
         if refusal.reason in CONTENT_REFUSALS:
@@ -85,7 +73,7 @@ def _publish(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
     waited = bool(brief.due or brief.requested)
     if (brief.last_error or {}).get("attempt") == 0:
         brief.last_error = None
-    write(brief, _result(memory, reply, turns, state, record["prompt_hash"]))
+    write(brief, _result(memory, reply, turns, state, sent.prompt_hash))
     if (brief.due or brief.requested) and not waited:
         dispatch.enqueue_if_ready(brief)
     return CardOutcome.KEPT
@@ -119,10 +107,10 @@ def _told_themselves(turns: list[Turn]) -> bool:
 class _Spoken:
     """What may be remembered of a reply's turn: what somebody said, and not what was only given to the model."""
 
-    def __init__(self, memory: Memory, reply: Message, record: dict[str, Any], turns: list[Turn]):
+    def __init__(self, memory: Memory, reply: Message, sent: Snapshot, turns: list[Turn]):
         question = reply.reply_to.content if reply.reply_to else ""
-        self._memory, self._reply, self._record = memory, reply, record
-        steps = planned_steps(reply.chat_id, record["plan"].get("open_turn", ()))
+        self._memory, self._reply, self._sent = memory, reply, sent
+        steps = planned_steps(reply.chat_id, sent.plan.open_turn)
         tools = [step.content for step in steps]
         self.near = [question, *tools, reply.content, *answer_checks.said_in(turns)]
         """The texts of the turn itself and of those that its card folds."""
@@ -132,21 +120,21 @@ class _Spoken:
     @cached_property
     def said(self) -> list[str]:
         """The texts in `near`, and the turns that the model was shown besides, verbatim and as lines."""
-        turns = planned_turns(self._reply.chat_id, Plan.from_json(self._record["plan"]))
+        turns = planned_turns(self._reply.chat_id, self._sent.plan)
         return [*self.near, *answer_checks.said_in(turns), *(turn.line for turn in turns)]
 
     @cached_property
     def instructions(self) -> list[str]:
         """The instructions of the chat and of the turn, and what memory is to attend to."""
-        own = self._texts.get(self._record["turn_instructions_hash"], "")
+        own = self._texts.get(self._sent.turn_instructions_hash, "")
         focus = self._memory.limits.focus
         return [text for text in (self._memory.brief.chat.instructions, own, focus) if text]
 
     @cached_property
     def sources(self) -> list[str]:
         """Title and text of the sources that were shown, each cut to about what was shown of it."""
-        given = json.loads(self._texts.get(self._record["sources_hash"], "[]"))
-        clips = self._record["plan"]["sources"]
+        given = json.loads(self._texts.get(self._sent.sources_hash, "[]"))
+        clips = self._sent.plan.sources
         shown = [(source, clip) for source, clip in zip(given, clips, strict=False) if clip != 0]
         return [
             part for (title, text), clip in shown for part in (title, text[: clip and clip * TOKEN_CHARS])
@@ -166,7 +154,7 @@ class _Spoken:
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        hashes = {self._record["turn_instructions_hash"], self._record["sources_hash"]} - {""}
+        hashes = {self._sent.turn_instructions_hash, self._sent.sources_hash} - {""}
         if not hashes:
             return {}
         rows = ContextText.objects.filter(chat_id=self._reply.chat_id, sha256__in=hashes)

@@ -135,15 +135,15 @@ class Player:
         return begun
 
     def _measured(self, begun: BegunTurn, output: int) -> TurnMeasure:
-        record = begun.pending.context
+        sent = begun.pending.context
         return TurnMeasure(
-            memory=record["tokens"],
-            budget=record["budget"],
+            memory=sent.tokens,
+            budget=sent.plan.budget,
             prompt=prompt_tokens(begun.prompt),
             prefix=max((shared_prefix(one, begun.prompt) for one in self._prompts), default=0),
             reply=output,
             before=len(self._turns),
-            unrepresented=record["unrepresented"],
+            unrepresented=sent.plan.unrepresented,
         )
 
 

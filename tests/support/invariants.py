@@ -86,8 +86,8 @@ def _contexts(chat: Chat) -> Iterator[str]:
         if past is None:
             yield f"the context of message {reply.seq} cannot be rebuilt"
             continue
-        context, recorded = past
-        found = list(_context(reply, context, recorded))
+        context, sent = past
+        found = list(_context(reply, context, sent.prompt_hash))
         if found and not (_changed_since(reply) or _unpinned_since(context)):
             yield from found
 

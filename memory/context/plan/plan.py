@@ -1,6 +1,7 @@
-"""The plan: what of memory one prompt shows, as a value that can be stored and rendered again.
+"""The plan: what of memory one prompt shows, as a value that can be stored and rendered again; and its snapshot.
 
-It holds everything that settings decided, so that the plan, the texts and `RENDERER` fully determine the prompt.
+The plan holds everything that settings decided, so that the plan, the texts and `RENDERER` fully determine the prompt.
+The snapshot is all that is stored of a prompt. Pure.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
+from uuid import UUID
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from memory.limits import TurnsAs
@@ -117,6 +119,13 @@ class Plan:
     """Tokens that were available to excerpts. Not stored."""
     renderer: int = RENDERER
 
+    @property
+    def clipped(self) -> int:
+        """Number of parts that are cut: turns, sections of state, sources, pins, steps of the open turn."""
+        ends = sum(clip is not None for clip in (*self.state, *self.sources, *self.open_clips))
+        pins = sum(pin.clip is not None for pin in self.pins)
+        return ends + pins + sum(shown.clipped for shown in self.verbatim)
+
     def to_json(self) -> dict[str, Any]:
         """The plan as a JSON object."""
         return {
@@ -175,3 +184,98 @@ class Plan:
             open_clips=tuple(data.get("open_clips", ())),
             attached=tuple(data.get("attached", ())),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a prompt. `tokens` are counted as rendered, including message overhead. The text is not stored."""
+
+    kind: str
+    tokens: int
+    text: str = ""
+    message_ids: tuple[UUID, ...] = ()
+    clipped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What is stored of one prompt: how it is made of stored texts, its counts, and the hash that proves it."""
+
+    revision: int
+    """The version of the memory that was in use; 0: none."""
+    policy: str
+    plan: Plan
+    sections: tuple[Section, ...]
+    tokens: int
+    """Tokens of memory in the prompt."""
+    instructions_hash: str = ""
+    """This and the next three are hashes of texts that are stored nowhere else (`ContextText`); "": there is none."""
+    turn_instructions_hash: str = ""
+    sources_hash: str = ""
+    tools_hash: str = ""
+    prompt_hash: str
+    history_tokens: int | None = None
+    """Tokens of the chat before the question; None if they were never counted."""
+    anchor_before: int = 0
+    """The brief's `anchor_seq` when the turn began."""
+    again: bool = False
+    """The question was answered before."""
+    card_epoch: int | None = None
+    """The brief's epoch when the turn began, if its reply is to bring a memory card; None: it is not."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the whole prompt, by our own count."""
+        return sum(section.tokens for section in self.sections)
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the record of a finished reply (`ContextRecord`) that are known when the turn begins."""
+        sections = [
+            {
+                "kind": section.kind,
+                "tokens": section.tokens,
+                "message_ids": [str(message_id) for message_id in section.message_ids],
+                "clipped": section.clipped,
+            }
+            for section in self.sections
+        ]
+        return {
+            "revision": self.revision,
+            "policy": self.policy,
+            "plan": self.plan.to_json(),
+            "sections": sections,
+            "tokens": self.tokens,
+            "budget": self.plan.budget,
+            "unrepresented": self.plan.unrepresented,
+            "clipped": self.plan.clipped,
+            "dropped": self.plan.dropped,
+            **{name: getattr(self, name) for name in _HASHES},
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The snapshot as a JSON object, which is kept while the reply is being written."""
+        card = {} if self.card_epoch is None else {"card_asked": "block", "epoch": self.card_epoch}
+        turn = {"anchor_before": self.anchor_before, "again": self.again, "said": self.history_tokens}
+        return self.columns() | turn | card
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Snapshot:
+        """Return the snapshot that `to_json` or `columns` wrote. Raise `KeyError` or `TypeError` for anything else."""
+        return cls(
+            revision=data["revision"],
+            policy=data["policy"],
+            plan=Plan.from_json(data["plan"]),
+            sections=tuple(
+                Section(one["kind"], one["tokens"], "", tuple(map(UUID, one["message_ids"])), one["clipped"])
+                for one in data["sections"]
+            ),
+            tokens=data["tokens"],
+            **{name: data.get(name, "") for name in _HASHES},
+            history_tokens=data.get("said"),
+            anchor_before=data.get("anchor_before", 0),
+            again=data.get("again", False),
+            card_epoch=data["epoch"] if data.get("card_asked") else None,
+        )
+
+
+_HASHES = ("instructions_hash", "turn_instructions_hash", "sources_hash", "tools_hash", "prompt_hash")

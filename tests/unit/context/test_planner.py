@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.plan.lines import merged_text
-from memory.context.plan.plan import Merged, Plan
+from memory.context.plan.plan import Merged, Plan, Section, Snapshot
 from memory.context.plan.planner import MIN_NEWEST
 from memory.history import costs
 from memory.history.costs import MERGED_TOKENS, line_cost, lines_head_cost, turn_cost
@@ -337,6 +339,28 @@ def test_a_plan_survives_storage_and_is_always_the_same(
     plan = plan_of(turns, limits, state, anchor_seq=anchor)
     assert Plan.from_json(plan.to_json()) == plan
     assert plan_of(turns, limits, state, anchor_seq=anchor) == plan
+
+
+@given(chats(), states, st.sampled_from([None, 0, 7]), st.booleans())
+def test_a_snapshot_survives_storage(
+    turns: list[Turn], state: list[StateSection], card_epoch: int | None, again: bool
+) -> None:
+    snapshot = Snapshot(
+        revision=3,
+        policy="card",
+        plan=plan_of(turns, LIMITS, state),
+        sections=(Section("lines", 40, message_ids=(UUID(int=4),), clipped=True), Section("question", 7)),
+        tokens=40,
+        tools_hash="b" * 64,
+        prompt_hash="a" * 64,
+        history_tokens=900,
+        anchor_before=5,
+        again=again,
+        card_epoch=card_epoch,
+    )
+    stored = json.loads(json.dumps(snapshot.to_json()))
+    assert Snapshot.from_json(stored) == snapshot
+    assert snapshot.prompt_tokens == 47
 
 
 @given(sizes, st.integers(MIN_NEWEST, 4000), st.integers(0, 5000))

@@ -73,12 +73,12 @@ class Sent:
             reply = Message.objects.get(pk=reply_id)
             past = services.past_context(reply)
             assert past is not None
-            context, recorded = past
+            context, sent = past
             assert prompt_messages(context.prompt) == prompt_messages(prompt)
-            assert recorded == context.prompt_hash
-            assert why_not_exact(reply, context, recorded) is None
+            assert sent.prompt_hash == context.prompt_hash
+            assert why_not_exact(reply, context, sent) is None
         told = json.dumps(prompt_messages(prompt), separators=(",", ":"), sort_keys=True)
-        assert recorded == hashlib.sha256(told.encode()).hexdigest(), "the hash is of what was sent"
+        assert sent.prompt_hash == hashlib.sha256(told.encode()).hexdigest(), "the hash is of what was sent"
 
     def why(self, reply: Message) -> str | None:
         """The reason why the context of a reply is no longer exact, None if it is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -84,7 +86,8 @@ def test_a_reply_that_began_under_an_earlier_version_ends_without_a_card(model: 
     """Its record does not say whether a card was requested."""
     chat = card_chat()
     begun = begin(chat, "T1 asked")
-    del begun.pending.context["card_asked"], begun.pending.context["epoch"]
+    earlier = replace(begun.pending.context, card_epoch=None)
+    begun = replace(begun, pending=replace(begun.pending, context=earlier))
     finish(begun, "T1 answered", {"goal": "x"})
     assert (card_of(chat), marks(chat)) == ({}, [""])
 
@@ -168,7 +171,7 @@ def test_other_policies_pay_nothing_for_it(model: KeepingModel) -> None:
     chat = make_chat()
     live(chat, 1)
     begun = begin(chat, "T2 asked")
-    assert not {"card_asked", "epoch"} & set(begun.pending.context)
+    assert begun.pending.context.card_epoch is None
     reply = _saved(begun)
     with CaptureQueriesContext(connection) as captured, transaction.atomic():
         services.turn_finished(reply, begun.pending.context, '{"goal": "x"}')

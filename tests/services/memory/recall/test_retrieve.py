@@ -71,14 +71,14 @@ def test_a_turn_with_recall_can_be_shown_again_to_the_letter(model: KeepingModel
     chat = long_chat()
     run(chat)
     reply = finish(begin(chat, "How do I open the locker of the rowing boat?"), "With 7319.", "")
-    context, recorded = services.past_context(reply) or pytest.fail("no record")
+    context, sent = services.past_context(reply) or pytest.fail("no record")
     assert CODE in recalled(context)
-    assert context.prompt_hash == recorded
+    assert context.prompt_hash == sent.prompt_hash
     again = finish(begin(chat, "And the blue rowing boat, what opens it?"), "The same.", "")
     run(chat)
     for one in (reply, again):
-        context, recorded = services.past_context(one) or pytest.fail("no record")
-        assert context.prompt_hash == recorded
+        context, sent = services.past_context(one) or pytest.fail("no record")
+        assert context.prompt_hash == sent.prompt_hash
 
 
 def test_while_all_is_in_the_prompt_nothing_is_looked_for() -> None:

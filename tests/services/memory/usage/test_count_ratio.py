@@ -85,6 +85,6 @@ def test_a_reservation_is_corrected_by_it(settings: Any) -> None:
         request = begin.TurnRequest(message="word " * 1000, variant=django_settings.MODEL_VARIANTS["arco"])
         begun = begin.begin_turn(chat.owner, request, chat_id=chat.pk)
         assert isinstance(begun, begin.BegunTurn)
-        prompt = finish.prompt_tokens(begun.pending.context)
+        prompt = begun.pending.context.prompt_tokens
         reserved[ratio] = ActiveReply.objects.get().reserved_tokens - round(prompt * ratio)
     assert reserved[1.0] == reserved[1.5] > 0  # the maximum for the answer
