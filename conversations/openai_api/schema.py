@@ -8,6 +8,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 
 from chatmemory.api.http import example
 from conversations.api.replies import KEY
+from conversations.openai_api.answer import Answer, Ended, model_object, usage_json
 
 Schema = dict[str, Any]
 
@@ -98,38 +99,13 @@ MODEL: Final = _object(
     owned_by=_text("Always `chatmemory`."),
 )
 
-_ID = "chatcmpl-019ab1c27d4070008000000000000002"
-_HEAD = {"id": _ID, "created": 1795560095, "model": "arco"}
-COMPLETION_EXAMPLE: Final[Schema] = {
-    **_HEAD,
-    "object": "chat.completion",
-    "choices": [
-        {
-            "index": 0,
-            "message": {
-                "role": "assistant",
-                "content": "Your order AB-1234 was sent on 4 May.",
-                "refusal": None,
-            },
-            "logprobs": None,
-            "finish_reason": "stop",
-        }
-    ],
-    "usage": {"prompt_tokens": 1540, "completion_tokens": 28, "total_tokens": 1568},
-}
-CHUNKS_EXAMPLE: Final = """\
-data: {"id":"chatcmpl-019ab1c27d4070008000000000000002","object":"chat.completion.chunk","created":1795560095,\
-"model":"arco","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
-
-data: {"id":"chatcmpl-019ab1c27d4070008000000000000002","object":"chat.completion.chunk","created":1795560095,\
-"model":"arco","choices":[{"index":0,"delta":{"content":"Your order AB-1234 was sent on 4 May."},"finish_reason":null}]}
-
-data: {"id":"chatcmpl-019ab1c27d4070008000000000000002","object":"chat.completion.chunk","created":1795560095,\
-"model":"arco","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
-
-data: [DONE]
-
-"""
+_ANSWER = Answer("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
+_END = Ended("Your order AB-1234 was sent on 4 May.", "stop", usage_json(None, 1540, 28))
+_CHUNKS = (
+    _ANSWER.first_chunk(with_usage=False)
+    + _ANSWER.text_chunks(with_usage=False)(_END.text)
+    + _ANSWER.last_chunks(_END, with_usage=False)
+)
 
 _SENT = {
     "x-chatmemory-conversation-id": "The client's own name of its conversation, or the id of a chat. "
@@ -173,14 +149,11 @@ completions_create = extend_schema(
         ),
     ],
     examples=[
-        *example(
-            {
-                "model": "arco",
-                "messages": [{"role": "user", "content": "Where is my order AB-1234?"}],
-            }
+        *example({"model": "arco", "messages": [{"role": "user", "content": "Where is my order AB-1234?"}]}),
+        OpenApiExample(
+            "completion", _ANSWER.completion(_END), response_only=True, media_type="application/json"
         ),
-        OpenApiExample("completion", COMPLETION_EXAMPLE, response_only=True, media_type="application/json"),
-        OpenApiExample("chunks", CHUNKS_EXAMPLE, response_only=True, media_type="text/event-stream"),
+        OpenApiExample("chunks", _CHUNKS.decode(), response_only=True, media_type="text/event-stream"),
     ],
 )
 models_read = extend_schema(
@@ -189,11 +162,5 @@ models_read = extend_schema(
     description="One of `data` in `GET /v1/models`. Errors have OpenAI's shape.",
     tags=["openai"],
     responses={(200, "application/json"): OpenApiResponse(MODEL, "The model.")},
-    examples=[
-        OpenApiExample(
-            "model",
-            {"id": "arco", "object": "model", "created": 1795560095, "owned_by": "chatmemory"},
-            response_only=True,
-        )
-    ],
+    examples=[OpenApiExample("model", model_object("arco", _ANSWER.created), response_only=True)],
 )
