@@ -7,10 +7,11 @@ A second run finds what the first one made. The database only has hashes of pass
 from __future__ import annotations
 
 import json
-import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from django.conf import settings
@@ -20,10 +21,10 @@ from knox.crypto import hash_token
 from knox.models import AuthToken
 
 from chatmemory.llm import registry
+from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from conversations.interchange.read import read_chats
 from conversations.interchange.rows import import_chat
 from conversations.models import Chat
-from conversations.sample import SAMPLE, with_summaries
 
 PRINTED_LINK = "_QUICKSTART_TOKEN_SHA256"
 """The environment variable by which the command tells its server the hash of the token in the link that it prints.
@@ -33,6 +34,10 @@ what others write into their account: for those the page asks first, naming the 
 """
 ADMIN = "admin"
 DEMO = "demo"
+SAMPLE = Path(__file__).parent / "samples" / "trip.json"
+QUESTION = "When and where is our concert?"
+BY_HAND = "written by hand for the sample"
+"""The model named in the revisions of the sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +59,21 @@ def folder() -> Path:
 def prepare() -> QuickstartData:
     """Create what is missing. The tables must exist. The sample is folded here only if that calls no upstream."""
     path = folder() / "quickstart.json"
-    kept = _read(path)
-    demo, _ = User.objects.get_or_create(
-        username=DEMO, defaults={"password": "!"}
-    )  # it has no password, only the token
-    prepared = QuickstartData(
-        admin_password=_admin_password(kept.get("admin_password", "")),
-        demo_token=_token(demo, kept.get("demo_token", "")),
+    kept: dict[str, str] = {}
+    with suppress(FileNotFoundError, ValueError):
+        kept = dict(json.loads(path.read_text(encoding="utf-8")))
+    demo, _ = User.objects.get_or_create(username=DEMO, defaults={"password": "!"})  # it has only the token
+    made = QuickstartData(
+        admin_password=_admin_password(str(kept.get("admin_password", ""))),
+        demo_token=_token(demo, str(kept.get("demo_token", ""))),
         chat_id=_sample(demo),
     )
-    _write(path, prepared)
-    return prepared
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    path.write_text(
+        json.dumps({"admin_password": made.admin_password, "demo_token": made.demo_token}, indent=2)
+    )
+    return made
 
 
 def _admin_password(kept: str) -> str:
@@ -84,43 +93,43 @@ def _token(demo: User, kept: str) -> str:
 
 
 def _sample(demo: User) -> str:
-    (sample,) = read_chats(SAMPLE.read_text(encoding="utf-8"))
+    text = SAMPLE.read_text(encoding="utf-8")
+    (sample,) = read_chats(text)
     found = Chat.objects.filter(owner=demo, title=sample.title).order_by("pk").first()
     if found is not None:
         return str(found.pk)
     chat_id = str(import_chat(demo, sample).pk)
     if registry.is_offline():
-        with registry.wrap_models(with_summaries):
-            call_command("resummarize", chat_id, sync=True, stdout=_NullOutput())
+        said = [message.content for message in sample.messages]
+        summaries = {
+            said[one["through"] - 2]: "\n".join(f"- {point}" for point in one["points"])
+            for one in json.loads(text)["summaries"]
+        }
+        with registry.wrap_models(lambda model: SampleSummarizer(model, summaries)):
+            call_command("resummarize", chat_id, sync=True, stdout=StringIO())
     return chat_id
 
 
-class _NullOutput:
-    """An output stream for a command whose output is discarded."""
+@dataclass(frozen=True, slots=True)
+class SampleSummarizer:
+    """A `ChatModel` that answers with the sample's own summaries, and passes everything else on to `model`.
 
-    def write(self, text: str) -> None:
-        """Discard `text`."""
+    The built-in model cannot write prose. So the sample brings summaries written by hand in the style of a model, and
+    each revision says so. They go through the same fold as any other answer.
+    """
 
+    model: ChatModel
+    summaries: Mapping[str, str]
+    """Summaries by the question of the last turn that each covers."""
 
-def _read(path: Path) -> Mapping[str, str]:
-    """Return what was kept; nothing if the file is missing or malformed."""
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return (
-        {name: value for name, value in kept.items() if isinstance(value, str)}
-        if isinstance(kept, dict)
-        else {}
-    )
+    def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
+        """Return the summary that covers the turns of the input; else the other model's answer."""
+        last_turn = prompt.messages[-1].content.rpartition("\nUser: ")[2]
+        written = self.summaries.get(last_turn.partition("\nAssistant: ")[0])
+        if written is None or prompt.schema is not None:
+            return self.model.complete(prompt, variant, timeout=timeout)
+        return Completion(written, model=BY_HAND, usage=Usage(0, 0, 0))
 
-
-def _write(path: Path, prepared: QuickstartData) -> None:
-    """Replace the file atomically; it is readable only by its owner from its first byte."""
-    new = path.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump(
-            {"admin_password": prepared.admin_password, "demo_token": prepared.demo_token}, file, indent=2
-        )
-    new.replace(path)
+    def stream(self, prompt: Prompt, variant: Variant, deadlines: Deadlines) -> AsyncIterator[Delta | Reply]:
+        """Stream the other model's answer."""
+        return self.model.stream(prompt, variant, deadlines)

@@ -27,7 +27,7 @@ memory.folding
 memory.lazy_fold memory.stateless_fold
 memory.revisions
 memory.services
-memory.signals conversations.interchange conversations.chat_lifecycle conversations.sample
+memory.signals conversations.interchange conversations.chat_lifecycle
 conversations.replies
 conversations.account_deletion conversations.message_changes conversations.branching memory.lab
 conversations.quickstart memory.worker

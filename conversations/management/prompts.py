@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import CommandError, OutputWrapper
+from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from rich.console import Console
 from rich.progress import Progress
 
@@ -18,13 +19,13 @@ from conversations.interchange.read import read_chats
 from conversations.interchange.values import FormatError, ImportedChat
 
 
-def user_named(name: str) -> User:
-    """Return the active user of that name. Raises `CommandError`."""
+def user_named(name: str, *, may_be_inactive: bool = False) -> User:
+    """Return the user of that name. Raises `CommandError`."""
     user = User.objects.filter(username=name).first()
     if user is None:
-        raise CommandError(f"There is no user {name!r}.")
-    if not user.is_active:
-        raise CommandError(f"The user {name!r} is not active.")
+        raise CommandError(f"There is no user {plain(name)!r}.")
+    if not (user.is_active or may_be_inactive):
+        raise CommandError(f"The user {plain(name)!r} is not active.")
     return user
 
 
@@ -40,14 +41,16 @@ def chats_in(path: Path) -> list[ImportedChat]:
         raise CommandError(f"{plain(str(path))}: {exc}") from exc
 
 
-def confirmed(question: str, stream: OutputWrapper) -> bool:
-    """Whether the answer on standard input is `yes`. Without an input, it is no."""
-    stream.write(f"{question} This cannot be undone. Type yes to continue: ", ending="")
-    stream.flush()
-    try:
-        return input().strip().lower() == "yes"
-    except EOFError:
-        return False
+def require_yes(question: str, command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Raise `CommandError` unless `--yes` is given or the answer on standard input is `yes`."""
+    if options["yes"]:
+        return
+    command.stdout.write(f"{question} This cannot be undone. Type yes to continue: ", ending="")
+    command.stdout.flush()
+    with suppress(EOFError):
+        if input().strip().lower() == "yes":
+            return
+    raise CommandError("Nothing was done.")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.errors import ChatMemoryError
-from conversations.management.prompts import confirmed
+from conversations.management.prompts import require_yes
 from conversations.message_changes import forget_message
 from conversations.models import Message
 
@@ -25,9 +25,8 @@ class Command(BaseCommand):
         message = Message.objects.filter(pk=options["message"], chat=options["chat"]).first()
         if message is None:
             raise CommandError(f"There is no message {options['message']} in chat {options['chat']}.")
-        told = f"message {message.seq} of chat {message.chat_id} ({message.role}, {len(message.content)} characters)"
-        if not (options["yes"] or confirmed(f"Forget {told}?", self.stdout)):
-            raise CommandError("Nothing was done.")
+        what = f"message {message.seq} of chat {message.chat_id} ({message.role}, {len(message.content)} characters)"
+        require_yes(f"Forget {what}?", self, options)
         try:
             forget_message(message.chat_id, message.pk)
         except ChatMemoryError as exc:

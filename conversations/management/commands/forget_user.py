@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
 from chatmemory.runtime.escape import plain
 from conversations import account_deletion
-from conversations.management.prompts import confirmed, progress_bar
+from conversations.management.prompts import progress_bar, require_yes, user_named
 
 
 class Command(BaseCommand):
@@ -20,15 +19,11 @@ class Command(BaseCommand):
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
     def handle(self, *_args: Any, **options: Any) -> str:
-        name = plain(options["user"])
-        user = User.objects.filter(username=options["user"]).first()
-        if user is None:
-            raise CommandError(f"There is no user {name}.")
+        user = user_named(options["user"], may_be_inactive=True)
         chats, messages = account_deletion.chat_and_message_counts(user)
-        told = f"{name} with {chats} chats and {messages} messages"
-        if not (options["yes"] or confirmed(f"Erase {told}?", self.stdout)):
-            raise CommandError("Nothing was done.")
+        what = f"{plain(user.username)} with {chats} chats and {messages} messages"
+        require_yes(f"Erase {what}?", self, options)
         account_deletion.request_erasure(user.pk)
         with progress_bar("Erasing", chats, self.stderr) as advance:
             account_deletion.erase(user.pk, on_deleted=advance)
-        return f"Erased: {told}."
+        return f"Erased: {what}."

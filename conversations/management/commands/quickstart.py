@@ -5,7 +5,6 @@ This process is the server. The worker is its child, which is started again when
 
 from __future__ import annotations
 
-import http.client
 import json
 import logging.config
 import os
@@ -15,11 +14,12 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import redirect_stderr
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Any
+from urllib.request import ProxyHandler, build_opener
 
 import uvicorn
 from django.conf import settings
@@ -31,8 +31,7 @@ from chatmemory.llm import registry
 from chatmemory.runtime.escape import plain
 from chatmemory.runtime.logs import logging_config
 from conversations import quickstart
-from conversations.quickstart import PRINTED_LINK, QuickstartData
-from conversations.sample import QUESTION
+from conversations.quickstart import PRINTED_LINK, QUESTION, QuickstartData
 
 HOST = "127.0.0.1"
 READY_SECONDS = 60
@@ -41,23 +40,23 @@ LAST_LINES = 5
 SCREEN = """
 chatmemory is running. {model}
 
-{playground}  Admin         http://{host}:{port}/admin/
-                {login}
-  Sample chat   http://{host}:{port}/admin/conversations/chat/{chat_id}/change/
+{playground}  Admin         {site}/admin/
+                as {admin}, {password}
+  Sample chat   {site}/admin/conversations/chat/{chat}/change/
                 the same chat as staff see it, with its memory
-  API           http://{host}:{port}/v1/docs
+  API           {site}/v1/docs
   Logs          {logs}
 
 Ask the sample chat something, and see the reply stream:
 
-curl -N http://{host}:{port}/v1/message \\
+curl -N {site}/v1/message \\
   -H 'Authorization: Bearer {token}' \\
   -H 'Content-Type: application/json' \\
   -d '{body}'
 
 Press Ctrl-C to stop."""
 
-PLAYGROUND = """  Playground    http://{host}:{port}/playground/#token={token}&chat={chat_id}
+PLAYGROUND = """  Playground    {site}/playground/#token={token}&chat={chat}
                 open this first: a long chat of the user demo, with its memory next to it
 
 """
@@ -82,29 +81,28 @@ class Command(BaseCommand):
         logging.getLogger().setLevel(logging.WARNING)  # until there is a log, this output is for people
         prepared = _prepared()
         os.environ[PRINTED_LINK] = sha256(prepared.demo_token.encode()).hexdigest()
-        logs = quickstart.folder() / "log"
-        logs.mkdir(parents=True, exist_ok=True)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                "chatmemory.asgi:application",
-                http="chatmemory.http_protocol:HttpProtocol",
-                host=HOST,
-                port=port,
-                access_log=False,
-                log_config=None,
-            )
+        folder = quickstart.folder() / "log"
+        folder.mkdir(parents=True, exist_ok=True)
+        logs = [folder / "server.log", folder / "worker.log"]
+        config = uvicorn.Config(
+            "chatmemory.asgi:application",
+            http="chatmemory.http_protocol:HttpProtocol",
+            host=HOST,
+            port=port,
+            access_log=False,
+            log_config=None,
         )
+        server = uvicorn.Server(config)
         signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-        log = logs / "server.log"
-        with log.open("a", encoding="utf-8", buffering=1) as file, redirect_stderr(file):
+        with logs[0].open("a", encoding="utf-8", buffering=1) as file, redirect_stderr(file):
             level = settings.LOGGING["root"]["level"]
             logging.config.dictConfig(logging_config(os.environ["LOG_FORMAT"], level))
-            with WorkerChild(logs / "worker.log") as worker:
-                screen = _screen(port, prepared, [log, worker.log])
+            with worker(logs[1]):
+                screen = _screen(port, prepared, logs)
                 threading.Thread(target=self._show, args=(screen, port, server), daemon=True).start()
                 try:
                     server.run()
-                    problem = f"Server and worker were not ready within {READY_SECONDS} s.{_last_lines(log)}"
+                    problem = f"Server and worker were not ready within {READY_SECONDS} s. {_end_of(logs[0])}"
                 except SystemExit:  # uvicorn passes on the signal that has ended it
                     problem = ""
         if problem:
@@ -138,34 +136,17 @@ def require_free(port: int) -> None:
             ) from None
 
 
-class WorkerChild:
-    """The worker as a child process, started again a second after it ended, as a service manager does."""
+@contextmanager
+def worker(log: Path) -> Iterator[None]:
+    """Run the worker as a child process, started again a second after it ended, as a service manager does."""
+    command = [sys.executable, "-m", "chatmemory", "worker", "--parent", str(os.getpid())]
+    over = threading.Event()
+    children: list[subprocess.Popen[bytes]] = []
 
-    def __init__(self, log: Path) -> None:
-        self.log = log
-        self._over = threading.Event()
-        self._child: subprocess.Popen[bytes] | None = None
-        self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
-
-    def __enter__(self) -> WorkerChild:
-        self._supervisor.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        if self._child is not None:
-            self._child.terminate()
-        self._supervisor.join(settings.WORKER_STOP_SECONDS + 4)
-        if self._child is not None:
-            self._child.kill()
-
-    def _supervise(self) -> None:
-        command = [sys.executable, "-m", "chatmemory", "worker", "--parent", str(os.getpid())]
-        with self.log.open("ab") as file:
-            while not self._over.is_set():
-                self._child = subprocess.Popen(  # noqa: S603  # our own command, no shell
+    def supervise() -> None:
+        with log.open("ab") as file:
+            while not over.is_set():
+                child = subprocess.Popen(  # noqa: S603  # our own command, no shell
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=file,
@@ -173,8 +154,21 @@ class WorkerChild:
                     cwd=settings.BASE_DIR,
                     start_new_session=True,  # a terminal's Ctrl-C is for the parent, which tells the worker to stop
                 )
-                self._child.wait()
-                self._over.wait(1)
+                children[:] = [child]
+                child.wait()
+                over.wait(1)
+
+    supervisor = threading.Thread(target=supervise, name="supervisor", daemon=True)
+    supervisor.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for child in children:
+            child.terminate()
+        supervisor.join(settings.WORKER_STOP_SECONDS + 4)
+        for child in children:
+            child.kill()
 
 
 def _prepared() -> QuickstartData:
@@ -188,35 +182,30 @@ def _prepared() -> QuickstartData:
 
 
 def _is_ready(port: int) -> bool:
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)  # unlike urllib, it uses no proxies
     try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
+        return build_opener(ProxyHandler({})).open(f"http://{HOST}:{port}/readyz", timeout=5).status == 200  # type: ignore[no-any-return]  # typeshed: Any
     except OSError:
         return False
-    finally:
-        connection.close()
 
 
-def _last_lines(log: Path) -> str:
-    text = log.read_text(encoding="utf-8", errors="replace")
-    lines = list(map(plain, text.splitlines()[-LAST_LINES:]))
-    return "\n".join([f" Its log is {_short(log)}; it ends:", *lines])
+def _end_of(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+    return "\n".join([f"Its log is {_short(log)}; it ends:", *map(plain, lines)])
 
 
 def _screen(port: int, prepared: QuickstartData, logs: list[Path]) -> str:
     password = prepared.admin_password
-    login = (
-        f"as {quickstart.ADMIN}, password {password}"
-        if password
-        else f"as {quickstart.ADMIN}, with your own password"
-    )
-    where = {"host": HOST, "port": port, "token": prepared.demo_token, "chat_id": prepared.chat_id}
+    places = {
+        "site": f"http://{HOST}:{port}",
+        "token": prepared.demo_token,
+        "chat": prepared.chat_id,
+    }
     return SCREEN.format(
-        **where,
+        **places,
         model=OFFLINE if registry.is_offline() else ONLINE,
-        playground=PLAYGROUND.format(**where) if settings.PLAYGROUND == "open" else "",
-        login=login,
+        playground=PLAYGROUND.format(**places) if settings.PLAYGROUND == "open" else "",
+        admin=quickstart.ADMIN,
+        password=f"password {password}" if password else "with your own password",
         logs=", ".join(map(_short, logs)),
         body=json.dumps({"chat_id": prepared.chat_id, "message": QUESTION}),
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
 from chatmemory.runtime.escape import plain
 from conversations.accounts import api_tokens
+from conversations.management.prompts import user_named
 
 
 class Command(BaseCommand):
@@ -21,11 +21,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> str:
-        name = plain(options["user"])
-        user = User.objects.filter(username=options["user"]).first()
-        if user is None:
-            raise CommandError(f"There is no user {name}.")
-        told = f"{name}: tokens revoked: {api_tokens.revoke(user.pk)}"
+        user = user_named(options["user"], may_be_inactive=True)
+        result = f"{plain(user.username)}: tokens revoked: {api_tokens.revoke(user.pk)}"
         if options["sessions"]:
-            told += f", sessions ended: {api_tokens.end_sessions(user.pk)}"
-        return f"{told}."
+            result += f", sessions ended: {api_tokens.end_sessions(user.pk)}"
+        return f"{result}."

@@ -74,7 +74,7 @@ def test_a_user_is_erased_after_asking(chat: Chat, monkeypatch: pytest.MonkeyPat
     assert told == "Erased: alice with 1 chats and 4 messages.\n"
     assert not User.objects.exists()
     assert not Chat.objects.exists()
-    with pytest.raises(CommandError, match="There is no user alice"):
+    with pytest.raises(CommandError, match="There is no user 'alice'"):
         run("forget_user", "alice", yes=True)
 
 

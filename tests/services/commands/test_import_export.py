@@ -424,4 +424,4 @@ def test_tokens_of_somebody_who_may_not_sign_in_are_revoked(alice: User) -> None
     run("create_token", "alice")
     User.objects.update(is_active=False)
     assert run("revoke_tokens", "alice") == "alice: tokens revoked: 1.\n"
-    assert refusal("revoke_tokens", "nobody") == "There is no user nobody."
+    assert refusal("revoke_tokens", "nobody") == "There is no user 'nobody'."

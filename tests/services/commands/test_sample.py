@@ -10,7 +10,7 @@ import pytest
 
 from conversations import quickstart
 from conversations.models import Chat
-from conversations.sample import BY_HAND, SAMPLE
+from conversations.quickstart import BY_HAND, SAMPLE
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.models import SummaryRevision
