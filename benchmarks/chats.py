@@ -20,7 +20,7 @@ from benchmarks.speech import Exchange, exchanges, summary
 from chatmemory.database.ids import new_id
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message, Role, Status
-from memory.context.plan.plan import Plan, Shown
+from memory.context.plan import Plan, Shown
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.recall.analysis.hashed_terms import stored_terms
 

@@ -37,7 +37,7 @@ class MemoryLimits:
     prompt_budget: int = 3000
     """Budget of memory as rendered, without instructions, sources and the question."""
     budget_for: BudgetFor = "memory"
-    """With `prompt`, the budget is for all that the model is sent (`memory.context.prompt_budget`)."""
+    """With `prompt`, the budget is for all that the model is sent (`memory.context.prompt.memory_limits`)."""
     threshold: int = 6000
     """A chat is due when its state and unfolded turns exceed this."""
     line_tokens: int = 40

@@ -22,22 +22,21 @@ from conversations.accounts import quotas
 from conversations.models import Chat, Message, Status
 from memory.briefs import Memory, brief_of, decide_due, history_tokens
 from memory.briefs import Standing as Standing
-from memory.context import load
-from memory.context.assemble import Context, with_fitting_steps
-from memory.context.plan.plan import Snapshot
-from memory.context.prepare import card_instructions, context_of, log_cuts, prompt_request
+from memory.context.build import card_instructions, context_of, log_cuts, newest, prompt_request
+from memory.context.plan import Snapshot
+from memory.context.prompt import Context, with_fitting_steps
 from memory.context.record import card_of as card_of
 from memory.context.record import material_of as material_of
 from memory.context.record import outline_of as outline_of
 from memory.context.record import past_context as past_context
 from memory.context.record import snapshot_of
 from memory.context.record import tools_of as tools_of
-from memory.context.sources import Source
+from memory.context.render import Source
 from memory.explain.trace import Trace, trace
 from memory.folding import dispatch
 from memory.folding.card import publish_card
 from memory.history.rows import newest_turns
-from memory.history.tool_steps import Step
+from memory.history.turns import Step
 from memory.lazy_fold import StaleMemory as StaleMemory
 from memory.lazy_fold import freshen as freshen
 from memory.lazy_fold import require_fresh
@@ -138,7 +137,7 @@ def context_for(
         attachments=tuple(attachments),
     )
     asked = with_fitting_steps(asked, memory.limits.open_turn_budget)
-    span = load.newest(brief, before_seq)
+    span = newest(brief, before_seq)
     context = context_of(memory, span, asked, near)
     if open_turn:
         context = replace(context, plan=replace(context.plan, open_turn=tuple(seq for seq, _ in open_turn)))
@@ -170,7 +169,7 @@ def preview(
     memory = memory if budget is None else memory.with_budget(budget)
     near = near_now(chat.pk, question) if by_meaning and not _is_over_limits(chat) else ()
     asked = prompt_request(chat, question, card_instructions(memory), "", sources)
-    return context_of(memory, load.newest(brief), asked, near)
+    return context_of(memory, newest(brief), asked, near)
 
 
 def preview_last(chat: Chat) -> Context:

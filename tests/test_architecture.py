@@ -52,10 +52,9 @@ conversations.interchange.formats conversations.interchange.read conversations.i
 conversations.interchange.write
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement
-memory.limits memory.policies memory.history.turns memory.history.costs memory.history.tool_steps
-memory.history.open_turn_budget
-memory.context.assemble memory.context.plan memory.context.prompt_budget memory.context.render memory.context.sources
-memory.context.verbatim memory.recall.analysis memory.recall.candidates memory.recall.decision memory.recall.excerpts
+memory.limits memory.policies memory.history.turns memory.history.open_turn_budget
+memory.context.plan memory.context.planner memory.context.prompt memory.context.render
+memory.recall.analysis memory.recall.candidates memory.recall.decision memory.recall.excerpts
 memory.recall.query memory.recall.question_forms memory.recall.ranking
 memory.pins.contradictions memory.pins.statements memory.pins.screen memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts memory.folding.provenance

@@ -23,7 +23,7 @@ import django
 if TYPE_CHECKING:
     from benchmarks.evidence.measure import Row
     from benchmarks.evidence.questions import Question, Sample
-    from memory.context.assemble import Context
+    from memory.context.prompt import Context
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE, FIGURES = ROOT / "docs" / "prompt.md", "<!-- figures -->"

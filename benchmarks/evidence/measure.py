@@ -16,7 +16,7 @@ from benchmarks.evidence.stored import stored_for
 
 if TYPE_CHECKING:
     from chatmemory.llm.protocol import Prompt
-    from memory.context.assemble import Context
+    from memory.context.prompt import Context
 
 RECALL = "recall"
 AROUND = ("instructions", "sources", "question")

@@ -54,7 +54,7 @@ class Stored:
         return shown
 
     def _recalled(self, question: str, budget: int, near: Sequence[Near] = ()) -> dict[int, str]:
-        from memory.context.plan.fit_excerpts import ExcerptChoice
+        from memory.context.planner import ExcerptChoice
         from memory.recall.retrieve import Search
 
         found = Search(self.row, question, before_seq=self.row.last_seq + 1, near=near).recalled(budget)

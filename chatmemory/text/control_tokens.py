@@ -5,7 +5,7 @@ contains `<|im_start|>` thereby begins another message, in any role. llama.cpp, 
 template prevents it, and no field of their API turns it off. So one space is inserted before the sign that closes
 such a token: `<|im_start| >`, `</s >`, `[INST ]`. It stays readable, `<s >` is still the same tag in HTML, and it is
 no longer a token. Data and pure functions; a change of the tokens changes prompts, so raise
-`memory.context.plan.plan.RENDERER` with it.
+`memory.context.plan.RENDERER` with it.
 """
 
 from __future__ import annotations

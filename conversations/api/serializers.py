@@ -16,7 +16,7 @@ from chatmemory.llm.protocol import Variant
 from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.replies.begin import TurnRequest
 from conversations.replies.message_json import message_json, streaming_json
-from memory.context.sources import Source
+from memory.context.render import Source
 from memory.policies import POLICIES
 from memory.policies.options import option_errors
 

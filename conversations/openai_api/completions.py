@@ -58,7 +58,7 @@ from conversations.replies.idempotency import ExistingReply
 from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reader_limits import ReaderSlot
 from conversations.replies.stateless import NO_ANSWER, StatelessReply, StatelessRequest
-from memory.context.assemble import disarmed_tools, tools_text
+from memory.context.prompt import disarmed_tools, tools_text
 from memory.services import Near, has_vectors, near_in_meaning, outline_of
 
 NAME_CHARS = 200

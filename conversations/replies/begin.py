@@ -40,7 +40,7 @@ from conversations.replies.idempotency import ExistingReply
 from conversations.replies.open_turn import OpenTurn, ToolOutput
 from conversations.titles import automatic_title
 from memory import services as memory
-from memory.context.sources import Source
+from memory.context.render import Source
 from memory.recall.analysis.hashed_terms import stored_terms
 
 _SAVE_CHAT = Update(Chat, "last_seq", "open_seq", "updated_at")

@@ -35,7 +35,7 @@ from conversations.accounts.quotas import Reservation
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import open_turn
 from memory import services as memory
-from memory.context.plan.plan import Snapshot
+from memory.context.plan import Snapshot
 from memory.recall.analysis.hashed_terms import stored_terms
 
 logger = logging.getLogger(__name__)

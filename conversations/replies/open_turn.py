@@ -18,7 +18,7 @@ from chatmemory.llm.protocol import ToolCall
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message, Role, Status
 from memory import services as memory
-from memory.history.tool_steps import Step
+from memory.history.turns import Step
 from memory.recall.analysis.hashed_terms import stored_terms
 
 ABANDONED = "(No output: the conversation went on without it.)"

@@ -21,8 +21,8 @@ from conversations.admin.html import Step, admin_url, link, usd_of
 from conversations.models import Chat, ChatCompletion, Message
 from memory import services
 from memory.admin.messages import LONG_COLUMNS, pieces
-from memory.context.assemble import prompt_messages
-from memory.context.plan.plan import Plan, Section
+from memory.context.plan import Plan, Section
+from memory.context.prompt import prompt_messages
 from memory.explain.reasons import Explanation, Topic, budget_of, explain, name_of
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, SummaryRevision

@@ -14,7 +14,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Left, Length
 
 from conversations.models import ActiveReply, Chat, Message, Role
-from memory.context.plan.plan import Plan
+from memory.context.plan import Plan
 from memory.explain.timeline import Mark, Place, TurnPlaces
 from memory.explain.trace import folds_of, versions_of
 from memory.history.turns import StoredMessage, Turn, to_turns

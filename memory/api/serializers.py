@@ -23,7 +23,7 @@ from conversations.api.serializers import (
 from conversations.api.stateless_serializers import HistoryField
 from conversations.replies.message_json import iso, usage_json
 from memory.briefs import fold_progress, readable_parts, unfolded
-from memory.context.assemble import Context, prompt_messages
+from memory.context.prompt import Context, prompt_messages
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.rebuild import current_progress
 from memory.models import CardOutcome, ConversationBrief, RevisionKind, SummaryRevision

@@ -48,7 +48,7 @@ from memory.api.serializers import (
     summarized_json,
 )
 from memory.briefs import brief_of, history_tokens
-from memory.context.sources import Source
+from memory.context.render import Source
 from memory.explain.verify import why_not_exact
 from memory.folding.estimate import estimate_for
 from memory.folding.request import demand_resummarize

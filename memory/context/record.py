@@ -14,11 +14,10 @@ from uuid import UUID
 from chatmemory.llm.attachments import attachments_in
 from conversations.models import ActiveReply, Message
 from memory.briefs import Memory
-from memory.context import load, recalled
-from memory.context.assemble import Context, PromptRequest, rebuild, tools_text
-from memory.context.plan.lines import outline_sections
-from memory.context.plan.plan import Snapshot
-from memory.context.sources import Source
+from memory.context.build import open_steps, planned_turns, quoted, stored_outline
+from memory.context.plan import Snapshot
+from memory.context.prompt import Context, PromptRequest, rebuild, tools_text
+from memory.context.render import Source, outline_sections
 from memory.models import ContextRecord, ContextText, SummaryRevision
 from memory.pins import by_rule
 from memory.policies import State, get_policy
@@ -73,13 +72,13 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
         sources,
         str(reply.chat_id),
         tools=_tools(reply.chat_id, snapshot.tools_hash),
-        open_turn=load.steps(reply.chat_id, plan.open_turn),
+        open_turn=open_steps(reply.chat_id, plan.open_turn),
         open_clips=plan.open_clips,
         attachments=attachments_in(asked_by.payload),
     )
-    outline = load.outline(reply.chat_id, plan.outline_of)
+    outline = stored_outline(reply.chat_id, plan.outline_of)
     sections = [*get_policy(snapshot.policy).render(state), *outline_sections(outline)]
-    turns, said = load.planned_turns(reply.chat_id, plan), recalled.quoted(reply.chat_id, plan)
+    turns, said = planned_turns(reply.chat_id, plan), quoted(reply.chat_id, plan)
     pinned = by_rule.texts_of(reply.chat_id, (pin.id for pin in plan.pins))
     return rebuild(plan, sections, turns, asked, said, pinned), snapshot
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from memory.context.plan.plan import Plan, Shown
+from memory.context.plan import Plan, Shown
 from memory.policies import POLICIES
 from memory.policies.protocol import FAULTS
 from memory.recall.decision import REASONS

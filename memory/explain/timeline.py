@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from memory.context.plan.plan import Plan
+from memory.context.plan import Plan
 from memory.history.turns import Turn
 
 Versions = tuple[int, int]

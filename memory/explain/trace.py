@@ -15,7 +15,7 @@ from django.db.models import F, Q
 
 from conversations.models import Chat
 from memory.briefs import text_of
-from memory.context.assemble import Context
+from memory.context.prompt import Context
 from memory.explain.fact import TracedFact, held_spans, ways_in
 from memory.explain.timeline import Fold, LineageStep, Versions, lineage, on_lineage
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision

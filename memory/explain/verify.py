@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from django.db.models import Q
 
 from conversations.models import ActiveReply, Message, Status
-from memory.context.assemble import Context
-from memory.context.plan.plan import RENDERER, Plan, Snapshot
+from memory.context.plan import RENDERER, Plan, Snapshot
+from memory.context.prompt import Context
 from memory.models import Pin, SummaryRevision
 
 DELETED = "A message that was in it has been deleted."

@@ -17,9 +17,8 @@ from django.utils import timezone
 
 from conversations.models import Message, Status
 from memory.briefs import Memory
-from memory.context.load import planned_turns
-from memory.context.load import steps as planned_steps
-from memory.context.plan.plan import Plan, Snapshot
+from memory.context.build import open_steps, planned_turns
+from memory.context.plan import Plan, Snapshot
 from memory.folding import answer_checks, dispatch
 from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Result, locked_brief, write
@@ -110,7 +109,7 @@ class _Spoken:
     def __init__(self, memory: Memory, reply: Message, sent: Snapshot, turns: list[Turn]):
         question = reply.reply_to.content if reply.reply_to else ""
         self._memory, self._reply, self._sent = memory, reply, sent
-        steps = planned_steps(reply.chat_id, sent.plan.open_turn)
+        steps = open_steps(reply.chat_id, sent.plan.open_turn)
         tools = [step.content for step in steps]
         self.near = [question, *tools, reply.content, *answer_checks.said_in(turns)]
         """The texts of the turn itself and of those that its card folds."""

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from chatmemory.llm.protocol import CALL_OVERHEAD
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated
-from memory.history.tool_steps import MARK_TOKENS, OUTPUT_TOKENS, Step
+from memory.history.turns import MARK_TOKENS, OUTPUT_TOKENS, Step
 
 
 def fit_steps(steps: Sequence[Step], room: int) -> tuple[int | None, ...]:

@@ -13,7 +13,7 @@ from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.runtime.escape import plain
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.interchange.values import ImportedChat, ImportedMessage
-from memory.history.tool_steps import Step, is_whole
+from memory.history.turns import Step, is_whole
 
 CUT_OFF = ("incomplete", "cancelled")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memory.history.costs import CUT_OFF_TOKENS, OUTLINE_COST, lines_head_cost, verbatim_head_cost
-from memory.history.turns import Turn
+from memory.history.turns import CUT_OFF_TOKENS, OUTLINE_COST, Turn, lines_head_cost, verbatim_head_cost
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies.protocol import Counts, Policy, State, state_tokens
 from memory.policies.window import before_window, counts_of

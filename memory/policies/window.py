@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from memory.history.costs import line_cost, line_text
-from memory.history.turns import Turn
+from memory.history.turns import Turn, line_cost, line_text
 from memory.limits import MemoryLimits
 from memory.policies.protocol import Counts, Policy, State
 

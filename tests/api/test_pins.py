@@ -12,7 +12,7 @@ from django.core.management import call_command
 from chatmemory.text.markers import PINS_HEADING
 from conversations.models import Chat, Message
 from memory.briefs import Memory
-from memory.context import prepare
+from memory.context import build
 from memory.models import MAX_CHARS, MAX_PINS, ConversationBrief, Pin
 from tests.api.talking import Turn, begun, error, final, held
 from tests.support.exhaustive import first_of
@@ -495,4 +495,4 @@ def test_nothing_is_read_where_there_are_none(
 ) -> None:
     brief = ConversationBrief.objects.select_related("chat").get(pk=alice.ask("Hello")["chat_id"])
     with django_assert_num_queries(0):
-        assert prepare.pinned_for(Memory.of(brief), disarms=False).shown == ()
+        assert build.pinned_for(Memory.of(brief), disarms=False).shown == ()

@@ -27,7 +27,7 @@ from conversations.models import (
 )
 from memory import services
 from memory.briefs import Memory, decide_due
-from memory.context.assemble import Context
+from memory.context.prompt import Context
 from memory.folding.provenance import source_hash
 from memory.history import rows as loading
 from memory.history.turns import Turn

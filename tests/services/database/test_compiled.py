@@ -18,7 +18,7 @@ from chatmemory.database.compiled import Select
 from conversations import lookup
 from conversations.models import Chat, Message
 from memory import services as memory
-from memory.context import load
+from memory.context import build
 from memory.models import ConversationBrief
 
 pytestmark = pytest.mark.django_db
@@ -76,7 +76,7 @@ def test_rows_are_those_of_the_orm(chat: Chat, after: int, before: int, limit: i
 @given(seqs=st.lists(st.integers(1, 62), unique=True, max_size=20))
 def test_texts_are_those_of_the_orm(chat: Chat, seqs: list[int]) -> None:
     rows = Message.objects.filter(chat_id=chat.pk, seq__in=seqs).values_list("seq", "content", "payload")
-    assert load._texts(chat.pk, seqs) == {seq: (content, payload) for seq, content, payload in rows}
+    assert build._texts(chat.pk, seqs) == {seq: (content, payload) for seq, content, payload in rows}
 
 
 def test_a_select_is_compiled_once(chat: Chat) -> None:

@@ -10,10 +10,10 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.assemble import Context, PromptRequest, assemble
-from memory.context.plan.plan import Plan
-from memory.context.plan.planner import Material, choose, gather
-from memory.context.sources import Source
+from memory.context.plan import Plan
+from memory.context.planner import Material, choose, gather
+from memory.context.prompt import Context, PromptRequest, assemble
+from memory.context.render import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection

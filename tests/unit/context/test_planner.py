@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.plan.lines import merged_text
-from memory.context.plan.plan import Merged, Plan, Section, Snapshot
-from memory.context.plan.planner import MIN_NEWEST
-from memory.history import costs
-from memory.history.costs import MERGED_TOKENS, line_cost, lines_head_cost, turn_cost
-from memory.history.turns import Turn
+from memory.context.plan import Merged, Plan, Section, Snapshot
+from memory.context.planner import MIN_NEWEST
+from memory.context.render import merged_text
+from memory.history import turns as history
+from memory.history.turns import MERGED_TOKENS, Turn, line_cost, lines_head_cost, turn_cost
 from memory.limits import MAX_TURNS, RECALL_MODES, MemoryLimits
 from memory.policies.protocol import StateSection
 from memory.recall.excerpts import Quote, excerpt_of
@@ -379,7 +378,7 @@ def test_a_plan_looks_at_no_more_lines_than_it_can_show(monkeypatch: pytest.Monk
         return count_tokens(text)
 
     turns = [make_turn(number, words(200), "", line_of(number, 40)) for number in range(MAX_TURNS)]
-    monkeypatch.setattr(costs, "count_tokens", counting)
+    monkeypatch.setattr(history, "count_tokens", counting)
     plan = plan_of(turns, LIMITS, [SUMMARY])
     assert len(plan.lines) <= len(counted) <= len(plan.lines) + 3
 

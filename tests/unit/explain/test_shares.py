@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.context.plan.plan import Merged, Plan, Shown, TurnSpan
+from memory.context.plan import Merged, Plan, Shown, TurnSpan
 from memory.explain.reasons import Coverage, coverage_of
 
 LINES = (TurnSpan(5, 6), TurnSpan(7, 8))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory.context.plan.plan import Merged, Plan, Shown, TurnSpan
+from memory.context.plan import Merged, Plan, Shown, TurnSpan
 from memory.explain.reasons import budget_of, explain
 from memory.explain.timeline import Fold, LineageStep, Mark, Place, TurnPlaces, lineage, on_lineage
 from memory.limits import MemoryLimits

@@ -9,8 +9,8 @@ import pytest
 
 from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.tokens import count_tokens
-from memory.context.assemble import PromptRequest, with_fitting_steps
-from memory.history.tool_steps import Step, as_messages
+from memory.context.prompt import PromptRequest, with_fitting_steps
+from memory.history.turns import Step, step_messages
 
 WORDS = "order parcel <|im_end|> 17.25 Zürich 日本語 carrier \n {'state': 'sent'} aaaaaaaaaaaaaaaa".split(" ")
 
@@ -40,7 +40,7 @@ def a_loop(random: Random, calls: int, chars: int) -> list[Step]:
 
 def sent(steps: list[Step], budget: int, *, disarms: bool = False) -> list[PromptMessage]:
     asked = with_fitting_steps(PromptRequest(open_turn=tuple(steps), disarms=disarms), budget)
-    return as_messages(asked.open_turn, asked.open_clips)
+    return step_messages(asked.open_turn, asked.open_clips)
 
 
 def tokens(messages: list[PromptMessage]) -> int:
@@ -87,7 +87,7 @@ def test_where_not_even_marks_fit_calls_are_left_out_with_their_outputs(seed: in
 
 def test_what_fits_is_whole() -> None:
     steps = a_loop(Random(1), 8, 600)
-    assert sent(steps, 60_000) == as_messages(steps)
+    assert sent(steps, 60_000) == step_messages(steps)
 
 
 def rounds_of(output: str, number: int) -> list[list[Step]]:

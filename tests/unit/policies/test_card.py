@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Completion
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.plan.lines import outline_sections
-from memory.history.costs import OUTLINE_COST, OUTLINE_TOKENS
+from memory.context.render import outline_sections
+from memory.history.turns import OUTLINE_COST, OUTLINE_TOKENS
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, Counts, Refusal, State, get_policy, is_due, state_tokens
 from memory.policies.card.policy import EMPTY, CardNumbers, is_card, state_after_reply

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.assemble import PromptRequest, rebuild
-from memory.context.plan.plan import Plan
-from memory.context.sources import Source
+from memory.context.plan import Plan
+from memory.context.prompt import PromptRequest, rebuild
+from memory.context.render import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.markers import is_marker, quote_markers
 from chatmemory.text.turn_line import CUT_OFF
-from memory.context.sources import Source, render_sources
+from memory.context.render import Source, render_sources
 from memory.history.turns import Turn, assistant_text
 from memory.policies.summarizer_input import summarizer_input
 from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS

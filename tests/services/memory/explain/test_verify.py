@@ -16,8 +16,8 @@ from conversations import message_changes
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
 from memory import services
-from memory.context.assemble import prompt_messages
-from memory.context.plan.plan import RENDERER
+from memory.context.plan import RENDERER
+from memory.context.prompt import prompt_messages
 from memory.explain import verify
 from memory.explain.verify import why_not_exact
 from memory.folding.request import request_resummarize

@@ -13,7 +13,7 @@ from chatmemory.text.markers import RECALL_HEADING
 from conversations import message_changes
 from conversations.models import Chat, Message, Status
 from memory import services
-from memory.context.assemble import Context
+from memory.context.prompt import Context
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from tests.support.cards import begin, finish

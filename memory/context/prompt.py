@@ -19,19 +19,21 @@ from chatmemory.llm.openai.requests import message_json
 from chatmemory.llm.protocol import Prompt
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
-from memory.context.plan.plan import Plan, Section
-from memory.context.plan.planner import Material, choose_within
+from memory.context.plan import Plan, Section
+from memory.context.planner import Material, choose_within
 from memory.context.render import (
     Rendered,
+    Source,
+    fit_sources,
     render_memory,
     render_part,
     render_question,
+    render_sources,
     render_steps,
 )
-from memory.context.sources import Source, fit_sources, render_sources
 from memory.history.open_turn_budget import fit_steps
-from memory.history.tool_steps import Step
-from memory.history.turns import Turn
+from memory.history.turns import Step, Turn, step_messages
+from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection
 from memory.policies.protocol import StateSection
 from memory.recall.excerpts import RecalledMessage
@@ -249,3 +251,33 @@ def _after(plan: Plan, asked: PromptRequest) -> list[Rendered]:
 
 def _tokens(memory: Sequence[Rendered]) -> int:
     return sum(part.section.tokens for part in memory)
+
+
+# A budget for the whole prompt, instructions included, as in seed 001: how much of it is left for memory
+#
+# Instructions and the question are always sent in full, and an open turn has at most half of the budget; sources are
+# cut first, then memory. Only if those three exceed the budget does the prompt exceed it; memory and sources are then
+# empty.
+
+
+def memory_limits(limits: MemoryLimits, asked: PromptRequest) -> MemoryLimits:
+    """Return `limits` with the budget that the other parts of this prompt leave for memory."""
+    if limits.budget_for == "memory":
+        return limits
+    asked = asked.disarmed() if asked.disarms else asked
+    left = max(0, limits.prompt_budget - _fixed(asked))
+    # At most half of what is left: the budget is meant for memory.
+    sources = min(limits.sources_budget, left // 2)
+    taken = _text_tokens(render_sources(asked.sources, fit_sources(asked.sources, sources)))
+    return replace(limits, prompt_budget=left - taken, sources_budget=sources)
+
+
+def _fixed(asked: PromptRequest) -> int:
+    """Tokens of the parts that are always sent in full."""
+    steps = sum(message.tokens(count_tokens) for message in step_messages(asked.open_turn, asked.open_clips))
+    texts = (asked.instructions, asked.question, tools_text(asked.tools))
+    return sum(map(_text_tokens, texts)) + steps + sum(one.tokens for one in asked.attachments)
+
+
+def _text_tokens(text: str) -> int:
+    return count_tokens(text) + MESSAGE_OVERHEAD if text else 0

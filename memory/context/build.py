@@ -1,0 +1,342 @@
+"""Prepare the context of a chat's brief for one question: load, plan, recall and render within the budget."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import chain
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, Q
+
+from chatmemory.database.compiled import Select
+from chatmemory.llm import registry
+from conversations import attachments
+from conversations.models import Chat, Message, Role
+from memory.briefs import Memory
+from memory.context.plan import Plan
+from memory.context.planner import Material, choose, gather
+from memory.context.prompt import Context, PromptRequest, assemble, memory_limits
+from memory.context.render import Source, outline_sections
+from memory.history.rows import COUNTS, MAX_SEQ, stored
+from memory.history.turns import Step, StoredMessage, Turn, to_turns
+from memory.limits import MAX_TURNS, MemoryLimits
+from memory.models import ConversationBrief
+from memory.pins import by_rule
+from memory.pins.section import NO_PINS, PinSection, fit_pins
+from memory.policies import StateSection
+from memory.recall import index
+from memory.recall.analysis.terms import terms
+from memory.recall.decision import Recall, is_lean, room_for
+from memory.recall.excerpts import RecalledMessage
+from memory.recall.ranking import Near
+from memory.recall.retrieve import Recalled, Search
+
+logger = logging.getLogger(__name__)
+
+BYTES_SENT_AGAIN = 8 * 1024 * 1024
+"""Bytes of images and files that are sent again with one prompt: every question would otherwise send 80 MB."""
+
+
+def context_of(memory: Memory, span: Newest, asked: PromptRequest, near: Sequence[Near]) -> Context:
+    """Return the context for the question of `asked`, which follows the turns of `span`."""
+    memory = replace(memory, limits=memory_limits(memory.limits, asked))
+    pinned = pinned_for(memory, disarms=asked.disarms)
+    memory = memory.with_budget(memory.limits.prompt_budget - pinned.tokens)
+    brief, limits = memory.brief, memory.limits
+    state: list[StateSection] = memory.policy.render(memory.state) if limits.enabled else []
+    last = last_reply(span) if limits.enabled and memory.policy.shows_outline else None
+    outline = outline_sections(stored_outline(brief.chat_id, last)) if last else []
+    state = [*state, *outline]
+    material = gather(
+        state,
+        span.turns,
+        older_turns=span.older_turns,
+        older_from_seq=brief.folded_through_seq + 1 if span.older_turns else None,
+        limits=limits,
+        window_turns=memory.window(span.turns),
+        anchor_seq=brief.anchor_seq,
+    )
+    plan = choose(material)
+    recall = recall_for_plan(brief, span, state, material, plan, asked.question, near)
+    if recall.found.excerpts:
+        material = recall.material
+        plan = choose(material)
+    turns = with_text(brief.chat_id, span.rows, span.turns, plan)
+    attached = _sent_again(brief, plan, turns, limits)
+    context = assemble(
+        plan, material, state, turns, asked, said=recall.found.said, pinned=pinned, attached=attached
+    )
+    plan = replace(context.plan, recall=recall.decision, outline_of=str(last) if outline else "")
+    return replace(context, plan=plan)
+
+
+def _sent_again(
+    brief: ConversationBrief, plan: Plan, turns: Sequence[Turn], limits: MemoryLimits
+) -> tuple[int, ...]:
+    """Return the turns (by their first seq) whose images and files are sent to the model again.
+
+    These are the newest turns whose user message is whole in the prompt and whose files are still stored, up to
+    `ATTACHMENTS_SENT_AGAIN` files and `BYTES_SENT_AGAIN`. Empty if the budget is for the whole prompt, or if turns are
+    sent as text.
+    """
+    room, bytes_left = settings.ATTACHMENTS_SENT_AGAIN, BYTES_SENT_AGAIN
+    if not room or plan.turns_as == "text" or limits.budget_for != "memory":
+        return ()
+    whole = {shown.from_seq for shown in plan.verbatim if shown.user_clip is None}
+    attached = [turn for turn in reversed(turns) if turn.attachments and turn.from_seq in whole]
+    if not attached:
+        return ()
+    hashes = [one.sha256 for turn in attached for one in turn.attachments]
+    there = attachments.stored_hashes(brief.chat.owner_id, hashes)
+    chosen: list[int] = []
+    for turn in attached:
+        room -= len(turn.attachments)
+        bytes_left -= sum(one.size for one in turn.attachments)
+        if room < 0 or bytes_left < 0:
+            break
+        if all(one.url or one.sha256 in there for one in turn.attachments):
+            chosen.append(turn.from_seq)
+    return tuple(sorted(chosen))
+
+
+def pinned_for(memory: Memory, *, disarms: bool) -> PinSection:
+    """Return the section of the chat's pins. Without pins there is no query."""
+    if not (memory.brief.pin_tokens and memory.limits.enabled):
+        return NO_PINS
+    return fit_pins(by_rule.holding_pins(memory.brief.chat_id), memory.room_for_pins, disarms=disarms)
+
+
+def card_instructions(memory: Memory) -> str:
+    """What the reply is told about a card. Nothing while updates are paused, because a card is an update."""
+    if memory.brief.paused_at or not memory.limits.enabled:
+        return ""
+    return memory.policy.reply_instructions(memory.limits)
+
+
+def prompt_request(
+    chat: Chat, question: str, for_card: str, turn_instructions: str, sources: Sequence[Source]
+) -> PromptRequest:
+    """Return the parts around memory. Instructions that change least come first, so that provider caches hit."""
+    parts = (chat.instructions, for_card, turn_instructions)
+    instructions = "\n\n".join(part for part in parts if part)
+    return PromptRequest(
+        question,
+        instructions,
+        tuple(sources),
+        str(chat.pk),
+        disarms=registry.disarms_control_tokens(),
+    )
+
+
+def log_cuts(chat: Chat, context: Context) -> None:
+    """Log what had no room: these records are used to tune the numbers of memory."""
+    if context.clipped or context.dropped or context.unrepresented:
+        logger.info(
+            "context cut to its budget",
+            extra={
+                "chat": str(chat.pk),
+                "tokens": context.tokens,
+                "budget": context.budget,
+                "clipped": context.clipped,
+                "window_turns_as_lines": context.dropped,
+                "turns_left_out": context.unrepresented,
+            },
+        )
+
+
+# Loading: counts of the newest unfolded turns first, texts only for what a plan shows verbatim, so that the cost does
+# not grow with the chat
+
+
+MAX_ROWS = 2 * MAX_TURNS
+
+_NEWEST = Select(
+    lambda chat, after, before: (
+        Message.objects.filter(chat_id=chat, seq__gt=after, seq__lt=before)
+        .order_by("-seq")
+        .values_list(*COUNTS)[:MAX_ROWS]
+    ),
+    *(UUID, int, int),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest unfolded turns before message `before_seq`, oldest first, without text, and their rows."""
+
+    before_seq: int | None
+    rows: tuple[StoredMessage, ...]
+    turns: tuple[Turn, ...]
+    older_turns: int = 0
+    """Unfolded turns before these."""
+
+    @property
+    def tokens(self) -> int:
+        return sum(turn.tokens for turn in self.turns)
+
+
+def newest(brief: ConversationBrief, before_seq: int | None = None) -> Newest:
+    """Return about `MAX_TURNS` of the newest unfolded turns (two rows per turn), before `before_seq` if given."""
+    before = MAX_SEQ if before_seq is None else before_seq
+    found = _NEWEST.rows(brief.chat_id, brief.folded_through_seq, before)
+    rows = [stored(row) for row in reversed(found)]
+    if len(found) < MAX_ROWS:
+        return Newest(before_seq, tuple(rows), tuple(to_turns(rows)))
+    first = next((index for index, row in enumerate(rows) if row.role == Role.USER), 0)
+    whole = tuple(rows[first:])
+    return Newest(before_seq, whole, tuple(to_turns(whole)), _older_turns(brief, whole[0].seq))
+
+
+def _older_turns(brief: ConversationBrief, before_seq: int) -> int:
+    """The number of unfolded turns before a message: questions with a text, or whose answer has one.
+
+    Only for chats that have very many.
+    """
+    asked = Message.objects.filter(
+        chat_id=brief.chat_id, seq__gt=brief.folded_through_seq, seq__lt=before_seq, role=Role.USER
+    )
+    answer = Message.objects.filter(reply_to=OuterRef("pk"), token_count__gt=0)
+    return asked.filter(Q(token_count__gt=0) | Exists(answer)).count()
+
+
+def last_reply(span: Newest) -> UUID | None:
+    """The id of the newest reply in `span`; None if there is none."""
+    return next((turn.last_assistant_id for turn in reversed(span.turns) if turn.last_assistant_id), None)
+
+
+def stored_outline(chat_id: UUID, message_id: UUID | str | None) -> str:
+    """Return the current outline of a reply; "" for None, and for a reply that no longer exists."""
+    if not message_id:
+        return ""
+    found = Message.objects.filter(pk=message_id, chat_id=chat_id).values_list("outline", flat=True)
+    return found.first() or ""
+
+
+def with_text(chat_id: UUID, rows: Sequence[StoredMessage], turns: Sequence[Turn], plan: Plan) -> list[Turn]:
+    """Return `turns`, which were made of `rows`, with the texts of those that `plan` shows verbatim."""
+    verbatim = {seq for low, high in _shown(plan) for seq in range(low, high + 1)}
+    wanted = [row for row in rows if row.seq in verbatim]
+    texts = _texts(chat_id, [row.seq for row in wanted if row.token_count or row.role != Role.USER])
+    made = to_turns([_loaded(row, *texts.get(row.seq, ("", None))) for row in wanted])
+    whole = {turn.from_seq: turn for turn in made}
+    return [_said(turn, whole.get(turn.from_seq)) for turn in turns]
+
+
+def planned_turns(chat_id: UUID, plan: Plan) -> list[Turn]:
+    """Return the turns that a stored plan names, as they are now, with text where it shows them verbatim."""
+    spans = sorted([*((line.from_seq, line.through_seq) for line in plan.lines), *_shown(plan)])
+    if not spans:
+        return []
+    messages = Message.objects.filter(
+        chat_id=chat_id, seq__range=(spans[0][0], max(high for _, high in spans))
+    )
+    rows = [stored(row) for row in messages.order_by("seq").values_list(*COUNTS)]
+    return with_text(chat_id, rows, to_turns(rows), plan)
+
+
+def _shown(plan: Plan) -> Iterable[tuple[int, int]]:
+    return ((shown.from_seq, shown.through_seq) for shown in plan.verbatim)
+
+
+def _loaded(row: StoredMessage, content: str, payload: Mapping[str, Any] | None) -> StoredMessage:
+    return replace(row, content=content, payload=payload)
+
+
+def open_steps(chat_id: UUID, seqs: Sequence[int]) -> tuple[Step, ...]:
+    """Return messages of a turn that was open when they were sent, as they are now."""
+    if not seqs:
+        return ()
+    rows = Message.objects.filter(chat_id=chat_id, seq__in=seqs).order_by("seq")
+    return tuple(Step(*row) for row in rows.values_list("role", "content", "payload"))
+
+
+def _texts(chat_id: UUID, seqs: Sequence[int]) -> dict[int, tuple[str, Any]]:
+    found = _texts_of(len(seqs)).rows(chat_id, *seqs) if seqs else ()
+    return {seq: (content, payload) for seq, content, payload in found}
+
+
+@cache
+def _texts_of(number: int) -> Select[Message]:
+    """The query for the texts of `number` messages. One is cached per number, and `MAX_TURNS` bounds the numbers."""
+    kinds = [int] * number
+    return Select(
+        lambda chat, *seqs: Message.objects.filter(chat_id=chat, seq__in=seqs).values_list(
+            "seq", "content", "payload"
+        ),
+        UUID,
+        *kinds,
+    )
+
+
+def _said(turn: Turn, whole: Turn | None) -> Turn:
+    """Return `turn` with the texts of `whole`, which was made of those of its rows that are shown."""
+    if whole is None:
+        return turn
+    return replace(
+        turn, user=whole.user, assistant=whole.assistant, steps=whole.steps, attachments=whole.attachments
+    )
+
+
+# What a prompt recalls of earlier turns, in addition to what it shows of memory anyway
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecall:
+    """What is recalled for a plan: the decision, the excerpts, and the material for planning again with them."""
+
+    decision: Recall
+    material: Material
+    found: Recalled = field(default_factory=Recalled)
+
+
+def recall_for_plan(
+    brief: ConversationBrief,
+    span: Newest,
+    state: Sequence[StateSection],
+    material: Material,
+    plan: Plan,
+    question: str,
+    near: Sequence[Near] = (),
+) -> PlanRecall:
+    """Return what is recalled for a prompt that would otherwise show `plan`, made of `material`.
+
+    Nothing is searched while every turn of the chat is verbatim in the prompt.
+    """
+    limits = material.limits
+    if not limits.recalls:
+        return PlanRecall(Recall("none", "off"), material)
+    is_shown = {one.from_seq for one in plan.verbatim}
+    verbatim = [turn for turn in span.turns if turn.from_seq in is_shown]
+    beyond = span.older_turns or brief.folded_through_seq
+    if not beyond and len(verbatim) == sum(turn.tokens > 0 for turn in span.turns):
+        return PlanRecall(Recall("none", "all_shown"), material)
+    if not question:
+        return PlanRecall(Recall("none", "no_words"), material)
+    before = brief.chat.last_seq + 1 if span.before_seq is None else span.before_seq
+    search = Search(brief.chat, question, before_seq=before, near=near)
+    remembered = frozenset(terms("\n".join(section.text for section in state)))
+    decision = search.decision(limits, _seqs(verbatim), remembered)
+    if decision.sought == "none":
+        return PlanRecall(decision, material)
+    if lean := is_lean(decision):
+        plan = choose(replace(material, lean=True))
+        verbatim = verbatim[-len(plan.verbatim) :] if plan.verbatim else []
+    room = room_for(decision, limits, plan.free)
+    found = search.recalled(room, _seqs(verbatim))
+    return PlanRecall(
+        decision, replace(material, excerpts=found.excerpts, recall_tokens=room, lean=lean), found
+    )
+
+
+def _seqs(turns: Iterable[Turn]) -> Iterator[int]:
+    return chain.from_iterable(range(turn.from_seq, turn.through_seq + 1) for turn in turns)
+
+
+def quoted(chat_id: UUID, plan: Plan) -> dict[int, RecalledMessage]:
+    """Return the messages that a stored plan quotes, as they are now, by seq."""
+    return index.quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])
