@@ -3,6 +3,6 @@
 The pages of chats and messages are in `memory.admin`, as they show memory.
 """
 
-from conversations.admin import allowances, audit_log, open_turns, tokens, users
+from conversations.admin import access, accounts, open_replies
 
-__all__ = ["allowances", "audit_log", "open_turns", "tokens", "users"]
+__all__ = ["access", "accounts", "open_replies"]

@@ -1,29 +1,299 @@
-"""Which staff may read what people said: rows with content, whose pages are only for them, and recorded.
+"""Which staff may read what people said: read-only pages of rows, content only with a permission, and the audit log.
 
 Content is anything that people typed or a model made from it: messages, titles, instructions, metadata, options,
 keys, memory, errors that may quote. Ids, usernames, counts, models, costs and times are not content: lists show these
-to all staff who may view the rows, with ids in place of titles.
+to all staff who may view the rows, with ids in place of titles. Each view of content is recorded, and nobody can
+change the record. No page counts a table, searches texts, or sorts by a column without an index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.core.paginator import Paginator
+from django.db.models import Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import NoReverseMatch
+from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from chatmemory.templatetags.viewing import copied_id, short_id
-from conversations.admin.audit_log import SEARCH, record, record_list
-from conversations.admin.html import Step, admin_url, chat_trail, heading, link
-from conversations.admin.readonly import CHATS_SEARCHED, ReadOnlyAdmin
-from conversations.models import Chat
+from conversations.admin.html import Step, admin_url, chat_trail, heading, link, moment, since
+from conversations.models import Chat, ContentView
+
+LIST_LIMIT = 5000
+"""Maximum number of rows in the pages of a list: more than anybody clicks through, and cheap to count on every page."""
+CHATS_SEARCHED = 100
+"""Maximum number of matching chats, newest first, whose rows a search shows."""
+CHAT_TEXTS = ("chat__instructions", "chat__metadata", "chat__options")
+"""Long columns of a chat, which lists of its rows leave in the database."""
+DAYS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
+
+
+class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable at run time
+    """Paginates the first `LIST_LIMIT` rows, without a COUNT(*) over the whole table."""
+
+    @cached_property
+    def count(self) -> int:
+        rows = self.object_list[:LIST_LIMIT]
+        return rows.count() if isinstance(rows, QuerySet) else len(rows)
+
+
+class ReadOnlyChangeList(ChangeList):
+    """A list that leaves long columns in the database."""
+
+    model_admin: ReadOnlyAdmin
+
+    def get_queryset(
+        self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
+    ) -> QuerySet[Any]:
+        return super().get_queryset(request, exclude_parameters).defer(*self.model_admin.list_defer)
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+    """A read-only page. Subclasses name the long columns of their list and the lookup of their chat."""
+
+    list_defer: ClassVar[tuple[str, ...]] = ()
+    chat_path = "chat"
+    """The lookup from a row to its chat; "" if the row is the chat."""
+    chat_ordering: tuple[str, ...] = ()
+    """Order of a list that shows one chat, along its index. Other lists have the newest row first, by primary key."""
+    chat_filters: tuple[str, ...] = ()
+    """Filters offered in a list that shows one chat. In other lists they would scan the table."""
+    lookups: ClassVar[tuple[str, ...]] = ()
+    """Query parameters of our own links, besides those of filters and of the chat."""
+    list_filter: ClassVar[tuple[Any, ...]] = ()
+    """Filters offered in every list: only those that find their rows by an index."""
+
+    paginator = BoundedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
+    list_max_show_all = 100
+    sortable_by = ()
+    ordering: ClassVar[tuple[str, ...]] = ("-pk",)
+    search_fields = ("pk",)  # only shows the search box: see get_search_results
+    search_help_text = "Search by id, chat id or owner."
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        own = {"title": capfirst(str(self.opts.verbose_name_plural))}
+        return super().changelist_view(request, own | (extra_context or {}))
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return ReadOnlyChangeList
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Allow only parameters of our own links. Django allows any column: filters could reveal hidden texts."""
+        return lookup in {
+            self.chat_parameter,
+            *self.lookups,
+            *(f"{name}__exact" for name in self.chat_filters),
+        }
+
+    @property
+    def chat_parameter(self) -> str:
+        """The query parameter that filters a list by one chat."""
+        return f"{self.chat_path}__id__exact"
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return self.chat_ordering if self.chat_parameter in request.GET else self.ordering
+
+    def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
+        return (*self.list_filter, *(self.chat_filters if self.chat_parameter in request.GET else ()))
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Search by id if the term is one, else by name. Never search content."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        sought = uuid_in(term)
+        if sought is None:
+            return queryset.filter(self.of_chats(self.named(request, term))), False
+        if self.chat_path and not self.model.objects.filter(pk=sought).exists():
+            return queryset.filter(**{self.chat_path: sought}), False
+        return queryset.filter(pk=sought), False
+
+    def named(self, request: HttpRequest, term: str) -> Q:
+        """Return the condition for chats that match a name: those of the user with this username."""
+        return Q(owner__username__iexact=term)
+
+    def of_chats(self, condition: Q) -> Q:
+        """Return the condition for rows of the chats that meet a condition.
+
+        Their ids are fetched first: given a single query, a planner may scan the big table instead.
+        """
+        chats = list(
+            Chat.objects.filter(condition).order_by("-pk").values_list("pk", flat=True)[:CHATS_SEARCHED]
+        )
+        return Q(**{f"{self.chat_path or 'pk'}__in": chats})
+
+
+class RecentFilter(admin.SimpleListFilter):
+    """Filter by the days since a row changed. Subclasses name the column, which has an index."""
+
+    title = "last activity"
+    parameter_name = "updated"
+    column = "updated_at"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(DAYS.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if (days := self.value()) not in DAYS:
+            return queryset
+        return queryset.filter(**{f"{self.column}__gte": timezone.now() - timedelta(days=int(days or 0))})
+
+
+def uuid_in(term: str) -> UUID | None:
+    """Return the id if a search term is one, else None."""
+    try:
+        return UUID(term)
+    except ValueError:
+        return None
+
+
+LIST, SEARCH = "list", "search"
+"""Object ids of views that were not of one object's page: a list that shows texts; a search that matched texts."""
+
+PAGES = {
+    "conversations_chat": "a chat",
+    "conversations_message": "a message",
+    "conversations_activereply": "a reply being written",
+    "memory_conversationbrief": "the memory of a chat",
+    "memory_summaryrevision": "a version of a summary",
+    "memory_contextrecord": "a prompt",
+}
+"""What was viewed, by the name of the page that showed it."""
+WHERE = {LIST: ("1 row of a list", "{} rows of a list"), SEARCH: ("1 hit of a search", "{} hits of a search")}
+
+
+def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
+    """Record that content was seen on `page`. Each of `looks` is a chat and the id of an object, `LIST` or `SEARCH`."""
+    seen = Counter((chat.owner_id, chat.pk, object_id) for chat, object_id in looks)
+    _add(
+        request,
+        page,
+        [
+            {"owner_id": owner_id, "chat_id": chat_id, "object_id": object_id, "count": count}
+            for (owner_id, chat_id, object_id), count in seen.items()
+        ],
+    )
+
+
+def record_list(request: HttpRequest, page: str, chats: Iterable[Chat], object_id: str = LIST) -> None:
+    """Record once that a list on `page` showed titles of `chats`, one for each of its rows.
+
+    The record names the chat and the owner if there is only one.
+    """
+    rows = list(chats)
+    if not rows:
+        return
+    owners, ids = {chat.owner_id for chat in rows}, {chat.pk for chat in rows}
+    one = {
+        "owner_id": owners.pop() if len(owners) == 1 else None,
+        "chat_id": ids.pop() if len(ids) == 1 else None,
+    }
+    _add(request, page, [{**one, "object_id": object_id, "count": len(rows)}])
+
+
+def _add(request: HttpRequest, page: str, rows: list[dict[str, Any]]) -> None:
+    viewer = request.user
+    assert isinstance(viewer, User)  # the admin admits nobody else
+    ContentView.objects.bulk_create(
+        ContentView(viewer=viewer, viewer_name=viewer.username, page=page, **row) for row in rows
+    )
+
+
+class ViewedFilter(RecentFilter):
+    title = "when"
+    parameter_name = "viewed"
+    column = "at"
+
+
+@admin.register(ContentView)
+class ContentViewAdmin(ReadOnlyAdmin):
+    """Views, newest first. Each links to its page, even if the object is gone."""
+
+    list_display = (since("at", "when"), "who", "what", "seen", "in_chat", "owned_by")
+    fields = (moment("at"), "who", "viewer", "what", "seen", "in_chat", "owned_by")
+    list_filter = (ViewedFilter,)
+    lookups = (ViewedFilter.parameter_name, "chat_id__exact")
+    search_help_text = "Search by chat id or viewer."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ContentView]:
+        owner = User.objects.filter(pk=OuterRef("owner_id")).values("username")
+        rows: QuerySet[ContentView] = super().get_queryset(request).annotate(owner_name=Subquery(owner))
+        return rows
+
+    @admin.display(description="staff")
+    def who(self, look: ContentView) -> str:
+        return look.viewer_name
+
+    @admin.display(description="read")
+    def what(self, look: ContentView) -> str:
+        """The kind of page in words, or its name if the page no longer exists."""
+        return PAGES.get(look.page, look.page)
+
+    @admin.display(description="owner")
+    def owned_by(self, look: Any) -> str:
+        """The owner's name, or the id of an owner who was deleted."""
+        if look.owner_id is None:
+            return "several"
+        return look.owner_name or f"user {look.owner_id}, deleted"
+
+    @admin.display(description="which")
+    def seen(self, look: ContentView) -> SafeString | str:
+        if look.object_id in WHERE:
+            one, many = WHERE[look.object_id]
+            return one if look.count == 1 else many.format(look.count)
+        try:
+            return link(short_id(look.object_id), look.page, "change", look.object_id)
+        except NoReverseMatch:  # the page no longer exists
+            return look.object_id
+
+    @admin.display(description="chat")
+    def in_chat(self, look: ContentView) -> SafeString | str:
+        if look.chat_id is None:
+            return "several"
+        return link(short_id(look.chat_id), "conversations_chat", "change", look.chat_id)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[ContentView], search_term: str
+    ) -> tuple[QuerySet[ContentView], bool]:
+        """Search by chat id if the term is an id, else by the viewer's whole username."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        chat_id = uuid_in(term)
+        found = {"viewer__username__iexact": term} if chat_id is None else {"chat_id": chat_id}
+        return queryset.filter(**found), False
+
 
 PERMISSION = "conversations.view_content"
 COST_PERMISSION = "memory.view_cost"

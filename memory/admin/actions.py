@@ -19,8 +19,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
 from chatmemory.errors import ChatMemoryError
-from conversations.admin.access import may_see, sees_cost
-from conversations.admin.audit_log import record_list
+from conversations.admin.access import may_see, record_list, sees_cost
 from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
 from memory.folding.estimate import estimate_for

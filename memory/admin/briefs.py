@@ -21,9 +21,8 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin.access import ContentAdmin, may_see, refused, sees_cost
+from conversations.admin.access import CHAT_TEXTS, ContentAdmin, may_see, refused, sees_cost
 from conversations.admin.html import Step, admin_url, heading, link, since
-from conversations.admin.open_turns import CHAT_TEXTS
 from conversations.models import Chat
 from memory.admin.actions import MAY_CHANGE, MemoryActions
 from memory.admin.filters import MEMORY, MemoryFilter, health_of

@@ -18,10 +18,8 @@ from django.utils.safestring import SafeString
 from chatmemory.errors import NotFound
 from chatmemory.templatetags.viewing import viewer_time
 from conversations import chat_lifecycle
-from conversations.admin.access import ContentAdmin, may_see, refused, sees_cost
-from conversations.admin.audit_log import record_list
+from conversations.admin.access import ContentAdmin, RecentFilter, may_see, record_list, refused, sees_cost
 from conversations.admin.html import Step, admin_url, as_json, as_text, heading, link, since, usd_of
-from conversations.admin.readonly import RecentFilter
 from conversations.models import Chat, Message, Role
 from memory import services
 from memory.admin.actions import MemoryActions

@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import relative_time
-from conversations.admin.readonly import LIST_LIMIT
+from conversations.admin.access import LIST_LIMIT
 from conversations.models import Chat, Message, Status
 from memory.explain.reasons import error_words
 from memory.folding import lease

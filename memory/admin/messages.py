@@ -16,8 +16,18 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from conversations import message_changes
-from conversations.admin.access import ContentAdmin, may_see, sees_cost
-from conversations.admin.audit_log import LIST, SEARCH, record, record_list
+from conversations.admin.access import (
+    CHAT_TEXTS,
+    LIST,
+    LIST_LIMIT,
+    SEARCH,
+    ContentAdmin,
+    may_see,
+    record,
+    record_list,
+    sees_cost,
+    uuid_in,
+)
 from conversations.admin.html import (
     Step,
     as_json,
@@ -29,8 +39,6 @@ from conversations.admin.html import (
     since,
     usd_of,
 )
-from conversations.admin.open_turns import CHAT_TEXTS
-from conversations.admin.readonly import LIST_LIMIT, uuid_in
 from conversations.models import ActiveReply, Chat, Message
 from memory.models import ContextRecord
 from memory.recall.search import Hit, search, search_chat

@@ -18,9 +18,8 @@ from django_q.conf import Conf
 from django_q.models import OrmQ
 
 from chatmemory.templatetags.viewing import relative_time
-from conversations.admin.access import sees_cost
+from conversations.admin.access import ReadOnlyAdmin, sees_cost
 from conversations.admin.html import admin_url, usd_of
-from conversations.admin.readonly import ReadOnlyAdmin
 from conversations.models import ActiveReply
 from memory import queue
 from memory.admin.charts import card_trouble, charts_of, sentences

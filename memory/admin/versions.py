@@ -18,9 +18,8 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin.access import ContentAdmin, may_see, sees_cost
+from conversations.admin.access import CHAT_TEXTS, ContentAdmin, may_see, sees_cost
 from conversations.admin.html import Step, admin_url, heading, link, since, usd_of
-from conversations.admin.open_turns import CHAT_TEXTS
 from conversations.models import Message
 from memory.admin.actions import MAY_CHANGE
 from memory.admin.briefs import kind_label, memory_step

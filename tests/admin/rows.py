@@ -27,7 +27,6 @@ PAGES = [
     "conversations_chat",
     "conversations_message",
     "conversations_activereply",
-    "conversations_idempotencykey",
 ]
 PAGES += ["memory_conversationbrief", "memory_summaryrevision", "memory_contextrecord"]
 

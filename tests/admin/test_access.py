@@ -223,7 +223,6 @@ ORACLES = {
     "conversations_chat": ["title__startswith", "instructions__contains", "metadata__note__contains"],
     "conversations_message": ["content__contains", "line__contains", "chat__title__contains"],
     "conversations_activereply": ["text__contains", "chat__instructions__contains"],
-    "conversations_idempotencykey": ["key__startswith", "chat__title"],
     "memory_conversationbrief": ["global_summary__contains", "state__note__contains"],
     "memory_summaryrevision": ["global_summary__regex", "retained__kept__contains"],
     "memory_contextrecord": ["reply__content__contains", "prompt_hash"],

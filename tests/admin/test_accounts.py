@@ -15,7 +15,7 @@ from knox.models import AuthToken
 
 from conversations import chat_lifecycle
 from conversations.accounts import api_tokens
-from conversations.admin import tokens
+from conversations.admin import accounts
 from conversations.models import Allowance
 from tests.admin.rows import begin, make_chat, member_of_staff, text_of
 from tests.support.invariants import allowance
@@ -128,7 +128,7 @@ def test_tokens_are_listed_without_telling_them(
     assert html.count('name="token"') == 1
     for _ in range(4):
         AuthToken.objects.create(owner)
-    monkeypatch.setattr(tokens, "MAX_SHOWN", 3)
+    monkeypatch.setattr(accounts, "MAX_SHOWN", 3)
     html = staff.get(url_of(owner)).content.decode()
     assert (html.count('name="token"'), "Showing the newest 3;" in html) == (3, True)
     assert staff.get("/admin/auth/user/999999/tokens/").status_code == 404

@@ -1,4 +1,4 @@
-"""Plain lists of replies being written and of idempotency keys."""
+"""The list of replies being written."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from django.db.models.functions import Length
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from conversations.admin.access import ContentAdmin
-from conversations.admin.html import as_text, message_link, moment, since
-from conversations.models import ActiveReply, IdempotencyKey
-
-CHAT_TEXTS = ("chat__instructions", "chat__metadata", "chat__options")
-"""Long columns of a chat, which lists of its rows leave in the database."""
+from conversations.admin.access import CHAT_TEXTS, ContentAdmin
+from conversations.admin.html import as_text, moment, since
+from conversations.models import ActiveReply
 
 
 @admin.register(ActiveReply)
@@ -49,17 +46,3 @@ class ActiveReplyAdmin(ContentAdmin):
     @admin.display(description="text so far")
     def text_so_far(self, reply: ActiveReply) -> SafeString | str:
         return as_text(reply.text)
-
-
-@admin.register(IdempotencyKey)
-class IdempotencyKeyAdmin(ContentAdmin):
-    list_display = ("called", "key", "user", "reply", since("created_at"))
-    list_display_links = ("key",)
-    list_select_related = ("user", "chat")
-    list_defer = CHAT_TEXTS
-    content_columns = ("key",)  # an id chosen by the client, so it may contain anything
-    fields = ("key", "user", "chat_link", "reply", "request_hash", moment("created_at"))
-
-    @admin.display(description="reply")
-    def reply(self, row: IdempotencyKey) -> SafeString | str:
-        return message_link(row.message_id)

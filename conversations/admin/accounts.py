@@ -1,0 +1,339 @@
+"""Staff pages of accounts: users and groups, their API tokens, their limits and usage; and the limited sign-in.
+
+Only superusers change users: anybody who may could grant themselves any permission, or set a password and read as
+another user. A token is shown once, on the page that created it. Its holder reads and writes as its user without an
+entry in the audit log. So only superusers create tokens for others; other staff with permission to add tokens create
+their own. A user's own limits can be set, the usage is read-only.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, timedelta
+from functools import partial
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from chatmemory.database import executors
+from chatmemory.errors import RateLimited
+from chatmemory.templatetags.viewing import viewer_time
+from conversations import account_deletion
+from conversations.accounts import api_tokens, sign_in_limits
+from conversations.admin.access import LIST_LIMIT, ReadOnlyAdmin
+from conversations.admin.html import admin_url, link, moment
+from conversations.models import Allowance
+
+admin.site.unregister([User, Group])
+
+
+class _BySuperusers(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+    """Only superusers may add, change and delete."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_active and request.user.is_superuser)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.has_add_permission(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.has_add_permission(request)
+
+
+@admin.register(Group)
+class SuperuserGroupAdmin(_BySuperusers, GroupAdmin):
+    pass
+
+
+MOMENTS = tuple(moment(name) for name in ("last_login", "date_joined"))
+"""Read-only times of an account."""
+
+
+@admin.register(User)
+class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as above
+    """Django's page of users, except that deleting a user erases all their data through `erasure`."""
+
+    fieldsets: ClassVar[Any] = (
+        ("chatmemory", {"fields": ("chats", "access")}),
+        *(one for one in UserAdmin.fieldsets or () if "last_login" not in one[1]["fields"]),
+        ("Important dates", {"fields": MOMENTS}),
+    )
+
+    class Media:
+        js = ("chatmemory/widget-names.js",)
+
+    readonly_fields = ("chats", "access", *MOMENTS)
+
+    def get_urls(self) -> list[Any]:
+        return [*token_urls(self), *super().get_urls()]
+
+    @admin.display(description="chats and usage")
+    def chats(self, user: User) -> SafeString:
+        """Link to the chats, with today's usage as the limits count it; a count of an earlier day is shown as 0."""
+        count = user.chats.all()[:LIST_LIMIT].count()
+        more = " or more" if count == LIST_LIMIT else ""
+        text = f"{count:,}{more} chat{'' if count == 1 else 's'}"
+        row = Allowance.objects.filter(pk=user.pk).first()
+        today = row is not None and row.day == timezone.now().astimezone(UTC).date()
+        tokens = row.day_tokens if row is not None and today else 0
+        streams = row.open_streams if row is not None else 0
+        return format_html(
+            "{} · {} tokens today · {} being written",
+            link(text, "conversations_chat", "changelist", owner=user.pk),
+            f"{tokens:,}",
+            f"{streams} repl{'y' if streams == 1 else 'ies'}",
+        )
+
+    @admin.display(description="API tokens, limits, audit log")
+    def access(self, user: User) -> SafeString:
+        has_own = Allowance.objects.filter(pk=user.pk).exists()
+        return format_html(
+            "{} · {} · {}",
+            link(
+                f"{api_tokens.valid_tokens(user.pk).count()} valid API tokens", "auth_user", "tokens", user.pk
+            ),
+            link("own limits", "conversations_allowance", "change", user.pk)
+            if has_own
+            else link(
+                "limits as in the settings: set their own", "conversations_allowance", "add", user=user.pk
+            ),
+            link("what they read as staff", "conversations_contentview", "changelist", q=user.username),
+        )
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """Return what will be deleted as counts: Django's default would load every message (16 s for 100,000)."""
+        users = list(objs)
+        theirs = [account_deletion.chat_and_message_counts(user) for user in users]
+        counts = {
+            "users": len(users),
+            "chats": sum(chats for chats, _ in theirs),
+            "messages": sum(messages for _, messages in theirs),
+        }
+        return [str(user) for user in users], counts, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        self._erase(request, [obj.pk])
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        self._erase(request, list(queryset.values_list("pk", flat=True)))
+
+    def _erase(self, request: HttpRequest, user_ids: list[int]) -> None:
+        """Disable these users now, and delete their chats after the commit: admin views run in a transaction."""
+        for user_id in user_ids:
+            account_deletion.request_erasure(user_id)
+            executors.after_commit(
+                partial(account_deletion.erase, user_id, seconds=account_deletion.AT_ONCE_SECONDS)
+            )
+        text = "Nobody can sign in as this user any more. Their data will be deleted within minutes."
+        self.message_user(request, text, messages.WARNING)
+
+
+class LimitedSignIn(AdminAuthenticationForm):
+    """Django's sign-in form, with limited attempts."""
+
+    def clean(self) -> dict[str, Any]:
+        assert self.request is not None  # the login view passes it
+        try:
+            taken = sign_in_limits.count_attempt(
+                self.cleaned_data.get("username") or "", self.request.META.get("REMOTE_ADDR", "")
+            )
+        except RateLimited as exc:
+            raise ValidationError(f"{exc.message} Try again in {exc.retry_after} seconds.") from exc
+        cleaned = super().clean()
+        sign_in_limits.uncount_attempt(taken)
+        return cleaned
+
+
+admin.site.login_form = LimitedSignIn
+
+
+LIFETIMES = {
+    "30": "expires in 30 days",
+    "90": "expires in 90 days",
+    "365": "expires in a year",
+    "0": "never expires",
+}
+"""Lifetimes offered for a new token, by days; 0 for no expiry."""
+MAX_SHOWN = 500
+"""Number of newest tokens on the page. All tokens can be revoked, including those not shown."""
+
+
+def token_urls(users: admin.ModelAdmin[Any]) -> list[URLPattern]:
+    """Return the URL of the page, for the admin of users."""
+
+    def view(request: HttpRequest, user_id: int) -> HttpResponse:
+        return tokens_view(users, request, user_id)
+
+    return [path("<int:user_id>/tokens/", users.admin_site.admin_view(view), name="auth_user_tokens")]
+
+
+def tokens_view(users: admin.ModelAdmin[Any], request: HttpRequest, user_id: int) -> HttpResponse:
+    """Show the list of tokens; on POST, create or revoke tokens."""
+    if not users.has_view_permission(request):
+        raise PermissionDenied
+    user = get_object_or_404(User, pk=user_id)
+    makes, made = "make" in request.POST, ""
+    if request.method == "POST":
+        if not (may_make if makes else may_revoke)(request, user):
+            raise PermissionDenied
+        if not makes:
+            return _revoke(users, request, user)
+        made = _make(users, request, user)
+    tokens = list(api_tokens.valid_tokens(user.pk).order_by("-created")[: MAX_SHOWN + 1])
+    context = {
+        **users.admin_site.each_context(request),
+        "title": f"API tokens of {user.get_username()}",
+        "trail": [
+            ("Home", reverse("admin:index")),
+            ("Users", admin_url("auth_user", "changelist")),
+            (user.get_username(), admin_url("auth_user", "change", user.pk)),
+            ("API tokens", ""),
+        ],
+        "opts": users.opts,
+        "owner": user,
+        "tokens": [(api_tokens.id_of(one), api_tokens.prefix_of(one), one) for one in tokens[:MAX_SHOWN]],
+        "max_shown": MAX_SHOWN if len(tokens) > MAX_SHOWN else None,
+        "may_revoke": may_revoke(request, user),
+        "may_make": may_make(request, user),
+        "lifetimes": LIFETIMES,
+        "made": made,
+    }
+    return TemplateResponse(request, "admin/conversations/tokens.html", context)
+
+
+def may_revoke(request: HttpRequest, user: User) -> bool:
+    """Whether the requesting user may revoke: with the permission, and a superuser's tokens only as a superuser."""
+    viewer = request.user
+    return viewer.has_perm("knox.delete_authtoken") and (
+        bool(getattr(viewer, "is_superuser", False)) or not user.is_superuser
+    )
+
+
+def may_make(request: HttpRequest, user: User) -> bool:
+    """Whether the requesting user may create a token: superusers for active users, others by permission their own."""
+    viewer = request.user
+    is_own = viewer.pk == user.pk and viewer.has_perm("knox.add_authtoken")
+    return user.is_active and (bool(getattr(viewer, "is_superuser", False)) or is_own)
+
+
+def _make(users: admin.ModelAdmin[Any], request: HttpRequest, user: User) -> str:
+    """Create a token and return its text; "" if the lifetime is not offered or the account has changed."""
+    chosen = request.POST.get("lifetime", "")
+    if chosen not in LIFETIMES:
+        users.message_user(request, "Choose when the token expires.", messages.ERROR)
+        return ""
+    days = int(chosen)
+    issued = api_tokens.issue(user, timedelta(days=days) if days else None)
+    if issued is None:
+        users.message_user(request, "No token was made: the account has just been changed.", messages.ERROR)
+        return ""
+    token, text = issued
+    users.log_change(request, user, f"API token made: {api_tokens.prefix_of(token)}…, {LIFETIMES[chosen]}.")
+    return text
+
+
+def _revoke(users: admin.ModelAdmin[Any], request: HttpRequest, user: User) -> HttpResponse:
+    """Revoke the chosen tokens, or all tokens and sessions of the user."""
+    everything = "everything" in request.POST
+    chosen = [one for one in request.POST.getlist("token") if re.fullmatch(api_tokens.ID_PATTERN, one)]
+    text = f"API tokens revoked: {api_tokens.revoke(user.pk, None if everything else chosen)}"
+    if everything:
+        text += f", sessions ended: {api_tokens.end_sessions(user.pk)}"
+    users.log_change(request, user, f"{text}.")
+    users.message_user(request, f"{text}.", messages.SUCCESS)
+    return redirect(admin_url("auth_user", "tokens", user.pk))
+
+
+OWN = ("requests_per_minute", "tokens_per_day", "streams", "readers", "resummarize_per_hour")
+USED = ("requests_now", "used_today", "reserved_now", "replies_now")
+
+
+@admin.register(Allowance)
+class AllowanceAdmin(ReadOnlyAdmin):
+    """One row per user. An empty limit means that of the settings; 0 means no limit."""
+
+    list_display = ("user", *OWN[:3], "used_today", "replies_now")
+    list_select_related = ("user",)
+    autocomplete_fields = ("user",)
+    fieldsets: ClassVar[Any] = [
+        (
+            "Limits of this user",
+            {
+                "fields": ["user", *OWN],
+                "description": "Leave empty for the limit in the settings; 0 means no limit. Requests are those that "
+                "call a model, streams the replies written at the same time, readers the connections that follow them.",
+            },
+        ),
+        ("Usage", {"fields": USED}),
+    ]
+    search_help_text = "Search by user name."
+
+    class Media:
+        js = ("chatmemory/widget-names.js",)
+
+    @admin.display(description="requests, last minute used")
+    def requests_now(self, row: Allowance) -> str:
+        return format_html("{} ({})", row.minute_requests, viewer_time(row.minute)) if row.minute else "–"
+
+    @admin.display(description="tokens, last day used")
+    def used_today(self, row: Allowance) -> str:
+        return f"{row.day_tokens:,} on {row.day}" if row.day else "–"
+
+    @admin.display(description="tokens reserved by running requests")
+    def reserved_now(self, row: Allowance) -> str:
+        return f"{row.day_reserved:,}"
+
+    @admin.display(description="replies being written", ordering="open_streams")
+    def replies_now(self, row: Allowance) -> int:
+        return row.open_streams
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return USED if obj is None else ("user", *USED)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("conversations.add_allowance"))
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("conversations.change_allowance"))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Allow it only as part of deleting the user: running calls are still to be settled in this row."""
+        match = request.resolver_match
+        return match is not None and match.view_name.startswith("admin:auth_user_")
+
+    def save_model(self, request: HttpRequest, obj: Allowance, form: Any, change: bool) -> None:
+        """Save only the user's own limits: the usage may have changed while the page was open."""
+        if not change:
+            Allowance.objects.bulk_create([Allowance(user_id=obj.user_id)], ignore_conflicts=True)
+        obj.save(update_fields=OWN, force_update=True)
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Allowance | None:
+        """Return None also for a number too large for the column, which Django does not catch for a foreign key."""
+        try:
+            found: Allowance | None = super().get_object(request, object_id, from_field)
+        except OverflowError:
+            return None
+        return found
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Allowance], search_term: str
+    ) -> tuple[QuerySet[Allowance], bool]:
+        term = search_term.strip()
+        users = User.objects.filter(username__iexact=term).values("pk")
+        return (queryset.filter(pk__in=users) if term else queryset), False
