@@ -6,9 +6,8 @@ import random
 from dataclasses import dataclass
 from functools import cache
 
-from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import make_line
+from chatmemory.text.turn_line import make_line, outline
 
 USER_TOKENS = 60
 ASSISTANT_TOKENS = 180

@@ -18,8 +18,8 @@ from django.utils import timezone
 
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
-from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
+from chatmemory.text.turn_line import outline
 from conversations import attachments, titles
 from conversations.interchange.rows import set_lines
 from conversations.models import ActiveReply, Chat, Message, Role, Status

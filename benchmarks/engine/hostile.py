@@ -10,9 +10,8 @@ from benchmarks.chats import make_chat
 from benchmarks.engine.budgets import Prompts
 from benchmarks.figures import Group
 from benchmarks.speech import Exchange, exchanges
-from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import make_line
+from chatmemory.text.turn_line import make_line, outline
 from memory import services
 
 TEXTS = {

@@ -101,6 +101,14 @@ class Attachment:
         return f"sha256:{self.sha256}" if self.data is None and self.pieces is None else self
 
     @property
+    def chat_part(self) -> dict[str, Any]:
+        """The attachment as a part of a Chat Completions message."""
+        if self.kind == "file":
+            return {"type": "file", "file": {"filename": self.name, "file_data": self.link}}
+        detail = {"detail": self.detail} if self.detail else {}
+        return {"type": "image_url", "image_url": {"url": self.link, **detail}}
+
+    @property
     def data_url_head(self) -> str:
         """The data URL up to the base64 of the bytes."""
         return f"data:{self.media_type};base64,"

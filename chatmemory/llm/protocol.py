@@ -8,6 +8,7 @@ is the same for vectors.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -65,6 +66,13 @@ class ToolCall:
         """The call as memory reads it."""
         return f"Called {self.name}({self.arguments})"
 
+    @property
+    def chat_json(self) -> dict[str, Any]:
+        """The call in Chat Completions' format."""
+        kind, arguments = ("custom", "input") if self.is_custom else ("function", "arguments")
+        extra = {"extra_content": json.loads(self.extra)} if self.extra else {}
+        return {"id": self.id, "type": kind, kind: {"name": self.name, arguments: self.arguments}, **extra}
+
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
@@ -85,6 +93,20 @@ class PromptMessage:
     def text(self) -> str:
         """The whole message as text for people."""
         return "\n\n".join(part for part in (self.content, *(call.text for call in self.calls)) if part)
+
+    @property
+    def chat_json(self) -> dict[str, Any]:
+        """The message in Chat Completions' format."""
+        if self.role == "tool":
+            return {"role": "tool", "tool_call_id": self.call_id, "content": self.content}
+        message: dict[str, Any] = {"role": self.role} | ({"name": self.name} if self.name else {})
+        if self.attachments:
+            parts = [one.chat_part for one in self.attachments]
+            return message | {"content": [{"type": "text", "text": self.content}, *parts]}
+        if not self.calls:
+            return message | {"content": self.content}
+        calls = [call.chat_json for call in self.calls]
+        return message | {"content": self.content or None, "tool_calls": calls}
 
     def tokens(self, count: Callable[[str], int]) -> int:
         """The tokens of the message by `count`, including overhead but not its attachments."""
@@ -140,6 +162,12 @@ class Prompt:
     def attachments(self) -> list[Attachment]:
         """The attachments of all messages, in order."""
         return [one for message in self.messages for one in message.attachments]
+
+    @property
+    def chat_messages(self) -> list[dict[str, Any]]:
+        """The prompt as messages in Chat Completions' format, instructions first."""
+        system = [{"role": "system", "content": self.instructions}] if self.instructions else []
+        return system + [message.chat_json for message in self.messages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +312,3 @@ class Embedder(Protocol):
 
     def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
         """Do the same in a thread without a running event loop (otherwise `RuntimeError`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Variants:
-    """The variants that clients can choose, by name, and the default."""
-
-    by_name: dict[str, Variant] = field(default_factory=dict)
-    default: str = ""

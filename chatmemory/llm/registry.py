@@ -18,8 +18,7 @@ from chatmemory.llm.openai.requests import is_openai_host
 from chatmemory.llm.protocol import ChatModel, Embedder
 
 if TYPE_CHECKING:
-    from chatmemory.llm.openai.client import OpenAIModel
-    from chatmemory.llm.openai.embeddings import UpstreamEmbedder
+    from chatmemory.llm.openai.client import OpenAIModel, UpstreamEmbedder
 
 _made: tuple[tuple[object, ...], OfflineModel | OpenAIModel] | None = None
 _embedder: tuple[tuple[object, ...], UpstreamEmbedder] | None = None
@@ -30,7 +29,6 @@ def load() -> None:
     """Import what this configuration needs, so that no request waits for it and forked processes share it."""
     if not is_offline():
         importlib.import_module("chatmemory.llm.openai.client")
-        importlib.import_module("chatmemory.llm.openai.embeddings")
 
 
 def is_offline() -> bool:
@@ -75,7 +73,7 @@ def embedder() -> Embedder:
     )
     wanted = (os.getpid(), *(getattr(settings, name) for name in names))
     if _embedder is None or _embedder[0] != wanted:
-        from chatmemory.llm.openai.embeddings import UpstreamEmbedder
+        from chatmemory.llm.openai.client import UpstreamEmbedder
 
         key, url, model, dimensions = (getattr(settings, name) for name in names)
         made = UpstreamEmbedder(api_key=key, base_url=url, model=model, dimensions=dimensions)

@@ -13,8 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from chatmemory.text.confusables import skeleton
-from chatmemory.text.markers import is_marker
+from chatmemory.text.markers import is_marker, skeleton
 
 _FEW = r"(?: \w+){0,4}?"
 _TOLD = r"(?:instructions?|prompts?|rules|guidelines|directives|guardrails|system message)"
@@ -129,7 +128,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _without_spaces(text: str) -> str:
-    """`text` without spaces: a model may have seen a mark with a space in it (`chatmemory.text.control_tokens`)."""
+    """`text` without spaces: a model may have seen a mark with a space in it (`chatmemory.text.cleaning`)."""
     return _SPACES.sub("", text)
 
 

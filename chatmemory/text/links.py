@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
-from chatmemory.text.confusables import INVISIBLE
+from chatmemory.text.markers import INVISIBLE
 
 COUNTRIES = frozenset(
     "ac ad ae af ag ai al am ao aq ar as at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw by bz ca cc cd "

@@ -1,4 +1,7 @@
-"""A turn as one line: what a prompt shows of a turn that has no room in full. Pure and cheap: made on every reply."""
+"""A turn as one line, and the outline of its reply: what a prompt shows of a turn that has no room in full.
+
+Both are made on every reply, so they are cheap.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ CUT_OFF = "[cut off]"
 """Marks a reply that was cut off or cancelled, wherever its turn is shown to a model."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+_HEADING = re.compile(r"#{1,3}\s+\S|\*\*.+\*\*|\d+\.\s+\S|\s*[-*]\s+\S")
 
 
 def make_line(user: str, assistant: str, max_tokens: int = 40, cut_off: bool = False) -> str:
@@ -70,3 +74,18 @@ def _by_weight(user: str, assistant: str) -> Iterator[str]:
     yield from (span for span, hard in both.values() if hard and len(span) > SHORT_SPAN)
     yield from (span for span, hard in both.values() if not hard and len(span) > SHORT_SPAN)
     yield from (span for span, _ in both.values() if len(span) <= SHORT_SPAN)
+
+
+def outline(reply: str) -> str:
+    """Up to five headings or bullets of a reply, 50 characters each, joined by ` | `, or else its first short lines.
+
+    At most 400 characters (seed 002, generateOutline).
+    """
+    lines = [one_line(line) for line in reply.splitlines()]
+    points = [line for line in lines if _HEADING.match(line)][:5]
+    return " | ".join(line[:50] for line in points or _short(lines))[:400]
+
+
+def _short(lines: list[str]) -> list[str]:
+    spoken = [line for line in lines if line]
+    return [line for line in spoken if len(line) <= 80][:3] or spoken[:1]

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from chatmemory.api.fields import NOT_BLANK, Text
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage
-from chatmemory.text.control_tokens import disarm
+from chatmemory.text.cleaning import disarm
 from conversations.api.serializers import (
     ReplyErrorOut,
     Strict,

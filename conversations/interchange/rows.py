@@ -23,9 +23,8 @@ from django.utils import timezone
 from chatmemory.database.row_sizes import in_chunks, json_size
 from chatmemory.errors import InvalidRequest
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
-from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import make_line
+from chatmemory.text.turn_line import make_line, outline
 from conversations import attachments
 from conversations.interchange.values import ImportedChat, ImportedMessage, ImportedUsage
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role

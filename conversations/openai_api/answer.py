@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from chatmemory.llm.openai.requests import chat_call
 from chatmemory.llm.protocol import ToolCall, Variant
 from conversations.models import Status
 from conversations.openai_api.errors import ModelNotFound
@@ -86,7 +85,7 @@ class Answer:
             "annotations": [],
         }
         if end.calls:
-            message["tool_calls"] = [chat_call(call) for call in end.calls]
+            message["tool_calls"] = [call.chat_json for call in end.calls]
         reason = CALLED if end.calls else end.reason
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         return self._object("chat.completion", [choice]) | {"usage": dict(end.usage)}
@@ -102,7 +101,7 @@ class Answer:
     def last_chunks(self, end: Ended, *, with_usage: bool) -> bytes:
         """Return the last chunks including `[DONE]`: each tool call as one piece, and the usage if it is requested."""
         last = b"".join(
-            self._chunk({"tool_calls": [{"index": index, **chat_call(call)}]}, None, with_usage)
+            self._chunk({"tool_calls": [{"index": index, **call.chat_json}]}, None, with_usage)
             for index, call in enumerate(end.calls)
         )
         last += self._chunk({}, CALLED if end.calls else end.reason, with_usage)

@@ -25,7 +25,7 @@ from chatmemory.errors import ChatBusy, ChatMemoryError, NotFound, Unavailable
 from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY
 from chatmemory.llm.protocol import Prompt, ReplyError, Variant
-from chatmemory.text.control_tokens import disarm
+from chatmemory.text.cleaning import disarm
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas, stateless_calls
 from conversations.api import streams

@@ -27,9 +27,8 @@ from chatmemory.llm.offline.model import NAME as OFFLINE
 from chatmemory.llm.openai.failures import EMPTY_REPLY
 from chatmemory.llm.protocol import Price, Reply, ReplyError, storable_cost
 from chatmemory.runtime import fault_points, process
-from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import make_line
+from chatmemory.text.turn_line import make_line, outline
 from conversations.accounts import quotas
 from conversations.accounts.quotas import Reservation
 from conversations.models import ActiveReply, Chat, Message, Role, Status

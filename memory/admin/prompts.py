@@ -22,7 +22,6 @@ from conversations.models import Chat, ChatCompletion, Message
 from memory import services
 from memory.admin.messages import LONG_COLUMNS, pieces
 from memory.context.plan import Plan, Section
-from memory.context.prompt import prompt_messages
 from memory.explain.reasons import Explanation, Topic, budget_of, explain, name_of
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, SummaryRevision
@@ -141,7 +140,7 @@ def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], list[dict[str, s
     context, sent = past
     why = why_not_exact(record.reply, context, sent)
     if why is None:
-        return _shown(record.reply.chat_id, context.sections), prompt_messages(context.prompt), None
+        return _shown(record.reply.chat_id, context.sections), context.prompt.chat_messages, None
     return _shown(record.reply.chat_id, sent.sections), [], why
 
 

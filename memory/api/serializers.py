@@ -23,7 +23,7 @@ from conversations.api.serializers import (
 from conversations.api.stateless_serializers import HistoryField
 from conversations.replies.message_json import iso, usage_json
 from memory.briefs import fold_progress, readable_parts, unfolded
-from memory.context.prompt import Context, prompt_messages
+from memory.context.prompt import Context
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.rebuild import current_progress
 from memory.models import CardOutcome, ConversationBrief, RevisionKind, SummaryRevision
@@ -97,7 +97,7 @@ def context_json(context: Context, said: int | None, recorded_hash: str | None =
         "unrepresented": context.unrepresented,
         "clipped": context.clipped,
         "recall": RecallOut(context.plan.recall).data if context.plan.recall else None,
-        "prompt": prompt_messages(context.prompt),
+        "prompt": context.prompt.chat_messages,
         "prompt_hash": recorded_hash or context.prompt_hash,
     }
     return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}

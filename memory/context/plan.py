@@ -108,7 +108,7 @@ class Plan:
     pins_left_out: int = 0
     """Pins that hold but have no room."""
     disarms: bool = False
-    """Whether control tokens of models are broken up in text that is not ours (`chatmemory.text.control_tokens`)."""
+    """Whether control tokens of models are broken up in text that is not ours (`chatmemory.text.cleaning`)."""
     open_turn: tuple[int, ...] = ()
     """Seqs of the messages that follow the question in its own turn, if that continues after tool calls."""
     open_clips: Clips = ()

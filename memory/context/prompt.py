@@ -15,9 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from chatmemory.llm.attachments import Attachment
-from chatmemory.llm.openai.requests import message_json
 from chatmemory.llm.protocol import Prompt
-from chatmemory.text.control_tokens import disarm
+from chatmemory.text.cleaning import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
 from memory.context.plan import Plan, Section
 from memory.context.planner import Material, choose_within
@@ -195,15 +194,9 @@ def rebuild(
     return _finish(plan, render_memory(plan, state, turns, said, count_repeated, pinned), asked)
 
 
-def prompt_messages(prompt: Prompt) -> list[dict[str, Any]]:
-    """The prompt as a list of Chat Completions messages, instructions first, as the API shows it."""
-    system = [{"role": "system", "content": prompt.instructions}] if prompt.instructions else []
-    return system + [message_json(message) for message in prompt.messages]
-
-
 def hash_prompt(prompt: Prompt) -> str:
     """SHA-256 of the prompt as canonical JSON (ASCII, so that any text can be hashed), its tools included."""
-    sent: list[Any] = [*prompt_messages(prompt), *prompt.tools]
+    sent: list[Any] = [*prompt.chat_messages, *prompt.tools]
     canonical = json.dumps(sent, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 

@@ -13,13 +13,13 @@ from uuid import UUID
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import PromptMessage, Role
-from chatmemory.text.confusables import line_skeleton
-from chatmemory.text.control_tokens import disarm
+from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import (
     LINES_HEADING,
     RECENT_HEADING,
     SOURCES_HEADING,
     is_marker,
+    line_skeleton,
     quote_lines,
     quote_markers,
 )

@@ -22,8 +22,7 @@ from typing import Any, Literal
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks, links_in
-from chatmemory.text.salience import SpanIndex
-from chatmemory.text.spans import scan
+from chatmemory.text.spans import SpanIndex, scan
 from memory.history.turns import Turn
 from memory.policies.protocol import Policy, Refusal, State
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 
-from chatmemory.text.salience import LIST_CAP, Retained, SpanIndex, retained, spans
+from chatmemory.text.spans import LIST_CAP, Retained, SpanIndex, retained, spans
 from memory.history.turns import Turn, assistant_text
 from memory.policies.protocol import Policy, State
 

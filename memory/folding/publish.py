@@ -24,7 +24,7 @@ from django.utils import timezone
 from chatmemory.database.compiled import Select
 from chatmemory.llm.protocol import storable_cost
 from chatmemory.runtime import fault_points
-from chatmemory.text.salience import Retained
+from chatmemory.text.spans import Retained
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import TEXT_STATUSES, Chat, Message
 from memory.briefs import decide_due

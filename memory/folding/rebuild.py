@@ -16,7 +16,7 @@ from uuid import UUID
 from django.db import transaction
 
 from chatmemory.runtime import fault_points
-from chatmemory.text.salience import Retained
+from chatmemory.text.spans import Retained
 from memory.briefs import Memory, decide_due
 from memory.folding import lease
 from memory.folding.bites import Bite, beyond_window, next_bite

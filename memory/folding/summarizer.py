@@ -25,8 +25,7 @@ from chatmemory.llm.protocol import (
     Usage,
     storable_cost,
 )
-from chatmemory.text.cleaning import without_invisible
-from chatmemory.text.control_tokens import disarm
+from chatmemory.text.cleaning import disarm, without_invisible
 from memory.folding import answer_checks
 from memory.folding.answer_checks import Assessment, assess, retry_instructions
 from memory.history.turns import Turn

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from chatmemory.text.salience import spans
-from chatmemory.text.spans import CJK
+from chatmemory.text.spans import CJK, spans
 from memory.recall.analysis.terms import terms
 
 RARE = 0.05

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
-from chatmemory.text.control_tokens import disarm
+from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import PINS_HEADING, quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chatmemory.text.salience import retained
+from chatmemory.text.spans import retained
 from chatmemory.text.word_diff import DiffPiece, replaced, word_diff
 from memory.briefs import readable_parts
 from memory.models import SummaryRevision

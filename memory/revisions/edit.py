@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from chatmemory.errors import Conflict, NotFound
-from chatmemory.text.salience import retained
+from chatmemory.text.spans import retained
 from conversations.accounts import quotas
 from conversations.models import Chat
 from memory.briefs import limits_for, text_of

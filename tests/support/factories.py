@@ -10,9 +10,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from chatmemory.text.outline import outline
 from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import make_line
+from chatmemory.text.turn_line import make_line, outline
 from conversations.models import Chat, Message, Role, Status
 from memory import services
 from memory.models import ConversationBrief

@@ -98,7 +98,7 @@ def test_a_whole_answer_without_a_finish_reason_is_an_answer(fake: FakeUpstream)
         ("status?code=429&error=insufficient_quota", "upstream_error", 1),
         ("redirect", "upstream_error", 1),
         ("failed", "upstream_error", 1),
-        ("huge?size=9000000", "too_long", 1),
+        ("huge?size=18000000", "too_long", 1),
     ],
 )
 def test_what_a_retry_may_mend_is_tried_again_and_nothing_else(

@@ -1,4 +1,4 @@
-"""The `ChatModel` for OpenAI and compatible servers.
+"""The `ChatModel` and the `Embedder` for OpenAI and compatible servers.
 
 Built from values; reads no settings. `requests` builds the bodies, `transport` sends them, `stream` reads the replies.
 An upstream may do anything at any speed, and a call still ends in time:
@@ -12,32 +12,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Any
 
 from chatmemory.llm.openai import failures, responses
-from chatmemory.llm.openai.requests import OPENAI_URL, request_body, stops_of
+from chatmemory.llm.openai.requests import is_openai_host, request_body, stops_of
 from chatmemory.llm.openai.stream import ReplyReader, Style, Terminal
 from chatmemory.llm.openai.transport import NoAnswerError, Server, forbid_running_loop, no_answer
 from chatmemory.llm.protocol import (
     Completion,
     Deadlines,
     Delta,
+    Embedded,
     Prompt,
     Reply,
     ReplyError,
-    UpstreamError,
     Variant,
 )
 from chatmemory.llm.retry import pause_before_retry
 
 logger = logging.getLogger(__name__)
 
-MAX_ANSWER_BYTES = 8 * 1024 * 1024
 SECONDS_FOR_USAGE = 2.0
 """How long a reply that has ended waits for the token counts that Chat Completions sends after the end."""
 SECONDS_FOR_EOF = 0.05
@@ -48,6 +48,8 @@ its size. So with many open streams each is read less often, and each read retur
 WORTHWHILE_PAUSE = 0.01
 """A shorter pause would cost more than it saves: with fewer than 50 streams, there is none."""
 LONGEST_PAUSE = 0.2
+SHORTEST_VECTOR = 1e-6
+"""A shorter vector has no meaningful direction."""
 
 
 class OpenAIModel:
@@ -66,7 +68,7 @@ class OpenAIModel:
         terminal: Terminal = "strict",
     ) -> None:
         self._server = Server(api_key, base_url)
-        self._is_openai = (base_url or OPENAI_URL).rstrip("/") == OPENAI_URL
+        self._is_openai = is_openai_host(base_url)
         self._style: Style = style
         self._terminal: Terminal = terminal
         self._open: set[ReplyReader] = set()
@@ -127,8 +129,7 @@ class OpenAIModel:
         except Exception as exc:  # noqa: BLE001 - callers handle one exception; `no_answer` keeps the cause
             failure = no_answer(exc)
             _log_failure(failure.error, variant, started, failure)
-            error = failure.error
-            raise UpstreamError(error.code, error.message, error.retry_after) from None
+            raise failure.as_upstream_error() from None
 
     async def aclose(self) -> None:
         """Close the running loop's connections."""
@@ -215,10 +216,42 @@ class OpenAIModel:
             await asyncio.sleep(pause)
 
     async def _answer(self, body: dict[str, Any]) -> responses.UpstreamAnswer:
-        answer = responses.load_object(
-            await self._server.whole_answer(self._path, body, MAX_ANSWER_BYTES, failures.TOO_LONG)
-        )
+        answer = await self._server.whole_answer(self._path, body)
         return responses.read_responses(answer) if self._style == "responses" else responses.read_chat(answer)
+
+
+class UpstreamEmbedder:
+    """An `Embedder`: one model of one server. Threads and event loops may share it."""
+
+    batch = 128
+
+    def __init__(self, *, api_key: str, base_url: str, model: str, dimensions: int) -> None:
+        self.model, self.dimensions = model, dimensions
+        self._server = Server(api_key, base_url)
+
+    async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """Return the vectors of `texts` within `timeout` seconds, with one request. Raise `UpstreamError`."""
+        body = {
+            "model": self.model,
+            "input": [text.encode("utf-8", "replace").decode() for text in texts],
+            "dimensions": self.dimensions,
+            "encoding_format": "float",
+        }
+        try:
+            async with asyncio.timeout(timeout):
+                answer = await self._server.whole_answer("/embeddings", body)
+            return _embedded(answer, len(texts), self.dimensions)
+        except Exception as exc:  # noqa: BLE001 - callers handle one exception; `no_answer` classifies them
+            raise no_answer(exc).as_upstream_error() from None
+
+    def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """Do the same in a thread without a running event loop (otherwise `RuntimeError`)."""
+        forbid_running_loop()
+        return self._server.run(self.embed(texts, timeout=timeout))
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections."""
+        await self._server.aclose()
 
 
 def pause_between_reads(streams: int) -> float:
@@ -245,6 +278,30 @@ def _completion(answer: responses.UpstreamAnswer, variant: Variant) -> Completio
         refused=error == failures.REFUSED,
         response_id=answer.response_id,
     )
+
+
+def _embedded(answer: dict[str, Any], number: int, dimensions: int) -> Embedded:
+    """The vectors in an answer to `number` texts. Raise `MalformedError` if their number or size is wrong."""
+    data = responses.objects_in(answer.get("data"))
+    found = {at: one.get("embedding") for one in data if isinstance(at := one.get("index"), int)}
+    if len(data) != number or found.keys() != set(range(number)):
+        raise responses.MalformedError
+    vectors = tuple(_unit(found[at], dimensions) for at in range(number))
+    return Embedded(vectors, responses.count_in(answer.get("usage"), "total_tokens") or 0)
+
+
+def _unit(numbers: object, dimensions: int) -> list[float]:
+    """The vector of these numbers, with length one."""
+    if not isinstance(numbers, list) or len(numbers) != dimensions:
+        raise responses.MalformedError
+    if not all(
+        type(number) in (int, float) and abs(number) < 1e9 for number in numbers
+    ):  # NaN fails this, too
+        raise responses.MalformedError
+    length = math.hypot(*numbers)
+    if length < SHORTEST_VECTOR:
+        raise responses.MalformedError
+    return [number / length for number in numbers]
 
 
 def _log_failure(error: ReplyError, variant: Variant, started: float, failure: NoAnswerError | None) -> None:

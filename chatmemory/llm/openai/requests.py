@@ -8,14 +8,13 @@ refuse `max_tokens`; elsewhere it is `max_tokens`, which every server knows, whi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.openai.stream import Style
-from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, ToolCall, Variant
+from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
 
 OPENAI_HOST = "api.openai.com"
 OPENAI_URL = f"https://{OPENAI_HOST}/v1"
@@ -113,12 +112,11 @@ def _choice_for_items(choice: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any]:
-    system = [{"role": "system", "content": prompt.instructions}] if prompt.instructions else []
-    body: dict[str, Any] = {
-        "model": variant.model,
-        "messages": system + _messages(prompt, is_openai=is_openai),
-    }
+    body: dict[str, Any] = {"model": variant.model, "messages": prompt.chat_messages}
     if is_openai:
+        for message in body["messages"]:
+            for call in message.get("tool_calls", ()):
+                call.pop("extra_content", None)  # OpenAI refuses unknown fields
         body["store"] = False
         if prompt.cache_key:
             body["prompt_cache_key"] = prompt.cache_key
@@ -139,42 +137,6 @@ def _format(schema: Schema) -> dict[str, Any]:
 
 def _chat_stream(stream: bool) -> dict[str, Any]:
     return {"stream": True, "stream_options": {"include_usage": True}} if stream else {"stream": False}
-
-
-def _messages(prompt: Prompt, *, is_openai: bool) -> list[dict[str, Any]]:
-    messages = [message_json(message) for message in prompt.messages]
-    for call in (call for message in messages for call in message.get("tool_calls", ()) if is_openai):
-        call.pop("extra_content", None)  # OpenAI refuses unknown fields
-    return messages
-
-
-def message_json(message: PromptMessage) -> dict[str, Any]:
-    """A message in Chat Completions' format."""
-    if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
-    said: dict[str, Any] = {"role": message.role} | ({"name": message.name} if message.name else {})
-    if message.attachments:
-        parts = [_part(one) for one in message.attachments]
-        return said | {"content": [{"type": "text", "text": message.content}, *parts]}
-    if not message.calls:
-        return said | {"content": message.content}
-    calls = [chat_call(call) for call in message.calls]
-    return said | {"content": message.content or None, "tool_calls": calls}
-
-
-def chat_call(call: ToolCall) -> dict[str, Any]:
-    """A call of a tool in Chat Completions' format."""
-    kind, said = ("custom", "input") if call.is_custom else ("function", "arguments")
-    extra = {"extra_content": json.loads(call.extra)} if call.extra else {}
-    return {"id": call.id, "type": kind, kind: {"name": call.name, said: call.arguments}, **extra}
-
-
-def _part(attachment: Attachment) -> dict[str, Any]:
-    """An image or a file as a part of a Chat Completions message."""
-    if attachment.kind == "file":
-        return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.link}}
-    detail = {"detail": attachment.detail} if attachment.detail else {}
-    return {"type": "image_url", "image_url": {"url": attachment.link, **detail}}
 
 
 def _item_part(attachment: Attachment) -> dict[str, Any]:

@@ -108,13 +108,13 @@ def usage_in(value: object) -> Usage | None:
     """Token counts in either style's names; None unless input and output are present and plausible."""
     if not isinstance(value, dict):
         return None
-    spent = _count(value, "input_tokens", "prompt_tokens")
-    said = _count(value, "output_tokens", "completion_tokens")
-    if spent is None or said is None:
+    spent = count_in(value, "input_tokens", "prompt_tokens")
+    written = count_in(value, "output_tokens", "completion_tokens")
+    if spent is None or written is None:
         return None
     details = value.get("input_tokens_details") or value.get("prompt_tokens_details")
-    cached = _count(details, "cached_tokens") if isinstance(details, dict) else 0
-    return Usage(spent, min(cached or 0, spent), said)
+    cached = count_in(details, "cached_tokens") or 0
+    return Usage(spent, min(cached, spent), written)
 
 
 def text_and_refusal(response: dict[str, Any]) -> tuple[str, bool]:
@@ -189,8 +189,9 @@ def _label(value: object, length: int) -> str:
     return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
 
 
-def _count(counts: dict[str, Any], *names: str) -> int | None:
-    for name in names:
+def count_in(counts: object, *names: str) -> int | None:
+    """The first of these counts that is there and plausible."""
+    for name in names if isinstance(counts, dict) else ():
         value = counts.get(name)
         if type(value) is int and 0 <= value <= MAX_TOKENS:  # bool is a subclass of int
             return value

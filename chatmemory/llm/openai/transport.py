@@ -22,13 +22,14 @@ from openai import APIConnectionError, AsyncOpenAI, AsyncStream, DefaultAioHttpC
 from chatmemory.llm.attachments import Attachment, base64_length, json_parts, slices
 from chatmemory.llm.openai import failures, responses
 from chatmemory.llm.openai.requests import OPENAI_URL
-from chatmemory.llm.protocol import ReplyError
+from chatmemory.llm.protocol import ReplyError, UpstreamError
 from chatmemory.llm.retry import retry_after_in
 
 T = TypeVar("T")
 
 NO_KEY = "no-key"
 """Sent to servers that need no key, because the SDK refuses an empty one."""
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
 IN_ONE_PIECE = 512 * 1024
 """Bytes of a request that are written at once: a long one in one piece would block the loop."""
@@ -49,6 +50,9 @@ class NoAnswerError(OpenAIError):
         self.status = status
         self.is_worth_retrying = retry
         self.retry_after = after
+
+    def as_upstream_error(self) -> UpstreamError:
+        return UpstreamError(self.error.code, self.error.message, self.error.retry_after)
 
 
 class Server:
@@ -88,12 +92,10 @@ class Server:
         finally:
             await response.aclose()  # an iterator that was never started closes nothing
 
-    async def whole_answer(
-        self, path: str, body: Mapping[str, Any], limit: int, too_long: ReplyError
-    ) -> bytes:
-        """Post `body` and return the whole answer. Raise `NoAnswerError` with `too_long` beyond `limit` bytes."""
+    async def whole_answer(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Post `body` and return the object that is the whole answer."""
         async with self.answer(path, body) as chunks:
-            return await _read_bounded(chunks, limit, too_long)
+            return responses.load_object(await _read_bounded(chunks, MAX_ANSWER_BYTES))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine that uses this server to its end, in an event loop of its own, and raise its errors.
@@ -169,7 +171,7 @@ async def _refuse_errors(response: httpx2.Response) -> None:
         return
     status = response.status_code
     try:
-        body = await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES, failures.INVALID_RESPONSE)
+        body = await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)
         error = responses.load_object(body).get("error")
     except (responses.MalformedError, NoAnswerError):
         error = None
@@ -182,12 +184,12 @@ async def _refuse_errors(response: httpx2.Response) -> None:
     )
 
 
-async def _read_bounded(chunks: AsyncIterator[bytes], limit: int, too_long: ReplyError) -> bytes:
+async def _read_bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:
     body = bytearray()
     async for chunk in chunks:
         body += chunk
         if len(body) > limit:
-            raise NoAnswerError(too_long)
+            raise NoAnswerError(failures.TOO_LONG)
     return bytes(body)
 
 

@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
-from chatmemory.text.salience import SpanIndex, spans
-from chatmemory.text.spans import CJK
+from chatmemory.text.spans import CJK, SpanIndex, spans
 
 RUN_WORDS = 6
 """Words in a row that two texts do not share by chance."""

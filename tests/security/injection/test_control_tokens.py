@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from chatmemory.llm import registry
-from chatmemory.text.control_tokens import disarm
+from chatmemory.text.cleaning import disarm
 from conversations.models import Message
 from memory.folding.request import request_resummarize
 from memory.policies import POLICIES

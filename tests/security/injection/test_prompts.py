@@ -15,9 +15,8 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-from chatmemory.text.confusables import skeleton
-from chatmemory.text.control_tokens import disarm
-from chatmemory.text.markers import is_marker, quote_markers
+from chatmemory.text.cleaning import disarm
+from chatmemory.text.markers import is_marker, quote_markers, skeleton
 from memory.folding.answer_checks import AGAIN, END_AGAIN, without_retry_instructions
 from memory.policies import POLICIES
 from memory.policies.card.policy import is_card

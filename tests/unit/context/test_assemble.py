@@ -14,7 +14,7 @@ from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADI
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from chatmemory.text.turn_line import CUT_OFF
 from memory.context.plan import Plan
-from memory.context.prompt import Context, PromptRequest, assemble, hash_prompt, prompt_messages, rebuild
+from memory.context.prompt import Context, PromptRequest, assemble, hash_prompt, rebuild
 from memory.context.render import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
@@ -53,7 +53,7 @@ def test_the_order_of_the_prompt() -> None:
     turns = [make_turn(0, words(2500), "the first answer"), make_turn(1, "hello", "hi"), turn_of(2, 600)]
     asked = PromptRequest("And now?", "Be kind.", (Source("Notes", "some text"), Source("", "more")))
     context = context_of(turns, replace(LIMITS, k_raw_turns=2), summary("They met."), asked)
-    assert prompt_messages(context.prompt) == [
+    assert context.prompt.chat_messages == [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": f"{SUMMARY_HEADING}\nThey met."},
         {"role": "user", "content": f"{LINES_HEADING}\n- turn 0 in a few words"},
@@ -100,7 +100,7 @@ def test_a_side_without_text_sends_no_message() -> None:
 
 def test_memory_is_never_in_the_system_role() -> None:
     context = context_of([turn_of(0, 50)], LIMITS, summary("x"), PromptRequest("q"))
-    assert "system" not in {message["role"] for message in prompt_messages(context.prompt)}
+    assert "system" not in {message["role"] for message in context.prompt.chat_messages}
 
 
 def test_markers_in_a_summary_and_in_lines_are_quoted() -> None:

@@ -1,15 +1,16 @@
-"""No text that people type can close a section, open one, or speak for another role."""
+"""No text that people type can close a section, open one, or speak for another role, however it is written."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.markers import is_marker, quote_markers
+from chatmemory.text.markers import CONFUSABLES, is_marker, quote_markers, skeleton
 from chatmemory.text.turn_line import CUT_OFF
 from memory.context.render import Source, render_sources
 from memory.history.turns import Turn, assistant_text
@@ -142,3 +143,32 @@ def test_what_is_written_is_read_back(existing: str, said: list[tuple[str, str, 
     assert summary == quote_markers(existing)
     spoken = [each for each in turns if each.user or each.assistant]
     assert pairs == [(quote_markers(each.user), quote_markers(assistant_text(each))) for each in spoken]
+
+
+@pytest.mark.parametrize("plain", CONFUSABLES)
+def test_each_double_looks_like_its_plain_sign(plain: str) -> None:
+    assert {skeleton(double) for double in CONFUSABLES[plain]} == {plain}
+
+
+def test_no_double_is_in_two_places_or_ascii() -> None:
+    doubles = "".join(CONFUSABLES.values())
+    assert len(set(doubles)) == len(doubles) > 350
+    assert not [double for double in doubles if double.isascii()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\uabaa\u1d8c\uabaat\uab32m:",  # Cherokee and others
+        "\ua4e2Y\ua4e2\ua4d4\ua4f0\ua4df:",  # Lisu
+        "\U000118c1YSTEM:",  # Warang Citi
+        "s\u0443st\u22ffm:",  # Cyrillic, and a mathematical sign
+    ],
+)
+def test_words_of_several_scripts(text: str) -> None:
+    assert skeleton(text) == "system:"
+
+
+def test_digits_of_numbers_stay_digits() -> None:
+    assert skeleton("\U0001d7ce\U0001d7cf \uff10\u06f1") == "01 0\u06f1"
+    assert unicodedata.digit("\u06f1") == 1

@@ -1,12 +1,13 @@
-"""A turn as one line: short enough, on one line, with what matters of it."""
+"""A turn as one line, and the outline of a reply: short enough, on one line, with what matters of it."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import CUT_OFF, make_line
+from chatmemory.text.turn_line import CUT_OFF, make_line, outline
 
 WORDS = st.sampled_from(
     ["the", "Anya", "Garcia", "12", "kg", "$5", "A1B2", "\n", ".", "😀", "我的", "https://a.b/c"]
@@ -41,3 +42,28 @@ def test_a_line_of_a_giant_turn_is_found_near_its_beginning() -> None:
     line = make_line("word " * 40_000 + "LATE99", "A1B2C3 " + "word " * 40_000)
     assert "A1B2C3" in line
     assert "LATE99" not in line
+
+
+@pytest.mark.parametrize(
+    ("reply", "points"),
+    [
+        (
+            "# Plan\ntext\n- one\n* two\n3. three\n**Four**\n- six",
+            "# Plan | - one | * two | 3. three | **Four**",
+        ),
+        ("First line.\n\nSecond line.\nThird.\nFourth.", "First line. | Second line. | Third."),
+        ("- " + "x" * 100, "- " + "x" * 48),
+        ("y" * 200, "y" * 50),
+        ("", ""),
+    ],
+)
+def test_an_outline_is_the_headings_and_bullets(reply: str, points: str) -> None:
+    assert outline(reply) == points
+
+
+@given(
+    st.lists(st.sampled_from(["- point", "# head", "plain", "\x00", "\u2028"]), max_size=20).map("\n".join)
+)
+def test_an_outline_is_one_short_line(reply: str) -> None:
+    assert len(outline(reply)) <= 400
+    assert len(outline(reply).splitlines()) <= 1

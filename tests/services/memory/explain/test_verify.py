@@ -17,7 +17,6 @@ from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
 from memory import services
 from memory.context.plan import RENDERER
-from memory.context.prompt import prompt_messages
 from memory.explain import verify
 from memory.explain.verify import why_not_exact
 from memory.folding.request import request_resummarize
@@ -74,10 +73,10 @@ class Sent:
             past = services.past_context(reply)
             assert past is not None
             context, sent = past
-            assert prompt_messages(context.prompt) == prompt_messages(prompt)
+            assert context.prompt.chat_messages == prompt.chat_messages
             assert sent.prompt_hash == context.prompt_hash
             assert why_not_exact(reply, context, sent) is None
-        told = json.dumps(prompt_messages(prompt), separators=(",", ":"), sort_keys=True)
+        told = json.dumps(prompt.chat_messages, separators=(",", ":"), sort_keys=True)
         assert sent.prompt_hash == hashlib.sha256(told.encode()).hexdigest(), "the hash is of what was sent"
 
     def why(self, reply: Message) -> str | None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.salience import LIST_CAP, retained, spans
+from chatmemory.text.spans import LIST_CAP, retained, spans
 from tests.support.exhaustive import first_of
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
