@@ -51,12 +51,12 @@ from memory.models import (
     SummaryRevision,
     new_brief,
 )
-from memory.pins import by_rule
-from memory.pins.by_rule import exported_pins as exported_pins
-from memory.pins.by_rule import message_changed as message_changed
-from memory.pins.by_rule import pin_imported as pin_imported
-from memory.pins.by_rule import restore_pins as restore_pins
-from memory.pins.by_rule import stated_in as stated_in
+from memory.pins.pins import exported_pins as exported_pins
+from memory.pins.pins import message_changed as message_changed
+from memory.pins.pins import pin_imported as pin_imported
+from memory.pins.pins import pin_statements
+from memory.pins.pins import restore_pins as restore_pins
+from memory.pins.pins import stated_in as stated_in
 from memory.recall import embeddings
 from memory.recall.embeddings import has_vectors as has_vectors
 from memory.recall.embeddings import last_question as last_question
@@ -211,7 +211,7 @@ def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
     columns = {**sent.columns(), "card": became, "history_tokens": sent.history_tokens}
     _RECORD.save(ContextRecord(reply=reply, **columns))
     if reply.reply_to is not None and not reply.leaves_open:
-        by_rule.pin_statements(reply.reply_to)
+        pin_statements(reply.reply_to)
 
 
 def count_reply(reply: Message) -> None:

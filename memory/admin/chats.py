@@ -38,7 +38,7 @@ from memory.briefs import history_tokens, readable_parts
 from memory.explain.reasons import budget_of, coverage_of
 from memory.explain.trace import folded_turns, versions_of
 from memory.models import ConversationBrief, Pin, PinnedBy, SummaryRevision
-from memory.pins.manual import unpin
+from memory.pins.pins import unpin
 from memory.policies import policy_name
 from memory.work import work_of
 

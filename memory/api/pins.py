@@ -16,7 +16,7 @@ from chatmemory.api.http import PAGING, CursorPages, caller
 from conversations.api.serializers import PageOut, Strict
 from conversations.lookup import get_chat
 from memory.models import MAX_CHARS, MAX_PINS, Pin, PinKind, PinnedBy
-from memory.pins import manual
+from memory.pins.pins import pin, unpin
 
 checked_pin = no_longer_than(lambda: MAX_CHARS)
 
@@ -103,8 +103,8 @@ class PinsView(APIView):
     def post(self, request: Request, chat_id: UUID) -> Response:
         user = caller(request)
         get_chat(user, chat_id)
-        pin, is_new = manual.pin(user, chat_id, **validate_pin(request.data))
-        return Response(PinOut(pin).data, status=201 if is_new else 200)
+        made, is_new = pin(user, chat_id, **validate_pin(request.data))
+        return Response(PinOut(made).data, status=201 if is_new else 200)
 
 
 class PinView(APIView):
@@ -117,5 +117,5 @@ class PinView(APIView):
         tags=["memory"],
     )
     def delete(self, request: Request, chat_id: UUID, pin_id: UUID) -> Response:
-        manual.unpin(get_chat(caller(request), chat_id), pin_id)
+        unpin(get_chat(caller(request), chat_id), pin_id)
         return Response(status=204)

@@ -26,7 +26,7 @@ from memory.history.rows import COUNTS, MAX_SEQ, stored
 from memory.history.turns import Step, StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.models import ConversationBrief
-from memory.pins import by_rule
+from memory.pins.pins import holding_pins
 from memory.pins.section import NO_PINS, PinSection, fit_pins
 from memory.policies import StateSection
 from memory.recall import index
@@ -108,7 +108,7 @@ def pinned_for(memory: Memory, *, disarms: bool) -> PinSection:
     """Return the section of the chat's pins. Without pins there is no query."""
     if not (memory.brief.pin_tokens and memory.limits.enabled):
         return NO_PINS
-    return fit_pins(by_rule.holding_pins(memory.brief.chat_id), memory.room_for_pins, disarms=disarms)
+    return fit_pins(holding_pins(memory.brief.chat_id), memory.room_for_pins, disarms=disarms)
 
 
 def card_instructions(memory: Memory) -> str:

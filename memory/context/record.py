@@ -19,7 +19,7 @@ from memory.context.plan import Snapshot
 from memory.context.prompt import Context, PromptRequest, rebuild, tools_text
 from memory.context.render import Source, outline_sections
 from memory.models import ContextRecord, ContextText, SummaryRevision
-from memory.pins import by_rule
+from memory.pins.pins import texts_of
 from memory.policies import State, get_policy
 
 
@@ -79,7 +79,7 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     outline = stored_outline(reply.chat_id, plan.outline_of)
     sections = [*get_policy(snapshot.policy).render(state), *outline_sections(outline)]
     turns, said = planned_turns(reply.chat_id, plan), quoted(reply.chat_id, plan)
-    pinned = by_rule.texts_of(reply.chat_id, (pin.id for pin in plan.pins))
+    pinned = texts_of(reply.chat_id, (pin.id for pin in plan.pins))
     return rebuild(plan, sections, turns, asked, said, pinned), snapshot
 
 

@@ -1,20 +1,23 @@
-"""Find what a user's message states that holds until it is taken back. Pure, by rule, in several languages.
+"""What a user's message states that holds until it is taken back, and which statement replaces which. Pure.
 
-Precision takes precedence over recall: a question, a quotation, code, a log or a story about somebody else states
-nothing. The cues of each language are in `memory.pins.wordings`; `memory.pins.contradictions` decides which statement
-replaces which.
+Statements are found by rule, in English (`memory.pins.wordings`); `memory.pins.standing` reads those that the
+summarizer found, in any language. Precision takes precedence over recall: a question, a quotation, code, a log or a
+story about somebody else states nothing. A pin is part of every later prompt, so a sentence that is worded like an
+injected order to a model, or that contains a link, is not pinned: somebody may have pasted it. A user who means it can
+pin it by hand.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from memory.pins.wordings import LANGUAGES
-from memory.pins.wordings.cues import Words
-from memory.pins.wordings.patterns import Language
+from chatmemory.text.injections import KnownOrders
+from chatmemory.text.links import links_in
+from memory.pins import wordings
+from memory.recall.analysis.terms import fold, terms
 
 END_CHARS = 2_000
 """Characters at each end of a message that are examined: in longer messages the middle is taken to be pasted text."""
@@ -43,7 +46,7 @@ class Statement:
 
     kind: StatementKind
     text: str
-    start: int
+    start: int = 0
     about: str = ""
     """For TAKE_BACK: the words that say what is taken back."""
     stands_alone: bool = False
@@ -54,10 +57,8 @@ def statements(text: str) -> list[Statement]:
     """Return the statements in `text`, in order. The cost is bounded for any length of text."""
     found: list[Statement] = []
     for start, piece in _ends(text):
-        words = Words.of(piece)
-        if any(language.has_cue(piece, words) for language in LANGUAGES):
-            for at, sentence, is_item in _sentences(_blanked(piece)):
-                found += _stated(sentence, piece[at : at + len(sentence)], start + at, is_item)
+        for at, sentence, is_item in _sentences(_blanked(piece)):
+            found += _stated(sentence, piece[at : at + len(sentence)], start + at, is_item)
     if (
         len(found) == 1
         and found[0].kind is StatementKind.PREFERENCE
@@ -119,7 +120,7 @@ def _sentences(text: str) -> Iterator[tuple[int, str, bool]]:
         item = _ITEM.match(line[0])
         at = item.end() if item else 0
         speaker = _SPEAKER.match(line[0], at)
-        if speaker and not any(language.label.fullmatch(speaker[1]) for language in LANGUAGES):
+        if speaker and not wordings.LABEL.fullmatch(speaker[1]):
             continue
         at = speaker.end() if speaker else at
         for end in [*(stop.end() for stop in _SENTENCE_END.finditer(line[0], at)), len(line[0])]:
@@ -132,75 +133,64 @@ def _sentences(text: str) -> Iterator[tuple[int, str, bool]]:
 
 def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[Statement]:
     """Yield what one sentence states. `blanked` is searched, and the text is taken from `sentence`."""
-    words = Words.of(blanked)
-    for language in LANGUAGES:
-        if not language.has_cue(blanked, words):
-            continue
-        taken = _taken_back(language, blanked)
-        held = _held(language, blanked, is_item)
-        if taken:
-            about, alone = taken
-            yield Statement(
-                StatementKind.TAKE_BACK,
-                " ".join(sentence.split())[:MAX_SENTENCE_CHARS],
-                start,
-                about,
-                alone and not held,
-            )
-        if held:
-            kind, at = held
-            text, offset = _excerpt(sentence, at)
-            yield Statement(kind, text, start + offset)
-        if taken or held:
-            return
+    taken = _taken_back(blanked)
+    held = _held(blanked, is_item)
+    if taken:
+        about, alone = taken
+        text = " ".join(sentence.split())[:MAX_SENTENCE_CHARS]
+        yield Statement(StatementKind.TAKE_BACK, text, start, about, alone and not held)
+    if held:
+        kind, at = held
+        text, offset = _excerpt(sentence, at)
+        yield Statement(kind, text, start + offset)
 
 
-def _taken_back(language: Language, sentence: str) -> tuple[str, bool] | None:
+def _taken_back(sentence: str) -> tuple[str, bool] | None:
     """What the sentence takes back, and whether the sentence may be an instruction itself."""
-    found = language.take_back.match(sentence)
-    if found is None or _is_question(language, sentence):
+    found = wordings.TAKE_BACK.match(sentence)
+    if found is None or _is_question(sentence):
         return None
     about = next((group for group in found.groups() if group), "").strip()
     return (about, found["stop"] is not None) if about else None
 
 
-def _held(language: Language, sentence: str, is_item: bool) -> tuple[StatementKind, int] | None:
+def _held(sentence: str, is_item: bool) -> tuple[StatementKind, int] | None:
     """The kind of the statement in the sentence, and the position of its cue."""
-    if found := language.polite.search(sentence):
+    if found := wordings.POLITE.search(sentence):
         return StatementKind.INSTRUCTION, found.start(1)
-    if not _is_question(language, sentence):
+    if not _is_question(sentence):
         for kind, pattern in (
-            (StatementKind.IDENTITY, language.identity),
-            (StatementKind.REMEMBER, language.remember),
+            (StatementKind.IDENTITY, wordings.IDENTITY),
+            (StatementKind.REMEMBER, wordings.REMEMBER),
         ):
-            if (found := pattern.search(sentence)) and not language.says.search(sentence, 0, found.start(1)):
+            if (found := pattern.search(sentence)) and not wordings.SAYS.search(sentence, 0, found.start(1)):
                 return kind, found.start(1)
-        if (at := _instruction(language, sentence, is_item)) is not None:
+        if (at := _instruction(sentence, is_item)) is not None:
             return StatementKind.INSTRUCTION, at
-    found = language.prefer.search(sentence)
-    if found and not is_item and not _is_asked_or_told(language, sentence, found.start(1)):
+    found = wordings.PREFER.search(sentence)
+    if found and not is_item and not _is_asked_or_told(sentence, found.start(1)):
         return StatementKind.PREFERENCE, found.start(1)
     return None
 
 
-def _instruction(language: Language, sentence: str, is_item: bool) -> int | None:
+def _instruction(sentence: str, is_item: bool) -> int | None:
     """Position of an instruction that holds from now on; None if there is none."""
-    lasts = language.lasting.search(sentence) is not None
-    always = language.always.search(sentence)
+    lasts = wordings.LASTING.search(sentence) is not None
+    always = wordings.ALWAYS.search(sentence)
     if always and (lasts or not is_item):
         return always.start(1)
-    if lasts and (found := language.directs.search(sentence)):
-        return 0 if language.lasting.search(sentence[: found.start(1)]) else found.start(1)
+    if lasts and (found := wordings.DIRECTS.search(sentence)):
+        return 0 if wordings.LASTING.search(sentence[: found.start(1)]) else found.start(1)
     return None
 
 
-def _is_question(language: Language, sentence: str) -> bool:
-    return sentence.rstrip("\"'”’)] ").endswith(("?", "？")) or language.asks.match(sentence) is not None
+def _is_question(sentence: str) -> bool:
+    return sentence.rstrip("\"'”’)] ").endswith(("?", "？")) or wordings.ASKS.match(sentence) is not None
 
 
-def _is_asked_or_told(language: Language, sentence: str, at: int) -> bool:
+def _is_asked_or_told(sentence: str, at: int) -> bool:
     """Whether the text at `at` is part of a question, or something that somebody else says."""
-    if language.says.search(sentence, 0, at) or language.asks.match(sentence):
+    if wordings.SAYS.search(sentence, 0, at) or wordings.ASKS.match(sentence):
         return True
     return sentence.endswith(("?", "？")) and not re.search(r"[,;:–—(]", sentence[at:])
 
@@ -221,3 +211,172 @@ def _excerpt(sentence: str, at: int) -> tuple[str, int]:
     if end > start + MAX_SENTENCE_CHARS:
         part = part.rpartition(" ")[0] or part
     return " ".join(part.split()) + (" …" if start + len(part) < len(sentence) else ""), start
+
+
+_HARMLESS = frozenset({"recasts", "restricts"})
+"""Kinds of orders that can also be a wish about replies ("from now on you …", "answer only with …")."""
+
+_NOTHING_KNOWN = KnownOrders(())
+
+
+def statements_to_pin(text: str) -> list[Statement]:
+    """Return the statements of a user's message that may be pinned, in order."""
+    return [one for one in statements(text) if may_be_pinned(one.text)]
+
+
+def may_be_pinned(text: str) -> bool:
+    """Whether `text` could not steer a model against its reader."""
+    return not links_in(text) and not _NOTHING_KNOWN.new_in(text) - _HARMLESS
+
+
+ALIKE = 0.5
+"""Two instructions are about the same thing if they have this share of all their words in common."""
+NAMED = 0.6
+"""Share of the words naming what is taken back that a statement must contain to be meant."""
+
+
+def replaces(later: Statement, earlier: Statement) -> bool:
+    """Whether `earlier` no longer holds once `later` was said."""
+    if fold(later.text) == fold(earlier.text):
+        return True
+    if {later.kind, earlier.kind} == {StatementKind.IDENTITY}:
+        return bool(_subjects(later.text) & _subjects(earlier.text))
+    if StatementKind.IDENTITY in (later.kind, earlier.kind):
+        return False
+    if _differ_in_a_value(later.text, earlier.text):
+        return True
+    new, old = _words(later.text), _words(earlier.text)
+    if StatementKind.PREFERENCE in (later.kind, earlier.kind):
+        return later.kind == earlier.kind and _prefers_the_other(later.text, earlier.text, new, old)
+    common = new & old
+    return bool(new) and (new == old or len(common) >= max(2, ALIKE * len(new | old)))
+
+
+def taken_back(about: str, statements: Sequence[Statement]) -> list[int]:
+    """The indexes of the `statements` that are taken back: those that contain most of the words of `about`."""
+    wanted = _words(about)
+    if not wanted:
+        return []
+    shares = [len(wanted & _words(one.text)) / len(wanted) for one in statements]
+    return [at for at, share in enumerate(shares) if share >= NAMED]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(terms(text)) - _SAYS_NOTHING
+
+
+_SAYS_NOTHING = frozenset(
+    term
+    for word in (
+        "always never ever please prefer preference preferred really usually generally now instead anymore longer"
+        " more mine want "
+        "like need use using used answer answers reply respond response responses stop stopped thing things make"
+        " sure "
+        "immer nie niemals bitte bevorzuge lieber nur noch mehr jetzt ab antworte antworten verwende nutze "
+        "toujours jamais préfère plus maintenant partir réponds réponse utilise utiliser "
+        "siempre nunca prefiero ahora partir adelante responde usa usar sempre mai preferisco ora poi rispondi usare "
+        "prefiro agora responda use usar altijd nooit liever voortaan vanaf nu antwoord gebruik gebruiken "
+        "zawsze nigdy wolę teraz odpowiadaj używaj używać всегда никогда предпочитаю отвечай используй"
+        " использовать момента"
+    ).split()
+    for term in terms(word)
+)
+"""Words that belong to the form of a statement, not to its subject; as `terms` returns them."""
+
+
+_SUBJECTS = {
+    "name": re.compile(r"\bname\b|\bcall me\b|\bgo by\b|called|\bi'?m \w+(?: \w+)?, an?\b"),
+    "pronouns": re.compile("pronoun"),
+    "birthday": re.compile("birthday|date of birth"),
+    "zone": re.compile("time ?zone"),
+    "tongue": re.compile("native language|mother tongue|first language"),
+}
+"""Patterns (folded) for the subject of a sentence about oneself. Of two with the same subject the later one holds."""
+
+_VALUES: dict[str, dict[str, str]] = {
+    "units": {
+        "metric": r"metri\w*|metryczn\w*|метрическ\w*|celsius|kilomet\w*|kilogram\w*|centimet\w*",
+        "imperial": r"imperial\w*|imperiaux|fahrenheit|miles|pounds|inches|дюйм\w*|имперск\w*",
+    },
+    "language": {
+        "english": r"english|englisch\w*|anglais|ingles|inglese|engels|angielsk\w*|английск\w*|по-английски",
+        "german": r"german|deutsch\w*|allemand|aleman|tedesco|alemao|duits|niemieck\w*|немецк\w*|по-немецки",
+        "french": r"french|franzosisch\w*|francais|frances|francese|frans|francusk\w*|французск\w*|по-французски",
+        "spanish": r"spanish|spanisch\w*|espagnol|espanol|spagnolo|espanhol|spaans|hiszpansk\w*|испанск\w*|"
+        r"по-испански",
+        "italian": r"italian|italienisch\w*|italien|italiano|italiaans|wlosk\w*|итальянск\w*|по-итальянски",
+        "portuguese": r"portuguese|portugiesisch\w*|portugais|portugues|portoghese|portugees|portugalsk\w*|"
+        r"португальск\w*",
+        "dutch": r"dutch|niederlandisch\w*|neerlandais|neerlandes|olandese|holandes|nederlands|niderlandzk\w*|"
+        r"нидерландск\w*",
+        "polish": r"polish|polnisch\w*|polonais|polaco|polacco|polones|pools|po polsku|polsk\w*|польск\w*",
+        "russian": r"russian|russisch\w*|russe|ruso|russo|rosyjsk\w*|русск\w*|по-русски",
+    },
+    "length": {
+        "short": r"short\w*|brief\w*|concise\w*|terse|kurz\w*|knapp\w*|court\w*|breve\w*|bref\w*|cort[ao]s?|"
+        r"conciso|curt[ao]s?|kort\w*|krotk\w*|кратк\w*|коротк\w*",
+        "long": r"long\w*|detailed|in detail|thorough\w*|verbose|ausfuhrlich\w*|detaillier\w*|detaille\w*|"
+        r"detallad\w*|dettagliat\w*|detalhad\w*|uitgebreid\w*|szczegolow\w*|подробн\w*",
+    },
+    "tone": {
+        "formal": r"formal\w*|formell\w*|formel\w*|formeel|sie(?=z)|siez\w*|vouvoie\w*|vouvoyez|formaln\w*|"
+        r"официальн\w*",
+        "informal": r"informal\w*|casual\w*|informell\w*|duz\w*|tutoie\w*|tutoyez|informel\w*|informeel|tutea\w*|"
+        r"неформальн\w*",
+    },
+}
+"""The alternatives that instructions choose between, with the (folded) words for each."""
+_VALUE_PATTERNS = {
+    # Folded, Cyrillic letters have lost their accents, too.
+    subject: {value: re.compile(rf"\b(?:{fold(pattern)})\b") for value, pattern in values.items()}
+    for subject, values in _VALUES.items()
+}
+_SCOPE = re.compile(
+    r"\b(?:when|whenever|if|every time|wenn|quand|chaque fois|cuando|quando|als|wanneer|kiedy|gdy|когда|если)\b(.*)"
+)
+
+
+def _subjects(text: str) -> set[str]:
+    folded = fold(text)
+    return {name for name, pattern in _SUBJECTS.items() if pattern.search(folded)}
+
+
+def _differ_in_a_value(later: str, earlier: str) -> bool:
+    """Whether both choose a value of the same kind, but different ones, and for the same occasions."""
+    new, old = fold(later), fold(earlier)
+    for values in _VALUE_PATTERNS.values():
+        now = {value for value, pattern in values.items() if pattern.search(new)}
+        before = {value for value, pattern in values.items() if pattern.search(old)}
+        if len(now) == 1 and len(before) == 1 and now != before and _scope(new) == _scope(old):
+            return True
+    return False
+
+
+def _scope(folded: str) -> frozenset[str]:
+    """The words that say on which occasions something holds; empty if it always does."""
+    found = _SCOPE.search(folded)
+    return _words(found[1]) if found else frozenset()
+
+
+_OVER = re.compile(
+    r"\b(?:prefer\w*|favou?r)\s+(.+?)\s+(?:over|to|rather than|instead of|than)\s+(.+?)"
+    r"(?:[,.;!?]|\s(?:due|because|since|as|for|when)\b|$)"
+)
+_CHANGED = re.compile(
+    r"\b(?:now|these days|nowadays|changed my mind|no longer|any ?more|instead|actually|jetzt|inzwischen|maintenant"
+    r"|desormais|ahora|adesso|ormai|agora|nu|tegenwoordig|teraz|теперь|сеичас)\b"
+)
+"""Says that somebody changed their mind, folded."""
+
+
+def _prefers_the_other(later: str, earlier: str, new: frozenset[str], old: frozenset[str]) -> bool:
+    """Whether a preference is the reverse of the earlier one, or says that it has changed."""
+    pairs = [_OVER.search(fold(text)) for text in (later, earlier)]
+    if pairs[0] and pairs[1]:
+        (a, b), (c, d) = ((_words(pair[1]), _words(pair[2])) for pair in pairs if pair)
+        if a and b and a == d and b == c:
+            return True
+    common = new & old
+    return (
+        bool(common) and bool(_CHANGED.search(fold(later))) and len(common) >= ALIKE * min(len(new), len(old))
+    )

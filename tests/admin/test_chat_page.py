@@ -22,7 +22,7 @@ from conversations.models import ActiveReply, Chat, ContentView, IdempotencyKey,
 from memory.admin.timeline import TEXT_CHARS, TURNS
 from memory.explain.timeline import Place
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
-from memory.pins import by_rule, manual
+from memory.pins.pins import pin, pin_statements
 from tests.admin.rows import add_revision, begin, make_chat, member_of_staff, say, text_of
 from tests.support import factories
 from tests.support.exhaustive import first_of
@@ -218,8 +218,8 @@ def test_money_is_shown_to_those_who_may_see_it(remembered: Chat) -> None:
 def pinned(owner: User, remembered: Chat) -> Chat:
     """A chat with a pin that was detected, and one made by its owner."""
     say(remembered, METRIC, "I will.")
-    by_rule.pin_statements(remembered.messages.get(content=METRIC))
-    manual.pin(owner, remembered.pk, text="The code word is <b>heron</b>.")
+    pin_statements(remembered.messages.get(content=METRIC))
+    pin(owner, remembered.pk, text="The code word is <b>heron</b>.")
     return remembered
 
 

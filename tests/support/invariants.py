@@ -32,7 +32,7 @@ from memory.folding.provenance import source_hash
 from memory.history import rows as loading
 from memory.history.turns import Turn
 from memory.models import MAX_PINS, ConversationBrief, Pin, RevisionKind, SummaryRevision
-from memory.pins import by_rule
+from memory.pins.pins import holding_pins
 from memory.pins.section import head_cost, pin_cost
 from memory.policies import get_policy
 from memory.usage import daily
@@ -117,7 +117,7 @@ def _unpinned_since(context: Context) -> bool:
 
 def _pins(brief: ConversationBrief) -> Iterator[str]:
     """Check that the token count of pins is exact, that no pin is of a forgotten message, and that they are few."""
-    held = by_rule.holding_pins(brief.chat_id)
+    held = holding_pins(brief.chat_id)
     tokens = head_cost() + sum(pin_cost(pin.text) for pin in held) if held else 0
     if brief.pin_tokens != tokens:
         yield f"{brief.pin_tokens} tokens of pins are known, but there are {tokens}"

@@ -30,7 +30,7 @@ from conversations.accounts import api_tokens
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from conversations.replies import begin
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
-from memory.pins import manual
+from memory.pins import pins
 from tests.admin.rows import make_chat
 from tests.security.access.operations import FRAMINGS, PUBLIC, Filled, Operation, operations
 from tests.security.access.traces import everything
@@ -74,7 +74,7 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
     asked = alice.ask(CANARY, str(idle.pk))
     reply, question = asked["message"]["id"], asked["user_message_id"]
     other_token = AuthToken.objects.create(user)[0]
-    pin, _ = manual.pin(user, idle.pk, text=CANARY)
+    pin, _ = pins.pin(user, idle.pk, text=CANARY)
     mine = {
         "chat_id": str(idle.pk),
         "version": 1,

@@ -1,4 +1,4 @@
-"""Statements that hold until they are taken back: found in nine languages, and not in text that only looks like one."""
+"""Statements that hold until they are taken back: found in English, and not in text that only looks like one."""
 
 from __future__ import annotations
 
