@@ -75,6 +75,17 @@ class FileModel(BaseModel):
     model_config = ConfigDict(strict=True, hide_input_in_errors=True)
 
 
+class OwnModel(FileModel):
+    """A part of our own format: it has no other fields, and a null field counts as missing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        return {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+
+
 class Content(NamedTuple):
     """A message's text, its images and files, and other parts of its content, unchanged."""
 
@@ -88,14 +99,13 @@ def _content(value: object) -> Content | None:
         return value if value is None else Content(value)
     if not isinstance(value, list) or not all(isinstance(part, str | dict) for part in value):
         raise ValueError("this is neither a string nor a list of parts")
-    read = [_part(part) for part in value]
-    texts = (
-        one.mark if isinstance(one, Attachment) else one for one in read if isinstance(one, str | Attachment)
-    )
+    parts = [_part(part) for part in value]
     return Content(
-        "\n".join(texts),
-        tuple(one for one in read if isinstance(one, Attachment)),
-        tuple(one for one in read if isinstance(one, dict)),
+        "\n".join(
+            one.mark if isinstance(one, Attachment) else one for one in parts if not isinstance(one, dict)
+        ),
+        tuple(one for one in parts if isinstance(one, Attachment)),
+        tuple(one for one in parts if isinstance(one, dict)),
     )
 
 
@@ -106,23 +116,21 @@ def _part(part: str | dict[str, Any]) -> str | Attachment | dict[str, Any]:
     text = part.get("text", part.get("refusal"))
     if isinstance(text, str):
         return text
-    value = part.get(str(part.get("type")))
-    return (_attachment(part["type"], value) if isinstance(value, dict) else None) or part
-
-
-def _attachment(kind: str, value: dict[str, Any]) -> Attachment | None:
+    kind = part.get("type")
+    value = part.get(str(kind))
+    if kind not in ("image_url", "file") or not isinstance(value, dict):
+        return part
     url = str(value.get("url" if kind == "image_url" else "file_data") or "")
     detail = value.get("detail")
     detail = detail if isinstance(detail, str) else ""
     if kind == "image_url" and url.startswith(("https://", "http://")):
         return Attachment("image", url=url, detail=detail)
-    found = read_data_url(url) if kind in ("image_url", "file") else None
+    found = read_data_url(url)
     if found is None:
-        return None
-    media_type, data = found
+        return part
     if kind == "image_url":
-        return image_of(data, media_type, detail)
-    return file_of(data, media_type, str(value.get("filename") or ""))
+        return image_of(found[1], found[0], detail) or part
+    return file_of(found[1], found[0], str(value.get("filename") or ""))
 
 
 def _role(value: object) -> str:
@@ -214,27 +222,18 @@ def _call(value: object) -> ToolCall | None:
         return None
     is_custom = value.get("type") == "custom"
     tool = value.get("custom" if is_custom else "function")
-    if not isinstance(tool, dict):
+    tool = tool if isinstance(tool, dict) else {}
+    found = (value.get("id"), tool.get("name"), tool.get("input" if is_custom else "arguments"))
+    if not all(isinstance(one, str) for one in found) or not (found[0] and found[1]):
         return None
-    call_id, name, arguments = (
-        value.get("id"),
-        tool.get("name"),
-        tool.get("input" if is_custom else "arguments"),
-    )
-    if not (
-        isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, str) and call_id and name
-    ):
-        return None
-    return ToolCall(call_id, name, arguments, is_custom=is_custom)
+    return ToolCall(*map(str, found), is_custom=is_custom)
 
 
 # Our own format
 
 
-class CallPayload(FileModel):
+class CallPayload(OwnModel):
     """What a tool call has, as `Message.payload`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     call_id: str
     name: str
@@ -251,40 +250,35 @@ class CallPayload(FileModel):
         raise ValueError("this is not a JSON object")
 
 
-class OutputPayload(FileModel):
-    model_config = ConfigDict(extra="forbid")
-
+class OutputPayload(OwnModel):
     call_id: str
     name: str
 
 
-class CallsPayload(FileModel):
-    model_config = ConfigDict(extra="forbid")
-
+class CallsPayload(OwnModel):
     calls: int
 
 
-PAYLOADS: Mapping[str, type[FileModel]] = {
+PAYLOADS: Mapping[str, type[OwnModel]] = {
     "tool_call": CallPayload,
     "tool": OutputPayload,
     "assistant": CallsPayload,
 }
 
 
-class FileUsage(FileModel):
-    input_tokens: Count | None = None
-    cached_tokens: Count | None = None
-    output_tokens: Count | None = None
+class FileUsage(OwnModel):
+    model_config = ConfigDict(extra="ignore")
+
+    input_tokens: Count = 0
+    cached_tokens: Count = 0
+    output_tokens: Count = 0
     cost_usd: Annotated[Cost, NotBoolean] | None = None
 
     def value(self) -> ImportedUsage:
-        counts = (self.input_tokens or 0, self.cached_tokens or 0, self.output_tokens or 0)
-        return ImportedUsage(*counts, self.cost_usd)
+        return ImportedUsage(**dict(self))
 
 
-class FileAttachment(FileModel):
-    model_config = ConfigDict(extra="forbid")
-
+class FileAttachment(OwnModel):
     kind: Literal["image", "file"]
     sha256: str = ""
     url: str = ""
@@ -297,16 +291,16 @@ class FileAttachment(FileModel):
     data: str | None = None
 
     def value(self) -> Attachment:
-        made = Attachment(**self.model_dump(exclude={"data"}))
+        attachment = Attachment(**self.model_dump(exclude={"data"}))
         if self.data is None:
-            return made
+            return attachment
         try:
             data = base64.b64decode(self.data, validate=True)
         except binascii.Error:
             raise ValueError("the base64 of an attachment is broken") from None
-        if sha256(data).hexdigest() != made.sha256 or len(data) != made.size:
+        if sha256(data).hexdigest() != attachment.sha256 or len(data) != attachment.size:
             raise ValueError("the bytes of an attachment are not those that it names")
-        return replace(made, data=data)
+        return replace(attachment, data=data)
 
 
 Attached = Annotated[FileAttachment, AfterValidator(FileAttachment.value)]
@@ -363,13 +357,15 @@ class OwnMessage(FileMessage):
         return tuple(self.attachments or ()) if self.part == "user" else ()  # type: ignore[arg-type]  # see `Attached`
 
 
-class FilePin(FileModel):
+class FilePin(OwnModel):
+    model_config = ConfigDict(extra="ignore")
+
     text: str
-    kind: Literal["instruction", "preference", "identity", "remember", "pinned"] | None = None
-    by: Literal["user", "staff", "rule", "summarizer"] | None = None
+    kind: Literal["instruction", "preference", "identity", "remember", "pinned"] = "pinned"
+    by: Literal["user", "staff", "rule", "summarizer"] = "user"
     message: Place | None = None
-    seq: Count | None = None
-    start: Count | None = None
+    seq: Count = 0
+    start: Count = 0
     created_at: Time | None = None
     ended_at: Time | None = None
     ended_by: Place | None = None
@@ -382,17 +378,8 @@ class FilePin(FileModel):
         return text
 
     def value(self) -> ImportedPin:
-        return ImportedPin(
-            text=self.text,
-            kind=self.kind or "pinned",
-            by=self.by or "user",
-            message=None if self.message is None else self.message - 1,
-            seq=self.seq or 0,
-            start=self.start or 0,
-            created_at=self.created_at,
-            ended_at=self.ended_at,
-            ended_by=None if self.ended_by is None else self.ended_by - 1,
-        )
+        indexes = {name: seq and seq - 1 for name, seq in self if name in ("message", "ended_by")}
+        return ImportedPin(**{**dict(self), **indexes})
 
 
 class FileChat(FileModel):

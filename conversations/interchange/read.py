@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from chatmemory.llm.protocol import ToolCall
 from chatmemory.text.cleaning import clean
 from conversations.interchange.formats import FileChat, FileMessage, FileRole, OwnChat, OwnMessage
 from conversations.interchange.values import OWN_FORMAT, FormatError, ImportedChat, ImportedMessage, Role
@@ -136,7 +135,9 @@ def _chat(value: object) -> ImportedChat:
     raws = value["messages" if "messages" in value else "conversations"]
     leading, messages, asides = _assembled(chat.messages, raws)
     title = (chat.title or "")[:TITLE_CHARS]
-    made = "" if own or title.strip() else _made_title(messages)
+    made = ""
+    if not (own or title.strip()):  # as for a chat begun here
+        made = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
     source = {"source_id": chat.id} if not own and isinstance(chat.id, str | int) else {}
     return ImportedChat(
         title=made or title,
@@ -159,11 +160,6 @@ def _pins(chat: OwnChat, messages: int) -> tuple[ImportedPin, ...] | None:
         if max(pin.message or 0, pin.ended_by or 0) > messages:
             raise FormatError(f"pin {number}: it names a message that the chat does not have")
     return tuple(pin.value() for pin in chat.pins)
-
-
-def _made_title(messages: Sequence[ImportedMessage]) -> str:
-    """Return the title of a chat without one, made from its first question as for a chat begun here."""
-    return automatic_title(next((one.content for one in messages if one.role == "user"), ""))
 
 
 def _sentence(error: ValidationError) -> str:
@@ -251,7 +247,17 @@ def _linked(spoken: Sequence[PlacedMessage]) -> tuple[ImportedMessage, ...]:
             messages.append(_message(one, indexes, question))
         except FormatError as exc:
             raise FormatError(f"message {one.number}: {exc}") from None
-        messages += [_call_message(one, call) for call in one.said.calls]
+        messages += (
+            ImportedMessage(
+                "tool_call",
+                call.text,
+                payload=call.payload,
+                created_at=one.said.created_at,
+                completed_at=one.said.completed,
+                number=one.number,
+            )
+            for call in one.said.calls
+        )
     _check_links(messages)
     return tuple(messages)
 
@@ -265,17 +271,6 @@ def _indexes(spoken: Sequence[PlacedMessage]) -> dict[int, int]:
             raise FormatError(f"message {one.number}: seq {seq} is there twice")
         indexes[seq] = index
     return indexes
-
-
-def _call_message(one: PlacedMessage, call: ToolCall) -> ImportedMessage:
-    return ImportedMessage(
-        role="tool_call",
-        content=call.text,
-        payload=call.payload,
-        created_at=one.said.created_at,
-        completed_at=one.said.completed,
-        number=one.number,
-    )
 
 
 def _message(one: PlacedMessage, indexes: Mapping[int, int], question: int | None) -> ImportedMessage:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,7 +40,7 @@ def message_fields(message: ImportedMessage, seq: int) -> dict[str, object]:
         "role": message.role,
         "content": message.content,
         **({} if message.payload is None else {"tool": dict(message.payload)}),
-        **_attachments(message),
+        **({"attachments": list(map(_attachment, message.attachments))} if message.attachments else {}),
         "status": message.status,
         "created_at": _time(message.created_at),
         "completed_at": _time(message.completed_at),
@@ -84,27 +85,19 @@ def json_text(value: object, default: Callable[[Any], Any] | None = None) -> Ite
             yield plain_json(part)
 
 
-def _attachments(message: ImportedMessage) -> dict[str, object]:
-    found = [_attachment(one) for one in message.attachments]
-    return {"attachments": found} if found else {}
-
-
 def _attachment(attachment: Attachment) -> dict[str, Any]:
     """Return an image or a file with its bytes as base64. Bytes still to be read are the attachment itself."""
-    data: object = attachment if attachment.pieces is not None else None
-    if attachment.data is not None and data is None:
-        data = base64.b64encode(attachment.data).decode("ascii")
-    return attachment.to_json() if data is None else {**attachment.to_json(), "data": data}
+    if attachment.pieces is not None:
+        return {**attachment.to_json(), "data": attachment}
+    if attachment.data is not None:
+        return {**attachment.to_json(), "data": base64.b64encode(attachment.data).decode("ascii")}
+    return attachment.to_json()
 
 
 def _pin(pin: ImportedPin) -> dict[str, object]:
     return {
-        "text": pin.text,
-        "kind": pin.kind,
-        "by": pin.by,
+        **asdict(pin),
         "message": _seq(pin.message),
-        "seq": pin.seq,
-        "start": pin.start,
         "created_at": _time(pin.created_at),
         "ended_at": _time(pin.ended_at),
         "ended_by": _seq(pin.ended_by),
@@ -122,9 +115,4 @@ def _seq(index: int | None) -> int | None:
 def _usage(usage: ImportedUsage | None) -> dict[str, object] | None:
     if usage is None:
         return None
-    return {
-        "input_tokens": usage.input_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost_usd": None if usage.cost_usd is None else float(usage.cost_usd),
-    }
+    return {**asdict(usage), "cost_usd": None if usage.cost_usd is None else float(usage.cost_usd)}
