@@ -15,7 +15,8 @@ from chatmemory.database.ids import new_id
 from conversations import attachments
 from conversations.interchange.rows import BATCH, set_lines
 from conversations.models import Chat, Message, Role
-from memory import services as memory
+from memory.changes import chat_branched
+from memory.pins.pins import exported_pins, restore_pins
 from memory.pins.section import ImportedPin
 
 logger = logging.getLogger(__name__)
@@ -43,8 +44,8 @@ class PreparedBranch:
         messages = list(self.copies.values())
         Message.objects.bulk_create(messages, batch_size=BATCH)
         attachments.copy_links(self.copies)
-        memory.chat_branched(self.row, self.origin)
-        memory.restore_pins(self.row.pk, self.pins, messages)
+        chat_branched(self.row, self.origin)
+        restore_pins(self.row.pk, self.pins, messages)
         logger.info(
             "chat branched",
             extra={"chat": str(self.origin), "branch": str(self.row.pk), "messages": len(messages)},
@@ -84,4 +85,4 @@ def prepare_branch(chat: Chat, through_seq: int) -> PreparedBranch:
         copy.superseded_by = copies.get(one.superseded_by_id) if one.superseded_by_id else None
     # The line of a turn that the branch cuts off may be on a later reply.
     set_lines([copy for copy in copies.values() if copy.seq >= question])
-    return PreparedBranch(row, chat.pk, copies, memory.exported_pins(chat.pk, row.last_seq))
+    return PreparedBranch(row, chat.pk, copies, exported_pins(chat.pk, row.last_seq))

@@ -16,7 +16,7 @@ from conversations.accounts import quotas
 from conversations.accounts.quotas import Reservation
 from conversations.lookup import ACTIVE_REPLY
 from conversations.models import Chat, IdempotencyKey, Message
-from memory import services as memory
+from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
 
 _CHAT = Insert(Chat)
 
@@ -42,12 +42,12 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
         for name, value in changes.items():
             setattr(chat, name, value)
         chat.save(update_fields=[*changes, "updated_at"])
-        if "policy" in new or ("policy" in changes and memory.is_by_another_policy(chat)):
+        if "policy" in new or ("policy" in changes and is_by_another_policy(chat)):
             if chat.last_seq:
                 quotas.take_rebuild(chat.owner_id)
-            memory.policy_changed(chat)
+            policy_changed(chat)
         elif "options" in new:
-            memory.options_changed(chat)
+            options_changed(chat)
     return chat
 
 
@@ -61,7 +61,7 @@ def delete_chat(chat: Chat) -> None:
         if locked is not None:
             _discard_active_reply(locked)
             IdempotencyKey.objects.filter(chat=locked).delete()
-            memory.chat_deleted(locked.pk)
+            chat_deleted(locked.pk)
             attachments.release_chat(locked)
             Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
             locked.delete()

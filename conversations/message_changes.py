@@ -24,7 +24,7 @@ from conversations import attachments, titles
 from conversations.interchange.rows import set_lines
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import begin, open_turn
-from memory import services as memory
+from memory.changes import message_changed
 from memory.recall.analysis.hashed_terms import stored_terms
 
 logger = logging.getLogger(__name__)
@@ -113,8 +113,7 @@ def _change(message: Message, **fields: Any) -> None:
     title = _retitled(message.chat_id, former)
     Chat.objects.filter(pk=message.chat_id).update(updated_at=message.edited_at, **title)
     first = _rebuild_line(message)
-    memory.message_changed(message)
-    memory.messages_changed(message.chat_id, from_seq=first, forgets=True)
+    message_changed(message, first)
     logger.info(
         "message forgotten" if message.status == Status.DELETED else "message edited",
         extra={"chat": str(message.chat_id), "message_id": str(message.pk), "seq": message.seq},

@@ -11,7 +11,7 @@ from django.db import DEFAULT_DB_ALIAS
 
 from chatmemory.database import pg_functions, vector_field
 from conversations.models import Message, Role
-from memory import services
+from memory import turn
 from memory.recall import embeddings, index, index_upkeep, schema
 
 
@@ -20,7 +20,7 @@ def message_saved(
 ) -> None:
     """Count a reply in the transaction that stores it, in which a fold that becomes due is queued as well."""
     if created and not raw and instance.role == Role.ASSISTANT:
-        services.count_reply(instance)
+        turn.count_reply(instance)
         embeddings.enqueue_chat(instance.chat_id)
 
 

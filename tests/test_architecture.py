@@ -24,9 +24,9 @@ memory.briefs
 memory.context
 memory.explain
 memory.folding
-memory.lazy_fold memory.stateless_fold
 memory.revisions
-memory.services
+memory.changes
+memory.turn
 memory.signals conversations.interchange conversations.chat_lifecycle
 conversations.replies
 conversations.account_deletion conversations.message_changes conversations.branching memory.lab
@@ -144,13 +144,20 @@ def test_pure_modules_know_neither_django_nor_services() -> None:
     assert [(name, one) for name in pure for one in ours(name) if not is_pure(one)] == []
 
 
-def test_conversations_know_of_memory_its_services_and_what_is_pure() -> None:
+PUBLIC = """
+memory.turn memory.changes memory.briefs memory.context.record memory.folding.request memory.pins.pins
+memory.recall.embeddings memory.usage.daily
+""".split()
+"""What conversations import of memory, beside what is pure."""
+
+
+def test_conversations_import_what_is_public_of_memory_and_what_is_pure() -> None:
     used = {
         (name, one)
         for name in sources()
         if name.startswith("conversations")
         for one in ours(name)
-        if one.startswith("memory") and one != "memory.services" and not is_pure(one)
+        if one.startswith("memory") and one not in PUBLIC and not is_pure(one)
     }
     assert used == set()
 

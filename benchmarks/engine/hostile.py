@@ -12,7 +12,7 @@ from benchmarks.figures import Group
 from benchmarks.speech import Exchange, exchanges
 from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line, outline
-from memory import services
+from memory.context.build import preview
 
 TEXTS = {
     "emoji": "\U0001f469\u200d\U0001f680\U0001f3fd " * 300,
@@ -39,7 +39,7 @@ def run(owner: User) -> Group:
         for unfolded in UNFOLDED:
             chat = make_chat(owner, unfolded + 20, unfolded=unfolded, said=said)
             for budget in BUDGETS:
-                prompts.add(services.preview(chat, "And now?", budget=budget).prompt, budget)
+                prompts.add(preview(chat, "And now?", budget=budget).prompt, budget)
     figure = replace(prompts.figure(), name="hostile prompts over budget")
     return Group("Hostile texts", (figure,))
 

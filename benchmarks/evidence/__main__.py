@@ -128,7 +128,7 @@ def _show(which: str) -> None:
     """Print the prompt for the question with this id, and which pieces of its evidence are missing."""
     from benchmarks.evidence.sets import available
     from benchmarks.evidence.stored import stored_for
-    from memory.services import preview
+    from memory.context.build import preview
 
     name, number, at = which.split("/")
     sample = next(one for one in available()[name]() if one.number == int(number))

@@ -60,13 +60,13 @@ class Rankings:
 
 def measured(sample: Sample, cache: Path) -> Iterator[Row]:
     """Yield a row for each question of `sample`."""
-    from memory import services
+    from memory.context.build import preview
     from memory.lab.measures import prompt_tokens, shared_prefix
 
     rankings = _rankings(sample, cache)
     before: Prompt | None = None
     for number, (question, chat) in enumerate(stored_for(sample), start=1):
-        context = services.preview(chat, question.text)
+        context = preview(chat, question.text)
         prompt = context.prompt
         recalled = sum(one.tokens for one in context.sections if one.kind == RECALL)
         by_users, by_chunks = _baselines(question, rankings, context.tokens)

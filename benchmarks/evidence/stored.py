@@ -88,16 +88,17 @@ def _grow(prepared: PreparedChat, start: int, end: int) -> None:
     from django.db import transaction
 
     from conversations.models import Message
-    from memory import services
+    from memory.changes import messages_changed
+    from memory.pins.pins import pin_imported
 
     new, chat = prepared.messages[start:end], prepared.row
     with transaction.atomic():
         chat.last_seq = end
         chat.save()
         Message.objects.bulk_create(new)
-        services.messages_changed(chat.pk, from_seq=start + 1)
+        messages_changed(chat.pk, from_seq=start + 1)
         said = {one.pk for one in new}
-        services.pin_imported(chat.pk, [one for one in prepared.stated if one[0].pk in said])
+        pin_imported(chat.pk, [one for one in prepared.stated if one[0].pk in said])
     _embed(chat)
     fold(chat)
 

@@ -55,8 +55,8 @@ def _folded(chat: Chat) -> Row:
 
 
 def _is_there(row: Row, question: str, values: Sequence[str]) -> bool:
-    from memory import services
+    from memory.context.build import preview
 
-    context = services.preview(row, question)
+    context = preview(row, question)
     memory = "\n".join(one.text for one in context.sections if one.kind != "question").lower()
     return any(value in memory for value in values)

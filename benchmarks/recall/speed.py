@@ -24,7 +24,7 @@ from benchmarks.speech import Exchange
 from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line
 from conversations.models import Chat, Message
-from memory import services
+from memory.context.build import preview
 from memory.recall import index_upkeep, schema
 from memory.recall.retrieve import Search
 
@@ -137,7 +137,7 @@ def _turns(long: Chat, short: Chat, question: Callable[[], str]) -> list[Figure]
         ):
             settings.MEMORY_LIMITS = replace(limits, recall_share=share)
             started = time.perf_counter()
-            services.preview(chat, text)
+            preview(chat, text)
             spent[name].append((time.perf_counter() - started) * 1000)
     settings.MEMORY_LIMITS = limits
     without, short_one = median(spent["long, without"]), median(spent["short"])

@@ -43,7 +43,8 @@ from conversations.replies import generation, reader_limits, stateless
 from conversations.replies.begin import BegunTurn
 from conversations.replies.idempotency import ExistingReply
 from conversations.replies.message_json import message_json
-from memory.services import Near, has_vectors, last_question
+from memory.recall.embeddings import has_vectors, last_question
+from memory.recall.ranking import Near
 
 KEY = OpenApiParameter(
     "Idempotency-Key",

@@ -1,6 +1,6 @@
 """Begin a turn on the event loop, after the fold or the search that it has to wait for.
 
-`memory.lazy_fold` decides whether a turn waits for a fold. The type of a begun turn is left open: `BegunTurn |
+`memory.turn` decides whether a turn waits for a fold. The type of a begun turn is left open: `BegunTurn |
 ExistingReply`, or a value around one.
 """
 
@@ -15,7 +15,10 @@ from uuid import UUID
 
 from chatmemory.database import executors
 from conversations.replies import generation
-from memory.services import Near, StaleMemory, freshen, near_in_meaning
+from memory.folding.request import freshen
+from memory.recall.embeddings import near_in_meaning
+from memory.recall.ranking import Near
+from memory.turn import StaleMemory
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,9 @@ from chatmemory.text.turn_line import make_line, outline
 from conversations import attachments
 from conversations.interchange.values import ImportedChat, ImportedMessage, ImportedUsage
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
-from memory import services as memory
+from memory.changes import messages_changed
 from memory.history.turns import StoredMessage, to_turns
+from memory.pins.pins import exported_pins, pin_imported, restore_pins, stated_in
 from memory.pins.section import ImportedPin
 from memory.pins.statements import Statement
 from memory.policies import POLICIES
@@ -83,11 +84,11 @@ class PreparedChat:
             Chat.objects.filter(pk=self.row.pk).update(created_at=self.created_at)
         Message.objects.bulk_create(self.messages, batch_size=BATCH)
         attachments.store(self.row.owner_id, self.attached)
-        memory.messages_changed(self.row.pk, from_seq=1)
+        messages_changed(self.row.pk, from_seq=1)
         if self.pins is None:
-            memory.pin_imported(self.row.pk, self.stated)
+            pin_imported(self.row.pk, self.stated)
         else:
-            memory.restore_pins(self.row.pk, self.pins, self.messages)
+            restore_pins(self.row.pk, self.pins, self.messages)
         return self.row
 
 
@@ -103,7 +104,7 @@ def prepare_chat(
     messages = _message_rows(row, chat.messages, advance)
     row.open_seq = _open_seq(messages)
     set_lines(messages)
-    stated = memory.stated_in(messages) if chat.pins is None else []
+    stated = stated_in(messages) if chat.pins is None else []
     attached = [
         (made, one.attachments) for made, one in zip(messages, chat.messages, strict=True) if one.attachments
     ]
@@ -241,7 +242,7 @@ def chat_values(chat: Chat) -> ImportedChat:
         policy=chat.policy,
         options=chat.options,
         created_at=chat.created_at,
-        pins=memory.exported_pins(chat.pk, chat.last_seq),
+        pins=exported_pins(chat.pk, chat.last_seq),
     )
 
 

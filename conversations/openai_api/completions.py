@@ -59,7 +59,9 @@ from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reader_limits import ReaderSlot
 from conversations.replies.stateless import NO_ANSWER, StatelessReply, StatelessRequest
 from memory.context.prompt import disarmed_tools, tools_text
-from memory.services import Near, has_vectors, near_in_meaning, outline_of
+from memory.context.record import outline_of
+from memory.recall.embeddings import has_vectors, near_in_meaning
+from memory.recall.ranking import Near
 
 NAME_CHARS = 200
 MESSAGES_OF_INSTRUCTIONS = 10

@@ -26,7 +26,7 @@ from conversations.replies import idempotency
 from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.idempotency import ExistingReply
 from conversations.titles import automatic_title
-from memory import services as memory
+from memory.recall.ranking import Near
 
 RETRIED_WITHIN = timedelta(minutes=10)
 """How far back a request that says it is a retry is matched with the turn it repeats."""
@@ -56,7 +56,7 @@ def begin(
     prepared: PreparedChat | PreparedBranch | None,
     *,
     may_wait: bool = False,
-    near: tuple[memory.Near, ...] = (),
+    near: tuple[Near, ...] = (),
 ) -> CompletionTurn | None:
     """Store what was prepared and begin the turn, in one transaction.
 

@@ -39,9 +39,13 @@ from conversations.replies.finish import Pending
 from conversations.replies.idempotency import ExistingReply
 from conversations.replies.open_turn import OpenTurn, ToolOutput
 from conversations.titles import automatic_title
-from memory import services as memory
+from memory.context.prompt import PromptRequest
+from memory.context.record import material_of
 from memory.context.render import Source
 from memory.recall.analysis.hashed_terms import stored_terms
+from memory.recall.ranking import Near
+from memory.turn import prompt_for
+from memory.usage.daily import ratio_of
 
 _SAVE_CHAT = Update(Chat, "last_seq", "open_seq", "updated_at")
 _NAMED = Update(Chat, "last_seq", "open_seq", "updated_at", "title", "title_is_automatic")
@@ -72,7 +76,7 @@ class TurnRequest:
     """Outputs of the tools that the last reply called."""
     attachments: tuple[Attachment, ...] = ()
     """Images and files that came with the message, with their bytes."""
-    near: tuple[memory.Near, ...] = ()
+    near: tuple[Near, ...] = ()
     """Older messages similar in meaning. Not sent by the client."""
 
     def fingerprint(self, chat_id: UUID | None) -> str:
@@ -142,7 +146,7 @@ def begin_regeneration(
     *,
     key: str = "",
     may_wait: bool = False,
-    near: tuple[memory.Near, ...] = (),
+    near: tuple[Near, ...] = (),
     anew: TurnRequest | None = None,
 ) -> BegunTurn | ExistingReply:
     """Begin a new answer to the question of the last turn; `message_id` is that of the question or of its answer.
@@ -163,7 +167,7 @@ def begin_regeneration(
         chosen = (
             variant or settings.MODEL_VARIANTS.get(last.model_variant if last else "") or default_variant()
         )
-        instructions, sources = memory.material_of(last) if last and not anew else ("", ())
+        instructions, sources = material_of(last) if last and not anew else ("", ())
         request = TurnRequest(
             message=question.content, variant=chosen, instructions=instructions, sources=sources, near=near
         )
@@ -255,20 +259,18 @@ def _begin_reply(
     may_wait: bool = False,
 ) -> BegunTurn:
     question = turn.question
-    prepared = memory.context_for(
-        chat,
-        question=question.content,
-        before_seq=question.seq,
+    asked = PromptRequest(
+        question.content,
         turn_instructions=request.instructions,
         sources=request.sources,
-        again=again,
-        may_wait=may_wait,
-        near=request.near,
         tools=request.tools,
-        open_turn=turn.steps,
+        open_seqs=tuple(seq for seq, _ in turn.steps),
+        open_turn=tuple(step for _, step in turn.steps),
         attachments=attachments_in(question.payload),
+        near=request.near,
     )
-    ratio = memory.ratio_of(variant.name) if quotas.enabled() else 1.0
+    prepared = prompt_for(chat, asked, question.seq, again=again, may_wait=may_wait)
+    ratio = ratio_of(variant.name) if quotas.enabled() else 1.0
     tokens = quotas.tokens_for(round(prepared.snapshot.prompt_tokens * ratio), variant)
     reservation = quotas.reserve(chat.owner_id, tokens)
     pending = Pending(

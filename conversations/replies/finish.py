@@ -33,9 +33,10 @@ from conversations.accounts import quotas
 from conversations.accounts.quotas import Reservation
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import open_turn
-from memory import services as memory
+from memory.briefs import Standing
 from memory.context.plan import Snapshot
 from memory.recall.analysis.hashed_terms import stored_terms
+from memory.turn import turn_finished
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class Pending:
     open_seq: int = 0
     """The chat's `open_seq` when the reply began."""
     reservation: Reservation | None = None
-    standing: memory.Standing | None = None
+    standing: Standing | None = None
     """What memory knew when the turn began; None in another process than that which began it."""
 
     @classmethod
@@ -145,7 +146,7 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         )
         if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
             _earlier_answers(pending).update(superseded_by=message)
-        memory.turn_finished(message, pending.context, ending.card)
+        turn_finished(message, pending.context, ending.card)
         quotas.settle(pending.reservation, _spent(message, pending.context))
         fault_points.point("finish.stored")
     fault_points.point("finish.committed")

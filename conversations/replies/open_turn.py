@@ -17,9 +17,9 @@ from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import ToolCall
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message, Role, Status
-from memory import services as memory
 from memory.history.turns import Step
 from memory.recall.analysis.hashed_terms import stored_terms
+from memory.turn import turn_closed
 
 ABANDONED = "(No output: the conversation went on without it.)"
 """Stored as the output of a call whose output never came."""
@@ -106,7 +106,7 @@ def close(chat: Chat) -> None:
     waiting = turn.waiting
     _store(chat, [ToolOutput(call_id, ABANDONED) for call_id in waiting], waiting)
     chat.open_seq = 0
-    memory.turn_closed(chat.pk)
+    turn_closed(chat.pk)
 
 
 def _store(chat: Chat, outputs: Iterable[ToolOutput], names: dict[str, str]) -> list[Message]:

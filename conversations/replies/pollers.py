@@ -25,7 +25,7 @@ from conversations.replies import generation
 from conversations.replies.broadcast import Broadcast
 from conversations.replies.events import ReplyEvents
 from conversations.replies.generation import Log
-from memory import services as memory
+from memory.context.record import outline_of
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def find(chat_id: UUID, message_id: UUID) -> PolledReply:
     if active is not None:
         return PolledReply(active, None, active.context)
     message = Message.objects.filter(chat_id=chat_id, pk=message_id).first()
-    return PolledReply(None, message, memory.outline_of(message_id))
+    return PolledReply(None, message, outline_of(message_id))
 
 
 def text_after(chat_id: UUID, message_id: UUID, position: int) -> str | None:

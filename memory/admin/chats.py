@@ -21,7 +21,6 @@ from conversations import chat_lifecycle
 from conversations.admin.access import ContentAdmin, RecentFilter, may_see, record_list, refused, sees_cost
 from conversations.admin.html import Step, admin_url, as_json, as_text, heading, link, since, usd_of
 from conversations.models import Chat, Message, Role
-from memory import services
 from memory.admin.actions import MemoryActions
 from memory.admin.filters import (
     OWNER,
@@ -35,6 +34,7 @@ from memory.admin.filters import (
 from memory.admin.timeline import PageAt, timeline
 from memory.admin.trace import trace_view
 from memory.briefs import history_tokens, readable_parts
+from memory.context.build import preview_last
 from memory.explain.reasons import budget_of, coverage_of
 from memory.explain.trace import folded_turns, versions_of
 from memory.models import ConversationBrief, Pin, PinnedBy, SummaryRevision
@@ -93,7 +93,7 @@ class ChatAdmin(MemoryActions, ContentAdmin):
         ]
 
     def page_context(self, request: HttpRequest, row: Chat) -> dict[str, Any]:
-        brief, preview, shown = brief_of(row), services.preview_last(row), PageAt.of(request.GET, row)
+        brief, preview, shown = brief_of(row), preview_last(row), PageAt.of(request.GET, row)
         sections = [(section.kind, section.tokens) for section in preview.sections]
         brief_with_words = brief if brief is not None and row.last_seq else None
         return {

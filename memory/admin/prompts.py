@@ -19,9 +19,9 @@ from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.access import ContentAdmin, sees_cost
 from conversations.admin.html import Step, admin_url, link, usd_of
 from conversations.models import Chat, ChatCompletion, Message
-from memory import services
 from memory.admin.messages import LONG_COLUMNS, pieces
 from memory.context.plan import Plan, Section
+from memory.context.record import past_context
 from memory.explain.reasons import Explanation, Topic, budget_of, explain, name_of
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, SummaryRevision
@@ -134,7 +134,7 @@ def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], list[dict[str, s
 
     If it does not (a message was edited or deleted since), the sections are shown as recorded, without texts.
     """
-    past = services.past_context(record.reply)
+    past = past_context(record.reply)
     if past is None:
         return [], [], OTHER
     context, sent = past

@@ -7,9 +7,9 @@ from typing import Any
 from django.http import HttpRequest
 
 from conversations.models import Chat
-from memory import services
 from memory.admin.messages import marked
 from memory.explain.fact import WAYS
+from memory.explain.trace import trace_fact
 
 MOST_CHARS = 500
 """The longest text to trace, in characters: a fact is short."""
@@ -27,7 +27,7 @@ LOST_BY = {
 def trace_view(request: HttpRequest, chat: Chat) -> dict[str, Any]:
     """What the page of `?text=MFRB94` shows."""
     text = request.GET.get("text", "").replace("\0", "").strip()[:MOST_CHARS]
-    found = services.trace_fact(chat, text) if text else None
+    found = trace_fact(chat, text) if text else None
     page = {"title": "Trace a fact", "text": text, "trace": found}
     if found is None:
         return page

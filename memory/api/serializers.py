@@ -26,12 +26,12 @@ from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.rebuild import current_progress
+from memory.folding.stateless import Summarized
 from memory.models import CardOutcome, ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.edit_form import Shape
 from memory.policies.interval import Interval
 from memory.recall.decision import REASONS, Recall, Sought
-from memory.stateless_fold import Summarized
 from memory.work import WorkPhase, work_of
 
 

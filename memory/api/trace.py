@@ -16,10 +16,10 @@ from chatmemory.api.http import caller, example
 from conversations.api.serializers import Strict
 from conversations.lookup import get_chat
 from conversations.models import Role
-from memory import services
 from memory.api.search import SnippetOut
 from memory.api.serializers import RecallOut
 from memory.explain.fact import WAYS
+from memory.explain.trace import trace_fact
 from memory.models import RevisionKind
 
 MOST_CHARS = 500
@@ -119,7 +119,7 @@ class TraceView(APIView):
         chat = get_chat(caller(request), chat_id)
         body = TraceIn(data=request.data)
         body.is_valid(raise_exception=True)
-        found = services.trace_fact(chat, body.validated_data["text"])
+        found = trace_fact(chat, body.validated_data["text"])
         if found is None:
             raise serializers.ValidationError({"text": [NOTHING_TO_TRACE]})
         return Response(TraceOut(found).data)

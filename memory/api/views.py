@@ -25,7 +25,6 @@ from conversations.lookup import get_chat, get_message
 from conversations.models import Chat
 from conversations.replies.generation import refuse_when_draining
 from conversations.replies.stateless import cancel_on_drain
-from memory import services
 from memory.api.serializers import (
     BriefOut,
     ContextIn,
@@ -48,16 +47,18 @@ from memory.api.serializers import (
     summarized_json,
 )
 from memory.briefs import brief_of, history_tokens
+from memory.context.build import preview
+from memory.context.record import card_of, past_context
 from memory.context.render import Source
 from memory.explain.verify import why_not_exact
 from memory.folding.estimate import estimate_for
 from memory.folding.request import demand_resummarize
+from memory.folding.stateless import SummaryRequest, TimeLeft, summarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.revisions import diff
 from memory.revisions.edit import clear
 from memory.revisions.restore import restore
 from memory.revisions.updates import pause_updates, resume_updates
-from memory.stateless_fold import SummaryRequest, TimeLeft, summarize
 from memory.usage import daily
 
 
@@ -264,7 +265,7 @@ class ContextView(APIView):
         body.is_valid(raise_exception=True)
         asked = body.validated_data
         sources = [Source(source["title"], source["text"]) for source in asked["sources"]]
-        context = services.preview(
+        context = preview(
             chat, asked["message"], policy=asked.get("policy"), budget=asked.get("budget"), sources=sources
         )
         brief = ConversationBrief.objects.filter(chat=chat).first()
@@ -282,11 +283,11 @@ class PastContextView(APIView):
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         reply = get_message(get_chat(caller(request), chat_id), message_id)
-        past = services.past_context(reply)
+        past = past_context(reply)
         if past is None:
             raise NotFound("No model was asked for this message.")
         why = why_not_exact(reply, *past)
-        told = {"exact": why is None, "why": why, "card": services.card_of(reply)}
+        told = {"exact": why is None, "why": why, "card": card_of(reply)}
         context, sent = past
         return Response({**context_json(context, sent.history_tokens, sent.prompt_hash), **told})
 

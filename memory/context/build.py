@@ -16,11 +16,12 @@ from django.db.models import Exists, OuterRef, Q
 from chatmemory.database.compiled import Select
 from chatmemory.llm import registry
 from conversations import attachments
+from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
-from memory.briefs import Memory
+from memory.briefs import Memory, brief_of
 from memory.context.plan import Plan
 from memory.context.planner import Material, choose, gather
-from memory.context.prompt import Context, PromptRequest, assemble, memory_limits
+from memory.context.prompt import Context, PromptRequest, assemble, memory_limits, with_fitting_steps
 from memory.context.render import Source, outline_sections
 from memory.history.rows import COUNTS, MAX_SEQ, stored
 from memory.history.turns import Step, StoredMessage, Turn, to_turns
@@ -32,8 +33,8 @@ from memory.policies import StateSection
 from memory.recall import index
 from memory.recall.analysis.terms import terms
 from memory.recall.decision import Recall, is_lean, room_for
+from memory.recall.embeddings import last_question, near_now
 from memory.recall.excerpts import RecalledMessage
-from memory.recall.ranking import Near
 from memory.recall.retrieve import Recalled, Search
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ BYTES_SENT_AGAIN = 8 * 1024 * 1024
 """Bytes of images and files that are sent again with one prompt: every question would otherwise send 80 MB."""
 
 
-def context_of(memory: Memory, span: Newest, asked: PromptRequest, near: Sequence[Near]) -> Context:
+def context_of(memory: Memory, span: Newest, asked: PromptRequest) -> Context:
     """Return the context for the question of `asked`, which follows the turns of `span`."""
     memory = replace(memory, limits=memory_limits(memory.limits, asked))
     pinned = pinned_for(memory, disarms=asked.disarms)
@@ -62,7 +63,7 @@ def context_of(memory: Memory, span: Newest, asked: PromptRequest, near: Sequenc
         anchor_seq=brief.anchor_seq,
     )
     plan = choose(material)
-    recall = recall_for_plan(brief, span, state, material, plan, asked.question, near)
+    recall = recall_for_plan(brief, span, state, material, plan, asked)
     if recall.found.excerpts:
         material = recall.material
         plan = choose(material)
@@ -111,26 +112,54 @@ def pinned_for(memory: Memory, *, disarms: bool) -> PinSection:
     return fit_pins(holding_pins(memory.brief.chat_id), memory.room_for_pins, disarms=disarms)
 
 
-def card_instructions(memory: Memory) -> str:
-    """What the reply is told about a card. Nothing while updates are paused, because a card is an update."""
-    if memory.brief.paused_at or not memory.limits.enabled:
-        return ""
-    return memory.policy.reply_instructions(memory.limits)
+def request_of(memory: Memory, request: PromptRequest) -> PromptRequest:
+    """Return `request` with what the chat adds to it, and an open turn that fits its budget.
 
-
-def prompt_request(
-    chat: Chat, question: str, for_card: str, turn_instructions: str, sources: Sequence[Source]
-) -> PromptRequest:
-    """Return the parts around memory. Instructions that change least come first, so that provider caches hit."""
-    parts = (chat.instructions, for_card, turn_instructions)
-    instructions = "\n\n".join(part for part in parts if part)
-    return PromptRequest(
-        question,
-        instructions,
-        tuple(sources),
-        str(chat.pk),
+    Instructions that change least come first, so that provider caches hit. While updates are paused, no card is
+    requested, because a card is an update.
+    """
+    chat, limits = memory.brief.chat, memory.limits
+    asks = limits.enabled and memory.brief.paused_at is None
+    for_card = memory.policy.reply_instructions(limits) if asks else ""
+    parts = (chat.instructions, for_card, request.turn_instructions)
+    whole = replace(
+        request,
+        instructions="\n\n".join(part for part in parts if part),
+        card_instructions=for_card,
+        cache_key=str(chat.pk),
         disarms=registry.disarms_control_tokens(),
     )
+    return with_fitting_steps(whole, limits.open_turn_budget)
+
+
+def preview(
+    chat: Chat,
+    question: str = "",
+    *,
+    policy: str | None = None,
+    budget: int | None = None,
+    sources: Sequence[Source] = (),
+    by_meaning: bool = True,
+) -> Context:
+    """Return the context for `question` as it would be sent now, without writing. Another policy has an empty state."""
+    brief = brief_of(chat)
+    if policy and policy != brief.policy:
+        brief = ConversationBrief(chat=chat, policy=policy, options=chat.options, pin_tokens=brief.pin_tokens)
+    memory = Memory.of(brief)
+    memory = memory if budget is None else memory.with_budget(budget)
+    # An owner whose next call would be refused gets no call of the upstream for a preview either.
+    may_search = by_meaning and not (registry.embeds() and quotas.is_refused(chat.owner_id))
+    near = near_now(chat.pk, question) if may_search else ()
+    request = PromptRequest(question, sources=tuple(sources), near=tuple(near))
+    return context_of(memory, newest(brief), request_of(memory, request))
+
+
+def preview_last(chat: Chat) -> Context:
+    """Return the context as it would be sent now if the last question were asked again, for staff pages.
+
+    Earlier turns are searched only by words: a page view does not request a vector from the upstream.
+    """
+    return preview(chat, last_question(chat.pk), by_meaning=False)
 
 
 def log_cuts(chat: Chat, context: Context) -> None:
@@ -300,8 +329,7 @@ def recall_for_plan(
     state: Sequence[StateSection],
     material: Material,
     plan: Plan,
-    question: str,
-    near: Sequence[Near] = (),
+    asked: PromptRequest,
 ) -> PlanRecall:
     """Return what is recalled for a prompt that would otherwise show `plan`, made of `material`.
 
@@ -315,10 +343,10 @@ def recall_for_plan(
     beyond = span.older_turns or brief.folded_through_seq
     if not beyond and len(verbatim) == sum(turn.tokens > 0 for turn in span.turns):
         return PlanRecall(Recall("none", "all_shown"), material)
-    if not question:
+    if not asked.question:
         return PlanRecall(Recall("none", "no_words"), material)
     before = brief.chat.last_seq + 1 if span.before_seq is None else span.before_seq
-    search = Search(brief.chat, question, before_seq=before, near=near)
+    search = Search(brief.chat, asked.question, before_seq=before, near=asked.near)
     remembered = frozenset(terms("\n".join(section.text for section in state)))
     decision = search.decision(limits, _seqs(verbatim), remembered)
     if decision.sought == "none":

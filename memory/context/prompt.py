@@ -36,6 +36,7 @@ from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection
 from memory.policies.protocol import StateSection
 from memory.recall.excerpts import RecalledMessage
+from memory.recall.ranking import Near
 
 NOTHING_SAID: Mapping[int, RecalledMessage] = MappingProxyType({})
 
@@ -58,6 +59,14 @@ class PromptRequest:
     """The tokens that each of them keeps (`memory.history.open_turn_budget.fit_steps`); empty: all are whole."""
     attachments: tuple[Attachment, ...] = ()
     """Images and files that came with the question, whose text has a mark for each."""
+    turn_instructions: str = ""
+    """The turn's own instructions, which follow the chat's."""
+    card_instructions: str = ""
+    """What the reply is told about a memory card; "": it brings none."""
+    open_seqs: tuple[int, ...] = ()
+    """The seqs of the messages of `open_turn`."""
+    near: tuple[Near, ...] = ()
+    """The messages that `memory.recall.embeddings` found for the question."""
 
     def disarmed(self) -> PromptRequest:
         """Return a copy with the control tokens of models broken up."""
@@ -137,6 +146,7 @@ def assemble(
         sources=sources,
         disarms=asked.disarms,
         attached=tuple(seq for seq in attached if seq in shown),
+        open_turn=asked.open_seqs,
         open_clips=asked.open_clips,
     )
     if pinned.shown:

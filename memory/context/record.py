@@ -1,6 +1,6 @@
 """Make a storable record of the context of a reply, and rebuild the context from it byte for byte.
 
-Texts that are stored nowhere else (instructions, sources, tools) are stored once per chat, by hash. `memory.services`
+Texts that are stored nowhere else (instructions, sources, tools) are stored once per chat, by hash. `memory.turn`
 decides when a record is made and kept.
 """
 
@@ -23,9 +23,9 @@ from memory.pins.pins import texts_of
 from memory.policies import State, get_policy
 
 
-def snapshot_of(memory: Memory, context: Context, asked: PromptRequest, turn_instructions: str) -> Snapshot:
+def snapshot_of(memory: Memory, context: Context, asked: PromptRequest) -> Snapshot:
     """Return the snapshot of `context`. Store its texts that are stored nowhere else."""
-    brief = memory.brief
+    brief, turn_instructions = memory.brief, asked.turn_instructions
     sources = json.dumps([[source.title, source.text] for source in asked.sources]) if asked.sources else ""
     tools = tools_text(asked.tools)
     texts = {_hash(text): text for text in (asked.instructions, turn_instructions, sources, tools) if text}

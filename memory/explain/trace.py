@@ -15,7 +15,7 @@ from django.db.models import F, Q
 
 from conversations.models import Chat
 from memory.briefs import text_of
-from memory.context.prompt import Context
+from memory.context.build import preview
 from memory.explain.fact import TracedFact, held_spans, ways_in
 from memory.explain.timeline import Fold, LineageStep, Versions, lineage, on_lineage
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
@@ -72,9 +72,15 @@ class Trace:
         return self.said.is_cut or len(self.said.seqs) > len(self.said.hits)
 
 
-def trace(chat: Chat, text: str, now: Context) -> Trace:
-    """Trace `text` through `chat`. `now` is the prompt that would be sent with `text` as the question."""
+def trace_fact(chat: Chat, text: str) -> Trace | None:
+    """Trace where `text` was said in `chat`, which versions had it or lost it, and how a prompt would have it now.
+
+    No upstream is called. None if `text` has no words to search for.
+    """
     asked = read_question(text, chat.owner_id)
+    if not asked.words:
+        return None
+    now = preview(chat, text, by_meaning=False)
     fact = TracedFact.of(asked)
     said = said_in(chat, asked, MOST_SHOWN)
     brief = ConversationBrief.objects.filter(chat=chat).first()

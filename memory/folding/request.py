@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from typing import Literal
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -21,8 +22,8 @@ from conversations.models import Chat
 from memory import queue
 from memory.briefs import lock_brief
 from memory.folding import dispatch
-from memory.folding.fold import FoldReport, fold
-from memory.models import PAUSE, Requested
+from memory.folding.fold import FoldReport, Outcome, fold
+from memory.models import PAUSE, ConversationBrief, Requested
 
 logger = logging.getLogger(__name__)
 
@@ -103,3 +104,39 @@ def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lam
     if total.published and report.outcome in ("idle", "nothing"):
         total.outcome = "done"
     return total
+
+
+# The lazy fold (seed 003): a reply that waits for a summary, for a bounded time
+#
+# This is the one exception to the rule that replies never wait: only in a chat that enables it by its option `lazy`,
+# and it never causes an error. Lease, back-off and attempts apply as in the worker, so nobody waits for an upstream
+# that is down.
+
+POLL_SECONDS = 0.05
+"""How often to check whether a worker that holds the chat has finished."""
+
+
+def freshen(chat_id: UUID, seconds: float) -> None:
+    """Fold what is due, or wait while a worker does, for about `seconds`; a running call may take a little longer.
+
+    Must not be called in a transaction, nor on a thread that others wait for. Never raises.
+    """
+    started = time.monotonic()
+    try:
+        outcome = _fold(chat_id, started + seconds)
+    except Exception:  # a reply with an older memory is better than none
+        logger.exception("memory not freshened", extra={"chat": str(chat_id)})
+        return
+    waited = round((time.monotonic() - started) * 1000)
+    logger.info(
+        "reply waited for memory", extra={"chat": str(chat_id), "outcome": outcome, "waited_ms": waited}
+    )
+
+
+def _fold(chat_id: UUID, until: float) -> Outcome:
+    while True:
+        outcome = fold(chat_id, until=until).outcome
+        due = ConversationBrief.objects.filter(chat_id=chat_id, due=True)
+        if outcome != "idle" or time.monotonic() >= until or not due.exists():
+            return outcome
+        time.sleep(POLL_SECONDS)

@@ -12,8 +12,8 @@ from django.db import transaction
 
 from conversations import chat_lifecycle
 from conversations.models import Chat, Message
-from memory import services
 from memory.briefs import unfolded
+from memory.changes import messages_changed
 from memory.models import SummaryRevision
 from memory.policies.card.policy import CARD_CLOSE, CARD_OPEN
 from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks
@@ -26,7 +26,7 @@ from tests.support.live_server import Client
 def change(chat: str, from_seq: int) -> None:
     """Report messages from `from_seq` on to memory as edited."""
     with transaction.atomic():
-        services.messages_changed(brief(chat).chat_id, from_seq=from_seq)
+        messages_changed(brief(chat).chat_id, from_seq=from_seq)
 
 
 # Other answers, edits and options

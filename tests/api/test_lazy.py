@@ -15,12 +15,11 @@ from uuid import UUID
 import pytest
 
 from chatmemory.llm import retry
-from memory import lazy_fold
 from memory.briefs import Memory
-from memory.folding import lease
+from memory.folding import lease, request
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy
-from memory.services import StaleMemory
+from memory.turn import StaleMemory, require_fresh
 from tests.api.talking import messages
 from tests.support.exhaustive import first_of
 from tests.support.factories import brief_of, make_chat
@@ -199,7 +198,7 @@ def test_a_fault_of_our_own_is_logged_and_no_more(
     def broken(*_: Any, **__: Any) -> None:
         raise LookupError("a bug")
 
-    monkeypatch.setattr(lazy_fold, "fold", broken)
+    monkeypatch.setattr(request, "fold", broken)
     assert alice.ask("And now?", chat)["message"]["status"] == "complete"
     assert [one.message for one in caplog.records if one.levelno >= logging.WARNING] == [
         "memory not freshened"
@@ -226,11 +225,11 @@ def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_
     chat = make_chat(policy="hierarchical")
     stored = brief_of(chat)
     with django_assert_num_queries(0):
-        lazy_fold.require_fresh(Memory.of(stored, chat))
+        require_fresh(Memory.of(stored, chat))
         stored.due = True
-        lazy_fold.require_fresh(Memory.of(stored, chat))
+        require_fresh(Memory.of(stored, chat))
         stored.options = {"lazy": True, "lazy_seconds": 7}
         with pytest.raises(StaleMemory) as caught:
-            lazy_fold.require_fresh(Memory.of(stored, chat))
+            require_fresh(Memory.of(stored, chat))
     assert (caught.value.chat_id, caught.value.seconds) == (chat.pk, 7)
     assert get_policy("chunked").lazy_seconds(settings.MEMORY_LIMITS) == 0

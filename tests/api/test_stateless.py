@@ -19,10 +19,10 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines, Price
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import generation, sse
+from memory.folding.stateless import TimeLeft
 from memory.models import SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.interval import OPENING
-from memory.stateless_fold import TimeLeft
 from tests.api.talking import error, heard, held
 from tests.support.exhaustive import first_row_of
 from tests.support.fakes.behaviours import Behaviour

@@ -14,9 +14,8 @@ from django.db import DatabaseError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations import titles
+from conversations import message_changes, titles
 from conversations.models import Chat, Message
-from memory import services as memory
 from tests.api.talking import Turn, error
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -164,7 +163,7 @@ def test_title_and_message_go_together_or_not_at_all(
         raise DatabaseError
 
     with monkeypatch.context() as patch:
-        patch.setattr(memory, "messages_changed", fail)
+        patch.setattr(message_changes, "message_changed", fail)
         assert alice.delete(f"chats/{turn.chat}/messages/{turn.question}").status_code >= 500
     assert Message.objects.get(pk=turn.question).content == "The code is heron-17"
     assert titled(alice, turn.chat) == ("The code is heron-17", True)

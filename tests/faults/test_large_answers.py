@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
-from memory import services as memory
+from memory.changes import messages_changed
 from memory.models import ConversationBrief, SummaryRevision
 from memory.recall.analysis.hashed_terms import stored_terms
 from tests.faults.bench.resident import MB, MOST, resident
@@ -60,7 +60,7 @@ def make_messages(owner: User) -> Chat:
     with transaction.atomic():
         Message.objects.bulk_create(questions, batch_size=20)
         Message.objects.bulk_create(replies, batch_size=20)
-        memory.messages_changed(chat.pk, from_seq=1)
+        messages_changed(chat.pk, from_seq=1)
     return chat
 
 

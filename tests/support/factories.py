@@ -13,7 +13,7 @@ from django.utils import timezone
 from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line, outline
 from conversations.models import Chat, Message, Role, Status
-from memory import services
+from memory.changes import messages_changed
 from memory.models import ConversationBrief
 from memory.recall.analysis.hashed_terms import stored_terms
 
@@ -48,7 +48,7 @@ def add_turn(
         if reply is not None:
             reply.save(force_insert=True)
             return reply
-        services.messages_changed(chat.pk, from_seq=question.seq)
+        messages_changed(chat.pk, from_seq=question.seq)
         return question
 
 
@@ -65,7 +65,7 @@ def add_turns(chat: Chat, texts: Iterable[tuple[str, str | None]]) -> None:
         chat.last_seq = seq - 1
         Chat.objects.filter(pk=chat.pk).update(last_seq=chat.last_seq)
         Message.objects.bulk_create(rows, batch_size=500)
-        services.messages_changed(chat.pk, from_seq=first)
+        messages_changed(chat.pk, from_seq=first)
 
 
 def brief_of(chat: Chat) -> ConversationBrief:

@@ -25,9 +25,10 @@ from conversations.models import (
     Role,
     Status,
 )
-from memory import services
 from memory.briefs import Memory, decide_due
+from memory.context.build import preview
 from memory.context.prompt import Context
+from memory.context.record import past_context
 from memory.folding.provenance import source_hash
 from memory.history import rows as loading
 from memory.history.turns import Turn
@@ -82,7 +83,7 @@ def _contexts(chat: Chat) -> Iterator[str]:
     """Check each reply's record: its prompt can be rebuilt exactly, and its memory was within its budget."""
     replies = Message.objects.filter(chat=chat, role=Role.ASSISTANT, context_record__isnull=False)
     for reply in replies.select_related("reply_to", "context_record").order_by("seq"):
-        past = services.past_context(reply)
+        past = past_context(reply)
         if past is None:
             yield f"the context of message {reply.seq} cannot be rebuilt"
             continue
@@ -224,7 +225,7 @@ def _brief(brief: ConversationBrief) -> Iterator[str]:
 
 def _coverage(chat: Chat, brief: ConversationBrief, turns: list[Turn]) -> Iterator[str]:
     """Check that every finished turn is in the state, verbatim, in a line, or counted as left out; none in two."""
-    context = services.preview(chat)
+    context = preview(chat)
     plan = context.plan
     if context.tokens > context.budget or context.tokens != _recount(context):
         yield f"the next prompt's memory has {context.tokens} tokens of {context.budget}"

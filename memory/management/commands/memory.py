@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from chatmemory.errors import ChatMemoryError
 from chatmemory.runtime.escape import plain, plain_lines
 from conversations.models import Chat
-from memory import services
 from memory.briefs import history_tokens, readable_parts, unfolded
+from memory.context.build import preview_last
 from memory.explain.reasons import name_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
 from memory.policies import policy_name
@@ -65,7 +65,7 @@ class Command(BaseCommand):
             self.stdout.write(f"\nPinned: {plain(text)}")
 
     def _numbers(self, chat: Chat, brief: ConversationBrief | None) -> None:
-        shown = services.preview_last(chat)
+        shown = preview_last(chat)
         said = history_tokens(brief)
         self.stdout.write(
             f"Chat        {plain(chat.title) or 'without title'}, of {plain(chat.owner.username)}"

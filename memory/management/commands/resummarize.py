@@ -13,13 +13,13 @@ from chatmemory.runtime.escape import plain
 from conversations.chat_lifecycle import update_chat
 from conversations.management.prompts import progress_bar
 from conversations.models import Chat
+from memory.changes import is_by_another_policy
 from memory.folding.estimate import Estimate, estimate_for
 from memory.folding.fold import FoldReport
 from memory.folding.rebuild import current_progress
 from memory.folding.request import Mode, request_resummarize, resummarize_now
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
-from memory.revisions.policy_change import is_by_another_policy
 
 PAGE = 500
 """Chats read at once. Pages are read by key, so that no cursor stays open while memory is written."""

@@ -24,9 +24,10 @@ from rest_framework.exceptions import AuthenticationFailed
 
 import conversations
 from chatmemory.text.tokens import count_tokens
+from conversations.interchange import rows
 from conversations.models import Chat, Message
-from memory import services as memory
 from memory.briefs import unfolded
+from memory.changes import messages_changed
 from memory.models import ConversationBrief
 
 pytestmark = pytest.mark.django_db
@@ -202,14 +203,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_a_chat_that_the_database_refuses_leaves_no_half(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write([{"title": "good", "messages": HELLO}, {"title": "bad", "messages": HELLO}])
-    real = memory.messages_changed
+    real = messages_changed
 
     def fail_on_the_second(chat_id: Any, *, from_seq: int) -> None:
         if Chat.objects.get(pk=chat_id).title == "bad":
             raise DatabaseError("secret words")
         real(chat_id, from_seq=from_seq)
 
-    monkeypatch.setattr(memory, "messages_changed", fail_on_the_second)
+    monkeypatch.setattr(rows, "messages_changed", fail_on_the_second)
     assert refusal("import_chat", path, "--user", "alice").endswith("it was not stored (DatabaseError).")
     assert [chat.title for chat in Chat.objects.all()] == ["good"]
     assert Message.objects.count() == 2

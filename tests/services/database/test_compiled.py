@@ -17,7 +17,7 @@ from benchmarks.chats import make_chat
 from chatmemory.database.compiled import Select
 from conversations import lookup
 from conversations.models import Chat, Message
-from memory import services as memory
+from memory import turn
 from memory.context import build
 from memory.models import ConversationBrief
 
@@ -44,7 +44,7 @@ def test_the_selects_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
             assert fields(prepared.first(chat.pk, chat.owner_id)) == fields(Chat.objects.get(pk=chat.pk))
             assert prepared.first(chat.pk, chat.owner_id + 1) is None
             assert prepared.first(uuid4(), chat.owner_id) is None
-        for brief in (memory._BRIEF, memory._LOCKED_BRIEF):
+        for brief in (turn._BRIEF, turn._LOCKED_BRIEF):
             assert fields(brief.first(chat.pk)) == fields(ConversationBrief.objects.get(pk=chat.pk))
         assert lookup.ACTIVE_REPLY.first(chat.pk) is None
 

@@ -30,8 +30,8 @@ from conversations.replies import finish, pollers
 from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.finish import Ending
 from conversations.replies.idempotency import ExistingReply
-from memory import services as memory
 from memory.api.views import BriefView, ContextView, PastContextView, RevisionsView, RevisionView
+from memory.changes import messages_changed
 from memory.folding import fold as folding
 from memory.models import ConversationBrief
 from memory.revisions.restore import restore
@@ -161,7 +161,7 @@ ACTS: dict[str, Callable[[World], object]] = {
     ),
     "edit": lambda world: edit_message(world.long, world.newest().pk, "It was so."),
     "forget": lambda world: forget_message(world.long.pk, world.newest().pk),
-    "edit behind the fold": lambda world: memory.messages_changed(world.long.pk, from_seq=49_999),
+    "edit behind the fold": lambda world: messages_changed(world.long.pk, from_seq=49_999),
     "edit in the fold": lambda world: edit_message(world.long, world.at(49_000).pk, "It was so."),
     "restore": lambda world: restore(world.long, brief_of(world.long).version - 3),
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm import registry
-from memory import services
+from memory.context.build import preview
 from memory.limits import MemoryLimits
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import Line, ScriptedModel
@@ -78,7 +78,7 @@ def test_after_43_folds_what_was_said_is_in_the_prompt_when_asked_for(
         run(chat)
     summary = brief_of(chat).global_summary
     assert not any(value in summary for _, _, value in told)
-    prompts = [services.preview(chat, question) for _, question, _ in told]
+    prompts = [preview(chat, question) for _, question, _ in told]
     assert all(context.tokens <= context.budget for context in prompts)
     memories = ["\n".join(section.text for section in context.sections) for context in prompts]
     found = [value in memory for (_, _, value), memory in zip(told, memories, strict=True)]

@@ -15,8 +15,8 @@ from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
-from memory import services
 from memory.context.plan import RENDERER
+from memory.context.record import past_context
 from memory.explain import verify
 from memory.explain.verify import why_not_exact
 from memory.folding.request import request_resummarize
@@ -70,7 +70,7 @@ class Sent:
         """Assert that every prompt is rebuilt byte for byte."""
         for reply_id, prompt in self.prompts.items():
             reply = Message.objects.get(pk=reply_id)
-            past = services.past_context(reply)
+            past = past_context(reply)
             assert past is not None
             context, sent = past
             assert context.prompt.chat_messages == prompt.chat_messages
@@ -82,7 +82,7 @@ class Sent:
     def why(self, reply: Message) -> str | None:
         """The reason why the context of a reply is no longer exact, None if it is."""
         reply = Message.objects.get(pk=reply.pk)
-        past = services.past_context(reply)
+        past = past_context(reply)
         assert past is not None
         return why_not_exact(reply, *past)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conversations.models import Chat
-from memory import services
+from memory.context.build import preview
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
@@ -86,7 +86,7 @@ def remembered(chat: Chat) -> list[Any]:
 
 def assert_whole(chat: Chat) -> None:
     """Assert that the next prompt holds every turn that is not folded, within its budget."""
-    context = services.preview(chat)
+    context = preview(chat)
     shown = codes("\n".join(message.content for message in context.prompt.messages))
     folded = brief_of(chat).folded_through_seq // 2
     assert {code(number) for number in range(folded + 1, 29)} <= shown

@@ -9,8 +9,8 @@ import pytest
 from chatmemory.llm.protocol import Completion
 from conversations import chat_lifecycle
 from conversations.models import Message
-from memory import services
 from memory.briefs import unfolded
+from memory.context.build import preview
 from memory.folding.request import request_resummarize
 from memory.models import ContextRecord
 from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks
@@ -122,7 +122,7 @@ def test_a_model_that_never_writes_a_card_is_helped_by_the_summarizer(model: Kee
     folded = []
     for number in range(1, 31):
         live(chat, number, "", times=2)
-        services.preview(chat)
+        preview(chat)
         if run(chat).published:
             folded.append(number)
     assert folded, "it became due"

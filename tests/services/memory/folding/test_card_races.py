@@ -15,11 +15,12 @@ from conversations.replies import finish as finishing
 from conversations.replies import lease
 from conversations.replies.begin import BegunTurn, begin_regeneration
 from conversations.replies.finish import Ending
-from memory import services
 from memory.briefs import unfolded
+from memory.changes import messages_changed
 from memory.folding.request import request_resummarize
 from memory.models import CardOutcome
 from memory.policies.card.policy import CONTEXT
+from memory.turn import turn_finished
 from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
@@ -63,7 +64,7 @@ def test_messages_that_changed_while_a_reply_was_written_void_its_card(model: Ke
     chat = card_chat()
     live(chat, 1)
     begun = begin(chat, "T2 asked")
-    services.messages_changed(chat.pk, from_seq=2)
+    messages_changed(chat.pk, from_seq=2)
     finish(begun, "T2 answered", {"goal": "what was taken out"})
     assert (card_of(chat), marks(chat)) == ({}, ["kept", "missing"])
     live(chat, 3)
@@ -126,7 +127,7 @@ def test_a_second_answer_starts_from_the_card_before_the_first(model: KeepingMod
     third = finish(regenerate(chat, second), "T2 answered again", {"open_q": ["how?"]})
     assert card_of(chat) == {"goal": "A", "open_q": ["how?"]}
     assert brief_of(chat).folded_through_seq == 2
-    services.messages_changed(chat.pk, from_seq=third.seq)
+    messages_changed(chat.pk, from_seq=third.seq)
     assert card_of(chat) == {"goal": "A"}, "not that of an answer that was replaced"
 
 
@@ -174,7 +175,7 @@ def test_other_policies_pay_nothing_for_it(model: KeepingModel) -> None:
     assert begun.pending.context.card_epoch is None
     reply = _saved(begun)
     with CaptureQueriesContext(connection) as captured, transaction.atomic():
-        services.turn_finished(reply, begun.pending.context, '{"goal": "x"}')
+        turn_finished(reply, begun.pending.context, '{"goal": "x"}')
     statements = [row["sql"] for row in captured if "SAVEPOINT" not in row["sql"]]
     assert len(statements) <= 2, "the record, and where the verbatim part begins"
     assert marks(chat)[-1] == CardOutcome.NONE

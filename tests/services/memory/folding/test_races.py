@@ -15,8 +15,8 @@ from chatmemory.llm.protocol import Prompt
 from conversations.models import Chat, Message
 from memory import tasks
 from memory.briefs import unfolded
+from memory.changes import messages_changed
 from memory.models import ConversationBrief
-from memory.services import messages_changed
 from tests.support.factories import add_turn, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (

@@ -13,6 +13,7 @@ from chatmemory.llm.protocol import Prompt
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Message
 from memory.briefs import unfolded
+from memory.changes import messages_changed
 from memory.folding import rebuild
 from memory.folding.fold import fold
 from memory.folding.provenance import source_hash
@@ -22,7 +23,6 @@ from memory.history.rows import unfolded_turns
 from memory.models import RevisionKind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked
-from memory.services import messages_changed
 from tests.support.cards import card_chat, kept_codes, live
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel

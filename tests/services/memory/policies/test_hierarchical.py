@@ -16,8 +16,9 @@ from chatmemory.llm.protocol import Prompt, UpstreamError
 from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING
 from conversations.chat_lifecycle import delete_chat
 from conversations.models import Chat, Message
-from memory import services
 from memory.briefs import unfolded
+from memory.changes import messages_changed
+from memory.context.build import preview
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy, state_tokens
@@ -105,7 +106,7 @@ def known(chat: Chat) -> list[str]:
 
 
 def prompt_of(chat: Chat) -> str:
-    return "\n".join(message.content for message in services.preview(chat).prompt.messages)
+    return "\n".join(message.content for message in preview(chat).prompt.messages)
 
 
 def named(first: int, last: int) -> list[str]:
@@ -140,7 +141,7 @@ def test_the_prompt_shows_facts_then_narrative_then_the_window_and_none_in_the_s
 ) -> None:
     chat = chat_of(11)
     run(chat)
-    context = services.preview(chat, "And now?")
+    context = preview(chat, "And now?")
     assert [section.kind for section in context.sections] == ["facts", "narrative", "window", "question"]
     assert context.prompt.instructions == ""
     facts, narrative, *window = context.prompt.messages
@@ -210,7 +211,7 @@ def test_when_summarizing_fails_or_says_nothing_the_newest_turns_are_the_memory(
     report = run(chat)
     assert (report.outcome, report.error) == ("failed", code)
     assert (brief_of(chat).version, state_of(chat)) == (0, State())
-    context = services.preview(chat)
+    context = preview(chat)
     assert [section.kind for section in context.sections] == ["window"]
     assert context.unrepresented == 0
     assert [message.content for message in context.prompt.messages][-2:] == list(turn(11))
@@ -287,7 +288,7 @@ def test_when_room_is_short_facts_and_narrative_stay_and_old_turns_go(
     run(chat)
     facts, narrative = get_policy("hierarchical").render(state_of(chat))
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=330)
-    context = services.preview(chat)
+    context = preview(chat)
     texts = [message.content for message in context.prompt.messages]
     assert texts[:2] == [facts.text, narrative.text]
     assert texts[-2:] == list(turn(20)), "the newest turn is whole"
@@ -322,7 +323,7 @@ def test_a_chat_goes_on_when_summaries_are_switched_off_later_and_on_again(
     on = settings.MEMORY_LIMITS
     settings.MEMORY_LIMITS = replace(on, enabled=False)
     add_turn(chat, *turn(12))
-    context = services.preview(chat)
+    context = preview(chat)
     assert [section.kind for section in context.sections] == ["window"]
     assert list(turn(12)) == [message.content for message in context.prompt.messages][-2:]
     settings.MEMORY_LIMITS = on
@@ -334,7 +335,7 @@ def test_when_messages_change_facts_and_pieces_told_of_them_go(model: FactsModel
     chat = chat_of(17)
     run(chat)
     assert known(chat) == named(1, 9)
-    services.messages_changed(chat.pk, from_seq=9)
+    messages_changed(chat.pk, from_seq=9)
     assert known(chat) == named(1, 3)
     assert [piece.through_seq for piece in stored_pieces(state_of(chat))] == [6]
     run(chat)

@@ -11,7 +11,7 @@ import pytest
 from chatmemory.llm.protocol import Completion
 from conversations import chat_lifecycle
 from conversations.models import Chat
-from memory import services
+from memory.context.build import preview
 from memory.folding.fold import fold
 from memory.policies.interval import OPENING
 from tests.support.exhaustive import first_of
@@ -87,7 +87,7 @@ def test_a_chat_has_its_own_interval_and_window(model: KeepingModel) -> None:
 def test_the_prompt_has_the_paragraph_as_the_assistants_first_message(model: KeepingModel) -> None:
     chat = interval_chat(7)
     run(chat)
-    context = services.preview(chat, "What now?")
+    context = preview(chat, "What now?")
     first, *rest = context.prompt.messages
     assert (first.role, first.content) == ("assistant", f"{OPENING} {brief_of(chat).global_summary}")
     assert [message.role for message in rest] == ["user", "assistant"] * 3 + ["user"]

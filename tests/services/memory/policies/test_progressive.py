@@ -13,8 +13,8 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
 from conversations import chat_lifecycle
 from conversations.models import Chat, Message
-from memory import services
 from memory.briefs import Memory, unfolded
+from memory.context.build import preview
 from memory.models import ConversationBrief
 from memory.policies import get_policy, state_tokens
 from memory.policies.progressive import DATA_HEADING, KINDS, SUMMARY_HEADING
@@ -98,7 +98,7 @@ def total(chat: Chat) -> int:
 
 
 def prompt_of(chat: Chat, question: str = "What now?") -> list[str]:
-    return [message.content for message in services.preview(chat, question).prompt.messages]
+    return [message.content for message in preview(chat, question).prompt.messages]
 
 
 # The scenarios of phase 9
@@ -258,7 +258,7 @@ def test_a_summarizer_that_is_down_costs_nothing_but_freshness(extracting: Extra
     assert run(chat).outcome == "failed"
     assert brief_of(chat).version == 0
     live_through(chat, 20, first=15)
-    context = services.preview(chat)
+    context = preview(chat)
     assert context.tokens <= context.budget
     assert context.unrepresented == 0
     wait_over(chat)
@@ -311,7 +311,7 @@ def test_a_damaged_state_is_mended_by_the_next_fold(extracting: Extracting, dama
     chat = progressive_chat(14)
     run(chat)
     ConversationBrief.objects.filter(chat=chat).update(state=damaged)
-    assert services.preview(chat).tokens <= 3000
+    assert preview(chat).tokens <= 3000
     add_turns(chat, [turn(number) for number in range(15, 25)])
     assert run(chat).outcome == "done"
     assert compression(chat)["important_data"].keys() == {kind.name for kind in KINDS}
@@ -325,7 +325,7 @@ def test_a_single_message_over_the_threshold(extracting: Extracting) -> None:
     add_turn(chat, f"T4 {lorem(5000)}", "Noted, T4.")
     run(chat)
     assert brief_of(chat).folded_through_seq == 6
-    context = services.preview(chat)
+    context = preview(chat)
     assert (context.tokens <= 3000, context.clipped) == (True, 1)
     add_turn(chat, *turn(5))
     run(chat)

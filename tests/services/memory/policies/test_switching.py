@@ -16,8 +16,9 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
-from memory import services
 from memory.briefs import Memory, unfolded
+from memory.changes import messages_changed
+from memory.context.build import preview
 from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
@@ -79,7 +80,7 @@ def go_on(chat: Chat, count: int = 2) -> None:
 
 def assert_whole(chat: Chat) -> None:
     """Assert that the next prompt holds the state in use and every turn that is not folded, within its budget."""
-    context, brief = services.preview(chat), brief_of(chat)
+    context, brief = preview(chat), brief_of(chat)
     chat.refresh_from_db(fields=["last_seq"])
     shown = codes("\n".join(message.content for message in context.prompt.messages))
     unfolded = range(brief.folded_through_seq // 2 + 1, chat.last_seq // 2 + 1)
@@ -245,7 +246,7 @@ def test_an_edit_during_the_rebuild(old: str, new: str, telling: TellingModel) -
         for row in Message.objects.filter(chat=chat, seq__in=(3, 4)):
             text = row.content.replace(gone, instead)
             Message.objects.filter(pk=row.pk).update(content=text, line=row.line.replace(gone, instead))
-        services.messages_changed(chat.pk, from_seq=3)
+        messages_changed(chat.pk, from_seq=3)
 
     meanwhile(telling, edit, call=1)
     work_off(chat)

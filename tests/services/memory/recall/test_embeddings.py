@@ -20,7 +20,7 @@ from chatmemory.text.markers import RECALL_HEADING
 from conversations.chat_lifecycle import delete_chat
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
-from memory import services
+from memory.context.build import preview
 from memory.models import ChatEmbeddings, MessageEmbedding
 from memory.recall import embeddings
 from memory.tasks import embed_task
@@ -77,7 +77,7 @@ def row(chat: Chat) -> ChatEmbeddings:
 
 
 def recalled(chat: Chat) -> str:
-    sections = services.preview(chat, QUESTION).sections
+    sections = preview(chat, QUESTION).sections
     return next((section.text for section in sections if section.kind == "recall"), "")
 
 
@@ -288,7 +288,7 @@ def test_nothing_is_asked_where_embeddings_are_off(settings: Any, upstream: Fake
     settings.MEMORY_EMBEDDINGS_MODEL = ""
     chat = long_chat()
     with CaptureQueriesContext(connection) as queries:
-        services.preview(chat, QUESTION)
+        preview(chat, QUESTION)
         add_turn(chat, "And now?", "Now this.")
     assert not [query for query in queries.captured_queries if "embedding" in query["sql"]]
     embed_task(str(chat.pk))

@@ -12,8 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from chatmemory.text.markers import RECALL_HEADING
 from conversations import message_changes
 from conversations.models import Chat, Message, Status
-from memory import services
+from memory.changes import messages_changed
+from memory.context.build import preview
 from memory.context.prompt import Context
+from memory.context.record import past_context
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from tests.support.cards import begin, finish
@@ -48,14 +50,14 @@ def recalled(context: Context) -> str:
 
 def test_what_was_said_long_ago_is_in_the_prompt_when_asked_for() -> None:
     chat = long_chat()
-    context = services.preview(chat, "What is the code of the locker again?")
+    context = preview(chat, "What is the code of the locker again?")
     text = recalled(context)
     assert text.startswith(RECALL_HEADING)
     day = Message.objects.get(chat=chat, seq=3).created_at.date()
     assert f"[{day}]" in text.splitlines()
     assert f"\nUser: {CODE}\n" in text
     assert context.tokens <= context.budget == 1000
-    assert recalled(services.preview(chat, "Tell me more.")) == ""
+    assert recalled(preview(chat, "Tell me more.")) == ""
 
 
 @pytest.mark.parametrize("policy", first_of(POLICIES))
@@ -64,20 +66,20 @@ def test_every_policy_recalls_what_it_folded(model: KeepingModel, policy: str) -
     ConversationBrief.objects.filter(chat=chat).update(options={"recall": "auto"})
     if policy == "chunked":
         run(chat)
-    assert CODE in recalled(services.preview(chat, "Which code opens the locker?"))
+    assert CODE in recalled(preview(chat, "Which code opens the locker?"))
 
 
 def test_a_turn_with_recall_can_be_shown_again_to_the_letter(model: KeepingModel) -> None:
     chat = long_chat()
     run(chat)
     reply = finish(begin(chat, "How do I open the locker of the rowing boat?"), "With 7319.", "")
-    context, sent = services.past_context(reply) or pytest.fail("no record")
+    context, sent = past_context(reply) or pytest.fail("no record")
     assert CODE in recalled(context)
     assert context.prompt_hash == sent.prompt_hash
     again = finish(begin(chat, "And the blue rowing boat, what opens it?"), "The same.", "")
     run(chat)
     for one in (reply, again):
-        context, sent = services.past_context(one) or pytest.fail("no record")
+        context, sent = past_context(one) or pytest.fail("no record")
         assert context.prompt_hash == sent.prompt_hash
 
 
@@ -87,7 +89,7 @@ def test_while_all_is_in_the_prompt_nothing_is_looked_for() -> None:
     with CaptureQueriesContext(
         connection,
     ) as short:
-        assert recalled(services.preview(chat, "What is the code of the locker?")) == ""
+        assert recalled(preview(chat, "What is the code of the locker?")) == ""
     assert not [
         query for query in short.captured_queries if "recall" in query["sql"] or "tsvector" in query["sql"]
     ]
@@ -95,7 +97,7 @@ def test_while_all_is_in_the_prompt_nothing_is_looked_for() -> None:
 
 def test_a_share_of_nothing_recalls_nothing(settings: Any) -> None:
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, recall_share=0.0)
-    assert recalled(services.preview(long_chat(), "What is the code of the locker?")) == ""
+    assert recalled(preview(long_chat(), "What is the code of the locker?")) == ""
 
 
 def test_no_other_chat_answers() -> None:
@@ -105,7 +107,7 @@ def test_no_other_chat_answers() -> None:
     add_turns(same_owner, [(CODE, "Noted.")] * 3)
     chat = make_chat()
     add_turns(chat, [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(40)])
-    assert recalled(services.preview(chat, "What is the code of the locker?")) == ""
+    assert recalled(preview(chat, "What is the code of the locker?")) == ""
 
 
 def test_deleted_text_is_not_recalled() -> None:
@@ -113,8 +115,8 @@ def test_deleted_text_is_not_recalled() -> None:
     with transaction.atomic():
         said = Message.objects.filter(chat=chat, seq=3)
         said.update(status=Status.DELETED, content="", terms="", token_count=0)
-        services.messages_changed(chat.pk, from_seq=3)
-    text = recalled(services.preview(chat, "Which code opens the locker of the rowing boat?"))
+        messages_changed(chat.pk, from_seq=3)
+    text = recalled(preview(chat, "Which code opens the locker of the rowing boat?"))
     assert "7319" not in text
     assert "I have noted the code of the locker." in text
 
@@ -124,7 +126,7 @@ def test_of_a_long_reply_the_passage_that_answers_is_shown() -> None:
     story = f"{WORDS * 30} The old ferry to Zanzibar leaves from pier 44. {WORDS * 30}"
     add_turn(chat, "Tell me all about the harbour", story)
     add_turns(chat, [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(20)])
-    context = services.preview(chat, "From which pier does the ferry to Zanzibar leave?")
+    context = preview(chat, "From which pier does the ferry to Zanzibar leave?")
     text = recalled(context)
     assert "leaves from pier 44." in text
     assert "User: Tell me all about the harbour\nAssistant: " in text
@@ -140,6 +142,6 @@ def test_an_edited_message_is_found_by_the_wish_it_states_now() -> None:
         chat, question.pk, "Tables, not essays: rather few words, that is how reports read well."
     )
     wished = "How should I write the code of the report?"
-    assert "rather few words" in recalled(services.preview(chat, wished))
+    assert "rather few words" in recalled(preview(chat, wished))
     message_changes.edit_message(chat, question.pk, "Essays.")
-    assert "few words" not in recalled(services.preview(chat, wished))
+    assert "few words" not in recalled(preview(chat, wished))

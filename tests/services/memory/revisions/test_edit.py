@@ -13,12 +13,13 @@ from conversations import chat_lifecycle, message_changes
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
 from memory.briefs import history_tokens, unfolded
+from memory.context.prompt import PromptRequest
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind, SummaryRevision
 from memory.policies.edit_form import BadEdit
 from memory.revisions.edit import StaleEdit, draft, edit_by_hand
 from memory.revisions.restore import restore
-from memory.services import context_for
+from memory.turn import prompt_for
 from tests.support.factories import add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import asked, assert_folded, chat_of, folded_chat, revisions, run, together, turn
@@ -48,7 +49,7 @@ def test_what_was_written_is_the_memory_in_use(model: KeepingModel) -> None:
     assert (brief.version, brief.head, brief.epoch) == (4, 4, before.epoch + 1)
     assert (brief.folded_through_seq, unfolded(brief).turns) == (18, 3)
     assert brief.token_count == last.tokens_after
-    prompt = context_for(chat, question="Where?", before_seq=chat.last_seq + 1).prompt
+    prompt = prompt_for(chat, PromptRequest("Where?"), chat.last_seq + 1).prompt
     assert any(HERON in message.content for message in prompt.messages)
     assert len(model.prompts) == calls, "nobody was asked"
 

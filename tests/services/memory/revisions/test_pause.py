@@ -12,15 +12,15 @@ from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
 from conversations.chat_lifecycle import delete_chat, update_chat
 from conversations.models import Chat, Message
-from memory import services
 from memory.briefs import Memory, unfolded
+from memory.context.build import preview
 from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
-from memory.lazy_fold import require_fresh
 from memory.models import ConversationBrief, RevisionKind
 from memory.revisions.edit import clear, edit_by_hand
 from memory.revisions.restore import restore
 from memory.revisions.updates import pause_updates, resume_updates
+from memory.turn import require_fresh
 from memory.worker.sweep import sweep
 from tests.support.cards import card_chat, live
 from tests.support.exhaustive import first_of
@@ -184,7 +184,7 @@ def test_it_ends_when_what_was_said_since_does_not_fit(
     held = 0
     for number in range(31, 200):
         add_turn(chat, *turn(number))
-        merged = services.preview(chat).plan.merged
+        merged = preview(chat).plan.merged
         assert merged is None or merged.through_seq <= 60
         if brief_of(chat).due:
             break
@@ -206,9 +206,9 @@ def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: A
     assert unfolded(brief).turns > 200
     assert not brief.due
     assert worked(chat).outcome == "idle"
-    context = services.preview(chat)
+    context = preview(chat)
     assert context.unrepresented > 100  # counted, and found by recall
-    asked = services.preview(chat, "What was T100 about?")
+    asked = preview(chat, "What was T100 about?")
     assert any("T100" in section.text for section in asked.sections if section.kind == "recall")
 
 
@@ -223,7 +223,7 @@ def test_where_nothing_is_recalled_all_of_it_has_to_fit(model: KeepingModel, set
     assert restore(chat, 1, pauses=True).due
     while worked(chat).outcome == "more":
         pass
-    assert services.preview(chat).unrepresented == 0
+    assert preview(chat).unrepresented == 0
     assert brief_of(chat).paused_at is None
 
 
@@ -242,7 +242,7 @@ def test_no_card_is_asked_for_meanwhile(model: KeepingModel) -> None:
     held = brief_of(chat).global_summary
     pause_updates(chat, None)
     version = brief_of(chat).version
-    question = services.preview(chat, "And now?")
+    question = preview(chat, "And now?")
     assert "memory_card" not in str(question.prompt)
     live(chat, 3)
     assert (brief_of(chat).global_summary, brief_of(chat).version) == (held, version)
@@ -307,7 +307,7 @@ def test_a_cleared_summary_begins_anew_and_one_restore_undoes_it(model: KeepingM
     assert "T1" in last.retained["lost"]
     assert (brief.global_summary, brief.state, brief.token_count) == ("", {"version": 1, "data": {}}, 0)
     assert brief.folded_through_seq == before.folded_through_seq
-    recalled = services.preview(chat, "What was T2 about?")
+    recalled = preview(chat, "What was T2 about?")
     assert any("T2" in section.text for section in recalled.sections if section.kind == "recall")
     add_turns(chat, [turn(number) for number in range(13, 22)])
     run(chat)
@@ -338,7 +338,7 @@ def test_every_policy_goes_on_from_nothing(model: KeepingModel, policy: str) -> 
     assert before.token_count > 0
     brief = clear(chat, None)
     assert (brief.policy, brief.token_count) == (policy, 0)
-    kinds = {section.kind for section in services.preview(chat).sections}
+    kinds = {section.kind for section in preview(chat).sections}
     assert kinds <= {"window", "lines", "outline", "instructions"}
     add_turns(chat, [turn(number, words=40) for number in range(30, 45)])
     for _ in range(3):

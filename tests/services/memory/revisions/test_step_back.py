@@ -17,7 +17,8 @@ from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import Prompt
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
-from memory import services
+from memory.changes import messages_changed
+from memory.context.build import preview
 from memory.folding.request import note_request
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.revisions.edit import clear
@@ -88,7 +89,7 @@ def test_nothing_that_was_made_of_it_is_stored(model: KeepingModel) -> None:
     forget(chat, 20)
     assert "T10" not in stored(chat)
     assert "T9" in stored(chat)
-    assert "T10" not in str(services.preview(chat, "What was it?").prompt)
+    assert "T10" not in str(preview(chat, "What was it?").prompt)
     run(chat)
     assert "T10" not in stored(chat)
     assert set(codes(brief_of(chat).global_summary)) == {f"T{n}" for n in range(1, 28) if n != 10}
@@ -202,7 +203,7 @@ def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingMod
     forget(chat, 6)
     forget(chat, 41)
     with transaction.atomic():
-        services.messages_changed(chat.pk, from_seq=59)
+        messages_changed(chat.pk, from_seq=59)
     assert "T3" not in codes(stored(chat))
     run(chat)
     assert "T3" not in codes(stored(chat))

@@ -1,0 +1,184 @@
+"""What happens to a chat other than by turns, and what it means for memory.
+
+`messages_changed` when messages are added, removed or changed; `policy_changed` and `options_changed` when memory is to
+be kept differently. Each policy has a state of its own, so a new policy needs a rebuild from the originals. New options
+apply from the next prompt and the next fold, and the memory stays, with one exception: if the window grows to include
+turns that are folded already, the memory is rebuilt, so that they can be sent verbatim.
+
+Call each in the transaction of the change.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from conversations.accounts import quotas
+from conversations.models import Chat, Message
+from memory.briefs import Memory, decide_due, lock_brief
+from memory.folding import dispatch
+from memory.history.rows import newest_turns, pending_seq
+from memory.models import (
+    PAUSE,
+    ChatEmbeddings,
+    ContextRecord,
+    ContextText,
+    ConversationBrief,
+    MessageEmbedding,
+    Pin,
+    Requested,
+    RevisionKind,
+    SummaryRevision,
+    new_brief,
+)
+from memory.pins import pins
+from memory.recall import embeddings
+from memory.revisions import step_back
+from memory.usage import daily
+
+
+def message_changed(message: Message, from_seq: int) -> None:
+    """Update memory after the text of `message` was changed or removed, in a turn that begins at `from_seq`.
+
+    The old text must not be kept anywhere.
+    """
+    pins.message_changed(message)
+    messages_changed(message.chat_id, from_seq=from_seq, forgets=True)
+
+
+def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> ConversationBrief:
+    """Update memory after messages from `from_seq` on were added, removed or changed, other than by a turn.
+
+    The brief steps back to the newest revision that had not seen them, and a fold in progress cannot publish. The
+    remaining turns are folded again when due. Call it in the transaction of the change; it returns the updated brief.
+
+    With `forgets`, the old text must not be kept anywhere, so what later revisions say is deleted, too.
+    """
+    brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
+        chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
+    )
+    delay = _demanded(brief, from_seq) if forgets else 0
+    brief.epoch += 1
+    embeddings.step_back(chat_id, from_seq)
+    if forgets:
+        step_back.retract(brief, from_seq)
+    elif from_seq <= brief.seen_seq:
+        step_back.step_back(brief, from_seq)
+    decide_due(brief)
+    brief.save()
+    dispatch.enqueue_if_ready(brief)
+    if not delay:  # otherwise the sweep has it done
+        embeddings.enqueue_chat(chat_id)
+    return brief
+
+
+def _demanded(brief: ConversationBrief, from_seq: int) -> int:
+    """Count an edit that causes another fold; return the seconds by which that is delayed. Edits are never refused."""
+    if from_seq > brief.seen_seq and not (brief.due or brief.requested):
+        return 0
+    delay = quotas.rebuild_delay(brief.chat.owner_id)
+    dispatch.mark_demanded(brief, delay)
+    return delay
+
+
+def policy_changed(chat: Chat) -> None:
+    """Switch the memory of `chat` to its new policy: rebuild its state from the originals, in the background."""
+    brief = lock_brief(chat)
+    brief.options = chat.options
+    brief.epoch += 1
+    _have_rebuilt(brief)
+    brief.save(update_fields=["options", "epoch", "requested", "on_demand_at", "updated_at", *PAUSE])
+    dispatch.enqueue_if_ready(brief)
+
+
+def is_by_another_policy(chat: Chat) -> bool:
+    """Whether the memory in use is of another policy than the chat's and no rebuild is requested."""
+    brief = ConversationBrief.objects.filter(chat=chat).first()
+    return bool(brief and brief.policy != chat.policy and brief.requested != Requested.REBUILD)
+
+
+def options_changed(chat: Chat) -> None:
+    """Apply the new options of `chat`, whose policy is unchanged.
+
+    Raises `RateLimited` and `QuotaExceeded` if they require a rebuild that the owner's limits do not allow.
+    """
+    brief = lock_brief(chat)
+    reach = Memory.of(brief).window_reach
+    brief.options = chat.options
+    memory = Memory.of(brief)
+    if memory.window_reach > reach:
+        brief.epoch += 1  # a running fold uses the narrower window
+        if _window_is_folded(memory):
+            quotas.take_rebuild(chat.owner_id)
+            _have_rebuilt(brief)
+    decide_due(brief)
+    fields = ["options", "epoch", "requested", "on_demand_at", "updated_at", "due", *PAUSE]
+    brief.save(update_fields=fields)
+    dispatch.enqueue_if_ready(brief)
+
+
+def _have_rebuilt(brief: ConversationBrief) -> None:
+    brief.requested = Requested.REBUILD
+    brief.unpause()
+    dispatch.mark_demanded(brief)
+
+
+def _window_is_folded(memory: Memory) -> bool:
+    """Whether a turn that belongs into the window is folded already."""
+    brief = memory.brief
+    pending = pending_seq(brief.chat_id)
+    newest = newest_turns(brief.chat_id, 0, limit=memory.window_reach, before_seq=pending)
+    window = newest[memory.turns_beyond(newest) :]
+    return bool(window) and window[0].from_seq <= brief.folded_through_seq
+
+
+def chat_branched(branch: Chat, origin: UUID) -> None:
+    """Give a chat that begins like `origin` the memory of the messages that they share.
+
+    Its first revision is a copy of the newest one of `origin` that has seen no other message, if that has the same
+    policy; otherwise it has none. The remaining turns are folded when due. Call it in the transaction
+    that stores the branch.
+    """
+    brief = ConversationBrief(chat=branch, **new_brief(branch))
+    older = step_back.newest_before(origin, branch.last_seq + 1)
+    if older is not None and older.policy == branch.policy:
+        step_back.apply_revision(brief, older)
+        brief.version = brief.head = 1
+        brief.degraded = older.degraded
+    decide_due(brief)
+    brief.save(force_insert=True)
+    if brief.head:
+        assert older is not None
+        SummaryRevision.of(
+            brief,
+            kind=RevisionKind.BRANCH,
+            parent=None,
+            tokens_before=0,
+            degraded=older.degraded,
+            model=older.model,
+            prompt_hash=older.prompt_hash,
+            focus=older.focus,
+            custom_instructions=older.custom_instructions,
+            retained=older.retained,
+            soft_faults=older.soft_faults,
+            is_wanting=older.is_wanting,
+        ).save(force_insert=True)
+    dispatch.enqueue_if_ready(brief)
+    embeddings.enqueue_chat(branch.pk)
+
+
+def chat_deleted(chat_id: UUID) -> None:
+    """Delete all memory of a chat. Call it in the transaction that deletes the chat, before its messages are deleted.
+
+    It runs one statement per table for any number of rows; Django's cascade would load every row.
+    """
+    daily.count_chat(chat_id)
+    ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
+    for model in (
+        Pin,
+        ContextText,
+        SummaryRevision,
+        ConversationBrief,
+        MessageEmbedding,
+        ChatEmbeddings,
+    ):
+        model.objects.filter(chat_id=chat_id).delete()

@@ -1,0 +1,148 @@
+"""A turn, as memory sees it: the prompt before the reply, and what follows from the finished reply.
+
+`prompt_for` is called where a turn begins (with `may_wait`, it may raise `StaleMemory`: call
+`memory.folding.request.freshen` and repeat); `turn_finished` in the transaction that finishes the reply. A finished
+reply is counted, and the chat folded if due, by memory's own post-save receiver, which calls `count_reply`.
+`memory.changes` has what happens to a chat other than by turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from chatmemory.database.compiled import Select
+from chatmemory.database.compiled_writes import Insert, Update
+from chatmemory.llm.protocol import Prompt
+from conversations.models import Chat, Message, Status
+from memory.briefs import Memory, Standing, history_tokens
+from memory.changes import messages_changed
+from memory.context.build import context_of, log_cuts, newest, request_of
+from memory.context.plan import Snapshot
+from memory.context.prompt import PromptRequest
+from memory.context.record import snapshot_of
+from memory.folding import dispatch
+from memory.folding.card import publish_card
+from memory.history.rows import newest_turns
+from memory.models import CardOutcome, ContextRecord, ConversationBrief, new_brief
+from memory.pins import pins
+from memory.revisions import step_back
+
+_BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
+_NEW_BRIEF = Insert(ConversationBrief)
+_DUE = Update(ConversationBrief, "due")
+_ANCHORED = Update(ConversationBrief, "anchor_seq")
+_RECORD = Insert(ContextRecord)
+_LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
+
+
+class StaleMemory(Exception):
+    """A signal, not an error: the chat is due, and its reply may wait `seconds` for the fold. Nothing is stored yet."""
+
+    def __init__(self, chat_id: UUID, seconds: float) -> None:
+        super().__init__("the memory of a chat is to be freshened first")
+        self.chat_id, self.seconds = chat_id, seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPrompt:
+    """A prompt that is about to be sent, and what is stored of it."""
+
+    prompt: Prompt
+    snapshot: Snapshot
+    standing: Standing | None
+    """What is known of the unfolded turns; None if there are too many to know them all."""
+
+    @property
+    def brings_card(self) -> bool:
+        """Whether the reply will contain a block that its reader must not see (`memory.policies.card.stream`)."""
+        return self.snapshot.card_epoch is not None
+
+
+def prompt_for(
+    chat: Chat, request: PromptRequest, before_seq: int, *, again: bool = False, may_wait: bool = False
+) -> PreparedPrompt:
+    """Prepare the prompt for the question of `request`, which is the user message `before_seq`.
+
+    Call it in the transaction that begins a turn. The cost does not depend on the chat's length.
+
+    - `again`: the question is answered again and may have been counted as a turn. What memory knows from an answer to
+      it is left out.
+    - `may_wait`: raise `StaleMemory` if the chat should be folded first.
+    """
+    # If another process creates it at the same moment, the turn is begun once more (`begin._once`).
+    brief = _BRIEF.first(chat.pk) or _NEW_BRIEF.save(ConversationBrief(chat=chat, **new_brief(chat)))
+    memory = Memory.of(brief, chat)
+    if may_wait:
+        require_fresh(memory)
+    if again and before_seq <= brief.seen_seq:
+        step_back.step_back(brief, before_seq)
+        memory = Memory.of(brief)
+    request = request_of(memory, request)
+    span = newest(brief, before_seq)
+    context = context_of(memory, span, request)
+    log_cuts(chat, context)
+    snapshot = replace(
+        snapshot_of(memory, context, request),
+        again=again,
+        history_tokens=history_tokens(brief, None if span.older_turns else span.tokens),
+        card_epoch=brief.epoch if request.card_instructions else None,
+    )
+    standing = None if span.older_turns else Standing(memory, span.turns)
+    return PreparedPrompt(context.prompt, snapshot, standing)
+
+
+def require_fresh(memory: Memory) -> None:
+    """Raise `StaleMemory` if the chat is due and its policy lets a reply wait."""
+    seconds = memory.policy.lazy_seconds(memory.limits)
+    if memory.brief.due and seconds and memory.limits.enabled:
+        raise StaleMemory(memory.brief.chat_id, seconds)
+
+
+def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
+    """Store what the model was sent for `reply`, and the `card` that came with it.
+
+    Call it in the transaction that finishes the reply, after it was saved.
+    """
+    if sent.plan.anchor_seq != sent.anchor_before:
+        _ANCHORED.set(reply.chat_id, sent.plan.anchor_seq)
+    if sent.again and reply.reply_to is not None:
+        # An answer that replaces none changes nothing, but the question may not have been counted.
+        changed = reply if reply.status == Status.FAILED or reply.superseded_by_id else reply.reply_to
+        messages_changed(reply.chat_id, from_seq=changed.seq)
+    brings_card = sent.card_epoch is not None and not reply.leaves_open
+    became = publish_card(reply, sent, card) if brings_card else CardOutcome.NONE
+    columns = {**sent.columns(), "card": became, "history_tokens": sent.history_tokens}
+    _RECORD.save(ContextRecord(reply=reply, **columns))
+    if reply.reply_to is not None and not reply.leaves_open:
+        pins.pin_statements(reply.reply_to)
+
+
+def count_reply(reply: Message) -> None:
+    """Have the chat folded if the turn that `reply` finishes makes it due.
+
+    Called by the post-save receiver. Mostly what was known when the turn began shows that it does not. Another answer
+    to a question that was answered before adds no turn: `turn_finished` decides then.
+    """
+    question = reply.reply_to
+    if question is None or reply.leaves_open:
+        return
+    is_whole_turn = reply.seq == question.seq + 1
+    if (
+        is_whole_turn
+        and isinstance(known := reply.standing, Standing)
+        and not known.is_due_after(question, reply)
+    ):
+        return
+    if is_whole_turn or reply.after_tools:
+        turn_closed(reply.chat_id)
+
+
+def turn_closed(chat_id: UUID) -> None:
+    """Have the chat folded if it is due by now: its last turn is finished, and no other has begun."""
+    brief = _LOCKED_BRIEF.first(chat_id)
+    assert brief is not None  # the turn began with it
+    unfolded = newest_turns(chat_id, brief.folded_through_seq)
+    brief.due = Memory.of(brief).is_due(unfolded)
+    _DUE.save(brief)
+    dispatch.enqueue_if_ready(brief)
