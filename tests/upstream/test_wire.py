@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.openai.stream import ReplyReader, Style, Terminal, parser_for
-from chatmemory.llm.protocol import Usage
+from chatmemory.llm.openai.stream import EVENT_ROOM, ReplyReader, Style, Terminal
+from chatmemory.llm.protocol import Reply, Usage
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.streaming import wire
 
@@ -19,14 +19,18 @@ MARKERS: dict[Style, bytes] = {"responses": b'"response.completed"', "chat": b'"
 TEXT = lorem(35)
 
 
-def read(
-    style: Style, *chunks: bytes, terminal: Terminal = "strict", max_event_bytes: int = 10**6
-) -> tuple[str, str]:
+def reply_to(
+    style: Style, *chunks: bytes, terminal: Terminal = "strict", max_bytes: int = 10**6
+) -> tuple[str, Reply]:
+    reader = ReplyReader(style, terminal=terminal, max_bytes=max_bytes)
+    text = "".join([reader.feed(chunk) for chunk in chunks]) + reader.finish()
+    return text, reader.reply(model="m")
+
+
+def read(style: Style, *chunks: bytes, terminal: Terminal = "strict") -> tuple[str, str]:
     """Return the text of a stream and the code of its verdict, empty for complete."""
-    parser = parser_for(style, terminal=terminal, max_event_bytes=max_event_bytes)
-    text = "".join([parser.feed(chunk) for chunk in chunks])
-    error = parser.close().error
-    return text, error.code if error else ""
+    text, reply = reply_to(style, *chunks, terminal=terminal)
+    return text, reply.error.code if reply.error else ""
 
 
 def marker_end(style: Style, stream: bytes) -> int:
@@ -86,9 +90,7 @@ NOISE = st.lists(
 def test_no_bytes_at_all_make_it_raise_or_leave_it_without_a_verdict(
     style: Style, chunks: list[bytes]
 ) -> None:
-    reader = ReplyReader(style, terminal="done", max_bytes=1000)
-    text = "".join([reader.feed(chunk) for chunk in chunks]) + reader.finish()
-    reply = reader.reply(model="m")
+    text, reply = reply_to(style, *chunks, terminal="done", max_bytes=1000)
     assert len(text.encode()) <= 1000
     assert "\0" not in text
     assert reply.status in {"complete", "incomplete", "failed"}
@@ -98,9 +100,8 @@ def test_no_bytes_at_all_make_it_raise_or_leave_it_without_a_verdict(
 
 @pytest.mark.parametrize("style", STYLES)
 def test_usage_model_and_id_are_read(style: Style) -> None:
-    parser = parser_for(style, terminal="strict", max_event_bytes=10**6)
-    parser.feed(wire(style, TEXT))
-    assert (parser.usage, parser.model, parser.response_id) == (Usage(11, 4, 7), "gpt-fake", "resp_1")
+    reply = reply_to(style, wire(style, TEXT))[1]
+    assert (reply.usage, reply.model, reply.response_id) == (Usage(11, 4, 7), "gpt-fake", "resp_1")
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -118,8 +119,9 @@ def test_done_is_a_marker_only_where_the_server_is_known_to_need_it(style: Style
 
 @pytest.mark.parametrize("style", STYLES)
 def test_an_event_longer_than_the_bound_is_not_held(style: Style) -> None:
-    assert read(style, b"data: " + b"x" * 2000, max_event_bytes=1000) == ("", "too_long")
-    assert read(style, b"data: x\n" * 200, max_event_bytes=1000) == ("", "too_long")
+    for endless in (b"data: " + b"x" * 2 * EVENT_ROOM, b"data: x\n" * (EVENT_ROOM // 4)):
+        reply = reply_to(style, endless, max_bytes=1000)[1]
+        assert (reply.status, reply.error and reply.error.code) == ("failed", "too_long")
 
 
 def chat_chunk(content: str, finish: str | None) -> bytes:
@@ -161,17 +163,14 @@ def test_text_of_a_wrong_type_is_no_answer(style: Style, value: object) -> None:
     "usage", [None, 5, {}, {"input_tokens": -1, "output_tokens": 2}, {"input_tokens": 10**30}]
 )
 def test_odd_usage_is_no_usage(usage: object) -> None:
-    parser = parser_for("responses", terminal="strict", max_event_bytes=10**6)
     event = {"type": "response.completed", "response": {"usage": usage, "model": 7, "id": "r\0" + "x" * 999}}
-    parser.feed(b"data: " + json.dumps(event).encode() + b"\n\n")
-    assert (parser.usage, parser.model, len(parser.response_id)) == (None, "", 200)
+    reply = reply_to("responses", b"data: " + json.dumps(event).encode() + b"\n\n")[1]
+    assert (reply.usage, reply.model, len(reply.response_id)) == (None, "m", 200)
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_text_never_exceeds_its_bound_and_is_cut_between_characters(style: Style) -> None:
-    reader = ReplyReader(style, terminal="strict", max_bytes=10)
-    text = reader.feed(wire(style, "語語語語 語語")) + reader.finish()
-    reply = reader.reply(model="m")
+    text, reply = reply_to(style, wire(style, "語語語語 語語"), max_bytes=10)
     assert (text, reply.status) == ("語語語", "incomplete")
     assert reply.error is not None
     assert reply.error.code == "too_long"

@@ -267,7 +267,7 @@ def _may_mean_schema(failure: NoAnswerError) -> bool:
 
 def _completion(answer: responses.UpstreamAnswer, variant: Variant) -> Completion:
     """The answer as a `Completion`. Cut-off and refusal are marked; any other unusual end raises `NoAnswerError`."""
-    error = answer.ending.error
+    error = answer.error
     if error and error not in (failures.TOO_LONG, failures.REFUSED):
         raise NoAnswerError(error)
     return Completion(

@@ -21,7 +21,6 @@ _decode = json.JSONDecoder().decode
 # The lengths of the columns for stored answers; a test compares them.
 MAX_MODEL_CHARS = 128
 MAX_ID_CHARS = 200
-MAX_REASON_CHARS = 64
 MAX_TOKENS = 100_000_000
 """Maximum tokens of one answer, in or out. No model reads or writes that much, so higher counts are ignored."""
 
@@ -30,8 +29,6 @@ MAX_TOKENS = 100_000_000
 STOPPED = {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call"}
 CUSTOM = "custom_tool_call"
 """The type of an item that calls a custom tool, whose `input` is any text."""
-CALLS = ("function_call", CUSTOM)
-"""Types of items that call a tool."""
 
 
 class MalformedError(ValueError):
@@ -39,18 +36,12 @@ class MalformedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamEnding:
-    """How the answer ended according to the upstream; `error` is None if it is complete."""
-
-    error: ReplyError | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class UpstreamAnswer:
     """One whole answer. `text` is clean; a refusal is its text, too."""
 
     text: str
-    ending: UpstreamEnding
+    error: ReplyError | None
+    """None if the answer is complete."""
     usage: Usage | None
     model: str
     response_id: str
@@ -129,57 +120,52 @@ def text_and_refusal(response: dict[str, Any]) -> tuple[str, bool]:
     return "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in parts), refused
 
 
-def calls_in(response: dict[str, Any]) -> list[dict[str, Any]]:
-    """The items of a Responses object that call tools."""
-    return [item for item in objects_in(response.get("output")) if item.get("type") in CALLS]
+def calls_in(output: object) -> list[dict[str, Any]]:
+    """The items of the output of a Responses object that call tools."""
+    return [item for item in objects_in(output) if item.get("type") in ("function_call", CUSTOM)]
 
 
-def responses_ending(response: dict[str, Any], *, refused: bool) -> UpstreamEnding:
-    """How a Responses object ended."""
+def responses_error(response: dict[str, Any], *, refused: bool) -> ReplyError | None:
+    """Why a Responses object is not complete."""
     status = response.get("status", "completed")
     if status == "completed":
-        return UpstreamEnding(failures.REFUSED if refused else None)
+        return failures.REFUSED if refused else None
     if status == "incomplete":
-        return UpstreamEnding(failures.ended_for(_reason(response)))
-    return UpstreamEnding(failures.from_report(response.get("error")))
+        details = response.get("incomplete_details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        return failures.ended_for(reason if isinstance(reason, str) else "")
+    return failures.from_report(response.get("error"))
 
 
-def chat_ending(finish_reason: str, *, refused: bool) -> UpstreamEnding:
-    """How a chat completion ended, by its finish reason."""
+def chat_error(finish_reason: str, *, refused: bool) -> ReplyError | None:
+    """Why a chat completion is not complete, by its finish reason."""
     if finish_reason in STOPPED:
-        return UpstreamEnding(failures.REFUSED if refused else None)
-    return UpstreamEnding(failures.ended_for(finish_reason))
+        return failures.REFUSED if refused else None
+    return failures.ended_for(finish_reason)
 
 
 def read_responses(body: dict[str, Any]) -> UpstreamAnswer:
     """Read a whole answer of the Responses API."""
     text, refused = text_and_refusal(body)
-    return _answer(body, text, responses_ending(body, refused=refused))
+    return _answer(body, text, responses_error(body, refused=refused))
 
 
 def read_chat(body: dict[str, Any]) -> UpstreamAnswer:
     """Read a whole chat completion. A null `finish_reason` is accepted here, because the JSON is complete."""
     if error := body.get("error"):
-        return _answer(body, "", UpstreamEnding(failures.from_report(error)))
+        return _answer(body, "", failures.from_report(error))
     choices = objects_in(body.get("choices"))
     if not choices:
         raise MalformedError
     message = object_in(choices[0].get("message"))
     refusal = text_in(message.get("refusal"))
     reason = text_in(choices[0].get("finish_reason")) or "stop"
-    return _answer(
-        body, text_in(message.get("content")) + refusal, chat_ending(reason, refused=bool(refusal))
-    )
+    return _answer(body, text_in(message.get("content")) + refusal, chat_error(reason, refused=bool(refusal)))
 
 
-def _answer(body: dict[str, Any], text: str, ending: UpstreamEnding) -> UpstreamAnswer:
+def _answer(body: dict[str, Any], text: str, error: ReplyError | None) -> UpstreamAnswer:
     usage = usage_in(body.get("usage"))
-    return UpstreamAnswer(clean(text), ending, usage, model_in(body.get("model")), id_in(body.get("id")))
-
-
-def _reason(response: dict[str, Any]) -> str:
-    details = response.get("incomplete_details")
-    return _label(details.get("reason"), MAX_REASON_CHARS) if isinstance(details, dict) else ""
+    return UpstreamAnswer(clean(text), error, usage, model_in(body.get("model")), id_in(body.get("id")))
 
 
 def _label(value: object, length: int) -> str:

@@ -1,10 +1,8 @@
 """Reads a streamed reply: chunks of bytes are pushed in, cut anywhere; clean text comes out, at the end one `Reply`.
 
-Pure; nothing is ever raised. A push parser for each API style reads events, `CallReader` the tool calls in them,
-`StopSequences` ends the text where the client wants it, and `ReplyReader` puts them together. A stream is complete only
-when the upstream's own terminal marker is complete, including the blank line after it. Anything after the outcome is
-ignored, and anything malformed ends the stream as incomplete, because guessing could hide missing text; a malformed
-tool call does not.
+Pure; nothing is ever raised. A stream is complete only when the upstream's own terminal marker is complete, including
+the blank line after it. Anything after the outcome is ignored, and anything malformed ends the stream as incomplete,
+because guessing could hide missing text; a malformed tool call does not.
 
 Limits apply to any upstream. The length of one event is limited, because it is held in memory. The text is cut at
 `max_bytes` of UTF-8. All bytes together, including pings and unknown events, are at most about `NOISE` times that: the
@@ -14,14 +12,13 @@ events of both styles spend 100 to 350 bytes on a token.
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from uuid import uuid4
 
 from chatmemory.llm.openai import failures, responses
-from chatmemory.llm.openai.responses import CUSTOM, MalformedError, UpstreamEnding
+from chatmemory.llm.openai.responses import CUSTOM, MalformedError
 from chatmemory.llm.protocol import Reply, ReplyError, ReplyStatus, ToolCall, Usage
 from chatmemory.text.cleaning import TextCleaner, clean, clip_bytes
 
@@ -40,16 +37,13 @@ EVENT_FACTOR = 6
 EVENT_ROOM = 1024 * 1024
 
 
-def max_event_bytes(max_bytes: int) -> int:
-    """The length of the longest event that a reply of `max_bytes` of text can need."""
-    return EVENT_FACTOR * max_bytes + EVENT_ROOM
-
-
 class ReplyReader:
     """`feed` chunks until `is_over`, `fail` if the transport failed, `finish` for the last text, then `reply`.
 
     With `takes_calls`, the reply has the calls that the model made. With `stops`, the reply is complete before the
-    first of them; the upstream is not read on.
+    first of them; the upstream is not read on. `terminal="done"` also accepts `[DONE]` as a terminal marker, for
+    servers that leave `finish_reason` null on complete answers. It is not the default, because proxies send `[DONE]`
+    after a cut, too.
     """
 
     def __init__(
@@ -61,35 +55,43 @@ class ReplyReader:
         takes_calls: bool = False,
         stops: Sequence[str] = (),
     ) -> None:
-        longest = max_event_bytes(max_bytes)
-        self._parser: StreamParser = parser_for(
-            style,
-            terminal=terminal,
-            max_event_bytes=longest,
-            max_call_chars=max_bytes,
-        )
-        self._takes_calls = takes_calls
+        self._style, self._terminal, self._takes_calls = style, terminal, takes_calls
+        self._max_event_bytes = EVENT_FACTOR * max_bytes + EVENT_ROOM
+        self._room = max_bytes
+        self._raw_room = NOISE * max_bytes + self._max_event_bytes
+        self._unended = bytearray()
+        """The line that is not yet whole."""
+        self._data: list[bytes] = []
+        """The lines of the event that is not yet whole."""
+        self._data_bytes = 0
         self._cleaner = TextCleaner()
         self._stops = StopSequences(stops)
-        self._room = max_bytes
-        self._raw_room = NOISE * max_bytes + longest
-        self._has_text = False
+        self._calls = CallReader(max_bytes)
+        self._usage: Usage | None = None
+        self._model = self._response_id = ""
+        self._has_events = self._has_deltas = self._has_text = self._refused = False
         self._error: ReplyError | None = None
+        """Why we ended the reply."""
+        self._is_told = False
+        """Whether the upstream told how the reply ended: with `_told_error`, or as complete."""
+        self._told_error: ReplyError | None = None
+        self._is_closed = False
+        """Whether nothing that the upstream still sends can change text, outcome or usage."""
 
     @property
     def is_over(self) -> bool:
         """Whether nothing that may still arrive can matter."""
-        return self._parser.is_over or self._error is not None or self._stops.was_found
+        return self._is_closed or self._error is not None or self._stops.was_found
 
     @property
     def has_ended(self) -> bool:
         """Whether the outcome is known, from the upstream or from us; usage may still follow."""
-        return self._parser.ending is not None or self._error is not None or self._stops.was_found
+        return self._is_told or self._error is not None or self._stops.was_found
 
     def feed(self, chunk: bytes) -> str:
         """Return the clean text that `chunk` completes; may be empty."""
         self._raw_room -= len(chunk)
-        text = self._within_room(self._stops.feed(self._cleaner.feed(self._parser.feed(chunk))))
+        text = self._within_room(self._stops.feed(self._cleaner.feed(self._text_in(chunk))))
         if self._raw_room < 0:
             self.fail(failures.TOO_LONG)
         return text
@@ -106,21 +108,20 @@ class ReplyReader:
     def reply(self, *, model: str) -> Reply:
         """Return the `Reply`; `model` is the model's name if the upstream sent none."""
         error, is_stopped = self._error, self._stops.was_found
-        if not is_stopped:
-            error = error or self._parser.close().error
+        if not (is_stopped or self._is_told):
+            error = error or (failures.BROKE_OFF if self._has_events else failures.INVALID_RESPONSE)
         calls: tuple[ToolCall, ...] = ()
-        if self._takes_calls and not is_stopped:
-            calls = _with_ids(self._parser.calls.named)
-            if self._parser.calls.is_too_long:
-                error = error or failures.TOO_LONG
-        if not self._has_text and not calls and not is_stopped:
+        if not is_stopped:
+            error = error or self._told_error
+            if self._takes_calls:
+                calls = _with_ids(self._calls.named)
+                error = error or (failures.TOO_LONG if self._calls.is_too_long else None)
+        if not (self._has_text or calls or is_stopped):
             error = error or failures.EMPTY_REPLY
         status: ReplyStatus = "complete"
         if error:
-            status = "incomplete" if self._has_text else "failed"
-        parser = self._parser
-        name = parser.model or model
-        return Reply(status, error, parser.usage, name, parser.response_id, () if error else calls)
+            status, calls = "incomplete" if self._has_text else "failed", ()
+        return Reply(status, error, self._usage, self._model or model, self._response_id, calls)
 
     def _within_room(self, text: str) -> str:
         fitting = clip_bytes(text, self._room)
@@ -131,192 +132,121 @@ class ReplyReader:
             self._room = 0
         return fitting
 
-
-def _with_ids(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-    """Give calls an id if they have none or a duplicate, as from some servers; they could not be answered otherwise."""
-    made: dict[str, ToolCall] = {}
-    for call in calls:
-        name = call.id if call.id and call.id not in made else f"call_{uuid4().hex}"
-        made[name] = replace(call, id=name)
-    return tuple(made.values())
-
-
-class StreamParser(ABC):
-    """Feed it bytes, get text. `ending` is the upstream's outcome once it has arrived; `close` returns the final one.
-
-    `terminal="done"` also accepts `[DONE]` as a terminal marker, for servers that leave `finish_reason` null on
-    complete answers. It is not the default, because proxies send `[DONE]` after a cut, too.
-    """
-
-    def __init__(
-        self,
-        *,
-        terminal: Terminal = "strict",
-        max_event_bytes: int = 16 * 1024 * 1024,
-        max_call_chars: int = 2 * 1024 * 1024,
-    ) -> None:
-        self.ending: UpstreamEnding | None = None
-        self.is_over = False
-        """Whether nothing that may still arrive can change text, outcome or usage."""
-        self.usage: Usage | None = None
-        self.model = ""
-        self.response_id = ""
-        self.calls = CallReader(max_call_chars)
-        self._terminal = terminal
-        self._max_event_bytes = max_event_bytes
-        self._unended = bytearray()
-        self._data: list[bytes] = []
-        self._data_bytes = 0
-        self._has_events = False
-        self._has_text = False
-        self._refused = False
-
-    def feed(self, chunk: bytes) -> str:
-        """Return the text of the events that `chunk` completes, uncleaned, in order."""
-        if self.is_over:
+    def _text_in(self, chunk: bytes) -> str:
+        """The text of the events that `chunk` completes, uncleaned. An event without its blank line does not count."""
+        if self._is_closed:
             return ""
         ended, newline, rest = chunk.rpartition(b"\n")
         if newline:
             ended, self._unended = bytes(self._unended) + ended, bytearray(rest)
-            text = "".join([said for line in ended.split(b"\n") if (said := self._line(line))])
+            text = "".join([piece for line in ended.split(b"\n") if (piece := self._line(line))])
         else:
             self._unended += rest
             text = ""
         if len(self._unended) + self._data_bytes > self._max_event_bytes:
-            self._end(failures.TOO_LONG)
+            self._close(failures.TOO_LONG)
         return text
-
-    def close(self) -> UpstreamEnding:
-        """Return the outcome when no more bytes arrive. An event without its blank line does not count."""
-        if self.ending:
-            return self.ending
-        return UpstreamEnding(failures.BROKE_OFF if self._has_events else failures.INVALID_RESPONSE)
 
     def _line(self, line: bytes) -> str:
         if line.startswith(b"data:"):
             self._data.append(line[5:])
             self._data_bytes += len(line)
             return ""
-        if not self._data or self.is_over or line.rstrip(b"\r"):
+        if not self._data or self._is_closed or line.rstrip(b"\r"):
             return ""
         data, self._data, self._data_bytes = b"\n".join(self._data).strip(), [], 0
-        return self._dispatch(data)
-
-    def _dispatch(self, data: bytes) -> str:
         if data == b"[DONE]":
             self._done()
             return ""
         try:
             event = responses.load_object(data)
             self._has_events = True
-            return self._read(event)
+            return self._read_responses(event) if self._style == "responses" else self._read_chat(event)
         except MalformedError:
-            self._end(failures.INVALID_RESPONSE)
+            self._close(failures.INVALID_RESPONSE)
             return ""
 
-    @abstractmethod
-    def _read(self, event: dict[str, Any]) -> str:
-        """Return the text of one event, and set the outcome if the event has one. Raise `MalformedError`."""
-
     def _done(self) -> None:
-        if self._terminal == "done" and not self.ending:
-            self.ending = UpstreamEnding(failures.REFUSED if self._refused else None)
-        self.is_over = True
+        if self._terminal == "done" and not self._is_told:
+            self._tell(failures.REFUSED if self._refused else None)
+        self._is_closed = True
 
-    def _end(self, error: ReplyError) -> None:
-        self.ending = self.ending or UpstreamEnding(error)
-        self.is_over = True
+    def _tell(self, error: ReplyError | None) -> None:
+        self._is_told, self._told_error = True, error
+
+    def _close(self, error: ReplyError) -> None:
+        if not self._is_told:
+            self._tell(error)
+        self._is_closed = True
         self._unended.clear()
         self._data.clear()
 
-
-class ResponsesParser(StreamParser):
-    """Parses events of the Responses API. Its markers: `response.completed`, `.incomplete`, `.failed`, `error`."""
-
-    _ENDS = ("response.completed", "response.incomplete", "response.failed")
-    _ARGUMENTS = (
-        "response.function_call_arguments.delta",
-        "response.function_call_arguments.done",
-        "response.custom_tool_call_input.delta",
-        "response.custom_tool_call_input.done",
-    )
-    _CALLS = ("response.output_item.added", "response.output_item.done", *_ARGUMENTS)
-
-    def _read(self, event: dict[str, Any]) -> str:
+    def _read_responses(self, event: dict[str, Any]) -> str:
+        """Return the text of an event of the Responses API. Its markers: `response.completed` and the like, `error`."""
         kind = event.get("type")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
-            self._has_text = True
+            self._has_deltas = True
             self._refused = self._refused or kind == "response.refusal.delta"
             return responses.text_in(event.get("delta"))
-        if kind in self._ENDS:
-            return self._finish(kind, responses.object_in(event.get("response")))
-        if kind in self._CALLS:
-            self._called(kind, event)
+        if kind in ("response.completed", "response.incomplete", "response.failed"):
+            return self._finish_responses(kind, responses.object_in(event.get("response")))
+        if kind == "response.output_item.done":
+            self._calls.add_items(responses.calls_in([event.get("item")]))
         if kind == "error" or event.get("error"):
-            self._end(failures.from_report(event.get("error") or event))
+            self._close(failures.from_report(event.get("error") or event))
         elif kind == "response.created":
             self._name(responses.object_in(event.get("response")))
         return ""
 
-    def _finish(self, kind: str, response: dict[str, Any]) -> str:
+    def _finish_responses(self, kind: str, response: dict[str, Any]) -> str:
         text, refused = responses.text_and_refusal(response)
         self._name(response)
-        self.usage = responses.usage_in(response.get("usage"))
-        self.calls.replace_all(responses.calls_in(response))
+        self._usage = responses.usage_in(response.get("usage"))
+        if items := responses.calls_in(response.get("output")):
+            self._calls.clear()
+            self._calls.add_items(items)
         response = {**response, "status": kind.removeprefix("response.")}
-        self.ending = responses.responses_ending(response, refused=self._refused or refused)
-        self.is_over = True
-        return "" if self._has_text else text  # some servers send no deltas, only the whole text at the end
-
-    def _called(self, kind: str, event: dict[str, Any]) -> None:
-        item = event.get("item")
-        if isinstance(item, dict) and item.get("type") in responses.CALLS:
-            is_custom = item["type"] == CUSTOM
-            if kind == "response.output_item.added" or self.calls.is_new(item.get("call_id")):
-                self.calls.begin(item.get("call_id"), item.get("name"), is_custom=is_custom)
-            self.calls.replace(item.get("input" if is_custom else "arguments"))
-        elif kind in self._ARGUMENTS:
-            self.calls.add(event.get("delta"))
-            self.calls.replace(event.get("input" if "custom" in kind else "arguments"))
+        self._tell(responses.responses_error(response, refused=self._refused or refused))
+        self._is_closed = True
+        return "" if self._has_deltas else text  # some servers send no deltas, only the whole text at the end
 
     def _name(self, response: dict[str, Any]) -> None:
-        self.model = responses.model_in(response.get("model")) or self.model
-        self.response_id = responses.id_in(response.get("id")) or self.response_id
+        self._model = responses.model_in(response.get("model")) or self._model
+        self._response_id = responses.id_in(response.get("id")) or self._response_id
 
-
-class ChatParser(StreamParser):
-    """Parses chunks of Chat Completions. Its marker is a `finish_reason`. Usage follows, so it is over at `[DONE]`."""
-
-    def _read(self, event: dict[str, Any]) -> str:
+    def _read_chat(self, event: dict[str, Any]) -> str:
+        """Return the text of a chunk of Chat Completions. Its marker: `finish_reason`; then usage and `[DONE]`."""
         if event.get("error"):
-            self._end(failures.from_report(event["error"]))
+            self._close(failures.from_report(event["error"]))
             return ""
-        self.usage = responses.usage_in(event.get("usage")) or self.usage
-        self.model = self.model or responses.model_in(event.get("model"))
-        self.response_id = self.response_id or responses.id_in(event.get("id"))
+        self._usage = responses.usage_in(event.get("usage")) or self._usage
+        self._model = self._model or responses.model_in(event.get("model"))
+        self._response_id = self._response_id or responses.id_in(event.get("id"))
         choices = responses.objects_in(event.get("choices"))
-        return self._choice(choices[0]) if choices else ""
-
-    def _choice(self, choice: dict[str, Any]) -> str:
-        delta = responses.object_in(choice.get("delta"))
+        if not choices:
+            return ""
+        delta = responses.object_in(choices[0].get("delta"))
         refusal = responses.text_in(delta.get("refusal"))
         text = responses.text_in(delta.get("content")) + refusal
         self._refused = self._refused or bool(refusal)
         for part in (parts := responses.objects_in(delta.get("tool_calls"))):
-            self.calls.add_chat_part(part)
+            self._calls.add_chat_part(part)
         if text or parts:
-            self.ending = None  # some servers send a reason in every chunk: it counts only if nothing follows
-        if reason := responses.text_in(choice.get("finish_reason")):
-            self.ending = responses.chat_ending(reason, refused=self._refused)
+            self._is_told = (
+                False  # some servers send a reason in every chunk: it counts only if nothing follows
+            )
+        if reason := responses.text_in(choices[0].get("finish_reason")):
+            self._tell(responses.chat_error(reason, refused=self._refused))
         return text
 
 
-def parser_for(
-    style: Style, *, terminal: Terminal, max_event_bytes: int, max_call_chars: int = 2 * 1024 * 1024
-) -> StreamParser:
-    """Return a new parser for one stream."""
-    kind = ResponsesParser if style == "responses" else ChatParser
-    return kind(terminal=terminal, max_event_bytes=max_event_bytes, max_call_chars=max_call_chars)
+def _with_ids(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    """Give calls an id if they have none or a duplicate, as from some servers; they could not be answered otherwise."""
+    named: dict[str, ToolCall] = {}
+    for call in calls:
+        name = call.id if call.id and call.id not in named else f"call_{uuid4().hex}"
+        named[name] = replace(call, id=name)
+    return tuple(named.values())
 
 
 @dataclass(slots=True)
@@ -327,63 +257,48 @@ class _StreamedCall:
     extra: str = ""
     parts: list[str] = field(default_factory=list)
 
+    def tell(self, call_id: object, name: object) -> None:
+        if isinstance(call_id, str):
+            self.id = self.id or call_id[:MAX_NAME_CHARS]
+        if isinstance(name, str):
+            self.name = self.name or name[:MAX_NAME_CHARS]
+
 
 class CallReader:
     """Collects calls in the order in which they begin. Their arguments have at most `max_chars` characters together."""
 
     def __init__(self, max_chars: int) -> None:
+        self._max = max_chars
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the calls so far."""
         self._calls: list[_StreamedCall] = []
         self._by_index: dict[int | None, _StreamedCall] = {}
-        self._max = self._room = max_chars
+        self._room = self._max
 
     @property
-    def named(self) -> tuple[ToolCall, ...]:
+    def named(self) -> list[ToolCall]:
         """The calls that name their function, cleaned; none if there are too many. An id may be empty."""
-        if len(self._calls) > MAX_CALLS or self._room < 0:
-            return ()
-        made = [
+        if self.is_too_long:
+            return []
+        calls = [
             ToolCall(clean(one.id), clean(one.name), clean("".join(one.parts)), one.is_custom, one.extra)
             for one in self._calls
         ]
-        return tuple(call for call in made if call.name)
+        return [call for call in calls if call.name]
 
     @property
     def is_too_long(self) -> bool:
         """Whether a part of the calls was not kept."""
         return self._room < 0 or len(self._calls) > MAX_CALLS
 
-    def is_new(self, call_id: object) -> bool:
-        """Whether a call with that id is not the last one."""
-        return bool(call_id) and (not self._calls or self._calls[-1].id != call_id)
-
-    def begin(self, call_id: object = None, name: object = None, *, is_custom: bool = False) -> None:
-        """Begin another call."""
-        if len(self._calls) <= MAX_CALLS:
-            self._calls.append(_StreamedCall(is_custom=is_custom))
-        self._tell(self._calls[-1], call_id, name)
-
-    def add(self, piece: object) -> None:
-        """Add the next piece of the last call's arguments."""
-        if not self._calls:
-            self.begin()
-        self._add(self._calls[-1], piece)
-
-    def replace(self, arguments: object) -> None:
-        """Replace the arguments of the last call by the whole, which an upstream repeats at the end of the call."""
-        if isinstance(arguments, str) and arguments:
-            if self._calls:
-                self._room += sum(map(len, self._calls[-1].parts))
-                self._calls[-1].parts = []
-            self.add(arguments)
-
-    def replace_all(self, items: list[dict[str, Any]]) -> None:
-        """Replace all calls by those of the object at the end of a Responses stream, if it has any."""
-        if items:
-            self._calls, self._room = [], self._max
+    def add_items(self, items: Iterable[dict[str, Any]]) -> None:
+        """Add whole calls, which are items of the Responses API."""
         for item in items:
             is_custom = item.get("type") == CUSTOM
-            self.begin(item.get("call_id"), item.get("name"), is_custom=is_custom)
-            self.add(item.get("input" if is_custom else "arguments"))
+            call = self._begin(item.get("call_id"), item.get("name"), is_custom=is_custom)
+            self._add(call, item.get("input" if is_custom else "arguments"))
 
     def add_chat_part(self, part: dict[str, Any]) -> None:
         """Add an entry of `delta.tool_calls`. Calls are distinguished by index, or by id, which is sent only once."""
@@ -391,20 +306,19 @@ class CallReader:
         place = index if isinstance(index, int) else None
         call = self._by_index.get(place)
         is_custom = isinstance(part.get("custom"), dict)
-        tool = part.get("custom" if is_custom else "function")
-        told = tool if isinstance(tool, dict) else {}
+        given = part.get("custom" if is_custom else "function")
+        tool = given if isinstance(given, dict) else {}
         if call is None or (isinstance(call_id, str) and call_id and call.id not in ("", call_id)):
-            self.begin(call_id, told.get("name"), is_custom=is_custom)
-            call = self._by_index[place] = self._calls[-1]
-        self._tell(call, call_id, told.get("name"))
+            call = self._by_index[place] = self._begin(call_id, tool.get("name"), is_custom=is_custom)
+        call.tell(call_id, tool.get("name"))
         call.extra = extra_in(part) or call.extra
-        self._add(call, told.get("input" if is_custom else "arguments"))
+        self._add(call, tool.get("input" if is_custom else "arguments"))
 
-    def _tell(self, call: _StreamedCall, call_id: object, name: object) -> None:
-        if isinstance(call_id, str):
-            call.id = call.id or call_id[:MAX_NAME_CHARS]
-        if isinstance(name, str):
-            call.name = call.name or name[:MAX_NAME_CHARS]
+    def _begin(self, call_id: object, name: object, *, is_custom: bool) -> _StreamedCall:
+        if len(self._calls) <= MAX_CALLS:
+            self._calls.append(_StreamedCall(is_custom=is_custom))
+        self._calls[-1].tell(call_id, name)
+        return self._calls[-1]
 
     def _add(self, call: _StreamedCall, piece: object) -> None:
         if not isinstance(piece, str) or not piece:

@@ -87,7 +87,7 @@ class Server:
             stream_cls=AsyncStream[Any],
         )
         try:
-            async with aclosing(response.aiter_raw()) as chunks:
+            async with aclosing(aiter(response.stream)) as chunks:
                 yield chunks
         finally:
             await response.aclose()  # an iterator that was never started closes nothing
