@@ -177,7 +177,9 @@ def _label(value: object, length: int) -> str:
 
 def count_in(counts: object, *names: str) -> int | None:
     """The first of these counts that is there and plausible."""
-    for name in names if isinstance(counts, dict) else ():
+    if not isinstance(counts, dict):
+        return None
+    for name in names:
         value = counts.get(name)
         if type(value) is int and 0 <= value <= MAX_TOKENS:  # bool is a subclass of int
             return value
