@@ -223,10 +223,10 @@ def _call(value: object) -> ToolCall | None:
     is_custom = value.get("type") == "custom"
     tool = value.get("custom" if is_custom else "function")
     tool = tool if isinstance(tool, dict) else {}
-    found = (value.get("id"), tool.get("name"), tool.get("input" if is_custom else "arguments"))
-    if not all(isinstance(one, str) for one in found) or not (found[0] and found[1]):
+    call_id, name, text = value.get("id"), tool.get("name"), tool.get("input" if is_custom else "arguments")
+    if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(text, str)):
         return None
-    return ToolCall(*map(str, found), is_custom=is_custom)
+    return ToolCall(call_id, name, text, is_custom=is_custom) if call_id and name else None
 
 
 # Our own format

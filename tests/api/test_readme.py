@@ -70,7 +70,6 @@ def test_the_python_program_talks_in_one_chat_that_remembers(
 
 
 CLIENTS = {
-    "bash": ["bash", "-ec"],
     "python": [sys.executable, "-c"],
     "typescript": [str(NODE), "--input-type=module", "-e"],
 }
@@ -88,5 +87,5 @@ def test_each_client_makes_the_five_calls(
     assert "AB-1234" in said[-1]
     assert said[-1] in out.replace("\\n", "\n").replace('\\"', '"'), "the second reply"
     assert "My order is AB-1234" in out, "the messages"
-    assert re.search(r'"verified":true|^(True|true) ', out, re.MULTILINE), "the prompt"
-    assert re.search(r'"version":0|^0 ', out, re.MULTILINE), "the summary"
+    assert re.search(r"^(True|true) ", out, re.MULTILINE), "the prompt"
+    assert re.search(r"^0 ", out, re.MULTILINE), "the summary"
