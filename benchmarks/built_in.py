@@ -17,7 +17,7 @@ from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.lab.conversation import Conversation, KnownFact
 from memory.lab.named import Haystack
-from memory.policies.summarizer_input import summarizer_input
+from memory.policies.answers import summarizer_input
 
 SUMMARY_TOKENS = 500
 SEEDS = 20

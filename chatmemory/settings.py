@@ -349,7 +349,7 @@ MEMORY_LIMITS = MemoryLimits(
     ),
     enabled=config.MEMORY_ENABLED,
     numbers={
-        name: replace(numbers(), **config.MEMORY_POLICY_OPTIONS.get(name, {}))
+        numbers: replace(numbers(), **config.MEMORY_POLICY_OPTIONS.get(name, {}))
         for name, numbers in PER_POLICY.items()
     },
 )

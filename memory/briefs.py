@@ -24,10 +24,10 @@ from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, SummaryRevision, new_brief
 from memory.pins.section import room_for_pins
 from memory.policies import POLICIES, counts_of, get_policy, is_due, turns_beyond, turns_due, window_of
+from memory.policies.due import totals_of
 from memory.policies.edit_form import ReadableEntry, ReadablePart, readable
 from memory.policies.options import with_options
 from memory.policies.protocol import Counts, FoldProgress, Policy, State
-from memory.policies.window import totals_of
 
 
 @dataclass(frozen=True, slots=True)

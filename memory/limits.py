@@ -58,13 +58,13 @@ class MemoryLimits:
     summarizer_task: str = ""
     """What the summarizer is told to keep, in place of the policy's own words."""
     focus: str = ""
-    """What the chat's owner wants memory to attend to, besides (`memory.policies.focus`)."""
+    """What the chat's owner wants memory to attend to, besides (`memory.policies.protocol`)."""
     enabled: bool = True
     """False: only a sliding window of the newest turns."""
     instructions_tokens: int = 0
     """Tokens of the chat's own instructions, if they count: for some policies, and in a budget for the whole prompt."""
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-    """Each policy's own numbers by its name (`memory.policies.numbers`). A policy that is missing uses its defaults."""
+    numbers: Mapping[type, Any] = field(default_factory=dict)
+    """Policies' own numbers by their class (`memory.policies.protocol.Numbers`). A missing one has its defaults."""
 
     @property
     def usual_budget(self) -> int:

@@ -55,7 +55,7 @@ class PreparedPrompt:
 
     @property
     def brings_card(self) -> bool:
-        """Whether the reply will contain a block that its reader must not see (`memory.policies.card.stream`)."""
+        """Whether the reply will contain a block that its reader must not see (`memory.policies.card_in_reply`)."""
         return self.snapshot.card_epoch is not None
 
 

@@ -18,7 +18,7 @@ from chatmemory.llm.openai.stream import Style, Terminal
 from chatmemory.llm.protocol import Price, Variant
 from memory.limits import BudgetFor, RecallMode, TurnsAs
 from memory.policies import POLICIES
-from memory.policies.numbers import bounds_of
+from memory.policies.protocol import bounds_of
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -132,9 +132,9 @@ def _require_options(by_policy: dict[str, dict[str, Any]]) -> dict[str, dict[str
                 raise ValueError(
                     f"has no option {option!r} for {policy}, but: {', '.join(bounds) or 'none'}."
                 )
-            if not bounds[option][1].allows(value):
+            if not bounds[option].allows(value):
                 raise ValueError(
-                    f"has {value!r} as {option} of {policy}, which must be {bounds[option][1].wanted}."
+                    f"has {value!r} as {option} of {policy}, which must be {bounds[option].allowed}."
                 )
     return by_policy
 

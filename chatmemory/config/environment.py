@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from chatmemory.config.declared import UNBOUNDED, Config
 from memory.policies import PER_POLICY
-from memory.policies.numbers import bounds_of
+from memory.policies.protocol import bounds_of
 
 PREFIXES = ("CHATMEMORY_", "MEMORY_", "LIMIT_", "REPLY_", "OPENAI_")
 """Names that begin with these are ours. Other names are taken for misspelt only if they are nearly a setting's."""

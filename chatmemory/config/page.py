@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields
 from pathlib import Path
 
 from pydantic.fields import FieldInfo
@@ -10,7 +11,6 @@ from pydantic.fields import FieldInfo
 from chatmemory.config.declared import AREAS, Area
 from chatmemory.config.environment import allowed
 from memory.policies import POLICIES
-from memory.policies.numbers import bounds_of, meanings_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
@@ -54,11 +54,9 @@ def _settings(title: str, area: type[Area]) -> str:
 
 
 def _options(policy: str) -> str:
-    numbers = POLICIES[policy].numbers
-    meanings = meanings_of(numbers)
     rows = [
-        (name, _shown(default), bounds.wanted, meanings[name])
-        for name, (default, bounds) in bounds_of(numbers).items()
+        (one.name, _shown(one.default), one.metadata["bounds"].allowed, one.metadata["meaning"])
+        for one in fields(POLICIES[policy].numbers)
     ]
     return f"### `{policy}`\n\n{POLICIES[policy].description}\n\n{_table('option', rows)}"
 

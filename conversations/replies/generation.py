@@ -34,7 +34,7 @@ from conversations.replies.begin import BegunTurn
 from conversations.replies.broadcast import Broadcast
 from conversations.replies.events import ReplyEvents
 from conversations.replies.finish import Ending
-from memory.policies.card.stream import CardStream
+from memory.policies.card_in_reply import CardStream
 
 logger = logging.getLogger(__name__)
 

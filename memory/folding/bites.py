@@ -16,7 +16,7 @@ from memory.briefs import Memory
 from memory.history.rows import unfolded_turns
 from memory.history.turns import Turn, take_bite
 from memory.policies import Counts
-from memory.policies.window import totals_of
+from memory.policies.due import totals_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from memory.folding.publish import Result, locked_brief, write
 from memory.history.rows import each_turn
 from memory.history.turns import Turn
 from memory.models import CardOutcome, ContextRecord, ContextText, ConversationBrief, RevisionKind
-from memory.policies.card.copied_material import unsaid_in
-from memory.policies.card.policy import state_after_reply
+from memory.policies.card import state_after_reply
+from memory.policies.card_in_reply import unsaid_in
+from memory.policies.due import before_window, totals_of
 from memory.policies.protocol import Refusal, State
-from memory.policies.window import before_window, totals_of
 
 logger = logging.getLogger(__name__)
 

@@ -102,10 +102,8 @@ def _bites(turns: int, tokens: int, bite_tokens: int) -> int:
 
 
 def _call(policy: Policy, state: State, limits: MemoryLimits) -> tuple[int, int]:
-    """The tokens that a call sends besides its turns, and those of its answer; none without a summarizer."""
+    """The tokens that a call sends besides its turns, and those of its answer."""
     ask = policy.ask(state, (_NEXT_TO_NOTHING,), limits)
-    if ask is None:
-        return 0, 0
     return count_tokens(ask.instructions_under(limits)) + count_tokens(ask.input), ask.answer_tokens
 
 

@@ -1,4 +1,4 @@
-"""Asking a summarizer to fold turns into a state, in one call or several, and checking its answers.
+"""Asking a summarizer to fold turns into a state, and checking its answer.
 
 An answer that is acceptable but has soft faults is requested once more, and the better one is kept.
 """
@@ -34,9 +34,6 @@ from memory.policies import prompt_hash
 from memory.policies.protocol import Ask, Policy, Refusal, State
 
 logger = logging.getLogger(__name__)
-
-MOST_CALLS = 6
-"""The most calls for one fold, so that a policy that keeps asking for more comes to an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +91,17 @@ class _Calls:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether enough calls and time are left to repeat everything once."""
+        """Whether enough time is left to repeat the call."""
         now = time.monotonic()
-        return len(self.sent) < MOST_CALLS and self.until - now > now - self.started
+        return self.until - now > now - self.started
 
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """An acceptable state, and the requested length of its answer in tokens; 0 if nothing was requested."""
+    """An acceptable state, and the requested length of its answer in tokens; 0 if unknown."""
 
     state: State
-    room: int = 0
+    room: int
 
 
 def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout: float) -> FoldAnswer:
@@ -151,7 +148,7 @@ def _best(folding: FoldRequest, calls: _Calls) -> tuple[State, list[dict[str, An
     ):
         return folding.state, []  # nothing visible to fold: any answer would be made up, and would be refused
     first = _folded(folding, calls)
-    if calls.is_free or not first.room:
+    if calls.is_free:
         return first.state, []
     found = _assess(folding, first)
     if not found.faults or not calls.may_repeat:
@@ -175,21 +172,14 @@ def _assess(folding: FoldRequest, accepted: _Accepted) -> Assessment:
 
 
 def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Accepted:
-    """Return the state after as many calls as the policy wants. `behind` is appended to the material of each."""
-    policy, state, turns, limits = folding.policy, folding.state, folding.turns, folding.limits
-    answers: list[Completion] = []
-    room = 0
-    while len(calls.sent) < MOST_CALLS:
-        ask = policy.ask(state, turns, limits, answers)
-        if ask is None:
-            break
-        room = max(room, ask.answer_tokens)
-        answers.append(_call(calls, replace(ask, input=ask.input + behind)))
-    after = policy.absorb(state, turns, answers, limits)
+    """Return the state after one call. `behind` is appended to its material."""
+    ask = folding.policy.ask(folding.state, folding.turns, folding.limits)
+    answer = _call(calls, replace(ask, input=ask.input + behind))
+    after = folding.policy.absorb(folding.state, folding.turns, answer, folding.limits)
     if calls.is_upstream:
         # The built-in summarizer only repeats what it was shown, and no fallback comes after it: never refused.
-        answer_checks.check(state, after, answer_checks.said_in(turns))
-    return _Accepted(after, room)
+        answer_checks.check(folding.state, after, answer_checks.said_in(folding.turns))
+    return _Accepted(after, ask.answer_tokens)
 
 
 def _call(calls: _Calls, ask: Ask) -> Completion:

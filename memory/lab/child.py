@@ -41,13 +41,10 @@ def main(folder: Path, policy: str) -> None:
     from django.core.management import call_command  # needs the settings
 
     from memory.lab.replay import play
-    from memory.policies import POLICIES
-    from memory.policies.options import effective_options
 
     call_command("migrate", verbosity=0, interactive=False)
     work = TypeAdapter(LabWork).validate_json((folder / WORK).read_bytes())
-    options = effective_options(POLICIES[policy], work.options)
-    runs = [play(talk, policy, _tell, options) for talk in work.talks]
+    runs = [play(talk, policy, _tell, work.options) for talk in work.talks]
     (folder / f"{policy}.json").write_bytes(TypeAdapter(list[Run]).dump_json(runs))
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from memory.policies.answers import prompt_hash
-from memory.policies.card.policy import CardPolicy
+from memory.policies.card import CardPolicy
 from memory.policies.chunked import Chunked
-from memory.policies.due import is_due, turns_due
-from memory.policies.hierarchical.policy import Hierarchical
+from memory.policies.due import counts_of, is_due, turns_beyond, turns_due, window_of
+from memory.policies.hierarchical import Hierarchical
 from memory.policies.interval import Interval
 from memory.policies.progressive import Progressive
 from memory.policies.protocol import Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
-from memory.policies.window import counts_of, turns_beyond, window_of, with_window
 
 __all__ = [
     "POLICIES",
@@ -34,7 +33,6 @@ __all__ = [
     "turns_beyond",
     "turns_due",
     "window_of",
-    "with_window",
 ]
 
 POLICIES: Final[dict[str, Policy]] = {

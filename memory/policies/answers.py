@@ -1,4 +1,4 @@
-"""Check the answer of a summarizer and parse the JSON object in it. Pure.
+"""What a summarizer is shown, and the check of its answer and of the JSON object in it. Pure.
 
 Models write JSON fenced, wrapped in prose, with trailing commas. Parsing takes time proportional to the answer's
 length, for any answer.
@@ -9,11 +9,34 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from chatmemory.llm.protocol import Completion
 from chatmemory.text.cleaning import without_invisible
+from chatmemory.text.markers import quote_markers
+from memory.history.turns import Turn, assistant_text
 from memory.policies.protocol import Refusal
+
+NO_SUMMARY = "NONE"
+"""Replaces the existing summary if there is none (seed 000 section 5.2.4)."""
+
+
+def summarizer_input(existing: str, turns: Sequence[Turn]) -> str:
+    """The request to fold `turns` into `existing`, exactly in the seed's format. Turns without text are left out."""
+    sides = [_sides(turn.user, assistant_text(turn)) for turn in turns]
+    blocks = [f"Turn {number}:\n{text}" for number, text in enumerate(filter(None, sides), start=1)]
+    said = "\n\n".join(blocks)
+    return (
+        f"=== EXISTING_SUMMARY ===\n{quote_markers(existing) or NO_SUMMARY}\n=== END_EXISTING_SUMMARY ===\n\n"
+        f"=== NEW_TURNS ===\n{said}\n=== END_NEW_TURNS ==="
+    )
+
+
+def _sides(user: str, assistant: str) -> str:
+    sides = (("User", user), ("Assistant", assistant))
+    return "\n".join(f"{name}: {quote_markers(text)}" for name, text in sides if text)
+
 
 _REFUSED = re.compile(
     r"(?:i'?m sorry|i am sorry|sorry|i apologi[sz]e|as an ai\b[^.]{0,60})[,.:;—– -]*(?:but )?"
@@ -35,14 +58,11 @@ def prompt_hash(instructions: str) -> str:
     return hashlib.sha256(instructions.encode()).hexdigest()[:16]
 
 
-def answer_text(completion: Completion | None) -> str:
+def answer_text(completion: Completion) -> str:
     """Return the text of the answer, in any format, without invisible characters.
 
-    Raise `Refusal` if there is no answer, or if it is empty, truncated, refused, or the text of an error or a
-    refusal.
+    Raise `Refusal` if it is empty, truncated, refused, or the text of an error or a refusal.
     """
-    if completion is None:
-        raise Refusal("empty")
     text = without_invisible(completion.text).strip()
     if completion.refused or _REFUSED.match(text.replace("’", "'")):
         raise Refusal("refused")

@@ -9,24 +9,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from chatmemory.llm.protocol import Completion
 from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies.answers import answer_text
-from memory.policies.numbers import Numbers, numbers_in, whole
+from memory.policies.answers import NO_SUMMARY, answer_text, summarizer_input
 from memory.policies.protocol import (
-    Answers,
     Ask,
+    Bounds,
     Counts,
     FoldProgress,
+    Numbers,
     Policy,
     Refusal,
     State,
     StateSection,
+    number,
     state_tokens,
 )
-from memory.policies.summarizer_input import NO_SUMMARY, summarizer_input
 
 OUTPUT_ROOM = 4
 """Output limit as a multiple of the cap: reasoning models spend output tokens before the first word of the summary."""
@@ -55,11 +56,11 @@ the summary alone: no heading, no preface, no comment.
 class ChunkedNumbers(Numbers):
     """Options of a chat."""
 
-    left_unfolded_tokens: int = whole(
+    left_unfolded_tokens: int = number(
         1000,
+        Bounds.whole(0, 1_000_000),
         "Newest turns beyond the window that a fold leaves for the next one, in tokens; at most two fifths of the "
         "budget, and a quarter of what summary and window leave of the threshold. `0`: a fold covers them all.",
-        at_most=1_000_000,
     )
 
 
@@ -75,12 +76,8 @@ class OneSummary(Policy):
         """Tokens of the summary, without what renders it."""
         return count_tokens(state.summary)
 
-    def ask(
-        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
-    ) -> Ask | None:
+    def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
         """Ask for a new summary: the input is exactly in the seed's format, the instructions are our own."""
-        if answers:
-            return None
         cap = self.longest_summary(state, limits)
         return Ask(
             self.task,
@@ -90,10 +87,10 @@ class OneSummary(Policy):
             answer_tokens=cap,
         )
 
-    def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
+    def absorb(self, state: State, turns: Sequence[Turn], answer: Completion, limits: MemoryLimits) -> State:
         """Return the new summary, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
-        answer = quote_markers(self.tidied(answer_text(answers[0] if answers else None)))
-        summary = "" if answer == NO_SUMMARY else clip_end(answer, self.longest_summary(state, limits))
+        text = quote_markers(self.tidied(answer_text(answer)))
+        summary = "" if text == NO_SUMMARY else clip_end(text, self.longest_summary(state, limits))
         if not summary:
             raise Refusal("empty")
         return State(summary)
@@ -124,7 +121,7 @@ class Chunked(OneSummary):
         Without them, half of a prompt would be empty after a fold. On the long chats of docs/lab.md, 1,000 tokens
         keep 82 % of the facts after 20 turns, none 75 %, for 31 folds instead of 24.
         """
-        left = numbers_in(limits, self.name, ChunkedNumbers).left_unfolded_tokens
+        left = ChunkedNumbers.of(limits).left_unfolded_tokens
         to_threshold = limits.threshold - limits.summary_cap - counts.window_tokens
         return max(0, min(left, limits.prompt_budget * 2 // 5, to_threshold // 4))
 

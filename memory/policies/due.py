@@ -1,17 +1,63 @@
-"""Decide when a chat is due to be folded: the one rule for all policies. Pure, from counters only."""
+"""Which turns of a chat are its window, and when the others are due to be folded: one rule for all policies. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from memory.history.turns import CUT_OFF_TOKENS, OUTLINE_COST, Turn, lines_head_cost, verbatim_head_cost
+from memory.history.turns import (
+    CUT_OFF_TOKENS,
+    OUTLINE_COST,
+    Turn,
+    line_cost,
+    line_text,
+    lines_head_cost,
+    verbatim_head_cost,
+)
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies.protocol import Counts, Policy, State, state_tokens
-from memory.policies.window import before_window, counts_of
 
 MANY_TURNS = MAX_TURNS * 3 // 4
 """More unfolded turns than this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
+
+
+def before_window(turns: Sequence[Turn], window_turns: int) -> int:
+    """The number of `turns` before the newest `window_turns` that have text."""
+    missing = window_turns
+    for index in range(len(turns) - 1, -1, -1):
+        if missing <= 0:
+            return index + 1
+        missing -= turns[index].tokens > 0
+    return 0
+
+
+def window_of(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
+    """How many of the newest of `turns` (the newest unfolded ones, oldest first) the policy keeps verbatim."""
+    newest = [turn for turn in turns if turn.tokens][-policy.window_reach(limits) :]
+    return max(1, policy.window(state, newest, limits))
+
+
+def turns_beyond(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
+    """How many of the oldest of `turns` (all unfolded ones) are beyond the window, so that a fold covers them."""
+    return before_window(turns, window_of(policy, state, turns, limits))
+
+
+def totals_of(turns: Iterable[Turn]) -> Counts:
+    """Sum the counts of `turns`, without a window. Turns without text do not count."""
+    number = tokens = line_tokens = 0
+    for turn in turns:
+        if turn.tokens:
+            number += 1
+            tokens += turn.tokens
+            line_tokens += line_cost(line_text(turn))
+    return Counts(number, tokens, line_tokens, window_turns=0, window_tokens=0)
+
+
+def counts_of(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Counts:
+    """The counts of `turns`, all unfolded ones of a chat, oldest first."""
+    window = turns[turns_beyond(policy, state, turns, limits) :]
+    shown = [turn.tokens for turn in window if turn.tokens]
+    return replace(totals_of(turns), window_turns=len(shown), window_tokens=sum(shown))
 
 
 def is_due(

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chatmemory.text.markers import quote_markers
-from chatmemory.text.tokens import clip_end, count_tokens
+from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.chunked import OneSummary
-from memory.policies.numbers import Numbers, numbers_in, whole
-from memory.policies.protocol import Answers, Ask, Counts, FoldProgress, State, StateSection
+from memory.policies.protocol import Ask, Bounds, Counts, FoldProgress, Numbers, State, StateSection, number
 
 OPENING = "I've summarized our previous exchanges for context:"
 """The beginning of the message with the paragraph, exactly as in seed 004 section 2."""
@@ -58,9 +57,9 @@ _STOPS = (".", "!", "?", "…", "。", "！", "？", ":", ";", ",")
 class IntervalNumbers(Numbers):
     """Options of a chat."""
 
-    every_turns: int = whole(4, "Turns beyond the window that start a fold.", at_least=1, at_most=100)
-    window_turns: int = whole(3, "Newest turns that stay verbatim.", at_least=1, at_most=50)
-    token_cap: int = whole(500, "Longest paragraph, in tokens.", at_least=50, at_most=100_000)
+    every_turns: int = number(4, Bounds.whole(1, 100), "Turns beyond the window that start a fold.")
+    window_turns: int = number(3, Bounds.whole(1, 50), "Newest turns that stay verbatim.")
+    token_cap: int = number(500, Bounds.whole(50, 100_000), "Longest paragraph, in tokens.")
 
 
 class Interval(OneSummary):
@@ -79,26 +78,17 @@ class Interval(OneSummary):
 
         Counters do not distinguish speakers, so a greeting before the first user message counts as a turn.
         """
-        numbers = _numbers(limits)
+        numbers = IntervalNumbers.of(limits)
         return FoldProgress("turns", counts.turns, numbers.window_turns + numbers.every_turns)
 
     def window_reach(self, limits: MemoryLimits) -> int:
         """The seed's buffer of recent messages, in turns."""
-        return _numbers(limits).window_turns
+        return IntervalNumbers.of(limits).window_turns
 
-    def ask(
-        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
-    ) -> Ask | None:
-        """Ask for a new paragraph. None if the turns contain only a paragraph of an earlier fold."""
+    def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
+        """Ask for a new paragraph. One of an earlier fold among the turns counts as known."""
         known, spoken = _split(state, turns)
-        return super().ask(known, spoken, limits, answers) if spoken else None
-
-    def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
-        """Return the new paragraph, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
-        known, spoken = _split(state, turns)
-        if not spoken:
-            return State(clip_end(quote_markers(known.summary), self.longest_summary(state, limits)))
-        return super().absorb(known, spoken, answers, limits)
+        return super().ask(known, spoken, limits)
 
     def tidied(self, answer: str) -> str:
         """The answer as one continuous paragraph, without introductory phrases."""
@@ -110,7 +100,7 @@ class Interval(OneSummary):
 
     def longest_summary(self, state: State, limits: MemoryLimits) -> int:
         """The paragraph's cap."""
-        return _numbers(limits).token_cap
+        return IntervalNumbers.of(limits).token_cap
 
     def render(self, state: State) -> list[StateSection]:
         """Render the paragraph as a message in the assistant role, with the seed's opening words."""
@@ -156,13 +146,16 @@ def _line(text: str) -> str:
 
 
 def _split(state: State, turns: Sequence[Turn]) -> tuple[State, list[Turn]]:
-    """What was known before, with the paragraphs in `turns` that it does not contain; and the turns without them."""
+    """What was known before, with the paragraphs in `turns` that it does not contain; and the turns without them.
+
+    Turns that are nothing else are summarized like any others.
+    """
     carried, spoken = split_carried(turns)
     existing = _line(without_opening(state.summary))
     for paragraph in carried:
         if paragraph not in existing:
             existing = f"{existing} {paragraph}".strip()
-    return State(existing), spoken
+    return (State(existing), spoken) if spoken else (state, list(turns))
 
 
 def _plain_line(line: str) -> str:
@@ -173,7 +166,3 @@ def _plain_line(line: str) -> str:
     text = line[found.end() :].rstrip()
     stop = ":" if "#" in found.group() else "."
     return text if not text or text.endswith(_STOPS) else text + stop
-
-
-def _numbers(limits: MemoryLimits) -> IntervalNumbers:
-    return numbers_in(limits, Interval.name, IntervalNumbers)

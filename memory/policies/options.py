@@ -1,83 +1,66 @@
-"""The options of a chat: which numbers it may choose for itself, and the limits that result. Pure.
+"""The options of a chat: which it may choose for itself, and the limits that result. Pure.
 
-There are three kinds: numbers of memory that every chat has, those that only some policies use (`Policy.uses_options`),
-and the policy's own (`memory.policies.numbers`), named like their settings, without `MEMORY_` and the policy's name.
+There are three kinds: options of memory that every chat has, those that only some policies use (`Policy.uses_options`),
+and the policy's own numbers (`Policy.numbers`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from memory.limits import RECALL_MODES, MemoryLimits
-from memory.policies.focus import MAX_FOCUS_CHARS
-from memory.policies.numbers import Bounds, bounds_of, numbers_in
-from memory.policies.protocol import Policy
+from memory.policies.protocol import MAX_FOCUS_CHARS, Bounds, Policy, bounds_of
 
-MOST_BUDGET = 1_000_000
+MAX_BUDGET = 1_000_000
 """Largest budget, in tokens. Its cost is counted like everything else that a user causes."""
-NAMED = 5
-"""Maximum number of unknown names that an error lists."""
-NAME_CHARS = 40
+MAX_NAMES, MAX_NAME_CHARS = 5, 40
+"""How many unknown names an error lists, and how much of each."""
 
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """A number of memory as a whole: its field in `MemoryLimits`, and its bounds."""
-
-    field: str
-    bounds: Bounds
-
-
-EVERY_POLICY: Final[dict[str, Shared]] = {
-    "budget": Shared("prompt_budget", Bounds(int, 200, MOST_BUDGET)),
-    "budget_for": Shared("budget_for", Bounds(str, words=("memory", "prompt"))),
-    "focus": Shared("focus", Bounds(str, max_chars=MAX_FOCUS_CHARS)),
-    "min_fold_tokens": Shared("min_fold_tokens", Bounds(int, 0, MOST_BUDGET)),
-    "recall": Shared("recall", Bounds(str, words=RECALL_MODES)),
-    "recall_share": Shared("recall_share", Bounds(float, most=0.9)),
-    "sources_token_budget": Shared("sources_budget", Bounds(int, 0, MOST_BUDGET)),
-    "turns_as": Shared("turns_as", Bounds(str, words=("messages", "text"))),
+EVERY_POLICY: Final[dict[str, Bounds]] = {
+    "budget": Bounds.whole(200, MAX_BUDGET),
+    "budget_for": Bounds.words("memory", "prompt"),
+    "focus": Bounds.text(MAX_FOCUS_CHARS),
+    "min_fold_tokens": Bounds.whole(0, MAX_BUDGET),
+    "recall": Bounds.words(*RECALL_MODES),
+    "recall_share": Bounds.share(0.9),
+    "sources_token_budget": Bounds.whole(0, MAX_BUDGET),
+    "turns_as": Bounds.words("messages", "text"),
 }
 """What every chat may choose, by the name of the option. Only `focus` changes what is remembered."""
 
-SOME_POLICIES: Final[dict[str, Shared]] = {
-    "k_raw_turns": Shared("k_raw_turns", Bounds(int, 1, 50)),
-    "summary_token_cap": Shared("summary_cap", Bounds(int, 50, 100_000)),
-    "window_share": Shared("window_share", Bounds(float, most=1.0)),
-    "threshold": Shared("threshold", Bounds(int, 200, 1_000_000)),
+SOME_POLICIES: Final[dict[str, Bounds]] = {
+    "k_raw_turns": Bounds.whole(1, 50),
+    "summary_token_cap": Bounds.whole(50, 100_000),
+    "window_share": Bounds.share(1.0),
+    "threshold": Bounds.whole(200, 1_000_000),
 }
 """What a chat may choose if its policy uses it (`Policy.uses_options`)."""
 
-
-def shared_by(policy: Policy) -> dict[str, Shared]:
-    """The numbers of memory as a whole that a chat of that policy may choose."""
-    return {**EVERY_POLICY, **{name: SOME_POLICIES[name] for name in policy.uses_options}}
+FIELDS: Final = {
+    "budget": "prompt_budget",
+    "sources_token_budget": "sources_budget",
+    "summary_token_cap": "summary_cap",
+}
+"""The fields of `MemoryLimits` that are not named like their option."""
 
 
 def bounds_for(policy: Policy) -> dict[str, Bounds]:
     """Every option of that policy's chats, with its bounds."""
-    shared = {name: one.bounds for name, one in shared_by(policy).items()}
-    return {**shared, **{name: bounds for name, (_, bounds) in bounds_of(policy.numbers).items()}}
+    some = {name: SOME_POLICIES[name] for name in policy.uses_options}
+    return {**EVERY_POLICY, **some, **bounds_of(policy.numbers)}
 
 
 def with_options(limits: MemoryLimits, policy: Policy, options: Mapping[str, Any]) -> MemoryLimits:
     """Return `limits` with the values of `options`. Options that are invalid or not the policy's are ignored."""
-    bounds = bounds_for(policy)
-    fitting = {
-        name: value for name, value in options.items() if name in bounds and bounds[name].allows(value)
-    }
-    if not fitting:
+    bounds, own = bounds_for(policy), bounds_of(policy.numbers)
+    valid = {name: value for name, value in options.items() if name in bounds and bounds[name].allows(value)}
+    if not valid:
         return limits
-    own = {name: value for name, value in fitting.items() if name in bounds_of(policy.numbers)}
-    numbers = replace(numbers_in(limits, policy.name, policy.numbers), **own)
-    shared: dict[str, Any] = {
-        one.field: fitting[name]
-        for name, one in shared_by(policy).items()
-        if name in fitting.keys() - own.keys()
-    }
-    return replace(limits, numbers={**limits.numbers, policy.name: numbers}, **shared)
+    numbers = replace(policy.numbers.of(limits), **{name: valid[name] for name in valid if name in own})
+    shared = {FIELDS.get(name, name): value for name, value in valid.items() if name not in own}
+    return replace(limits, numbers={**limits.numbers, policy.numbers: numbers}, **shared)
 
 
 def option_errors(
@@ -89,37 +72,21 @@ def option_errors(
     behind by a previous policy, and has no effect. `limits` are those of the settings.
     """
     bounds = bounds_for(policy)
-    known = {name: value for name, value in options.items() if name in bounds}
-    unknown = [name for name in options.keys() - bounds.keys() if not _stands(name, options, standing)]
-    wrong = [
-        f"{name} must be {bounds[name].wanted}"
-        for name, value in known.items()
-        if not bounds[name].allows(value)
+    left_behind = {name for name, value in standing.items() if name in options and options[name] == value}
+    unknown = sorted(options.keys() - bounds.keys() - left_behind)
+    errors = [
+        f"{name} must be {bounds[name].allowed}"
+        for name, value in options.items()
+        if name in bounds and not bounds[name].allows(value)
     ]
-    wrong += [_unknown(policy, sorted(unknown), bounds)] if unknown else []
-    return wrong or _at_odds(policy, known, with_options(limits, policy, known))
-
-
-def effective_options(policy: Policy, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a chat's options that have an effect."""
-    bounds = bounds_for(policy)
-    return {name: value for name, value in options.items() if name in bounds and bounds[name].allows(value)}
-
-
-def default_options(policy: Policy, limits: MemoryLimits) -> dict[str, Any]:
-    """The value of each option of the policy's chats if nobody chooses one. `limits` are those of the settings."""
-    shared = {name: getattr(limits, one.field) for name, one in shared_by(policy).items()}
-    numbers = numbers_in(limits, policy.name, policy.numbers)
-    return {**shared, **{name: getattr(numbers, name) for name in bounds_of(policy.numbers)}}
-
-
-def _stands(name: str, options: Mapping[str, Any], standing: Mapping[str, Any]) -> bool:
-    return name in standing and standing[name] == options[name]
+    if unknown:
+        errors.append(_unknown(policy, unknown, bounds))
+    return errors or _at_odds(policy, options, with_options(limits, policy, options))
 
 
 def _unknown(policy: Policy, names: list[str], known: Iterable[str]) -> str:
-    shown = ", ".join(repr(name[:NAME_CHARS]) for name in names[:NAMED])
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    shown = ", ".join(repr(name[:MAX_NAME_CHARS]) for name in names[:MAX_NAMES])
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return f"The policy {policy.name} has no option {shown}{more}; it has: {', '.join(sorted(known))}"
 
 
@@ -129,5 +96,7 @@ def _at_odds(policy: Policy, options: Mapping[str, Any], limits: MemoryLimits) -
         return []
     if limits.summary_cap < limits.prompt_budget:
         return []
-    told = f"summary_token_cap ({limits.summary_cap}) must be smaller than budget ({limits.prompt_budget})"
-    return [f"{told}, which it is part of"]
+    return [
+        f"summary_token_cap ({limits.summary_cap}) must be smaller than budget ({limits.prompt_budget}), "
+        "which it is part of"
+    ]

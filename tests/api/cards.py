@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from memory.models import ContextRecord, ConversationBrief
-from memory.policies.card.policy import CARD_CLOSE, CARD_OPEN, CONTEXT
+from memory.policies.card import CARD_CLOSE, CARD_OPEN, CONTEXT
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 

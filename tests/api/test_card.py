@@ -11,7 +11,7 @@ from chatmemory.text.tokens import count_tokens
 from conversations.models import ActiveReply
 from memory.briefs import unfolded
 from memory.models import ContextRecord, SummaryRevision
-from memory.policies.card.policy import CARD_CLOSE, CARD_OPEN
+from memory.policies.card import CARD_CLOSE, CARD_OPEN
 from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks
 from tests.api.talking import Turn, begun, error, final, held, messages, opened, reply, say
 from tests.support.exhaustive import first_of, first_row_of

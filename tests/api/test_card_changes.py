@@ -15,7 +15,7 @@ from conversations.models import Chat, Message
 from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.models import SummaryRevision
-from memory.policies.card.policy import CARD_CLOSE, CARD_OPEN
+from memory.policies.card import CARD_CLOSE, CARD_OPEN
 from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks
 from tests.api.talking import Turn, begun, final, held
 from tests.support.factories import add_turn, brief_of, make_chat

@@ -12,7 +12,6 @@ from memory.briefs import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
-from memory.policies.numbers import Bounds
 from memory.policies.options import bounds_for
 from tests.api.talking import error
 from tests.support.exhaustive import first_of, first_row_of
@@ -75,22 +74,9 @@ def tokens(found: dict[str, Any]) -> int:
     return sum(one["tokens"] for one in found["sections"])
 
 
-def fitting(bounds: Bounds) -> Any:
-    """Return a value that an option may have."""
-    if bounds.kind is bool:
-        return True
-    if bounds.kind is str:
-        return bounds.words[-1] if bounds.words else "x" * bounds.max_chars
-    return 0.1 if bounds.kind is float else min(bounds.at_most, max(bounds.at_least, 600))
-
-
-def misfits(bounds: Bounds) -> list[Any]:
-    """Return values of every wrong type, and values beyond both bounds."""
-    odd: list[Any] = [None, [], {}, "x" * (bounds.max_chars + 1), [1]]
-    odd += [1, 0, 0.5] if bounds.kind in (bool, str) else [True, False, "1", -1]
-    if bounds.kind is int:
-        odd += [bounds.at_least - 1, bounds.at_most + 1, 10**400, float(bounds.at_least)]
-    return odd + ([1.5, bounds.most + 0.01] if bounds.kind is float else [])
+VALUES: tuple[Any, ...] = (True, 600, 50, 20, 0.1, "text", "auto", "prompt", "x" * 500)
+ODD: tuple[Any, ...] = (None, [1], -1, "x" * 501, 10**400)
+"""Values of which some are valid for each option, and values that none may have."""
 
 
 # What is accepted, and what is refused
@@ -101,10 +87,10 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(alice: Client, policy:
     chat = chat_of(policy, 1)
     before, was = stored(chat), alice.get(f"chats/{chat.pk}").json()
     for name, bounds in bounds_for(POLICIES[policy]).items():
-        for value in misfits(bounds):
+        for value in ODD:
             refused = alice.patch(f"chats/{chat.pk}", json={"title": "New", "options": {name: value}})
             details = error(refused, 400, "invalid_request")["details"]
-            assert details == {"options": [f"{name} must be {bounds.wanted}"]}, (name, value)
+            assert details == {"options": [f"{name} must be {bounds.allowed}"]}, (name, value)
         assert (stored(chat), alice.get(f"chats/{chat.pk}").json()) == (before, was), name
         assert not OrmQ.objects.exists(), name
 
@@ -114,9 +100,9 @@ def test_each_option_is_taken_and_has_nothing_made_anew(alice: Client, policy: s
     chat = folded(policy)
     before = stored(chat)
     for name, bounds in bounds_for(POLICIES[policy]).items():
-        value = fitting(bounds)
+        value = next(filter(bounds.allows, VALUES))
         if name in ("k_raw_turns", "window_turns", "recent_messages"):
-            value = bounds.at_least
+            value = 1
         chosen = {name: value} | ({"budget": 50_000} if name == "summary_token_cap" else {})
         chosen = {"budget": 2000} if name == "budget" else chosen
         choose(alice, chat, **chosen)

@@ -40,7 +40,7 @@ def shape_of(policy: str) -> Any:
     """Return an answer as the policy requests it, with a placeholder for each text."""
     turns = [make_turn(0, "I like tea.", "Noted.")]
     ask = POLICIES[policy].ask(State(), turns, MemoryLimits())
-    return "{}" if ask is None or ask.schema is None else _filled(ask.schema.schema)
+    return "{}" if ask.schema is None else _filled(ask.schema.schema)
 
 
 def _filled(schema: Mapping[str, Any]) -> Any:

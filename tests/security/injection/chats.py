@@ -33,7 +33,7 @@ def state_of(policy: str, text: str) -> State:
 def _absorbed(policy: str, text: str) -> State:
     """Return the state after an answer that consists of `text`."""
     turns, answer = [make_turn(0, text, text)], Completion(answer_with(policy, text), "m")
-    return POLICIES[policy].absorb(State(), turns, [answer], MemoryLimits())
+    return POLICIES[policy].absorb(State(), turns, answer, MemoryLimits())
 
 
 def chat_saying(policy: str, text: str) -> Chat:

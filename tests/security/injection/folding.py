@@ -87,16 +87,14 @@ def folded(
     policy: Policy, state: State, turns: Sequence[Turn], summarizer: Summarizer, limits: MemoryLimits
 ) -> State:
     """Return the state after one fold, made as the engine does, but without the checks. Raises `Refusal`."""
-    answers: list[Completion] = []
-    while (ask := policy.ask(state, turns, limits, answers)) is not None:
-        prompt = Prompt(
-            (PromptMessage("user", ask.input),),
-            ask.instructions,
-            schema=ask.schema,
-            answer_tokens=ask.answer_tokens,
-        )
-        answers.append(Completion(summarizer(prompt), model="m"))
-    return policy.absorb(state, turns, answers, limits)
+    ask = policy.ask(state, turns, limits)
+    prompt = Prompt(
+        (PromptMessage("user", ask.input),),
+        ask.instructions,
+        schema=ask.schema,
+        answer_tokens=ask.answer_tokens,
+    )
+    return policy.absorb(state, turns, Completion(summarizer(prompt), model="m"), limits)
 
 
 def recorded(folder: Path) -> Iterator[list[Turn]]:

@@ -19,7 +19,7 @@ from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import is_marker, quote_markers, skeleton
 from memory.folding.answer_checks import AGAIN, END_AGAIN, without_retry_instructions
 from memory.policies import POLICIES
-from memory.policies.card.policy import is_card
+from memory.policies.card import is_card
 from memory.policies.protocol import State
 from tests.security.injection.answers import answer_with
 from tests.security.injection.chats import TURNS, chat_saying, state_of

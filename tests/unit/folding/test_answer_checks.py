@@ -46,7 +46,7 @@ def step(policy: str, answer: str, *shown: str) -> Step | None:
     """Fold some turns with this exact answer. None if the policy finds no state in it."""
     turns, limits = turns_of([(text, "Noted.") for text in shown or ["I like tea."]]), MemoryLimits()
     try:
-        after = POLICIES[policy].absorb(State(), turns, [Completion(answer, "nano")], limits)
+        after = POLICIES[policy].absorb(State(), turns, Completion(answer, "nano"), limits)
     except Refusal:
         return None
     return Step(State(), after, turns)

@@ -10,7 +10,7 @@ from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
 from chatmemory.text.tokens import count_tokens, load
 from memory.history.turns import Turn
-from memory.policies.summarizer_input import summarizer_input
+from memory.policies.answers import summarizer_input
 
 VARIANT = Variant("offline", "offline")
 

@@ -32,7 +32,7 @@ from chatmemory.llm.protocol import (
 from chatmemory.text.markers import LINES_HEADING, SUMMARY_HEADING
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
-from memory.policies.summarizer_input import summarizer_input
+from memory.policies.answers import summarizer_input
 from tests.unit.llm.makers import ANY_TEXT, SAYINGS, VARIANT, ask, messages_input, turn, turns_input
 
 CARD_BEFORE = "Conversation context: "

@@ -16,8 +16,8 @@ from memory.context.render import outline_sections
 from memory.history.turns import OUTLINE_COST, OUTLINE_TOKENS
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, Counts, Refusal, State, get_policy, is_due, state_tokens
-from memory.policies.card.policy import EMPTY, CardNumbers, is_card, state_after_reply
-from memory.policies.card.stream import CardStream
+from memory.policies.card import EMPTY, CardNumbers, is_card, state_after_reply
+from memory.policies.card_in_reply import CardStream
 from memory.policies.protocol import Ask, Fault
 from tests.unit.context.makers import make_turn, plan_of, turn_of, words
 
@@ -41,7 +41,7 @@ SEEDS_CARD = (
 
 
 def limits(**numbers: Any) -> MemoryLimits:
-    return replace(LIMITS, numbers={"card": CardNumbers(**numbers)})
+    return replace(LIMITS, numbers={CardNumbers: CardNumbers(**numbers)})
 
 
 def asked(state: State, **numbers: Any) -> Ask:
@@ -58,7 +58,7 @@ def told(text: str, state: State = State(), **numbers: Any) -> dict[str, Any]:  
 
 
 def absorbed(text: str, state: State = FULL, **completion: Any) -> State:
-    return CARD.absorb(state, TURNS, [Completion(text, "nano", **completion)], LIMITS)
+    return CARD.absorb(state, TURNS, Completion(text, "nano", **completion), LIMITS)
 
 
 # What is asked of replies
@@ -198,7 +198,6 @@ def test_the_summarizer_is_asked_for_the_card_after_the_turns() -> None:
     assert (ask.answer_tokens, ask.max_output_tokens) == (300, 1200)
     assert "under 300 tokens" in ask.instructions
     assert "the card is right" in ask.instructions
-    assert CARD.ask(FULL, TURNS, LIMITS, [Completion("{}", "m")]) is None
     first = asked(State())
     assert "=== EXISTING_SUMMARY ===\nNONE\n" in first.input
     assert "What a later turn corrects replaces" in first.instructions
@@ -231,10 +230,10 @@ def test_a_hard_fault_is_refused(text: str, completion: dict[str, Any], reason: 
 
 
 def test_it_has_no_threshold_but_the_engines_rule_holds() -> None:
-    many = Counts(75, 15_000, 3_000, window_turns=1, window_tokens=200, newest_tokens=200)
+    many = Counts(75, 15_000, 3_000, window_turns=1, window_tokens=200)
     assert not CARD.over_threshold(FULL, many, LIMITS)
     assert is_due(CARD, FULL, many, LIMITS)
-    assert not is_due(CARD, FULL, Counts(3, 900, 120, 1, 300, 300), LIMITS)
+    assert not is_due(CARD, FULL, Counts(3, 900, 120, 1, 300), LIMITS)
     assert [CARD.window(FULL, [], some) for some in (LIMITS, limits(window_turns=3))] == [1, 3]
 
 
@@ -248,7 +247,7 @@ def test_whatever_a_plan_beside_the_longest_outline_cannot_hold_is_due(sizes: li
     plan = plan_of(turns, some, [*CARD.render(FULL), *outline_sections("語 " * 200)], window_turns=1)
     tokens = [turn.tokens for turn in turns]
     lines = sum(count_tokens(f"- {turn.line}") + 1 for turn in turns)
-    counts = Counts(len(turns), sum(tokens), lines, 1, tokens[-1], tokens[-1])
+    counts = Counts(len(turns), sum(tokens), lines, 1, tokens[-1])
     if (plan.merged or plan.unrepresented) and counts.tokens - counts.window_tokens >= some.min_fold_tokens:
         assert is_due(CARD, FULL, counts, some)
 

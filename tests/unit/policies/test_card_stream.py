@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chatmemory.llm.offline import model
-from memory.policies.card.policy import CARD_CLOSE, CARD_OPEN
-from memory.policies.card.stream import BLOCK_CHARS, SPACE_CHARS, CardStream
+from memory.policies.card import CARD_CLOSE, CARD_OPEN
+from memory.policies.card_in_reply import BLOCK_CHARS, SPACE_CHARS, CardStream
 
 GOOD = '{"goal":"Master vibrato"}'
 BETTER = '{"goal":"Play in tune"}'

@@ -27,9 +27,8 @@ from memory.policies import (
     state_tokens,
     turns_beyond,
 )
-from memory.policies.due import MANY_TURNS
+from memory.policies.due import MANY_TURNS, before_window
 from memory.policies.protocol import Fault
-from memory.policies.window import before_window
 from tests.unit.context.makers import make_turn, plan_of, turn_of, words
 
 LIMITS = MemoryLimits()
@@ -62,7 +61,7 @@ def asked(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) ->
 
 def absorbed(text: str, limits: MemoryLimits = LIMITS) -> str:
     turns = [make_turn(0, "See https://example.org/a?b=1.", "I did.")]
-    return CHUNKED.absorb(State(), turns, [answered(text)], limits).summary
+    return CHUNKED.absorb(State(), turns, answered(text), limits).summary
 
 
 # The registry and the state
@@ -148,18 +147,18 @@ def test_turns_of_a_few_tokens_are_due_before_they_outnumber_what_is_loaded() ->
     st.sampled_from([0, 20, 450]),
     st.sampled_from([300, 1000, 3000]),
     st.sampled_from(["messages", "text"]),
-    st.booleans(),
 )
 def test_whatever_a_plan_cannot_hold_is_due(
-    sizes: list[int], summary: int, budget: int, turns_as: str, newest_known: bool
+    sizes: list[int], summary: int, budget: int, turns_as: str
 ) -> None:
     limits = MemoryLimits(prompt_budget=budget, turns_as="text" if turns_as == "text" else "messages")
     state, turns = State(summary=words(summary)), chat(*sizes)
     plan = plan_of(turns, limits, CHUNKED.render(state))
     counted = counts(turns)
-    known = counted if newest_known else replace(counted, newest_tokens=0)
-    if (plan.merged or plan.unrepresented) and known.tokens - known.window_tokens >= limits.min_fold_tokens:
-        assert is_due(CHUNKED, state, known, limits)
+    if (
+        plan.merged or plan.unrepresented
+    ) and counted.tokens - counted.window_tokens >= limits.min_fold_tokens:
+        assert is_due(CHUNKED, state, counted, limits)
     if is_due(CHUNKED, state, counted, limits):
         assert beyond(turns) == len(turns) - 3
 
@@ -208,7 +207,7 @@ def test_the_instructions_name_the_cap_and_are_versioned() -> None:
 )
 def test_what_is_no_summary_is_refused_with_its_reason(completion: Completion, reason: Fault) -> None:
     with pytest.raises(Refusal) as caught:
-        CHUNKED.absorb(FULL, [], [completion], LIMITS)
+        CHUNKED.absorb(FULL, [], completion, LIMITS)
     assert caught.value.reason == reason
 
 

@@ -40,8 +40,8 @@ def test_a_fold_leaves_the_newest_turns_beyond_the_window() -> None:
 @pytest.mark.parametrize(
     ("limits", "turns"),
     [
-        (replace(LIMITS, numbers={"chunked": ChunkedNumbers(left_unfolded_tokens=0)}), 0),
-        (replace(LIMITS, numbers={"chunked": ChunkedNumbers(left_unfolded_tokens=500)}), 2),
+        (replace(LIMITS, numbers={ChunkedNumbers: ChunkedNumbers(left_unfolded_tokens=0)}), 0),
+        (replace(LIMITS, numbers={ChunkedNumbers: ChunkedNumbers(left_unfolded_tokens=500)}), 2),
         (replace(LIMITS, prompt_budget=1500), 2),
         (replace(LIMITS, threshold=3000), 1),
         (replace(LIMITS, threshold=1000), 0),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens, load
-from memory.policies.hierarchical.facts import (
+from memory.policies.facts import (
     CATEGORIES,
     KEY_CHARS,
     MOST_TOLD,

@@ -18,8 +18,8 @@ from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
 from memory.policies import Refusal, State, counts_of, get_policy, is_due, turns_beyond
-from memory.policies.hierarchical.facts import CATEGORIES, Fact, stored_facts
-from memory.policies.hierarchical.policy import (
+from memory.policies.facts import CATEGORIES, Fact, stored_facts
+from memory.policies.hierarchical import (
     ANSWER_TOKENS,
     SCHEMA,
     HierarchicalNumbers,
@@ -46,7 +46,7 @@ ANSWER = {
 
 
 def numbered(**numbers: Any) -> MemoryLimits:
-    return replace(LIMITS, numbers={"hierarchical": HierarchicalNumbers(**numbers)})
+    return replace(LIMITS, numbers={HierarchicalNumbers: HierarchicalNumbers(**numbers)})
 
 
 def answered(answer: object, *, truncated: bool = False, refused: bool = False) -> Completion:
@@ -55,7 +55,7 @@ def answered(answer: object, *, truncated: bool = False, refused: bool = False) 
 
 
 def absorbed(answer: object, state: State = State(), limits: MemoryLimits = LIMITS) -> State:  # noqa: B008 - frozen
-    return POLICY.absorb(state, TURNS, [answered(answer)], limits)
+    return POLICY.absorb(state, TURNS, answered(answer), limits)
 
 
 def asked(state: State = State(), turns: list[Turn] = TURNS, limits: MemoryLimits = LIMITS) -> Ask:  # noqa: B008 - frozen
@@ -122,7 +122,6 @@ def test_one_call_asks_for_both_by_a_strict_schema() -> None:
     assert ask.schema is SCHEMA
     assert ask.answer_tokens == ANSWER_TOKENS
     assert ask.max_output_tokens > ask.answer_tokens
-    assert POLICY.ask(State(), TURNS, LIMITS, [answered(ANSWER)]) is None
 
 
 def test_the_instructions_are_our_own_and_name_every_category_and_field() -> None:
@@ -177,7 +176,7 @@ def test_facts_are_merged_and_each_fold_adds_a_piece_of_its_own_span() -> None:
         "removed": ["amount"],
         "narrative": "It was cancelled.",
     }
-    state = POLICY.absorb(first, [make_turn(1, "a", "b"), make_turn(2, "c", "d")], [answered(later)], LIMITS)
+    state = POLICY.absorb(first, [make_turn(1, "a", "b"), make_turn(2, "c", "d")], answered(later), LIMITS)
     assert [fact.line for fact in stored_facts(state.data["facts"])] == [
         "- order_id: #1234",
         "- Order Status: cancelled",
@@ -210,7 +209,7 @@ def test_facts_are_merged_and_each_fold_adds_a_piece_of_its_own_span() -> None:
 )
 def test_what_is_no_memory_is_refused_with_its_reason(completion: Completion, reason: Fault) -> None:
     with pytest.raises(Refusal) as caught:
-        POLICY.absorb(absorbed(ANSWER), TURNS, [completion], LIMITS)
+        POLICY.absorb(absorbed(ANSWER), TURNS, completion, LIMITS)
     assert caught.value.reason == reason
 
 
@@ -239,7 +238,7 @@ def test_old_pieces_go_when_the_narrative_is_full_and_facts_stay() -> None:
             "facts": [{"key": f"code_{number % 7}", "value": f"C{number}", "category": "STATE"}],
             "narrative": f"Part {number}. " + words(200),
         }
-        state = POLICY.absorb(state, [make_turn(number, "a", "b")], [answered(answer)], limits)
+        state = POLICY.absorb(state, [make_turn(number, "a", "b")], answered(answer), limits)
         assert all(count_tokens(piece.text) <= 120 for piece in stored_pieces(state))
         assert count_tokens(state.summary) <= 400
     assert [piece.through_seq for piece in stored_pieces(state)] == [96, 98, 100]

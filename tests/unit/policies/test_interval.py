@@ -16,7 +16,7 @@ from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import Refusal, State, counts_of, get_policy, turns_beyond
 from memory.policies.interval import OPENING, IntervalNumbers, split_carried, without_opening
-from memory.policies.protocol import Ask, Fault
+from memory.policies.protocol import Fault
 from tests.support.fakes.summarizer import read_turns
 from tests.unit.context.makers import chats, context_of, long_texts, make_turn, turn_of, words
 
@@ -26,7 +26,7 @@ KNOWN = State("The user paints. The examiner asked why.")
 
 
 def limits_with(**numbers: int) -> MemoryLimits:
-    return replace(LIMITS, numbers={"interval": IntervalNumbers(**numbers)})
+    return replace(LIMITS, numbers={IntervalNumbers: IntervalNumbers(**numbers)})
 
 
 def chat(turns: int, tokens: int = 20) -> list[Turn]:
@@ -37,21 +37,15 @@ def is_over(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> bool:
     return INTERVAL.over_threshold(State(), counts_of(INTERVAL, State(), turns, limits), limits)
 
 
-def asked(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Ask:
-    ask = INTERVAL.ask(state, turns, limits)
-    assert ask is not None
-    return ask
-
-
 def shown(state: State, turns: Sequence[Turn]) -> tuple[str, list[tuple[str, str]]]:
     """The existing summary and the turns that the summarizer is sent."""
-    return read_turns(asked(state, turns).input)
+    return read_turns(INTERVAL.ask(state, turns, LIMITS).input)
 
 
 def absorbed(answer: str | Completion, limits: MemoryLimits = LIMITS) -> str:
     turns = [make_turn(0, "See https://example.org/a.", "I did.")]
     answer = Completion(answer, "nano") if isinstance(answer, str) else answer
-    return INTERVAL.absorb(State(), turns, [answer], limits).summary
+    return INTERVAL.absorb(State(), turns, answer, limits).summary
 
 
 # When it folds, and what
@@ -79,12 +73,11 @@ def test_turns_without_text_do_not_count() -> None:
 
 def test_the_paragraph_so_far_is_always_the_existing_summary() -> None:
     turns = [make_turn(0, "Hi", "Hello"), make_turn(1, "Bye")]
-    assert asked(State(), turns).input == (
+    assert INTERVAL.ask(State(), turns, LIMITS).input == (
         "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n"
         "=== NEW_TURNS ===\nTurn 1:\nUser: Hi\nAssistant: Hello\n\nTurn 2:\nUser: Bye\n=== END_NEW_TURNS ==="
     )
     assert shown(KNOWN, turns) == (KNOWN.summary, [("Hi", "Hello"), ("Bye", "")])
-    assert INTERVAL.ask(KNOWN, turns, LIMITS, [Completion("x", "nano")]) is None
 
 
 # The filter
@@ -131,11 +124,9 @@ def test_a_user_may_say_the_opening_words() -> None:
     assert split_carried(turns) == ([], turns)
 
 
-def test_nobody_is_asked_where_all_there_is_is_a_paragraph() -> None:
-    turns = [make_turn(0, "", f"{OPENING} The user paints."), make_turn(1, "", "")]
-    assert INTERVAL.ask(State(), turns, LIMITS) is None
-    assert INTERVAL.absorb(State(), turns, [], LIMITS) == State("The user paints.")
-    assert INTERVAL.absorb(State(), [make_turn(0, "", OPENING)], [], LIMITS) == State()
+def test_a_paragraph_that_is_all_there_is_becomes_a_turn() -> None:
+    turns = [make_turn(0, "", f"{OPENING} The user paints.")]
+    assert shown(State(), turns) == ("", [("", turns[0].assistant)])
 
 
 # What is accepted
@@ -210,13 +201,9 @@ def test_whatever_is_absorbed_is_one_line_within_its_cap(text: str, cap: int) ->
 
 
 @given(chats(), long_texts)
-def test_whatever_turns_come_are_asked_for_or_known(turns: list[Turn], existing: str) -> None:
-    state = State(existing)
-    ask = INTERVAL.ask(state, turns, LIMITS)
-    if ask is None:
-        assert not any(turn.user or turn.assistant for turn in turns)
-    else:
-        assert len(read_turns(ask.input)[1]) >= 1
+def test_whatever_turns_come_are_asked_for(turns: list[Turn], existing: str) -> None:
+    shown_turns = shown(State(existing), turns)[1]
+    assert bool(shown_turns) == any(turn.user or turn.assistant for turn in turns)
 
 
 def test_the_state_stays_bounded_however_long_the_chat() -> None:
@@ -224,7 +211,7 @@ def test_the_state_stays_bounded_however_long_the_chat() -> None:
     for number in range(60):
         turns = [make_turn(number, f"{OPENING} x", f"{OPENING} Fact {number}. {words(40)}\n\nMore.")]
         answer = Completion(f"{state.summary} Fact {number}. {words(40)}.", "nano")
-        state = INTERVAL.absorb(state, turns, [answer], LIMITS)
+        state = INTERVAL.absorb(state, turns, answer, LIMITS)
         assert count_tokens(state.summary) <= 500
 
 

@@ -16,9 +16,9 @@ from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import Refusal, State, counts_of, get_policy, is_due, state_tokens, turns_beyond
+from memory.policies.due import window_of
 from memory.policies.progressive import KINDS, MOST_WINDOW_TURNS, SCHEMA, ProgressiveNumbers
-from memory.policies.protocol import Answers, Ask, Fault
-from memory.policies.window import window_of
+from memory.policies.protocol import Fault
 from tests.support.fakes.summarizer import read_turns
 from tests.unit.context.makers import chats, context_of, make_turn, turn_of, words
 
@@ -36,7 +36,7 @@ TURNS = [make_turn(0, "I prefer dark mode. Read https://example.org/a.", "Noted.
 
 
 def limits_with(instructions_tokens: int = 0, **numbers: int) -> MemoryLimits:
-    given = {"progressive": ProgressiveNumbers(**numbers)}
+    given = {ProgressiveNumbers: ProgressiveNumbers(**numbers)}
     return replace(LIMITS, numbers=given, instructions_tokens=instructions_tokens)
 
 
@@ -48,18 +48,8 @@ def both(summary: str = NARRATIVE, **kinds: Any) -> Completion:
     return said(json.dumps({"important_data": kinds, "summary": summary}))
 
 
-def next_ask(answers: Answers = (), state: State = KNOWN) -> Ask:
-    ask = POLICY.ask(state, TURNS, LIMITS, answers)
-    assert ask is not None
-    return ask
-
-
-def absorbed(answers: Answers, state: State = KNOWN) -> State:
-    """The state after `answers`; asserts that the policy asks for each of them and for no more."""
-    for number in range(len(answers)):
-        assert POLICY.ask(state, TURNS, LIMITS, answers[:number]) is not None
-    assert POLICY.ask(state, TURNS, LIMITS, answers) is None
-    return POLICY.absorb(state, TURNS, answers, LIMITS)
+def absorbed(answer: Completion, state: State = KNOWN) -> State:
+    return POLICY.absorb(state, TURNS, answer, LIMITS)
 
 
 def data_of(state: State) -> dict[str, Any]:
@@ -183,94 +173,60 @@ def test_each_fold_has_the_target_of_the_seed_and_a_summary_far_over_it_is_cut(
     version: int, low: int, high: int, most: int
 ) -> None:
     state = State(NARRATIVE, {"summary_version": version}) if version else State()
-    ask = next_ask((), state)
+    ask = POLICY.ask(state, TURNS, LIMITS)
     assert f"Aim at {low} to {high} words" in ask.instructions
     assert high * 4 // 3 <= ask.answer_tokens <= high * 4 // 3 + 300 < ask.max_output_tokens
-    after = absorbed([both("The order 3RK2T9 was changed to Lima. " * 400)], state)
+    after = absorbed(both("The order 3RK2T9 was changed to Lima. " * 400), state)
     assert after.summary.endswith("Lima.")
     assert high < count_tokens(after.summary) <= most
     assert after.data["summary_version"] == version + 1
 
 
 def test_one_call_asks_for_both_and_shows_what_was_known() -> None:
-    ask = next_ask()
+    ask = POLICY.ask(KNOWN, TURNS, LIMITS)
     assert ask.schema is SCHEMA
     assert read_turns(ask.input) == (
         NARRATIVE,
         [("I prefer dark mode. Read https://example.org/a.", "Noted.")],
     )
     assert all(f"- {kind.name}: " in ask.instructions for kind in KINDS)
-    assert POLICY.ask(KNOWN, TURNS, LIMITS, [both()]) is None
-
-
-def test_nobody_is_asked_about_empty_messages() -> None:
-    silent = [make_turn(0, "", "")]
-    assert POLICY.ask(KNOWN, silent, LIMITS) is None
-    assert texts_of(POLICY.absorb(KNOWN, silent, [], LIMITS)) == texts_of(KNOWN)
-    assert POLICY.render(POLICY.absorb(State(), silent, [], LIMITS)) == []
 
 
 # Answers that cannot be used
 
-BAD = [
-    said("Noted."),
-    said(""),
-    said('{"important_data": {"entities": ["Lima"]'),
-    said('{"other": 1}'),
-    said("[]"),
-    said("No.", refused=True),
-    replace(both(), truncated=True),
-    said('{"error": {"message": "overloaded"}}'),
-    said('{"important_data": 5, "summary": ["x"]}'),
-    said('{"a":' * 50_000),
+BAD: list[tuple[Completion, Fault]] = [
+    (said("Noted."), "wrong_shape"),
+    (said(""), "empty"),
+    (said('{"important_data": {"entities": ["Lima"]'), "wrong_shape"),
+    (said('{"other": 1}'), "wrong_shape"),
+    (said("[]"), "wrong_shape"),
+    (said("No.", refused=True), "refused"),
+    (replace(both(), truncated=True), "truncated"),
+    (said('{"error": {"message": "overloaded"}}'), "error_text"),
+    (said('{"important_data": 5, "summary": ["x"]}'), "wrong_shape"),
+    (said('{"a":' * 50_000), "wrong_shape"),
+    (both(""), "empty"),
+    (both("NONE", entities=["Lima"]), "empty"),
+    (both("Error: out of memory"), "error_text"),
 ]
 
 
-@pytest.mark.parametrize("bad", BAD)
-def test_what_cannot_be_used_is_asked_for_once_more_and_then_as_a_plain_summary(bad: Completion) -> None:
-    assert next_ask([bad]) == next_ask()
-    state = absorbed([bad, both("They went on.", entities=["Lima"])])
-    assert (state.summary, data_of(state)["entities"]) == ("They went on.", ["Lima"])
-    ask = next_ask([bad, bad])
-    assert ask.schema is None
-    assert "Answer with the summary alone" in ask.instructions
-    state = absorbed([bad, bad, said("They went on.")])
-    assert (state.summary, state.data["summary_version"]) == ("They went on.", 2)
-    assert data_of(state) == data_of(POLICY.absorb(KNOWN, [], [], LIMITS))
-
-
-@pytest.mark.parametrize(
-    ("last", "reason"),
-    [
-        (said(""), "empty"),
-        (said("NONE"), "empty"),
-        (said("x", truncated=True), "truncated"),
-        (said("Error: out of memory"), "error_text"),
-    ],
-)
-def test_without_any_summary_the_old_state_stands(last: Completion, reason: Fault) -> None:
+@pytest.mark.parametrize(("answer", "reason"), BAD)
+def test_without_a_summary_the_old_state_stands(answer: Completion, reason: Fault) -> None:
     with pytest.raises(Refusal) as caught:
-        absorbed([said("Noted."), said("{}"), last])
+        absorbed(answer)
     assert caught.value.reason == reason
-    with pytest.raises(Refusal):
-        POLICY.absorb(KNOWN, TURNS, [], LIMITS)
 
 
-def test_prose_that_comes_twice_is_the_summary() -> None:
-    prose = said("They spoke of tides and of the moon. " * 20)
-    state = absorbed([prose, prose])
+def test_prose_is_a_summary_without_data() -> None:
+    state = absorbed(said("They spoke of tides and of the moon. " * 20))
     assert state.summary.startswith("They spoke of tides")
     assert data_of(state)["user_preferences"] == {"theme": "dark"}
 
 
-def test_a_summary_is_kept_that_came_without_data_and_the_other_way_round() -> None:
-    without_data = said(json.dumps({"important_data": "none", "summary": "They went on."}))
-    without_summary = said(json.dumps({"important_data": {"entities": ["Lima"]}, "summary": ""}))
-    state = absorbed([without_data, said("Noted.")])
-    assert (state.summary, data_of(state)["entities"]) == ("They went on.", [])
-    for answers in ([without_data, without_summary], [without_summary, without_data]):
-        state = absorbed(answers)
-        assert (state.summary, data_of(state)["entities"]) == ("They went on.", ["Lima"])
+def test_a_summary_is_kept_that_came_without_data() -> None:
+    state = absorbed(said(json.dumps({"important_data": "none", "summary": "They went on."})))
+    assert (state.summary, data_of(state)["user_preferences"]) == ("They went on.", {"theme": "dark"})
 
 
 @pytest.mark.parametrize(
@@ -281,7 +237,7 @@ def test_a_summary_is_kept_that_came_without_data_and_the_other_way_round() -> N
     ],
 )
 def test_json_is_read_however_it_is_wrapped(text: str) -> None:
-    state = absorbed([said(text)])
+    state = absorbed(said(text))
     assert (state.summary, data_of(state)["entities"]) == ("They went on.", ["Lima"])
 
 
@@ -289,7 +245,7 @@ def test_json_is_read_however_it_is_wrapped(text: str) -> None:
 
 
 def test_what_is_told_as_a_link_is_one_or_was_said() -> None:
-    state = absorbed([both("They read on.", source_urls=["https://example.org/a", "N/A", "none", "url1"])])
+    state = absorbed(both("They read on.", source_urls=["https://example.org/a", "N/A", "none", "url1"]))
     assert data_of(state)["source_urls"] == ["url1", "https://example.org/a"]
 
 
@@ -300,14 +256,14 @@ def test_two_folds_lose_nothing_of_the_first() -> None:
         document_structure={"sections": ["Intro", "Methods", "Results", "Conclusion"]},
         source_urls=["https://example.org/a"],
     )
-    state = absorbed([first], State())
+    state = absorbed(first, State())
     state = State(state.summary, json.loads(json.dumps(state.data, sort_keys=True)))
     second = both(
         user_preferences={"alpha": "Arial", "Zeta": "light"},
         key_decisions=["They go with LaTeX."],
         source_urls=["https://example.org/b", "https://example.org/b/"],
     )
-    data = data_of(absorbed([second], state))
+    data = data_of(absorbed(second, state))
     assert list(data["user_preferences"].items()) == [("zeta", "light"), ("alpha", "Arial")]
     assert data["document_structure"] == {"sections": ["Intro", "Methods", "Results", "Conclusion"]}
     assert data["source_urls"] == ["https://example.org/a", "https://example.org/b"]
@@ -323,7 +279,7 @@ def test_the_state_stays_bounded_however_long_the_chat() -> None:
             entities=[f"Name {number} {at}" for at in range(20)],
             user_preferences={f"wish {number}": "dark"},
         )
-        state = POLICY.absorb(state, TURNS, [answer], LIMITS)
+        state = POLICY.absorb(state, TURNS, answer, LIMITS)
         sizes = [count_tokens(text) for text in texts_of(state)]
         assert sizes[0] <= 600 + 15
         assert sizes[1] <= 1125 + 10
@@ -333,8 +289,8 @@ def test_the_state_stays_bounded_however_long_the_chat() -> None:
 
 @pytest.mark.parametrize("stored", [None, "3", -1, 0, 1.5, True, [], {}, 10**30])
 def test_a_damaged_version_is_counted_anew(stored: Any) -> None:
-    assert absorbed([both()], State("x", {"summary_version": stored})).data["summary_version"] == 2
-    assert absorbed([both()], State("", {"summary_version": 4})).data["summary_version"] == 1
+    assert absorbed(both(), State("x", {"summary_version": stored})).data["summary_version"] == 2
+    assert absorbed(both(), State("", {"summary_version": 4})).data["summary_version"] == 1
 
 
 # How it is rendered

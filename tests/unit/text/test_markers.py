@@ -14,7 +14,7 @@ from chatmemory.text.markers import CONFUSABLES, is_marker, quote_markers, skele
 from chatmemory.text.turn_line import CUT_OFF
 from memory.context.render import Source, render_sources
 from memory.history.turns import Turn, assistant_text
-from memory.policies.summarizer_input import summarizer_input
+from memory.policies.answers import summarizer_input
 from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
 from tests.support.fakes.summarizer import read_turns
 

@@ -19,7 +19,7 @@ from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.folding.request import request_resummarize
 from memory.models import CardOutcome
-from memory.policies.card.policy import CONTEXT
+from memory.policies.card import CONTEXT
 from memory.turn import turn_finished
 from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks
 from tests.support.factories import add_turns, brief_of, make_chat

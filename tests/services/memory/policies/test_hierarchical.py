@@ -22,8 +22,8 @@ from memory.context.build import preview
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy, state_tokens
-from memory.policies.hierarchical.facts import stored_facts
-from memory.policies.hierarchical.policy import HierarchicalNumbers, stored_pieces
+from memory.policies.facts import stored_facts
+from memory.policies.hierarchical import HierarchicalNumbers, stored_pieces
 from memory.policies.protocol import State
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import ScriptedModel, codes
@@ -92,7 +92,7 @@ def small_bites(settings: Any) -> None:
 
 def numbers(settings: Any, **chosen: Any) -> None:
     settings.MEMORY_LIMITS = replace(
-        settings.MEMORY_LIMITS, numbers={"hierarchical": HierarchicalNumbers(**chosen)}
+        settings.MEMORY_LIMITS, numbers={HierarchicalNumbers: HierarchicalNumbers(**chosen)}
     )
 
 

@@ -108,29 +108,6 @@ def test_a_history_that_a_client_managed_is_taken_up_where_it_stands(model: Keep
 
 
 @pytest.mark.django_db
-def test_a_bite_that_is_nothing_but_its_own_message_costs_no_call(model: KeepingModel) -> None:
-    chat = interval_chat(every_turns=1, window_turns=1)
-    add_turns(chat, [("", f"{OPENING} T1 was agreed."), turn(2)])
-    run(chat)
-    assert model.prompts == []
-    (row,) = revisions(chat)
-    assert (row.global_summary, row.through_seq, row.model) == ("T1 was agreed.", 2, "")
-    assert_sound(chat)
-    check_all()
-
-
-@pytest.mark.django_db
-def test_opening_words_with_nothing_behind_them_do_not_stop_a_chat(model: KeepingModel) -> None:
-    chat = interval_chat(every_turns=1, window_turns=1)
-    add_turns(chat, [("", OPENING), turn(1)])
-    assert run(chat).outcome == "done"
-    add_turn(chat, *turn(2))
-    assert run(chat).outcome == "done"
-    assert set(codes(brief_of(chat).global_summary)) == {"T1"}
-    check_all()
-
-
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     "bad",
     first_of(

@@ -23,7 +23,7 @@ from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
 from memory.policies import POLICIES, get_policy
-from memory.policies.numbers import bounds_of
+from memory.policies.protocol import bounds_of
 from tests.processes.prompts import code, codes
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
@@ -301,7 +301,9 @@ def test_other_options_leave_what_is_remembered(policy: str, telling: TellingMod
     chat = folded_chat(policy)
     before, versions = memory_of(chat), brief_of(chat).version
     bounds = bounds_of(POLICIES[policy].numbers)
-    options = {name: one.at_least for name, (_, one) in bounds.items() if one.kind is int}
+    options = {
+        name: least for name, one in bounds.items() if (least := next(filter(one.allows, range(100)), 0))
+    }
     update_chat(chat, {"options": options})
     brief = brief_of(chat)
     assert (memory_of(chat), brief.options, brief.requested) == (before, options, "")

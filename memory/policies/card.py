@@ -1,7 +1,7 @@
 """The policy `card` (seed 002): each reply includes a small card of what the chat is about, without an extra call.
 
 The summarizer is called only where replies cannot help: for turns that no reply was shown in full, and for a rebuild.
-`memory.policies.card.stream` takes the card out of a reply, and `memory.folding.card` updates the chat's memory with
+`memory.policies.card_in_reply` takes the card out of a reply, and `memory.folding.card` updates the chat's memory with
 it.
 """
 
@@ -12,18 +12,26 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
-from chatmemory.llm.protocol import Schema
+from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits, RecallMode
-from memory.policies.answers import answer_text, object_in
+from memory.policies.answers import answer_text, object_in, summarizer_input
 from memory.policies.edit_form import BadEdit, EditField
-from memory.policies.focus import instructions_of
-from memory.policies.numbers import Numbers, numbers_in, switch, whole, word
-from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection
+from memory.policies.protocol import (
+    Ask,
+    Bounds,
+    Counts,
+    Numbers,
+    Policy,
+    Refusal,
+    State,
+    StateSection,
+    instructions_of,
+    number,
+)
 from memory.policies.state_parts import Content, Held, StatePart, object_schema, trimmed
-from memory.policies.summarizer_input import summarizer_input
 
 CONTEXT: Final = "Conversation context: "
 """Prefix of the card in a prompt, exactly as in seed 002."""
@@ -117,19 +125,20 @@ UnsaidFilter: TypeAlias = "Callable[[Collection[str]], Collection[str]]"
 class CardNumbers(Numbers):
     """Options of a chat. The defaults are seed 002's."""
 
-    in_reply: bool = switch(
+    in_reply: bool = number(
         True,
+        Bounds.switch(),
         "Each reply carries its card. `false`: only the summarizer writes cards, when lines run out of room.",
     )
-    reply_tokens: int = whole(
-        120, "The card of one reply, in tokens of its JSON.", at_least=40, at_most=10_000
+    reply_tokens: int = number(120, Bounds.whole(40, 10_000), "The card of one reply, in tokens of its JSON.")
+    token_budget: int = number(
+        200, Bounds.whole(60, 100_000), "The card in a prompt, in tokens of its wire form."
     )
-    token_budget: int = whole(
-        200, "The card in a prompt, in tokens of its wire form.", at_least=60, at_most=100_000
-    )
-    window_turns: int = whole(1, "Newest turns that stay verbatim.", at_least=1, at_most=50)
-    recall: str = word(
-        "off", "auto", "always", meaning="Replaces `MEMORY_RECALL` for this policy, whose prompts are small."
+    window_turns: int = number(1, Bounds.whole(1, 50), "Newest turns that stay verbatim.")
+    recall: str = number(
+        "off",
+        Bounds.words("off", "auto", "always"),
+        "Replaces `MEMORY_RECALL` for this policy, whose prompts are small.",
     )
     """Seed 002 promises prompts of about 300 tokens, so nothing is searched by default."""
 
@@ -151,15 +160,15 @@ class CardPolicy(Policy):
 
     def window_reach(self, limits: MemoryLimits) -> int:
         """The policy's own number of window turns."""
-        return _numbers(limits).window_turns
+        return CardNumbers.of(limits).window_turns
 
     def recall_mode(self, limits: MemoryLimits) -> RecallMode:
         """The policy's own mode; off if recall is off altogether."""
-        return "off" if limits.recall == "off" else cast(RecallMode, _numbers(limits).recall)
+        return "off" if limits.recall == "off" else cast(RecallMode, CardNumbers.of(limits).recall)
 
     def reply_instructions(self, limits: MemoryLimits) -> str:
         """Ask for a card at the end of the reply, unless only the summarizer writes cards."""
-        numbers = _numbers(limits)
+        numbers = CardNumbers.of(limits)
         if not numbers.in_reply:
             return ""
         return instructions_of("", limits.focus, IN_REPLY.format(cap=numbers.reply_tokens))
@@ -173,13 +182,9 @@ class CardPolicy(Policy):
         """The goal. The other fields give way to newer content."""
         return str(_card_of(state)[GOAL.name])
 
-    def ask(
-        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
-    ) -> Ask | None:
+    def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
         """Ask for the card after `turns`, given the card before them."""
-        if answers:
-            return None
-        card, budget = _card_of(state), _numbers(limits).token_budget
+        card, budget = _card_of(state), CardNumbers.of(limits).token_budget
         # A summary that is not a card comes from clients that keep their own history, or from the previous policy.
         existing = state.summary if card == EMPTY else json.dumps(card, ensure_ascii=False)
         return Ask(
@@ -191,10 +196,10 @@ class CardPolicy(Policy):
             schema=Schema("memory_card", object_schema(_PROPERTIES)),
         )
 
-    def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
+    def absorb(self, state: State, turns: Sequence[Turn], answer: Completion, limits: MemoryLimits) -> State:
         """Update the card with the fields of the new one. Raise `Refusal`."""
-        budget = _numbers(limits).token_budget
-        told = _cut(_read_card(answer_text(answers[0] if answers else None)), budget)
+        budget = CardNumbers.of(limits).token_budget
+        told = _cut(_read_card(answer_text(answer)), budget)
         return _state_of(_updated(_card_of(state), told, budget), is_ahead=_is_ahead(state))
 
     def render(self, state: State) -> list[StateSection]:
@@ -211,7 +216,7 @@ class CardPolicy(Policy):
         """The card with the values of the fields. It covers as many later turns as the previous one."""
         known = _card_of(before)
         card = {one.name: one.parsed(texts[one.name], known[one.name]) for one in PARTS}
-        tokens, most = count_tokens(wire(card)), _numbers(limits).token_budget
+        tokens, most = count_tokens(wire(card)), CardNumbers.of(limits).token_budget
         if tokens > most:
             raise BadEdit(f"The card has {tokens} tokens; the limit is {most}.")
         return _state_of(card, is_ahead=_is_ahead(before))
@@ -228,7 +233,7 @@ def state_after_reply(
     gone = unsaid([item for held in told.values() for item in ([held] if isinstance(held, str) else held)])
     if gone and not (told := _without(told, gone)):
         raise Refusal("unsaid")
-    numbers = _numbers(limits)
+    numbers = CardNumbers.of(limits)
     card = _updated(_card_of(state), _cut(told, numbers.reply_tokens), numbers.token_budget)
     # A card from a reply covers turns that are not folded yet, and so does any card made from it.
     return _state_of(card, is_ahead=True)
@@ -318,7 +323,3 @@ def _is_ahead(state: State) -> bool:
 
 def _compact(fields: Mapping[str, Any]) -> str:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-
-
-def _numbers(limits: MemoryLimits) -> CardNumbers:
-    return numbers_in(limits, CardPolicy.name, CardNumbers)

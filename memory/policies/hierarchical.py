@@ -2,7 +2,7 @@
 
 One request per fold asks for both. Facts are merged by key. Each piece of the narrative is written once, from the
 original messages of its own span, and never shown to a summarizer again: there is no summary of a summary. See
-`memory.policies.hierarchical.facts` for how facts are compared and cut.
+`memory.policies.facts` for how facts are compared and cut.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chatmemory.llm.protocol import Schema
+from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
@@ -18,7 +18,7 @@ from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
 from memory.policies.answers import answer_text, object_in
 from memory.policies.edit_form import MANY_ROWS, EditField, lines_of, require_within
-from memory.policies.hierarchical.facts import (
+from memory.policies.facts import (
     CATEGORIES,
     Fact,
     fact_fields,
@@ -30,17 +30,18 @@ from memory.policies.hierarchical.facts import (
     parse_update,
     stored_facts,
 )
-from memory.policies.numbers import Numbers, numbers_in, switch, whole
 from memory.policies.protocol import (
     JSON,
-    Answers,
     Ask,
+    Bounds,
     Counts,
     FoldProgress,
+    Numbers,
     Policy,
     Refusal,
     State,
     StateSection,
+    number,
     text_in,
 )
 from memory.policies.state_parts import object_schema
@@ -115,20 +116,21 @@ SCHEMA = Schema(
 class HierarchicalNumbers(Numbers):
     """Options of a chat."""
 
-    trigger_messages: int = whole(
-        20, "A chat with more unfolded messages than this is folded.", at_least=2, at_most=300
+    trigger_messages: int = number(
+        20, Bounds.whole(2, 300), "A chat with more unfolded messages than this is folded."
     )
-    recent_messages: int = whole(10, "Newest messages that stay verbatim.", at_least=1, at_most=200)
-    facts_tokens: int = whole(1000, "All facts together, in tokens.", at_least=50, at_most=100_000)
-    narrative_tokens: int = whole(
-        500, "The narrative, in tokens. The oldest pieces go when it is full.", at_least=20, at_most=100_000
+    recent_messages: int = number(10, Bounds.whole(1, 200), "Newest messages that stay verbatim.")
+    facts_tokens: int = number(1000, Bounds.whole(50, 100_000), "All facts together, in tokens.")
+    narrative_tokens: int = number(
+        500, Bounds.whole(20, 100_000), "The narrative, in tokens. The oldest pieces go when it is full."
     )
-    lazy: bool = switch(
+    lazy: bool = number(
         False,
+        Bounds.switch(),
         "A turn that begins while its chat is due waits for the fold, at most `lazy_seconds`.",
     )
-    lazy_seconds: int = whole(
-        5, "The longest such wait. After it, the reply uses what there is.", at_least=1, at_most=30
+    lazy_seconds: int = number(
+        5, Bounds.whole(1, 30), "The longest such wait. After it, the reply uses what there is."
     )
 
 
@@ -147,12 +149,12 @@ class Hierarchical(Policy):
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
         """Turns: due with more messages than the trigger, some beyond the window (seed 003, "When It Activates")."""
-        trigger = _numbers(limits).trigger_messages // MESSAGES_A_TURN
+        trigger = HierarchicalNumbers.of(limits).trigger_messages // MESSAGES_A_TURN
         return FoldProgress("turns", counts.turns, max(trigger, self.window_reach(limits)) + 1)
 
     def window_reach(self, limits: MemoryLimits) -> int:
         """The number of turns that contain the newest messages."""
-        return -(-_numbers(limits).recent_messages // MESSAGES_A_TURN)
+        return -(-HierarchicalNumbers.of(limits).recent_messages // MESSAGES_A_TURN)
 
     def carried(self, state: State) -> str:
         """Return "": facts are merged, and pieces of the narrative are never rewritten."""
@@ -160,15 +162,11 @@ class Hierarchical(Policy):
 
     def lazy_seconds(self, limits: MemoryLimits) -> float:
         """The policy's own number; 0 unless `lazy` is on."""
-        numbers = _numbers(limits)
+        numbers = HierarchicalNumbers.of(limits)
         return float(numbers.lazy_seconds) if numbers.lazy else 0.0
 
-    def ask(
-        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
-    ) -> Ask | None:
+    def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
         """Make one request for both layers. The narrative so far is not shown."""
-        if answers:
-            return None
         return Ask(
             TASK,
             ANSWER_FORMAT.format(piece=PIECE_TOKENS),
@@ -178,14 +176,14 @@ class Hierarchical(Policy):
             schema=SCHEMA,
         )
 
-    def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
+    def absorb(self, state: State, turns: Sequence[Turn], answer: Completion, limits: MemoryLimits) -> State:
         """Merge the facts and add one piece, each layer within its token limit. Raise `Refusal`."""
-        answer = object_in(answer_text(answers[0]))
-        if not isinstance(answer.get("facts"), list | dict) and not isinstance(answer.get("narrative"), str):
+        fields = object_in(answer_text(answer))
+        if not isinstance(fields.get("facts"), list | dict) and not isinstance(fields.get("narrative"), str):
             raise Refusal("wrong_shape")
-        numbers, before = _numbers(limits), _facts_of(state)
-        told = parse_update(answer.get("facts"), answer.get("removed"))
-        line = " ".join(without_invisible(text_in(answer.get("narrative"))).split())
+        numbers, before = HierarchicalNumbers.of(limits), _facts_of(state)
+        told = parse_update(fields.get("facts"), fields.get("removed"))
+        line = " ".join(without_invisible(text_in(fields.get("narrative"))).split())
         narrative = clip_end(quote_markers(line), PIECE_TOKENS).strip()
         if not told.facts and not narrative:
             raise Refusal("empty")
@@ -214,7 +212,7 @@ class Hierarchical(Policy):
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
         """The facts and the narrative with the values of the fields."""
-        numbers = _numbers(limits)
+        numbers = HierarchicalNumbers.of(limits)
         facts = facts_from(texts, _facts_of(before))
         pieces = _edited(stored_pieces(before), texts["narrative"])
         require_within(facts_text(facts), numbers.facts_tokens, "All facts together, as sent to the model,")
@@ -292,7 +290,3 @@ def _state_of(facts: Sequence[Fact], pieces: Sequence[NarrativePiece]) -> State:
 
 def _seq(value: JSON) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _numbers(limits: MemoryLimits) -> HierarchicalNumbers:
-    return numbers_in(limits, Hierarchical.name, HierarchicalNumbers)
