@@ -36,7 +36,7 @@ TURNS = [make_turn(0, "I prefer dark mode. Read https://example.org/a.", "Noted.
 
 
 def limits_with(instructions_tokens: int = 0, **numbers: int) -> MemoryLimits:
-    given = {ProgressiveNumbers: ProgressiveNumbers(**numbers)}
+    given: dict[type, Any] = {ProgressiveNumbers: ProgressiveNumbers(**numbers)}
     return replace(LIMITS, numbers=given, instructions_tokens=instructions_tokens)
 
 
