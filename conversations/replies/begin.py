@@ -45,7 +45,6 @@ from memory.context.render import Source
 from memory.recall.analysis.hashed_terms import stored_terms
 from memory.recall.ranking import Near
 from memory.turn import prompt_for
-from memory.usage.daily import ratio_of
 
 _SAVE_CHAT = Update(Chat, "last_seq", "open_seq", "updated_at")
 _NAMED = Update(Chat, "last_seq", "open_seq", "updated_at", "title", "title_is_automatic")
@@ -270,8 +269,7 @@ def _begin_reply(
         near=request.near,
     )
     prepared = prompt_for(chat, asked, question.seq, again=again, may_wait=may_wait)
-    ratio = ratio_of(variant.name) if quotas.enabled() else 1.0
-    tokens = quotas.tokens_for(round(prepared.snapshot.prompt_tokens * ratio), variant)
+    tokens = quotas.tokens_for(prepared.snapshot.prompt_tokens, variant)
     reservation = quotas.reserve(chat.owner_id, tokens)
     pending = Pending(
         chat_id=chat.pk,

@@ -6,9 +6,9 @@ The snapshot is all that is stored of a prompt. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
@@ -127,63 +127,39 @@ class Plan:
         return ends + pins + sum(shown.clipped for shown in self.verbatim)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as a JSON object."""
+        """The plan as a JSON object. What is as by default is left out, except in the first versions' fields."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
         return {
-            "renderer": self.renderer,
-            "budget": self.budget,
-            "turns_as": self.turns_as,
-            "state": list(self.state),
-            "merged": list(self.merged) if self.merged else None,
-            "lines": [list(span) for span in self.lines],
-            **({"line_tokens": self.line_tokens} if self.line_tokens else {}),
-            "verbatim": [list(shown) for shown in self.verbatim],
-            **(
-                {"recalled": [[list(quote) for quote in quotes] for quotes in self.recalled]}
-                if self.recalled
-                else {}
-            ),
-            **({"recall": list(self.recall)} if self.recall else {}),
-            "sources": list(self.sources),
-            "unrepresented": self.unrepresented,
-            "dropped": self.dropped,
-            "anchor_seq": self.anchor_seq,
-            **({"outline_of": self.outline_of} if self.outline_of else {}),
-            **({"pins": [list(pin) for pin in self.pins]} if self.pins else {}),
-            **({"pins_left_out": self.pins_left_out} if self.pins_left_out else {}),
-            **({"disarms": True} if self.disarms else {}),
-            **({"open_turn": list(self.open_turn)} if self.open_turn else {}),
-            **({"open_clips": list(self.open_clips)} if self.open_clips else {}),
-            **({"attached": list(self.attached)} if self.attached else {}),
+            name: value
+            for name, (value, default) in values.items()
+            if name in _ALWAYS_STORED or (value != default and name != "free")
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
-        """Return the plan that `to_json` wrote. Raise `KeyError` or `TypeError` for anything else."""
-        return cls(
-            renderer=data["renderer"],
-            budget=data["budget"],
-            turns_as=cast(TurnsAs, data["turns_as"]),
-            state=tuple(data["state"]),
-            merged=Merged(*data["merged"]) if data["merged"] else None,
-            lines=tuple(TurnSpan(*span) for span in data["lines"]),
-            line_tokens=data.get("line_tokens", 0),
-            verbatim=tuple(Shown(*shown) for shown in data["verbatim"]),
-            recalled=tuple(
-                tuple(Quote(*quote[:3]) for quote in quotes) for quotes in data.get("recalled", ())
-            ),
-            recall=Recall(*data["recall"]) if data.get("recall") else None,
-            sources=tuple(data["sources"]),
-            unrepresented=data["unrepresented"],
-            dropped=data["dropped"],
-            anchor_seq=data["anchor_seq"],
-            outline_of=data.get("outline_of", ""),
-            pins=tuple(ShownPin(*pin) for pin in data.get("pins", ())),
-            pins_left_out=data.get("pins_left_out", 0),
-            disarms=data.get("disarms", False),
-            open_turn=tuple(data.get("open_turn", ())),
-            open_clips=tuple(data.get("open_clips", ())),
-            attached=tuple(data.get("attached", ())),
-        )
+        """Return the plan that this or an older version stored. Raise `TypeError` for anything else."""
+        stored = {one.name: data[one.name] for one in fields(cls) if one.name in data}
+        return cls(**{name: _READ.get(name, _same)(value) for name, value in stored.items()})
+
+
+_ALWAYS_STORED = frozenset(
+    "renderer budget turns_as state merged lines verbatim sources unrepresented dropped anchor_seq".split()
+)
+
+
+def _same(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else value
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "merged": lambda merged: Merged(*merged) if merged else None,
+    "lines": lambda spans: tuple(TurnSpan(*span) for span in spans),
+    "verbatim": lambda turns: tuple(Shown(*shown) for shown in turns),
+    "recalled": lambda days: tuple(tuple(Quote(*quote[:3]) for quote in quotes) for quotes in days),
+    "recall": lambda recall: Recall(*recall) if recall else None,
+    "pins": lambda pins: tuple(ShownPin(*pin) for pin in pins),
+}
+"""How fields with parts are read. An older version stored a fourth part of each quote."""
 
 
 @dataclass(frozen=True, slots=True)
