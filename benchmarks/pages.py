@@ -31,6 +31,7 @@ from chatmemory.llm.protocol import Reply, Usage
 from chatmemory.text.turn_line import make_line
 from conversations.models import Chat, Message
 from conversations.replies import begin, finish
+from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.models import ConversationBrief, FoldDay, SummaryRevision, UsageDay
 from memory.usage import daily
 
@@ -137,11 +138,11 @@ def _exchange(number: int) -> Exchange:
 
 def _say(chat: Chat) -> None:
     """Add a turn as the message endpoint does, so that the newest record is one made by the product."""
-    request = begin.TurnRequest(message=f"Is the {WORD} open?", variant=begin.default_variant())
+    request = TurnRequest(message=f"Is the {WORD} open?", variant=begin.default_variant())
     begun = begin.begin_turn(chat.owner, request, chat_id=chat.pk)
-    assert isinstance(begun, begin.BegunTurn)
+    assert isinstance(begun, BegunTurn)
     reply = Reply("complete", None, Usage(1500, 500, 20), "gpt-5-mini", "")
-    finish.finish(begun.pending, "It is.", finish.Ending.of(reply))
+    finish.finish(begun.pending, "It is.", Ending.of(reply))
     chat.refresh_from_db()
 
 

@@ -44,8 +44,7 @@ from chatmemory.request_limits import Application, Receive, Scope, Send
 from chatmemory.runtime import process
 from chatmemory.runtime.logs import log_uncaught_exceptions
 from chatmemory.text import tokens
-from conversations.accounts import stateless_calls
-from conversations.replies import generation, lease
+from conversations.replies import generation
 
 logger = logging.getLogger(__name__)
 
@@ -103,14 +102,12 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             if threading.current_thread() is threading.main_thread():  # else another program's process
                 _chain_sigterm(asyncio.get_running_loop())
                 log_uncaught_exceptions()
-            lease.watch()
+            generation.watch()
             process.return_large_blocks()
             process.freeze_existing()
             await send({"type": "lifespan.startup.complete"})
         else:
             await generation.shut_down()
-            await lease.stop_watching()
-            await stateless_calls.all_ended()
             await registry.aclose()
             await send({"type": "lifespan.shutdown.complete"})
             return

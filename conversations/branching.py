@@ -13,7 +13,8 @@ from uuid import UUID
 
 from chatmemory.database.ids import new_id
 from conversations import attachments
-from conversations.interchange.rows import BATCH, set_lines
+from conversations.derived import set_lines
+from conversations.interchange.rows import BATCH
 from conversations.models import Chat, Message, Role
 from memory.changes import chat_branched
 from memory.pins.pins import exported_pins, restore_pins

@@ -18,14 +18,11 @@ from django.utils import timezone
 
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
-from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import outline
 from conversations import attachments, titles
-from conversations.interchange.rows import set_lines
+from conversations.derived import derived, set_lines
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import begin, open_turn
 from memory.changes import message_changed
-from memory.recall.analysis.hashed_terms import stored_terms
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +46,8 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     message and for a tool call.
     """
     # Computed before the lock, because it takes time.
-    found: dict[str, Any] = {
-        "token_count": count_tokens(content),
-        "terms": stored_terms(content, chat.owner_id),
-    }
-    told = outline(content)
+    role = Message.objects.filter(chat=chat, pk=message_id).values_list("role", flat=True).first()
+    changes = {"content": content, **derived(content, role or "", chat.owner_id)}
     with transaction.atomic():
         message = _locked(chat.pk, message_id)
         if message.status in (Status.DELETED, Status.FAILED):
@@ -64,9 +58,8 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
             if came_with := attachments_in(message.payload):
                 stay = still_marked(came_with, content)
                 attachments.release(message, stay)
-                found["payload"] = payload_of(stay)
-            is_reply = message.role == Role.ASSISTANT
-            _change(message, content=content, outline=told if is_reply else "", **found)
+                changes["payload"] = payload_of(stay)
+            _change(message, **changes)
     return message
 
 

@@ -16,6 +16,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from chatmemory.database.ids import new_id
+from chatmemory.llm.protocol import ReplyError
 
 
 class Chat(models.Model):
@@ -116,8 +117,8 @@ class Message(models.Model):
     """Set on a reply that is being stored if it follows outputs of tools in its turn. Not a column."""
     standing: object = None
     """Set on a reply that is being stored: what memory knew when its turn began. Not a column."""
-    retry_after: int | None = None
-    """Set on a reply that has just failed: seconds to wait before the upstream is called again. Not a column."""
+    failure: ReplyError | None = None
+    """Set on a reply that has just ended: why it is not complete, with what is not stored of that. Not a column."""
 
     class Meta:
         # Every foreign key has an index: without it, deleting a chat scans the whole table once per message.

@@ -110,20 +110,8 @@ class Standing:
         """Whether there is work once the turn of these two messages is finished."""
         if self.memory.brief.due or self.memory.brief.requested:
             return True
-        (turn,) = to_turns([_stored(question), _stored(reply)])
+        (turn,) = to_turns([StoredMessage.of(question), StoredMessage.of(reply)])
         return self.memory.is_due([*self.turns, turn])
-
-
-def _stored(message: Message) -> StoredMessage:
-    return StoredMessage(
-        id=message.pk,
-        seq=message.seq,
-        role=message.role,
-        status=message.status,
-        superseded=message.superseded_by_id is not None,
-        token_count=message.token_count,
-        line=message.line,
-    )
 
 
 def limits_for(policy: Policy, options: Mapping[str, Any], instructions: str) -> MemoryLimits:

@@ -16,7 +16,7 @@ from hypothesis import settings as hypothesis_settings
 from knox.models import AuthToken
 
 from chatmemory.llm import registry
-from conversations.replies import lease
+from conversations.replies import generation
 from tests.support import costs
 from tests.support import database as emptying
 from tests.support.fakes.upstream import FakeUpstream
@@ -77,7 +77,7 @@ def live_server_process(django_db_setup: None, django_db_blocker: Any) -> Iterat
     """One server for the whole run, on the test database. It keeps answering between tests."""
     with django_db_blocker.unblock(), LiveServer() as server:
         # Tests leave unfinished replies on purpose, and choose themselves who finishes them.
-        server.run(lease.stop_watching())
+        server.run(generation.stop_watching())
         yield server
 
 

@@ -27,6 +27,7 @@ memory.folding
 memory.revisions
 memory.changes
 memory.turn
+conversations.derived
 memory.signals conversations.interchange conversations.chat_lifecycle
 conversations.replies
 conversations.account_deletion conversations.message_changes conversations.branching memory.lab

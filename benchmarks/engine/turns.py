@@ -29,8 +29,7 @@ from chatmemory.llm.protocol import Reply, Usage
 from chatmemory.runtime import process
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin, finish
-from conversations.replies.begin import BegunTurn, TurnRequest
-from conversations.replies.finish import Ending
+from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.models import ContextRecord, ConversationBrief
 
 LENGTHS = (10, 1_000, 50_000)

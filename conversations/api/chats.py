@@ -21,10 +21,8 @@ from chatmemory.llm.attachments import IMAGE_TYPES
 from conversations import attachments, chat_lifecycle, lookup, message_changes
 from conversations.accounts import quotas
 from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut
-from conversations.api.stream_response import held_stream
 from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message, StoredAttachment
-from conversations.replies import reader_limits
-from conversations.replies.reader_limits import ReaderSlot
+from conversations.replies.stream import ReaderSlot, held_stream, take_slot
 
 
 class ChatPages(CursorPages):
@@ -125,7 +123,7 @@ class AttachmentView(AsyncView):
         found = attachments.find(lookup.get_chat(user, chat_id), sha256)
         if found is None:
             raise NotFound("This chat has no such image or file, or its bytes are not kept any more.")
-        return found, reader_limits.take(user.pk, quotas.readers_allowed(user.pk))
+        return found, take_slot(user.pk, quotas.readers_allowed(user.pk))
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         found, slot = opened

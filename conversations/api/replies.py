@@ -1,30 +1,38 @@
-"""Views that create and regenerate replies: begun in the database executor, answered on the event loop."""
+"""Views of replies: create, regenerate, resume and cancel them. Requests are read in the database executor, turns begun
+there after what they wait for, and answers made on the event loop.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import PAGING, caller, example
 from chatmemory.database import executors
 from chatmemory.errors import (
+    Conflict,
     InvalidRequest,
     NotFound,
     Unavailable,
     UpstreamFailed,
     UpstreamTimedOut,
 )
+from chatmemory.llm.protocol import ReplyError
 from chatmemory.runtime import fault_points
 from conversations import lookup
-from conversations.accounts import quotas, stateless_calls
-from conversations.api import stateless_stream, streams
+from conversations.accounts import quotas
 from conversations.api.chats import messages_page
 from conversations.api.limited_view import LimitedView
 from conversations.api.serializers import (
@@ -32,19 +40,22 @@ from conversations.api.serializers import (
     FirstMessageIn,
     MessageIn,
     MessagesPageOut,
+    OneMessageOut,
     TurnOut,
     VariantIn,
 )
 from conversations.api.stateless_serializers import AskIn, AskOut
-from conversations.api.stream_response import EVENTS, event_stream
-from conversations.api.turn_start import Begun, Opened, WaitingForSearch, try_begin, wait_and_begin
-from conversations.replies import begin as services
-from conversations.replies import generation, reader_limits, stateless
-from conversations.replies.begin import BegunTurn
-from conversations.replies.idempotency import ExistingReply
-from conversations.replies.message_json import message_json
+from conversations.models import ActiveReply, Message
+from conversations.replies import events, finish, generation, sse, stream
+from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
+from conversations.replies.generation import UnstoredCall, UnstoredReply
+from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead, failure_of
+from conversations.replies.stream import Reader, ReaderSlot, event_stream
 from memory.recall.embeddings import has_vectors, last_question
-from memory.recall.ranking import Near
+
+logger = logging.getLogger(__name__)
+
+POSITION_DIGITS = 11
 
 KEY = OpenApiParameter(
     "Idempotency-Key",
@@ -53,6 +64,7 @@ KEY = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="Up to 128 characters; repeats within 24 hours return the same turn.",
 )
+EVENTS = {"$ref": "#/components/schemas/ReplyEvent"}
 WHICH = "Events; with `stream: false` the message, once it is final."
 TURN = {
     (200, "text/event-stream"): OpenApiResponse(EVENTS, WHICH),
@@ -75,72 +87,61 @@ def idempotency_key(request: Request) -> str:
     return key
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A turn that a request is to begin, and the question to search its chat for, if it can be searched by meaning."""
+
+    begin: Callable[..., BegunTurn | ExistingReply]
+    search: tuple[UUID, str] | None = None
+
+
 class ReplyView(LimitedView):
     """Answers with the reply of a turn that was begun, or of one that already exists."""
 
+    reads_first = True
+    answer_frees_memory = True
     wants_stream = True
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        turn: BegunTurn | ExistingReply = await wait_and_begin(opened)
-        if isinstance(turn, ExistingReply):
-            return await self._attached(turn)
-        pending = turn.pending
-        fault_points.point("begin.committed")
-        generation.start(turn)
-        turn = ExistingReply(pending.chat_id, pending.user_message.pk, pending.message_id)
-        if self.wants_stream:
-            return event_stream(streams.events(turn.chat_id, turn.message_id))
-        return await self._whole(turn)
-
-    async def _attached(self, turn: ExistingReply) -> HttpResponseBase:
-        """Answer with the reply of an existing turn, as one more reader of it."""
-        user_id = caller(self.request).pk
-        slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
-        if self.wants_stream:
-            return event_stream(streams.events(turn.chat_id, turn.message_id), slot)
-        try:
-            return await self._whole(turn)
-        finally:
-            slot.release()
-
-    def begin(self, request: Request, body: MessageIn, chat_id: UUID | None) -> Opened:
-        """Begin the turn that the validated `body` requests, in a new chat if `chat_id` is None."""
+    def message(self, request: Request, body: MessageIn, chat_id: UUID | None) -> Beginning:
+        """Return the turn that the validated `body` requests, in a new chat if `chat_id` is None."""
         self.wants_stream = body.validated_data["stream"]
-        turn, key = body.turn(services.default_variant()), idempotency_key(request)
-        user = caller(request)
+        user, turn, key = caller(request), body.turn(default_variant()), idempotency_key(request)
+        begin = partial(begin_turn, user, turn, chat_id=chat_id, key=key)
+        searched = chat_id is not None and has_vectors(user, chat_id)
+        return Beginning(begin, (chat_id, turn.message) if chat_id and searched else None)
 
-        def begin(near: tuple[Near, ...] = ()) -> Begun:
-            asked = replace(turn, near=near)
-            return try_begin(partial(services.begin_turn, user, asked, chat_id=chat_id, key=key))
-
-        if chat_id is None or not has_vectors(user, chat_id):
-            return begin()
-        return WaitingForSearch(chat_id, turn.message, begin)
-
-    async def _whole(self, turn: ExistingReply) -> HttpResponseBase:
-        message = await streams.final_message(turn.chat_id, turn.message_id)
-        if message is None and not generation.is_draining():
-            raise NotFound("The chat was deleted while the reply was being written.")
-        if message is None:
-            raise Unavailable(
-                "This server is restarting; the reply continues. Fetch the message in a moment.",
-                details={"chat_id": [str(turn.chat_id)], "message_id": [str(turn.message_id)]},
-                retry_after=1,
-            )
-        body = {
-            "chat_id": str(turn.chat_id),
-            "user_message_id": str(turn.user_message_id),
-            "message": message_json(message),
-        }
-        if message.status == "failed":
-            raise _failure(message.error, body, message.retry_after)
-        return Response(body)
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        turn = await begin_when_ready(opened.begin, opened.search)
+        del opened
+        await self.memory.aclose()
+        slot = None
+        if isinstance(turn, ExistingReply):  # one more reader of it
+            head, slot = await stream.attach(caller(self.request).pk, turn)
+        else:
+            fault_points.point("begin.committed")
+            generation.start(turn)
+            head = turn.pending.head
+        if self.wants_stream:
+            return event_stream(stream.reply_events(head), slot)
+        return await _whole(head)  # the slot is held until this returns
 
 
-def _failure(error: dict[str, str] | None, body: dict[str, Any], retry_after: int | None) -> UpstreamFailed:
-    error = error or {}
-    kind = UpstreamTimedOut if error.get("code") == "upstream_timeout" else UpstreamFailed
-    return kind(error.get("message") or "The model gave no answer.", details=body, retry_after=retry_after)
+async def _whole(head: ReplyHead) -> Response:
+    with Reader.of(head.chat_id, head.message_id) as reader:
+        message = await reader.final()
+    body = {
+        "chat_id": str(head.chat_id),
+        "user_message_id": str(head.user_message_id),
+        "message": events.message_json(message),
+    }
+    if message.status == "failed":
+        raise _failure(failure_of(message), body)
+    return Response(body)
+
+
+def _failure(error: ReplyError, body: dict[str, Any]) -> UpstreamFailed:
+    kind = UpstreamTimedOut if error.code == "upstream_timeout" else UpstreamFailed
+    return kind(error.message, details=body, retry_after=error.retry_after)
 
 
 class FirstMessageView(ReplyView):
@@ -156,10 +157,10 @@ class FirstMessageView(ReplyView):
         description="Makes the chat, stores the message and answers with the reply, in one call.",
         tags=["messages"],
     )
-    def post(self, request: Request) -> Opened:
+    def post(self, request: Request) -> Beginning:
         body = FirstMessageIn(data=request.data)
         body.is_valid(raise_exception=True)
-        return self.begin(request, body, None)
+        return self.message(request, body, None)
 
 
 class SendMessageView(ReplyView):
@@ -175,10 +176,10 @@ class SendMessageView(ReplyView):
         description="Stores the message in its chat, builds the prompt and answers with the reply.",
         tags=["messages"],
     )
-    def post(self, request: Request) -> Opened:
+    def post(self, request: Request) -> Beginning:
         body = ChatMessageIn(data=request.data)
         body.is_valid(raise_exception=True)
-        return self.begin(request, body, body.validated_data["chat_id"])
+        return self.message(request, body, body.validated_data["chat_id"])
 
 
 class ChatMessagesView(ReplyView):
@@ -194,10 +195,10 @@ class ChatMessagesView(ReplyView):
         description="Stores the message, builds the prompt and answers with the reply.",
         tags=["messages"],
     )
-    def post(self, request: Request, chat_id: UUID) -> Opened:
+    def post(self, request: Request, chat_id: UUID) -> Beginning:
         body = MessageIn(data=request.data)
         body.is_valid(raise_exception=True)
-        return self.begin(request, body, chat_id)
+        return self.message(request, body, chat_id)
 
     @extend_schema(
         parameters=[
@@ -231,19 +232,102 @@ class RegenerateView(ReplyView):
         "question that has no reply.",
         tags=["messages"],
     )
-    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Opened:
+    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Beginning:
         body = VariantIn(data=request.data)
         body.is_valid(raise_exception=True)
         self.wants_stream = body.validated_data["stream"]
         user, key = caller(request), idempotency_key(request)
-        again = partial(services.begin_regeneration, user, chat_id, message_id, body.variant(), key=key)
+        begin = partial(begin_regeneration, user, chat_id, message_id, body.variant(), key=key)
+        return Beginning(begin, (chat_id, last_question(chat_id)) if has_vectors(user, chat_id) else None)
 
-        def begin(near: tuple[Near, ...] = ()) -> Begun:
-            return try_begin(partial(again, near=near))
 
-        if not has_vectors(user, chat_id):
-            return begin()
-        return WaitingForSearch(chat_id, last_question(chat_id), begin)
+class StreamView(AsyncView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(
+                "after",
+                {"type": "integer", "minimum": 0, "maximum": 10**POSITION_DIGITS - 1},
+                description="Number of code points of the reply received so far.",
+            ),
+            OpenApiParameter(
+                "Last-Event-ID",
+                {"type": "string", "pattern": "^[0-9]*$", "maxLength": POSITION_DIGITS},
+                OpenApiParameter.HEADER,
+                description="The same, as browsers send it; `after` takes precedence.",
+            ),
+        ],
+        responses={(200, "text/event-stream"): OpenApiResponse(EVENTS, "The rest of the events.")},
+        operation_id="messages_stream",
+        summary="Resume a reply's event stream",
+        description="Events of a reply from a position on, whichever process writes it. Of a reply that "
+        "has ended, the final event.",
+        tags=["messages"],
+    )
+    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ReplyHead, int, ReaderSlot]:
+        user = caller(request)
+        head = stream.find(lookup.get_chat(user, chat_id).pk, message_id)
+        position = _position(request)
+        return head, position, stream.take_slot(user.pk, quotas.readers_allowed(user.pk))
+
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        head, position, slot = opened
+        return event_stream(stream.reply_events(head, position), slot)
+
+
+def _position(request: Request) -> int:
+    """Return the client's position: `after`, else `Last-Event-ID`. Raises `InvalidRequest` if either is no position."""
+    after, last = request.query_params.get("after"), request.headers.get("Last-Event-ID") or "0"
+    for name, given in (("after", after), ("Last-Event-ID", last)):
+        if given is not None and not _is_position(given):
+            raise InvalidRequest(
+                "The position is not valid.", details={name: ["A whole number of code points."]}
+            )
+    return int(last if after is None else after)
+
+
+def _is_position(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= POSITION_DIGITS
+
+
+class CancelView(AsyncView):
+    @extend_schema(
+        request=None,
+        responses=OneMessageOut,
+        operation_id="messages_cancel",
+        summary="Cancel a reply",
+        description="The partial reply is kept. If the reply has already finished, the answer is 409.",
+        tags=["messages"],
+    )
+    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:
+        chat = lookup.get_chat(caller(request), chat_id)
+        found = lookup.get_message(chat, message_id)
+        if not isinstance(found, ActiveReply) or not finish.request_cancel(chat_id, message_id):
+            raise Conflict("This reply is already finished.")
+        fault_points.point("cancel.requested")
+        return chat_id, message_id
+
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        chat_id, message_id = opened
+        if (own := generation.running(message_id)) is not None:
+            own.cancel()
+        message = await self._ended(chat_id, message_id)
+        if message.status != "cancelled":
+            raise Conflict("This reply finished before it could be cancelled.")
+        return Response({"message": events.message_json(message)})
+
+    async def _ended(self, chat_id: UUID, message_id: UUID) -> Message:
+        """Wait for the final message: its owner writes it within a few checkpoints, otherwise this process does."""
+        try:
+            async with asyncio.timeout(4 * settings.REPLY_CHECKPOINT_SECONDS):
+                with Reader.of(chat_id, message_id) as reader:
+                    return await reader.final()
+        except (TimeoutError, Unavailable):
+            logger.warning("cancelled for its owner", extra={"reply": str(message_id)})
+        await executors.write(finish.finish_cancelled, chat_id, message_id)
+        message = await executors.read(Message.objects.filter(chat_id=chat_id, pk=message_id).first)
+        if message is None:
+            raise NotFound("This chat has no such message.")
+        return message
 
 
 class AskView(LimitedView):
@@ -261,22 +345,30 @@ class AskView(LimitedView):
         description="The messages are sent as they are; no memory is added. Disconnecting ends the answer.",
         tags=["stateless"],
     )
-    def post(self, request: Request) -> stateless.StatelessRequest:
+    def post(self, request: Request) -> UnstoredCall:
         body = AskIn(data=request.data)
         body.is_valid(raise_exception=True)
         generation.refuse_when_draining()
         self.wants_stream = body.validated_data["stream"]
-        prompt = body.prompt()
-        tokens = stateless_calls.count(prompt.messages, prompt.instructions)
-        return stateless.StatelessRequest(prompt, body.variant() or services.default_variant(), tokens)
+        prompt, variant = body.prompt(), body.variant() or default_variant()
+        return UnstoredCall(prompt, variant, generation.count_prompt(prompt.messages, prompt.instructions))
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        asked: stateless.StatelessRequest = opened
-        tokens = quotas.tokens_for(asked.tokens, asked.variant)
-        asked = replace(asked, call=await stateless_calls.begin(caller(self.request).pk, tokens))
+        reply = await opened.begin(caller(self.request).pk)
         if self.wants_stream:
-            return event_stream(stateless_stream.events(asked))
-        message, retry_after = await stateless_stream.final_message(asked)
-        if message["status"] == "failed":
-            raise _failure(message["error"], {"message": message}, retry_after)
-        return Response({"message": message})
+            return event_stream(_unstored_events(reply))
+        with Reader(reply) as reader:
+            message = await reader.final()
+        body = {"message": events.unstored_json(message)}
+        if message.status == "failed":
+            raise _failure(failure_of(message), body)
+        return Response(body)
+
+
+async def _unstored_events(reply: UnstoredReply) -> AsyncIterator[bytes]:
+    yield sse.event("message.created", {"model_variant": reply.variant.name})
+    with Reader(reply) as reader:  # the upstream is called once the first event has been read
+        async for text in reader.texts():
+            yield sse.event("content.delta", {"delta": text}) if text else sse.comment()
+        message = await reader.final()
+    yield events.unstored_final(message)

@@ -14,8 +14,8 @@ from rest_framework import serializers
 from chatmemory.api.fields import Flag, OneOf, Text, no_longer_than, not_blank
 from chatmemory.llm.protocol import Variant
 from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
-from conversations.replies.begin import TurnRequest
-from conversations.replies.message_json import message_json, streaming_json
+from conversations.replies.events import message_json, streaming_json
+from conversations.replies.reply import TurnRequest
 from memory.context.render import Source
 from memory.policies import POLICIES
 from memory.policies.options import option_errors

@@ -2,7 +2,7 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from conversations.accounts.api_tokens import ID_PATTERN
-from conversations.api import account, active_replies, chats, replies
+from conversations.api import account, chats, replies
 
 
 class TokenId(StringConverter):
@@ -30,9 +30,9 @@ urlpatterns = [
     path(f"{chat}/attachments/<sha256:sha256>", chats.AttachmentView.as_view()),
     path(f"{chat}/messages", replies.ChatMessagesView.as_view()),
     path(message, chats.MessageView.as_view()),
-    path(f"{message}/cancel", active_replies.CancelView.as_view()),
+    path(f"{message}/cancel", replies.CancelView.as_view()),
     path(f"{message}/regenerate", replies.RegenerateView.as_view()),
-    path(f"{message}/stream", active_replies.StreamView.as_view()),
+    path(f"{message}/stream", replies.StreamView.as_view()),
     path("ask", replies.AskView.as_view()),
     path("me", account.MeView.as_view()),
 ]

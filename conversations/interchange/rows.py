@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -23,18 +22,15 @@ from django.utils import timezone
 from chatmemory.database.row_sizes import in_chunks, json_size
 from chatmemory.errors import InvalidRequest
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
-from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import make_line, outline
 from conversations import attachments
+from conversations.derived import derived, set_lines
 from conversations.interchange.values import ImportedChat, ImportedMessage, ImportedUsage
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
 from memory.changes import messages_changed
-from memory.history.turns import StoredMessage, to_turns
 from memory.pins.pins import exported_pins, pin_imported, restore_pins, stated_in
 from memory.pins.section import ImportedPin
 from memory.pins.statements import Statement
 from memory.policies import POLICIES
-from memory.recall.analysis.hashed_terms import stored_terms
 
 logger = logging.getLogger(__name__)
 
@@ -162,9 +158,6 @@ def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) 
         status=message.status,
         model_variant=message.model_variant,
         model=message.model,
-        token_count=count_tokens(message.content),
-        outline=outline(message.content) if message.role == "assistant" else "",
-        terms=stored_terms(message.content, chat.owner_id),
         input_tokens=usage.input_tokens if usage else None,
         cached_tokens=usage.cached_tokens if usage else None,
         output_tokens=usage.output_tokens if usage else None,
@@ -174,6 +167,7 @@ def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) 
         created_at=message.created_at or now,
         completed_at=message.completed_at or (None if message.created_at else now),
         edited_at=message.edited_at,
+        **derived(message.content, message.role, chat.owner_id),
     )
 
 
@@ -197,36 +191,6 @@ def _open_seq(rows: Sequence[Message]) -> int:
         elif row.role == Role.TOOL:
             waiting.discard(call_id)
     return question if waiting else 0
-
-
-def set_lines(rows: Sequence[Message]) -> list[Message]:
-    """Set the line of each turn, on the last reply that counts, or else on its last message; clear all others.
-
-    `rows` are whole turns. Return those that changed; nothing is stored.
-    """
-    lines: dict[UUID, str] = {}
-    for turn in to_turns([stored_message(row) for row in rows]):
-        if turn.message_ids:
-            line = make_line(turn.user, turn.answer, settings.MEMORY_LIMITS.line_tokens, cut_off=turn.cut_off)
-            lines[turn.last_assistant_id or turn.message_ids[-1]] = line
-    changed = [row for row in rows if row.line != lines.get(row.pk, "")]
-    for row in changed:
-        row.line = lines.get(row.pk, "")
-    return changed
-
-
-def stored_message(row: Message) -> StoredMessage:
-    """Return a row as memory's value for a message."""
-    return StoredMessage(
-        id=row.pk,
-        seq=row.seq,
-        role=row.role,
-        status=row.status,
-        superseded=row.superseded_by_id is not None,
-        token_count=row.token_count,
-        content=row.content,
-        payload=row.payload,
-    )
 
 
 # Export

@@ -10,7 +10,7 @@ import hmac
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from django.conf import settings
 from django.http.response import HttpResponseBase
@@ -21,19 +21,14 @@ from rest_framework.response import Response
 from chatmemory.api.http import caller
 from chatmemory.database import executors
 from chatmemory.database.ids import new_id
-from chatmemory.errors import ChatBusy, ChatMemoryError, NotFound, Unavailable
+from chatmemory.errors import ChatBusy, ChatMemoryError
 from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY
-from chatmemory.llm.protocol import Prompt, ReplyError, Variant
+from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
-from chatmemory.text.tokens import count_tokens
-from conversations.accounts import quotas, stateless_calls
-from conversations.api import streams
+from conversations.accounts import quotas
 from conversations.api.replies import idempotency_key
-from conversations.api.stream_response import event_stream
-from conversations.api.turn_start import try_begin, wait_and_begin
 from conversations.attachments import spooled
-from conversations.models import Message
 from conversations.openai_api import find_conversation, schema, turns
 from conversations.openai_api.answer import (
     Answer,
@@ -51,17 +46,14 @@ from conversations.openai_api.find_conversation import CompletionRequest, TurnPl
 from conversations.openai_api.history import RequestLimits, history_keys, refuse_outputs_alone
 from conversations.openai_api.turns import CompletionTurn
 from conversations.openai_api.views import OpenAIView
-from conversations.replies import generation, reader_limits, sse
-from conversations.replies.begin import TurnRequest
-from conversations.replies.generation import Generation
-from conversations.replies.idempotency import ExistingReply
-from conversations.replies.open_turn import ToolOutput, calls_of
-from conversations.replies.reader_limits import ReaderSlot
-from conversations.replies.stateless import NO_ANSWER, StatelessReply, StatelessRequest
+from conversations.replies import generation, sse, stream
+from conversations.replies.begin import begin_when_ready
+from conversations.replies.generation import UnstoredCall
+from conversations.replies.open_turn import ToolOutput
+from conversations.replies.reply import ExistingReply, ReplyHead, TurnRequest, failure_of
+from conversations.replies.stream import Reader, ReaderSlot, event_stream
 from memory.context.prompt import disarmed_tools, tools_text
-from memory.context.record import outline_of
-from memory.recall.embeddings import has_vectors, near_in_meaning
-from memory.recall.ranking import Near
+from memory.recall.embeddings import has_vectors
 
 NAME_CHARS = 200
 MESSAGES_OF_INSTRUCTIONS = 10
@@ -92,7 +84,7 @@ class CompletionsView(OpenAIView):
     answer_frees_memory = True
 
     @schema.completions_create
-    def post(self, request: Request) -> Opening | StatelessRequest | CompletionTurn:
+    def post(self, request: Request) -> Opening | UnstoredCall | CompletionTurn:
         user = caller(request)
         self.limits = quotas.remaining(user.pk)
         generation.refuse_when_draining()
@@ -143,11 +135,12 @@ class CompletionsView(OpenAIView):
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         user_id = caller(self.request).pk
-        if isinstance(opened, StatelessRequest):
+        if isinstance(opened, UnstoredCall):
             await self.memory.aclose()
-            reserved = await stateless_calls.begin(user_id, quotas.tokens_for(opened.tokens, opened.variant))
-            unstored = UnstoredReply(replace(opened, call=reserved))
-            return await self._respond(completion_id(new_id()), unstored, {DECISION: "not stored"})
+            reader = Reader(await opened.begin(user_id))
+            return await self._respond(
+                completion_id(new_id()), reader, opened.prompt_tokens, {DECISION: "not stored"}
+            )
         if isinstance(opened, Opening):
             beginning = _begun(opened)
             del opened
@@ -156,29 +149,32 @@ class CompletionsView(OpenAIView):
             completion = opened
         await self.memory.aclose()
         slot = None
-        if isinstance(completion.turn, ExistingReply):
-            turn = completion.turn
-            slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
-            context = await executors.read(outline_of, turn.message_id)
+        if isinstance(completion.turn, ExistingReply):  # one more reader of it
+            head, slot = await stream.attach(user_id, completion.turn)
         else:
             generation.start(completion.turn)
-            pending = completion.turn.pending
-            turn = ExistingReply(pending.chat_id, pending.user_message.pk, pending.message_id)
-            context = pending.context.to_json()
-        reply = StoredReply(turn, _tokens(context), generation.running(turn.message_id))
-        headers = _headers(completion, turn, context)
-        return await self._respond(completion_id(turn.message_id), reply, headers, slot)
+            head = completion.turn.pending.head
+        reader, tokens = Reader.of(head.chat_id, head.message_id), head.prompt_tokens
+        return await self._respond(
+            completion_id(head.message_id), reader, tokens, _headers(completion, head), slot
+        )
 
     async def _respond(
-        self, answer_id: str, reply: ReadReply, headers: Mapping[str, str], slot: ReaderSlot | None = None
+        self,
+        answer_id: str,
+        reader: Reader,
+        prompt_tokens: int,
+        headers: Mapping[str, str],
+        slot: ReaderSlot | None = None,
     ) -> HttpResponseBase:
         answer = Answer(answer_id, unix(timezone.now()), self.body.model)
         try:
             if self.body.stream:
-                chunks = await _begun_stream(_chunks(answer, reply, with_usage=self.body.include_usage))
-                response: HttpResponseBase = event_stream(chunks, slot)
+                chunks = _chunks(answer, reader, prompt_tokens, with_usage=self.body.include_usage)
+                response: HttpResponseBase = event_stream(await _begun_stream(chunks), slot)
             else:  # the slot is held until this returns
-                response = Response(answer.completion(await reply.ended()))
+                with reader:
+                    response = Response(answer.completion(await _ended(reader, prompt_tokens)))
         except ModelFailed as failed:
             response = self._failed(failed)
         for name, value in headers.items():
@@ -197,12 +193,11 @@ async def _begun(opening: Opening) -> CompletionTurn:
         prepared = None
         if place.decision in ("imported", "branched"):
             prepared = await executors.slow(turns.prepare, completion, place)
-        near: tuple[Near, ...] = ()
+        search = None
         chat = place.chat if question and registry.embeds() else None
         if chat is not None and await executors.read(has_vectors, user, chat.pk):
-            near = await near_in_meaning(chat.pk, question)
-        begin = partial(turns.begin, completion, place, prepared, near=near)
-        turn: CompletionTurn | None = await wait_and_begin(await executors.write(try_begin, begin))
+            search = chat.pk, question
+        turn = await begin_when_ready(partial(turns.begin, completion, place, prepared), search)
         if turn is not None:
             return turn
         place = await executors.read(find_conversation.find, completion)
@@ -215,14 +210,14 @@ def _is_to_be_stored(request: Request, body: ChatRequest) -> bool:
     return body.store and not is_task and request.headers.get(REMEMBER, "").lower() != "false"
 
 
-def _stateless(body: ChatRequest, variant: Variant) -> StatelessRequest:
+def _stateless(body: ChatRequest, variant: Variant) -> UnstoredCall:
     breaks = disarm if registry.disarms_control_tokens() else str
     messages = tuple(one.as_prompt(breaks) for one in (*body.history, *body.new))
     messages = tuple(replace(one, attachments=tuple(map(spooled, one.attachments))) for one in messages)
     instructions, tools = breaks(body.instructions), disarmed_tools(body.tools, breaks)
     prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
     operator = f"{instructions}\n{tools_text(tools)}" if tools else instructions
-    return StatelessRequest(prompt, variant, stateless_calls.count(messages, operator))
+    return UnstoredCall(prompt, variant, generation.count_prompt(messages, operator))
 
 
 def _variant(body: ChatRequest) -> Variant:
@@ -285,89 +280,30 @@ def _name_of(request: Request, body: ChatRequest, end_user: str) -> str:
 # How a reply is read
 
 
-class ReadReply(Protocol):
-    """A reply while it is read, stored or not."""
-
-    def texts(self) -> AsyncIterator[str]:
-        """Stream its text; yield "" whenever nothing has come for `sse.KEEP_ALIVE_SECONDS`."""
-
-    async def ended(self) -> Ended:
-        """Wait for its end. Raises `ModelFailed` if the model did not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredReply:
-    """The reply of a turn. Whoever reads it changes nothing."""
-
-    turn: ExistingReply
-    prompt_tokens: int
-    own: Generation | None
-    """Its generation, if it is this process that writes it: that knows best why it failed."""
-
-    def texts(self) -> AsyncIterator[str]:
-        return streams.texts(self.turn.chat_id, self.turn.message_id)
-
-    async def ended(self) -> Ended:
-        message = await streams.final_message(self.turn.chat_id, self.turn.message_id)
-        if message is None and not generation.is_draining():
-            raise NotFound("The chat was deleted while the reply was being written.")
-        if message is None:
-            raise Unavailable("This server is restarting; the reply goes on. Try again.", retry_after=1)
-        reason = finish_reason(message.status, message.error)
-        if reason is None:
-            raise ModelFailed(self._failure(message), completion_id(self.turn.message_id))
-        calls = await executors.read(calls_of, message) if message.payload else ()
-        usage = usage_json(message.usage, self.prompt_tokens, message.token_count)
-        return Ended(message.content, reason, usage, calls)
-
-    def _failure(self, message: Message) -> ReplyError:
-        if self.own is not None and self.own.failure is not None:
-            return self.own.failure
-        error = message.error or {}
-        return ReplyError(
-            error.get("code", "upstream_error"),
-            error.get("message", "The model gave no answer."),
-            retry_after=message.retry_after,
-        )
+async def _ended(reader: Reader, prompt_tokens: int) -> Ended:
+    """Wait for the end of a reply. Raises `ModelFailed` if the model did not answer."""
+    message = await reader.final()
+    calls = await reader.calls(message)
+    reason = finish_reason(message.status, message.error)
+    if reason is None:
+        is_stored = message.chat_id is not None
+        raise ModelFailed(failure_of(message), completion_id(message.pk) if is_stored else None)
+    usage = usage_json(message.usage, prompt_tokens, message.token_count)
+    return Ended(message.content, reason, usage, calls)
 
 
-class UnstoredReply:
-    """A reply of which nothing is stored. Who leaves it ends it."""
-
-    def __init__(self, call: StatelessRequest) -> None:
-        self._call = call
-
-    async def texts(self) -> AsyncIterator[str]:
-        with StatelessReply(self._call) as reading:
-            while not reading.is_over:
-                text = await reading.more(sse.KEEP_ALIVE_SECONDS)
-                if text or not reading.is_over:
-                    yield text
-            self._reading = reading
-            await reading.settle()
-
-    async def ended(self) -> Ended:
-        if not hasattr(self, "_reading"):
-            async for _ in self.texts():
-                pass
-        message = self._reading.message()
-        reason = finish_reason(message["status"], message["error"])
-        if reason is None:
-            raise ModelFailed(self._reading.failure or NO_ANSWER)
-        text = message["content"]
-        usage = usage_json(message["usage"], self._call.tokens, count_tokens(text))
-        return Ended(text, reason, usage, self._reading.calls)
-
-
-async def _chunks(answer: Answer, reply: ReadReply, *, with_usage: bool) -> AsyncIterator[bytes]:
+async def _chunks(
+    answer: Answer, reader: Reader, prompt_tokens: int, *, with_usage: bool
+) -> AsyncIterator[bytes]:
     chunk_of = answer.text_chunks(with_usage=with_usage)
     has_begun = False
-    async for text in reply.texts():
-        if not has_begun:
-            has_begun = True
-            yield answer.first_chunk(with_usage=with_usage)
-        yield chunk_of(text) if text else sse.comment()
-    end = await reply.ended()
+    with reader:
+        async for text in reader.texts():
+            if not has_begun:
+                has_begun = True
+                yield answer.first_chunk(with_usage=with_usage)
+            yield chunk_of(text) if text else sse.comment()
+        end = await _ended(reader, prompt_tokens)
     if not has_begun:
         yield answer.first_chunk(with_usage=with_usage)
     yield answer.last_chunks(end, with_usage=with_usage)
@@ -394,18 +330,14 @@ async def _after(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[by
         yield error_end(openai_body(error.status, {"code": error.code, "message": error.message}))
 
 
-def _headers(completion: CompletionTurn, turn: ExistingReply, context: Mapping[str, Any]) -> dict[str, str]:
+def _headers(completion: CompletionTurn, head: ReplyHead) -> dict[str, str]:
     """Return headers that say which chat was chosen, how many tokens were said in it, and how many were sent."""
-    said = context.get("said")
+    said = head.context.get("said")
     values = {
-        "x-chatmemory-conversation-id": str(turn.chat_id),
+        "x-chatmemory-conversation-id": str(head.chat_id),
         DECISION: completion.decision,
         "x-chatmemory-found-by": completion.found_by,
         "x-chatmemory-said-tokens": "" if said is None else str(said),
-        "x-chatmemory-sent-tokens": str(_tokens(context)),
+        "x-chatmemory-sent-tokens": str(head.prompt_tokens),
     }
     return {name: value for name, value in values.items() if value}
-
-
-def _tokens(context: Mapping[str, Any]) -> int:
-    return sum(section["tokens"] for section in context.get("sections", ()))

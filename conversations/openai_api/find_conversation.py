@@ -38,8 +38,8 @@ from conversations.openai_api.agreement import (
 from conversations.openai_api.answer import finish_reason
 from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.history import HistoryKeys, HistoryMessage, calls_alike
-from conversations.replies.begin import TurnRequest
 from conversations.replies.open_turn import calls_of
+from conversations.replies.reply import TurnRequest
 
 Decision = Literal["new", "imported", "continued", "branched", "regenerated", "not stored"]
 """What becomes of the request: a turn in a new chat, in one made from the history that was sent, at the end of a

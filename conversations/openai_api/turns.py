@@ -22,9 +22,8 @@ from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import HistoryMessage
 from conversations.replies import begin as replies
-from conversations.replies import idempotency
-from conversations.replies.begin import BegunTurn, TurnRequest
-from conversations.replies.idempotency import ExistingReply
+from conversations.replies.begin import known_turn
+from conversations.replies.reply import BegunTurn, ExistingReply, TurnRequest
 from conversations.titles import automatic_title
 from memory.recall.ranking import Near
 
@@ -55,22 +54,21 @@ def begin(
     place: TurnPlace,
     prepared: PreparedChat | PreparedBranch | None,
     *,
-    may_wait: bool = False,
     near: tuple[Near, ...] = (),
+    may_wait: bool = False,
 ) -> CompletionTurn | None:
     """Store what was prepared and begin the turn, in one transaction.
 
     Return None if the chat has continued, or the name was taken, since `place` was found. Raises as `begin_turn`
     does, and memory's `StaleMemory` with `may_wait`.
     """
-    completion = replace(completion, turn=replace(completion.turn, near=near))
     try:
         with transaction.atomic():
             _keep_rewritten(place)
             chat = _stored(completion.user, place, prepared)
             if chat is None and place.chat is not None:
                 return None
-            return _begin(completion, place, chat, may_wait)
+            return _begin(completion, place, chat, near=near, may_wait=may_wait)
     except IntegrityError:
         if completion.name and place.chat is None:
             return None
@@ -125,7 +123,12 @@ def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranc
 
 
 def _begin(
-    completion: CompletionRequest, place: TurnPlace, chat: Chat | None, may_wait: bool
+    completion: CompletionRequest,
+    place: TurnPlace,
+    chat: Chat | None,
+    *,
+    near: tuple[Near, ...],
+    may_wait: bool,
 ) -> CompletionTurn:
     user, turn = completion.user, completion.turn
     if place.call_ids:
@@ -135,13 +138,18 @@ def _begin(
     if place.decision == "regenerated":
         last = Message.objects.filter(chat=chat).order_by("-seq").values_list("pk", flat=True)[0]
         begun = replies.begin_regeneration(
-            user, chat.pk, last, turn.variant, may_wait=may_wait, near=turn.near, anew=turn
+            user, chat.pk, last, turn.variant, near=near, may_wait=may_wait, anew=turn
         )
     else:
         _require_waiting(turn, chat)
-        key = completion.idempotency_key
         begun = replies.begin_turn(
-            user, turn, chat_id=chat.pk, key=key, may_wait=may_wait, fingerprint=completion.fingerprint
+            user,
+            turn,
+            chat_id=chat.pk,
+            key=completion.idempotency_key,
+            request_hash=completion.fingerprint,
+            near=near,
+            may_wait=may_wait,
         )
     if isinstance(begun, ExistingReply):  # another request had this key first: undo what was stored
         transaction.set_rollback(True)
@@ -191,7 +199,7 @@ def find_existing(completion: CompletionRequest) -> CompletionTurn | None:
 
     Raises `IdempotencyMismatch`. A retry of a turn that ended without a complete answer begins a new one.
     """
-    known = idempotency.known_turn(completion.user, completion.idempotency_key, completion.fingerprint)
+    known = known_turn(completion.user, completion.idempotency_key, completion.fingerprint)
     if known is not None:
         return CompletionTurn(known, "repeated", "idempotency key")
     if not completion.is_retry:

@@ -8,43 +8,50 @@ reservation. Once it has committed, the message is safe.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory.database import executors
 from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.database.ids import new_id
-from chatmemory.errors import ChatBusy, Conflict
-from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
-from chatmemory.llm.protocol import Prompt, Variant
+from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch
+from chatmemory.llm.attachments import attachments_in, payload_of
+from chatmemory.llm.protocol import Variant
 from chatmemory.runtime import fault_points, process
-from chatmemory.text.tokens import count_tokens
 from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
+from conversations.derived import derived
 from conversations.lookup import ACTIVE_REPLY, get_chat, get_message
-from conversations.models import ActiveReply, Chat, Message, Role, Status
-from conversations.replies import idempotency, lease, open_turn
-from conversations.replies.finish import Pending
-from conversations.replies.idempotency import ExistingReply
-from conversations.replies.open_turn import OpenTurn, ToolOutput
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
+from conversations.replies import finish, generation, open_turn
+from conversations.replies.open_turn import OpenTurn
+from conversations.replies.reply import BegunTurn, ExistingReply, Pending, TurnRequest, fingerprint
 from conversations.titles import automatic_title
 from memory.context.prompt import PromptRequest
 from memory.context.record import material_of
-from memory.context.render import Source
-from memory.recall.analysis.hashed_terms import stored_terms
+from memory.folding.request import freshen
+from memory.recall.embeddings import near_in_meaning
 from memory.recall.ranking import Near
-from memory.turn import prompt_for
+from memory.turn import StaleMemory, prompt_for
+
+T = TypeVar("T")
+KEY_LIFETIME = timedelta(hours=24)
+"""After this time an idempotency key may be used for another request. The sweep removes it."""
+KEY_IS_OLD = Q(created_at__lt=Now() - KEY_LIFETIME)
+"""By the database's clock, as servers' clocks may differ."""
 
 _SAVE_CHAT = Update(Chat, "last_seq", "open_seq", "updated_at")
 _NAMED = Update(Chat, "last_seq", "open_seq", "updated_at", "title", "title_is_automatic")
@@ -56,44 +63,21 @@ def _active_reply(lease_seconds: float) -> Insert[ActiveReply]:
     return Insert(ActiveReply, lease_expires_at=Now() + timedelta(seconds=lease_seconds))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRequest:
-    """What a client sends with a message. `policy` is only for a first message."""
+async def begin_when_ready(begin: Callable[..., T], search: tuple[UUID, str] | None = None) -> T:
+    """Call `begin` with what a search for messages near a question found, once the chat's memory is fresh enough.
 
-    message: str
-    """The user's message; empty if only outputs of tools are sent, so that the reply to the last message continues."""
-    variant: Variant
-    instructions: str = ""
-    sources: tuple[Source, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    policy: str | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters passed to the model, by their names in Chat Completions."""
-    tools: tuple[Mapping[str, Any], ...] = ()
-    """Tools that the model may call, in the format of Chat Completions."""
-    outputs: tuple[ToolOutput, ...] = ()
-    """Outputs of the tools that the last reply called."""
-    attachments: tuple[Attachment, ...] = ()
-    """Images and files that came with the message, with their bytes."""
-    near: tuple[Near, ...] = ()
-    """Older messages similar in meaning. Not sent by the client."""
-
-    def fingerprint(self, chat_id: UUID | None) -> str:
-        """Return a hash that is the same for the same request, with which an idempotency key is compared."""
-        sources = [[source.title, source.text] for source in self.sources]
-        fields = [self.message, self.variant.name, self.instructions, sources, self.metadata, self.policy]
-        return _fingerprint(["message", str(chat_id or "first"), *fields])
-
-
-@dataclass(frozen=True, slots=True)
-class BegunTurn:
-    """A turn that has begun: the prompt to send to the model, and the reply to be written."""
-
-    pending: Pending
-    prompt: Prompt
-    variant: Variant
-    brings_card: bool = False
-    """Whether the reply is to contain a memory card, which its reader must not see."""
+    `search` has the chat and its question. A fold that exceeds the time limit continues in the background.
+    """
+    generation.refuse_when_draining()
+    near = await near_in_meaning(*search) if search else ()
+    try:
+        return await executors.write(begin, near=near, may_wait=True)
+    except StaleMemory as stale:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(stale.seconds):
+                await executors.slow(freshen, stale.chat_id, stale.seconds)
+    generation.refuse_when_draining()
+    return await executors.write(begin, near=near)
 
 
 def begin_turn(
@@ -102,22 +86,23 @@ def begin_turn(
     *,
     chat_id: UUID | None,
     key: str = "",
+    request_hash: str = "",
+    near: tuple[Near, ...] = (),
     may_wait: bool = False,
-    fingerprint: str = "",
 ) -> BegunTurn | ExistingReply:
     """Store the user's message and begin the reply, in a new chat if `chat_id` is None.
 
     An open turn continues with the outputs of its tool calls, and ends if they are not sent. With an idempotency key
-    that was used before, return the turn it began; `fingerprint` replaces the request's own for that comparison.
+    that was used before, return the turn it began; `request_hash` replaces the request's own for that comparison.
     Raises `NotFound`, `Conflict`, `IdempotencyMismatch`, `ChatBusy`, `RateLimited`, `QuotaExceeded`, and with
     `may_wait` memory's `StaleMemory`, having stored nothing.
     """
-    fingerprint = fingerprint or request.fingerprint(chat_id)
-    counted = count_tokens(request.message)
+    request_hash = request_hash or request.fingerprint(chat_id)
+    columns = derived(request.message, Role.USER, user.pk)  # before the lock
 
     def begin() -> BegunTurn | ExistingReply:
         chat = None if chat_id is None else get_chat(user, chat_id, lock=True)
-        if known := idempotency.known_turn(user, key, fingerprint):
+        if known := known_turn(user, key, request_hash):
             return known
         if chat is None:
             chat = chat_lifecycle.create_chat(user, **({"policy": request.policy} if request.policy else {}))
@@ -126,11 +111,11 @@ def begin_turn(
         turn = open_turn.store_outputs(chat, request.outputs) if request.outputs else None
         if turn is None or request.message:
             open_turn.close(chat)
-            turn = OpenTurn(_store_question(chat, request, counted), ())
+            turn = OpenTurn(_store_question(chat, request, columns), ())
         else:
             _SAVE_CHAT.save(chat)
-        begun = _begin_reply(chat, turn, request.variant, request, may_wait=may_wait)
-        idempotency.remember(user, key, fingerprint, begun.pending)
+        begun = _begin_reply(chat, turn, request, near=near, may_wait=may_wait)
+        _remember(user, key, request_hash, begun.pending)
         fault_points.point("begin.stored")
         return begun
 
@@ -144,8 +129,8 @@ def begin_regeneration(
     variant: Variant | None,
     *,
     key: str = "",
-    may_wait: bool = False,
     near: tuple[Near, ...] = (),
+    may_wait: bool = False,
     anew: TurnRequest | None = None,
 ) -> BegunTurn | ExistingReply:
     """Begin a new answer to the question of the last turn; `message_id` is that of the question or of its answer.
@@ -154,11 +139,11 @@ def begin_regeneration(
     Raises `NotFound`, `IdempotencyMismatch`, `ChatBusy`, `Conflict`, `RateLimited`, `QuotaExceeded`, and with
     `may_wait` memory's `StaleMemory`, having stored nothing.
     """
-    fingerprint = _fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
+    request_hash = fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
 
     def begin() -> BegunTurn | ExistingReply:
         chat = get_chat(user, chat_id, lock=True)
-        if known := idempotency.known_turn(user, key, fingerprint):
+        if known := known_turn(user, key, request_hash):
             return known
         require_idle(chat)
         question, answers = _last_turn(chat, message_id)
@@ -168,11 +153,11 @@ def begin_regeneration(
         )
         instructions, sources = material_of(last) if last and not anew else ("", ())
         request = TurnRequest(
-            message=question.content, variant=chosen, instructions=instructions, sources=sources, near=near
+            message=question.content, variant=chosen, instructions=instructions, sources=sources
         )
         turn = OpenTurn(question, ())
         if anew:
-            request = replace(anew, message=question.content, near=near)
+            request = replace(anew, message=question.content, variant=chosen)
             if anew.outputs:
                 turn = open_turn.until_last_output(open_turn.turn_from(chat, question.seq))
         standing = next(
@@ -185,8 +170,10 @@ def begin_regeneration(
             ),
             None,
         )
-        begun = _begin_reply(chat, turn, chosen, request, again=True, supersedes=standing, may_wait=may_wait)
-        idempotency.remember(user, key, fingerprint, begun.pending)
+        begun = _begin_reply(
+            chat, turn, request, near=near, again=True, supersedes=standing, may_wait=may_wait
+        )
+        _remember(user, key, request_hash, begun.pending)
         fault_points.point("begin.stored")
         return begun
 
@@ -199,14 +186,14 @@ def default_variant() -> Variant:
     return variant
 
 
-def _once(begin: Any) -> BegunTurn | ExistingReply:
+def _once(begin: Callable[[], T]) -> T:
     """Run in a transaction; if two requests raced for one idempotency key, the second run finds the winner's turn."""
     try:
         with transaction.atomic():
-            return begin()  # type: ignore[no-any-return]  # BegunTurn | ExistingReply, by its only two callers
+            return begin()
     except IntegrityError:
         with transaction.atomic():
-            return begin()  # type: ignore[no-any-return]  # as above
+            return begin()
 
 
 def require_idle(chat: Chat) -> None:
@@ -214,13 +201,13 @@ def require_idle(chat: Chat) -> None:
     active = ACTIVE_REPLY.first(chat.pk)
     if active is None:
         return
-    if not ActiveReply.objects.filter(lease.expired(), pk=active.pk).exists():
+    if not ActiveReply.objects.filter(finish.expired(), pk=active.pk).exists():
         raise ChatBusy("A reply is being written in this chat.", retry_after=1)
-    lease.finish_abandoned(active)
+    finish.finish_abandoned(active)
     chat.refresh_from_db(fields=["last_seq"])
 
 
-def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
+def _store_question(chat: Chat, request: TurnRequest, columns: dict[str, Any]) -> Message:
     chat.last_seq += 1
     changed = _SAVE_CHAT
     if not chat.title and (chat.last_seq == 1 or chat.title_is_automatic):
@@ -234,12 +221,11 @@ def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
         role=Role.USER,
         content=request.message,
         status=Status.COMPLETE,
-        token_count=tokens,
-        terms=stored_terms(request.message, chat.owner_id),
         payload=payload_of(request.attachments),
         metadata=dict(request.metadata),
         created_at=now,
         completed_at=now,
+        **columns,
     )
     _QUESTION.save(message)
     if request.attachments:
@@ -250,15 +236,15 @@ def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
 def _begin_reply(
     chat: Chat,
     turn: OpenTurn,
-    variant: Variant,
     request: TurnRequest,
     *,
+    near: tuple[Near, ...],
     again: bool = False,
     supersedes: Message | None = None,
     may_wait: bool = False,
 ) -> BegunTurn:
-    question = turn.question
-    asked = PromptRequest(
+    question, variant = turn.question, request.variant
+    prompt_request = PromptRequest(
         question.content,
         turn_instructions=request.instructions,
         sources=request.sources,
@@ -266,9 +252,9 @@ def _begin_reply(
         open_seqs=tuple(seq for seq, _ in turn.steps),
         open_turn=tuple(step for _, step in turn.steps),
         attachments=attachments_in(question.payload),
-        near=request.near,
+        near=near,
     )
-    prepared = prompt_for(chat, asked, question.seq, again=again, may_wait=may_wait)
+    prepared = prompt_for(chat, prompt_request, question.seq, again=again, may_wait=may_wait)
     tokens = quotas.tokens_for(prepared.snapshot.prompt_tokens, variant)
     reservation = quotas.reserve(chat.owner_id, tokens)
     pending = Pending(
@@ -315,5 +301,34 @@ def _last_turn(chat: Chat, message_id: UUID) -> tuple[Message, list[Message]]:
     return question, list(Message.objects.filter(chat=chat, seq__gt=question.seq).order_by("seq"))
 
 
-def _fingerprint(parts: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+# Idempotency keys
+
+
+def known_turn(user: User, key: str, request_hash: str) -> ExistingReply | None:
+    """Return the turn made with this idempotency key, or None. Raises `IdempotencyMismatch` for a different request."""
+    if not key:
+        return None
+    is_old = ExpressionWrapper(KEY_IS_OLD, output_field=BooleanField())
+    row = IdempotencyKey.objects.annotate(is_old=is_old).filter(user=user, key=key).first()
+    if row is None:
+        return None
+    if row.is_old:
+        row.delete()
+        return None
+    if row.request_hash != request_hash:
+        raise IdempotencyMismatch("This idempotency key was used with another request.")
+    return ExistingReply(row.chat_id, row.user_message_id, row.message_id)
+
+
+def _remember(user: User, key: str, request_hash: str, pending: Pending) -> None:
+    """Store the key, if any, with which a turn was begun. Raises `IntegrityError` if another request was first."""
+    if key:
+        IdempotencyKey.objects.create(
+            user=user,
+            key=key,
+            request_hash=request_hash,
+            chat_id=pending.chat_id,
+            user_message_id=pending.user_message.pk,
+            message_id=pending.message_id,
+            created_at=Now(),
+        )

@@ -1,16 +1,15 @@
-"""The events of a reply as bytes: `message.created`, its deltas, and the last one.
-
-Each delta and last event is encoded once for all readers at the same position.
-"""
+"""A reply as its readers see it: the events of the API as bytes, and messages as JSON."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
-from conversations.models import Message
+from chatmemory.llm.attachments import attachments_in
+from chatmemory.llm.protocol import Usage
+from conversations.models import STREAMING, ActiveReply, Message, Role
 from conversations.replies import sse
-from conversations.replies.message_json import message_json
+from conversations.replies.reply import ReplyHead
 
 RETRY_MS = 1000
 
@@ -40,18 +39,17 @@ class ReplyEvents:
     def ending(self, message: Message | None) -> bytes:
         """Return the last event: `reconnect` if there is no final message."""
         if not self._ending:
-            self._ending = reconnect() if message is None else _final(message)
+            self._ending = reconnect() if message is None else final(message)
         return self._ending
 
 
-def created(
-    chat_id: UUID, user_message_id: UUID | None, message_id: UUID, variant: str, context: dict[str, Any]
-) -> bytes:
+def created(head: ReplyHead) -> bytes:
+    context = head.context
     data = {
-        "chat_id": str(chat_id),
-        "user_message_id": None if user_message_id is None else str(user_message_id),
-        "message_id": str(message_id),
-        "model_variant": variant,
+        "chat_id": str(head.chat_id),
+        "user_message_id": _id(head.user_message_id),
+        "message_id": str(head.message_id),
+        "model_variant": head.variant,
         "context": {
             "tokens": context.get("tokens", 0),
             "budget": context.get("budget", 0),
@@ -61,7 +59,7 @@ def created(
     return sse.event("message.created", data)
 
 
-def _final(message: Message) -> bytes:
+def final(message: Message) -> bytes:
     """Return the final event. If a crash lost text that a client already had, its `content` is authoritative."""
     data: dict[str, Any] = {"message": message_json(message)}
     if message.status != "complete":
@@ -72,5 +70,108 @@ def _final(message: Message) -> bytes:
     return sse.event(_FINAL_EVENTS[message.status], data, len(message.content))
 
 
+def unstored_final(message: Message) -> bytes:
+    error = {"error": message.error} if message.error else {}
+    return sse.event(_FINAL_EVENTS[message.status], {"message": unstored_json(message), **error})
+
+
 def reconnect() -> bytes:
     return sse.event("reconnect", {"retry_ms": RETRY_MS})
+
+
+# Messages as JSON
+
+
+def iso(moment: Any) -> str | None:
+    """Format a time as ISO 8601 in UTC, as DRF does."""
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+
+
+def message_json(message: Message) -> dict[str, Any]:
+    """Return a final message as the API shows it."""
+    return {
+        "id": str(message.pk),
+        "chat_id": str(message.chat_id),
+        "seq": message.seq,
+        "role": message.role,
+        "content": message.content,
+        "status": message.status,
+        "model_variant": message.model_variant or None,
+        "model": message.model or None,
+        "token_count": message.token_count,
+        "reply_to": _id(message.reply_to_id),
+        "superseded_by": _id(message.superseded_by_id),
+        "is_first": message.seq == 1,
+        "created_at": iso(message.created_at),
+        "completed_at": iso(message.completed_at),
+        "edited_at": iso(message.edited_at),
+        "usage": message.usage,
+        "error": message.error,
+        "metadata": message.metadata,
+        **_tool_call(message),
+        **_attachments(message),
+    }
+
+
+def unstored_json(message: Message) -> dict[str, Any]:
+    """Return a reply that is not stored, so it has no id."""
+    whole = message_json(message)
+    return {
+        name: whole[name]
+        for name in ("role", "content", "status", "model_variant", "model", "usage", "error")
+    }
+
+
+def streaming_json(active: ActiveReply, last_seq: int) -> dict[str, Any]:
+    """Return a reply being written as a message with status `streaming` and the text of its last checkpoint."""
+    return {
+        "id": str(active.message_id),
+        "chat_id": str(active.chat_id),
+        "seq": last_seq + 1,
+        "role": Role.ASSISTANT.value,
+        "content": active.text,
+        "status": STREAMING,
+        "model_variant": active.model_variant,
+        "model": active.model,
+        "token_count": 0,
+        "reply_to": _id(active.user_message_id),
+        "superseded_by": None,
+        "is_first": False,
+        "created_at": iso(active.started_at),
+        "completed_at": None,
+        "edited_at": None,
+        "usage": None,
+        "error": None,
+        "metadata": active.metadata,
+    }
+
+
+def _tool_call(message: Message) -> dict[str, Any]:
+    """Return the id, name and arguments of a call, the id and name of an output's call; nothing for other messages."""
+    payload = message.payload or {}
+    call = {name: payload[key] for name, key in _CALL.items() if key in payload}
+    return {"tool_call": call} if "id" in call else {}
+
+
+_CALL = {"id": "call_id", "name": "name", "arguments": "arguments", "custom": "custom"}
+
+
+def _attachments(message: Message) -> dict[str, Any]:
+    found = [one.to_json() for one in attachments_in(message.payload)]
+    return {"attachments": found} if found else {}
+
+
+def _id(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] | None:
+    """Return tokens and USD as the API shows them, or None if the upstream reported none."""
+    if usage is None:
+        return None
+    return {
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": None if cost_usd is None else float(cost_usd.quantize(Decimal("1E-9"))),
+    }

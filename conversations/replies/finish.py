@@ -1,8 +1,10 @@
 """Finish a reply: one transaction deletes the `ActiveReply` and stores the final message.
 
 The process that deletes the `ActiveReply` finishes the reply and settles its reservation; all others find it done.
-Normally that is the process of the generation; if it no longer can, it is one that handles a cancel or finds the
-lease expired (`conversations.replies.lease`), which uses the last checkpoint.
+Normally that is the process of the generation, which renews its lease while it writes. If it no longer can, it is one
+that handles a cancel or finds the lease expired, which uses the last checkpoint: the next begin, the sweep, and every
+server once per length of a lease. So a reply that was cut off by a crash is final within two leases of it, even if no
+worker runs and no client asks.
 """
 
 from __future__ import annotations
@@ -10,117 +12,35 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, transaction
-from django.db.models import QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 from django.db.models.signals import post_save
 from django.utils import timezone
 
 from chatmemory.database.compiled_writes import Delete, Insert, Update
-from chatmemory.llm.offline.model import NAME as OFFLINE
-from chatmemory.llm.openai.failures import EMPTY_REPLY
-from chatmemory.llm.protocol import Price, Reply, ReplyError, storable_cost
 from chatmemory.runtime import fault_points, process
-from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import make_line, outline
 from conversations.accounts import quotas
-from conversations.accounts.quotas import Reservation
+from conversations.derived import derived, turn_line
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import open_turn
-from memory.briefs import Standing
-from memory.context.plan import Snapshot
-from memory.recall.analysis.hashed_terms import stored_terms
+from conversations.replies.reply import Ending, Pending, tokens_used
 from memory.turn import turn_finished
 
 logger = logging.getLogger(__name__)
 
-INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")
+CLOCK_TOLERANCE = timedelta(hours=1)
+"""A lease that ends more than this beyond its length was taken before the clock was set back, and counts as expired."""
 
 _SAVE_CHAT = Update(Chat, "last_seq", "open_seq", "updated_at")
 _DELETE_ANY = Delete(ActiveReply, "chat", "message_id")
 _DELETE_OWN = Delete(ActiveReply, "chat", "message_id", "owner")
 _REPLY = Insert(Message)
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A reply that is to be written, and the turn it belongs to."""
-
-    chat_id: UUID
-    message_id: UUID
-    seq: int
-    user_message: Message
-    supersedes: UUID | None
-    variant: str
-    model: str
-    context: Snapshot
-    """What is stored of the prompt."""
-    started_at: datetime
-    owner_id: int
-    open_seq: int = 0
-    """The chat's `open_seq` when the reply began."""
-    reservation: Reservation | None = None
-    standing: Standing | None = None
-    """What memory knew when the turn began; None in another process than that which began it."""
-
-    @classmethod
-    def of(cls, active: ActiveReply) -> Pending:
-        """Return the same value, read from a row."""
-        found = Chat.objects.values_list("last_seq", "owner_id", "open_seq").get(pk=active.chat_id)
-        last_seq, owner_id, open_seq = found
-        return cls(
-            chat_id=active.chat_id,
-            message_id=active.message_id,
-            seq=last_seq + 1,
-            user_message=active.user_message,
-            supersedes=active.supersedes,
-            variant=active.model_variant,
-            model=active.model,
-            context=Snapshot.from_json(active.context),
-            started_at=active.started_at,
-            owner_id=owner_id,
-            open_seq=open_seq,
-            reservation=Reservation.of(active, owner_id),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a reply ended: its final status and what the upstream reported."""
-
-    status: Status
-    reply: Reply
-    card: str = ""
-    """The memory card that was removed from the end of the reply's text."""
-
-    @classmethod
-    def of(cls, reply: Reply) -> Ending:
-        return cls(Status(reply.status), reply)
-
-    @classmethod
-    def cancelled(cls) -> Ending:
-        return cls(Status.CANCELLED, Reply("incomplete"))
-
-    @classmethod
-    def interrupted(cls, text: str) -> Ending:
-        """Return the ending of a reply cut off by this server: incomplete if it has text, else failed."""
-        return cls(Status.INCOMPLETE if text else Status.FAILED, Reply("incomplete", error=INTERRUPTED))
-
-    def without_extras(self) -> Ending:
-        """Return the same without the upstream's details about its answer, so that no column can refuse the rest."""
-        return Ending(self.status, Reply(self.reply.status, self.reply.error))
-
-    def with_card(self, card: str | None, seen: str) -> Ending:
-        """Return the ending of a reply whose memory card, if any, was removed. A reply with nothing else failed."""
-        if card is None or seen.strip() or self.reply.calls or self.status == Status.CANCELLED:
-            return replace(self, card=card or "")
-        return Ending(Status.FAILED, replace(self.reply, error=self.reply.error or EMPTY_REPLY), card)
 
 
 def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = None) -> Message | None:
@@ -147,7 +67,7 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
             _earlier_answers(pending).update(superseded_by=message)
         turn_finished(message, pending.context, ending.card)
-        quotas.settle(pending.reservation, _spent(message, pending.context))
+        quotas.settle(pending.reservation, tokens_used(message, pending.context.prompt_tokens))
         fault_points.point("finish.stored")
     fault_points.point("finish.committed")
     logger.info(
@@ -242,64 +162,64 @@ def _calls_instead(pending: Pending, ending: Ending) -> UUID | None:
 
 
 def _message(pending: Pending, text: str, ending: Ending) -> Message:
-    reply, question = ending.reply, pending.user_message
-    is_later = _follows(pending) > question.seq
-    said = ending.status != Status.FAILED
-    cut_off = ending.status in (Status.INCOMPLETE, Status.CANCELLED)
-    price = (
-        settings.MODEL_VARIANTS[pending.variant].price if pending.variant in settings.MODEL_VARIANTS else None
-    )
-    message = Message(
+    question, is_cut_off = pending.user_message, ending.status in (Status.INCOMPLETE, Status.CANCELLED)
+    message = ending.message(
+        text,
+        pending.variant,
+        pending.model,
         id=pending.message_id,
         chat_id=pending.chat_id,
         seq=pending.seq,
-        role=Role.ASSISTANT,
-        content=text,
-        payload={"calls": len(reply.calls)} if reply.calls else None,
-        status=ending.status,
-        model_variant=pending.variant,
-        model=reply.model or pending.model,
-        token_count=count_tokens(text),
         reply_to=question,
-        outline=outline(text),
-        line=make_line(
+        line=turn_line(
             question.content,
-            text if said else "",
-            settings.MEMORY_LIMITS.line_tokens,
-            cut_off=cut_off and bool(text),
+            "" if ending.status == Status.FAILED else text,
+            cut_off=is_cut_off and bool(text),
         ),
-        terms=stored_terms(text, pending.owner_id),
-        response_id=reply.response_id,
-        input_tokens=reply.usage.input_tokens if reply.usage else None,
-        cached_tokens=reply.usage.cached_tokens if reply.usage else None,
-        output_tokens=reply.usage.output_tokens if reply.usage else None,
-        cost_usd=cost_of(price, reply),
-        error={"code": reply.error.code, "message": reply.error.message} if reply.error else None,
         created_at=pending.started_at,
         completed_at=timezone.now(),
+        **derived(text, Role.ASSISTANT, pending.owner_id),
     )
     message.superseded_by_id = _calls_instead(pending, ending)
     is_no_answer = ending.status == Status.FAILED or message.superseded_by_id is not None
-    message.leaves_open = bool(reply.calls) or (is_no_answer and pending.open_seq > 0)
-    message.after_tools = is_later and not pending.context.again
+    message.leaves_open = bool(ending.reply.calls) or (is_no_answer and pending.open_seq > 0)
+    message.after_tools = _follows(pending) > question.seq and not pending.context.again
     message.standing = pending.standing
-    message.retry_after = reply.error.retry_after if reply.error else None
     return message
 
 
-def _spent(message: Message, prompt: Snapshot) -> int | None:
-    """Return the tokens a reply used, as billed by the upstream or by our own count; None if it failed unbilled."""
-    if message.input_tokens is not None:
-        return message.input_tokens + (message.output_tokens or 0)
-    if message.status == Status.FAILED:
-        return None
-    return prompt.prompt_tokens + message.token_count
+# Replies whose process is gone
 
 
-def cost_of(price: Price | None, reply: Reply) -> Decimal | None:
-    """Return USD at the variant's price, or None if that is unknown. The built-in model is free for every variant."""
-    if reply.usage is None:
-        return None
-    if reply.model == OFFLINE:
-        return Decimal(0)
-    return storable_cost(price.cost(reply.usage)) if price else None
+def expired() -> ExpressionWrapper[Any]:
+    """Return the condition for replies whose process is gone: their lease has expired."""
+    latest = Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS) + CLOCK_TOLERANCE
+    return ExpressionWrapper(
+        Q(lease_expires_at__lt=Now()) | Q(lease_expires_at__gt=latest), output_field=BooleanField()
+    )
+
+
+def finish_abandoned(active: ActiveReply) -> Message | None:
+    """Finish a reply whose process is gone, with the text of its last checkpoint."""
+    ending = Ending.cancelled() if active.cancel_requested else Ending.cut_off(active.text)
+    return finish(Pending.of(active), active.text, ending)
+
+
+def finish_expired() -> int:
+    """Finish every reply with an expired lease; return how many there were. Called by the sweep.
+
+    A reply that cannot be finished is logged and does not stop the others.
+    """
+    finished = 0
+    for chat_id in list(ActiveReply.objects.filter(expired()).values_list("pk", flat=True)[:1000]):
+        try:
+            finished += _finish_expired_in(chat_id)
+        except Exception as exc:  # noqa: BLE001  # any fault of one reply must not stop the others
+            logger.error("reply not finished", extra={"chat": str(chat_id), "error": type(exc).__name__})
+    return finished
+
+
+def _finish_expired_in(chat_id: UUID) -> bool:
+    with transaction.atomic():
+        active = locked_active(chat_id, ActiveReply.objects.filter(expired()))
+        return active is not None and finish_abandoned(active) is not None

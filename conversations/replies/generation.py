@@ -1,9 +1,11 @@
-"""Generate a reply: one asyncio task reads the upstream, appends to a log and wakes the log's readers.
+"""Generate replies: for each, one asyncio task reads the upstream, appends to a log and wakes the log's readers.
 
-The task belongs to the process, not to a request: it has an empty context and a strong reference, so a client that
-disconnects changes nothing. Twice a second, one checkpointer per process stores all partial texts that grew. At the
-end the reply is finished in one transaction. When the process is told to stop, readers are sent elsewhere at once,
-and generations get `REPLY_DRAIN_SECONDS` to end by themselves.
+The task of a reply that is stored belongs to the process, not to a request: it has an empty context and a strong
+reference, so a client that disconnects changes nothing. Twice a second, one checkpointer per process stores all
+partial texts that grew. At the end the reply is finished in one transaction. A reply that is not stored, for clients
+that manage their own history (seed 004), has one reader, and ends when that one leaves, because nobody else could read
+the rest. When the process is told to stop, readers are sent elsewhere at once, and generations get
+`REPLY_DRAIN_SECONDS` to end by themselves.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ import asyncio
 import contextvars
 import logging
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 from uuid import UUID
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
@@ -24,19 +28,23 @@ from django.db import DatabaseError, InterfaceError
 from chatmemory.database import executors
 from chatmemory.errors import Unavailable
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import Delta, Reply, ReplyError
+from chatmemory.llm.protocol import Delta, Prompt, PromptMessage, Reply, ReplyError, ToolCall, Variant
 from chatmemory.runtime import fault_points, process
 from chatmemory.runtime.logs import request_id
+from chatmemory.text.tokens import count_tokens
 from conversations import attachments
+from conversations.accounts import quotas
 from conversations.models import Message, Status
-from conversations.replies import broadcast, finish
-from conversations.replies.begin import BegunTurn
-from conversations.replies.broadcast import Broadcast
+from conversations.replies import finish
 from conversations.replies.events import ReplyEvents
-from conversations.replies.finish import Ending
+from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, tokens_used
 from memory.policies.card_in_reply import CardStream
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BROKEN = ReplyError("upstream_error", "Something went wrong on our side while the model answered.")
 
 FINISH_TRIES = 8
 """Attempts to store a final reply while the database is away: 0.1 s apart at first, doubling, about 25 s in all."""
@@ -45,7 +53,6 @@ FIRST_WORDS = 8
 """Number of deltas after which readers get their turn even if more are there already, so that the first words need
 not wait until a long burst has been read. After that, deltas that arrive together are sent together."""
 
-
 FINISHED_AT_ONCE = 8
 """Maximum number of replies being finished at once. If a thousand end together, the renewal of leases would otherwise
 wait behind all of them for longer than a lease lasts, and other processes would take the replies for abandoned
@@ -53,6 +60,11 @@ wait behind all of them for longer than a lease lasts, and other processes would
 
 STORED_TOGETHER = 100
 """Maximum number of partial texts stored in one transaction: other writers wait no longer than for these."""
+
+BATCH = 16
+"""Readers woken together. An audience of at most this size is woken without a pause."""
+PAUSE_SECONDS = 0.005
+"""Minimum pause between two batches. It is longer if the loop is late, so that other work gets as much time."""
 
 
 class Log:
@@ -84,27 +96,111 @@ class Log:
         return whole
 
 
-class Generation:
-    """One reply being generated in this process."""
+class Broadcast:
+    """The readers that wait for one reply to grow, woken in batches if they are many. To be used on the event loop.
 
-    def __init__(self, begun: BegunTurn) -> None:
-        self.begun = begun
-        self.pending = begun.pending
+    Each reader that wakes encodes and writes on the loop that also serves all other requests. So a small audience is
+    woken at once, and a large one in batches with a pause in between, one batch at a time in the whole process, which
+    leaves time for other requests. Late readers find more text and read it in one piece, so nothing piles up.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[bool]] = deque()
+        self._woken_at = asyncio.get_running_loop().time()
+        self._timer: asyncio.TimerHandle | None = None
+        _all.add(self)
+
+    async def changed(self, seconds: float) -> bool:
+        """Wait until there is more to read. Return False if nothing came for `seconds`, the same for all readers."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool] = loop.create_future()
+        self._waiting.append(future)
+        if self._timer is None:
+            self._timer = loop.call_later(seconds, self._silent, seconds)
+        try:
+            return await future
+        finally:
+            if future.cancelled() and future in self._waiting:
+                self._waiting.remove(future)
+
+    def wake(self, *, more: bool = True) -> None:
+        """Wake all readers that wait now: there is `more`, or nothing came for so long that a keep-alive is due."""
+        self._woken_at = asyncio.get_running_loop().time()
+        if len(self._waiting) <= BATCH and self not in _crowded:
+            self._release(BATCH, more)
+        else:
+            _wake_in_batches(self, more)
+
+    def close(self) -> None:
+        """Wake all readers for the last time."""
+        self.wake()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _silent(self, seconds: float) -> None:
+        """Wake the readers if nothing came for `seconds`. One timer for all: one per wait took a tenth of all time."""
+        waits = self._woken_at + seconds - asyncio.get_running_loop().time()
+        self._timer = None
+        if waits <= 0:
+            self.wake(more=False)
+        elif self._waiting:
+            self._timer = asyncio.get_running_loop().call_later(waits, self._silent, seconds)
+
+    def _release(self, count: int, more: bool) -> int:
+        """Wake up to `count` of the longest waiting readers; return how many were woken."""
+        woken = 0
+        while self._waiting and woken < count:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(more)
+            woken += 1
+        return woken
+
+
+_all: WeakSet[Broadcast] = WeakSet()
+_crowded: dict[Broadcast, tuple[int, bool]] = {}
+"""Broadcasts with many readers: how many are still to be woken, and with which result."""
+_pacing: asyncio.Task[None] | None = None
+
+
+def _wake_in_batches(broadcast: Broadcast, more: bool) -> None:
+    global _pacing  # one per process
+    _, before = _crowded.get(broadcast, (0, False))
+    _crowded[broadcast] = (len(broadcast._waiting), more or before)
+    if _pacing is None or _pacing.done():
+        _pacing = asyncio.get_running_loop().create_task(_pace(), context=contextvars.Context())
+
+
+async def _pace() -> None:
+    """Wake a batch of each large audience in turn, until all are awake."""
+    loop = asyncio.get_running_loop()
+    while _crowded:
+        broadcast, (left, more) = next(iter(_crowded.items()))
+        del _crowded[broadcast]
+        left -= broadcast._release(min(BATCH, left), more) or left
+        if left:
+            _crowded[broadcast] = (left, more)
+        begun = loop.time()
+        await asyncio.sleep(PAUSE_SECONDS)
+        if (late := loop.time() - begun - PAUSE_SECONDS) > PAUSE_SECONDS:
+            await asyncio.sleep(late)
+
+
+class Generation:
+    """One reply being generated in this process: the part that does not depend on whether it is stored."""
+
+    def __init__(self, prompt: Prompt, variant: Variant) -> None:
+        self.prompt, self.variant = prompt, variant
         self.log = Log()
-        self._card = CardStream() if begun.brings_card else None
         self.done = False
-        self.failure: ReplyError | None = None
-        """Why the reply is not complete, with what is not stored: the upstream's status and reason."""
         self.final: Message | None = None
         """The final message. None although `done` if another process finished the reply, or it could not be stored."""
-        self.checkpointed = 0
         self.changes = Broadcast()
         """Wakes the readers of the log."""
         self.events = ReplyEvents()
         self._request_id = request_id.get()
         self._upstream: asyncio.Task[Reply] | None = None
         self._cut: Ending | None = None
-        self._lost = False
 
     async def run(self) -> None:
         """Generate and finish the reply. However this ends, the generation is `done` and its readers are woken."""
@@ -115,13 +211,16 @@ class Generation:
                 self._upstream.cancel()
             await asyncio.wait([self._upstream])
             fault_points.point("generate.ended")
-            if not self._lost:
-                ending = self._without_card(self._ending())
-                self.failure = ending.reply.error
-                self.final = await self._finish(ending)
+            await self._finish(self._ending())
         finally:
             self.done = True
             self.changes.close()
+
+    def join(self) -> None:
+        """Called for each reader that begins to read."""
+
+    def leave(self) -> None:
+        """Called for each reader that has read enough."""
 
     def cancel(self) -> None:
         """End the reply as cancelled, with the text so far."""
@@ -129,12 +228,7 @@ class Generation:
 
     def interrupt(self) -> None:
         """End the reply as cut off by the shutdown of this process."""
-        self._stop(Ending.interrupted(self.log.text()))
-
-    def abandon(self) -> None:
-        """Stop without finishing: the reply no longer belongs to this process."""
-        self._lost = True
-        self._stop(Ending.interrupted(""))
+        self._stop(Ending.cut_off(self.log.text()))
 
     def _stop(self, ending: Ending) -> None:
         if self._cut is not None or (self._upstream is not None and self._upstream.done()):
@@ -145,17 +239,14 @@ class Generation:
 
     async def _read(self) -> Reply:
         fault_points.point("generate.started")
-        prompt = self.begun.prompt
-        if prompt.attachments:
-            prompt = await executors.read(attachments.with_bytes, prompt, self.pending.owner_id)
-        stream = registry.chat_model().stream(prompt, self.begun.variant, settings.REPLY_DEADLINES)
+        prompt = await self._prompt_with_bytes()
+        stream = registry.chat_model().stream(prompt, self.variant, settings.REPLY_DEADLINES)
         async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
             count = 0
             async for item in items:
                 if isinstance(item, Reply):
                     return item
-                text = item.text if self._card is None else self._card.feed(item.text)
-                if not text:
+                if not (text := self._readable(item.text)):
                     continue
                 fault_points.point("generate.delta")
                 self.log.append(text)
@@ -163,19 +254,102 @@ class Generation:
                 count += 1
                 if count == FIRST_WORDS:
                     await asyncio.sleep(0)
-        return Reply("failed", error=ReplyError("upstream_error", "The model ended without an answer."))
+        return Reply("failed", error=NO_ANSWER)
 
     def _ending(self) -> Ending:
         assert self._upstream is not None
         if self._upstream.cancelled():
-            return self._cut or Ending.interrupted(self.log.text())
+            return self._cut or Ending.cut_off(self.log.text())
         if (error := self._upstream.exception()) is not None:
-            logger.error("generation failed", exc_info=error, extra={"reply": str(self.pending.message_id)})
-            broken = ReplyError(
-                "upstream_error", "Something went wrong on our side while the model answered."
-            )
-            return Ending.of(Reply("incomplete" if len(self.log) else "failed", error=broken))
+            logger.error("generation failed", exc_info=error)
+            return Ending.cut_off(self.log.text(), BROKEN)
         return Ending.of(self._upstream.result())
+
+    async def _prompt_with_bytes(self) -> Prompt:
+        return self.prompt
+
+    def _readable(self, text: str) -> str:
+        """Return the part of a delta that readers may see."""
+        return text
+
+    async def _finish(self, ending: Ending) -> None:
+        """Set `final`, and store what is to be stored."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class UnstoredCall:
+    """A call of a model whose answer is not stored."""
+
+    prompt: Prompt
+    variant: Variant
+    prompt_tokens: int
+    """By our own count."""
+
+    async def begin(self, user_id: int) -> UnstoredReply:
+        """Reserve the user's allowance for the call; the reply begins with its reader. Raises as `begin_call`."""
+        return UnstoredReply(self, await begin_call(user_id, self.prompt_tokens, self.variant))
+
+
+class UnstoredReply(Generation):
+    """A reply of which only the usage of the user's allowance is stored. It begins with its reader."""
+
+    def __init__(self, call: UnstoredCall, reservation: int | None) -> None:
+        super().__init__(call.prompt, call.variant)
+        self.prompt_tokens, self._reservation = call.prompt_tokens, reservation
+        self.calls: Sequence[ToolCall] = ()
+
+    def join(self) -> None:
+        _unstored.add(self)
+        _in_background(self.run()).add_done_callback(lambda _: _unstored.discard(self))
+
+    def leave(self) -> None:
+        self.cancel()
+
+    async def _finish(self, ending: Ending) -> None:
+        self.calls = ending.reply.calls
+        self.final = await executors.read(self._message, self.log.text(), ending)
+        await end_call(self._reservation, tokens_used(self.final, self.prompt_tokens))
+
+    def _message(self, text: str, ending: Ending) -> Message:
+        return ending.message(text, self.variant.name, self.variant.model, token_count=count_tokens(text))
+
+
+class TurnReply(Generation):
+    """The reply of a turn. Any number of readers may come and go, in any process."""
+
+    def __init__(self, begun: BegunTurn) -> None:
+        super().__init__(begun.prompt, begun.variant)
+        self.pending = begun.pending
+        self.checkpointed = 0
+        self._card = CardStream() if begun.brings_card else None
+        self._lost = False
+
+    def abandon(self) -> None:
+        """Stop without finishing: the reply no longer belongs to this process."""
+        self._lost = True
+        self._stop(Ending.cut_off(""))
+
+    async def _prompt_with_bytes(self) -> Prompt:
+        if not self.prompt.attachments:
+            return self.prompt
+        return await executors.read(attachments.with_bytes, self.prompt, self.pending.owner_id)
+
+    def _readable(self, text: str) -> str:
+        return text if self._card is None else self._card.feed(text)
+
+    async def _finish(self, ending: Ending) -> None:
+        if self._lost:
+            return
+        ending = self._without_card(ending)
+        try:
+            self.final = await self._stored(ending)
+        except executors.UNSTORABLE as exc:
+            self._log_unstorable(exc)
+            try:
+                self.final = await self._stored(ending.without_extras()) or await self._load()
+            except executors.UNSTORABLE as again:
+                self._log_unstorable(again)  # the sweep finishes it, from its last checkpoint
 
     def _without_card(self, ending: Ending) -> Ending:
         """Append held-back text, unless it is part of a memory card; return the ending with the card."""
@@ -187,18 +361,6 @@ class Generation:
             self.changes.wake()
         return ending.with_card(card, self.log.text())
 
-    async def _finish(self, ending: Ending) -> Message | None:
-        try:
-            return await self._stored(ending)
-        except executors.UNSTORABLE as exc:
-            self._log_unstorable(exc)
-        try:
-            bare = ending.without_extras()
-            return await self._stored(bare) or await executors.read(finish.load_final_message, self.pending)
-        except executors.UNSTORABLE as exc:
-            self._log_unstorable(exc)  # the sweep finishes it, from its last checkpoint
-        return None
-
     async def _stored(self, ending: Ending) -> Message | None:
         """Store the reply. If an error came after the commit, the next attempt finds and returns what was stored.
 
@@ -208,12 +370,10 @@ class Generation:
         for attempt in range(FINISH_TRIES):
             try:
                 async with _finishing():
-                    made = await executors.write(
+                    message = await executors.write(
                         finish.finish, self.pending, text, ending, owner=process.name()
                     )
-                return made or (
-                    await executors.read(finish.load_final_message, self.pending) if attempt else None
-                )
+                return message or (await self._load() if attempt else None)
             except executors.UNSTORABLE:
                 raise
             except (DatabaseError, InterfaceError) as exc:
@@ -225,8 +385,12 @@ class Generation:
             except Exception:
                 # Another attempt would fail the same way; but the reply may have been stored.
                 logger.exception("reply not stored by a fault of our own")
-                return await executors.read(finish.load_final_message, self.pending)
+                return await self._load()
         return None
+
+    async def _load(self) -> Message | None:
+        """Return the final message if it is stored by now, by any process."""
+        return await executors.read(Message.objects.filter(pk=self.pending.message_id).first)
 
     def _log_unstorable(self, exc: Exception) -> None:
         extra = {"reply": str(self.pending.message_id), "error": type(exc).__name__}
@@ -239,29 +403,40 @@ def _finishing() -> asyncio.Semaphore:
 
 
 _finishing_on: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-_running: dict[UUID, Generation] = {}
+_running: dict[UUID, TurnReply] = {}
+_unstored: set[UnstoredReply] = set()
 _tasks: set[asyncio.Task[None]] = set()
+"""Of all these replies."""
+_cancellable: set[asyncio.Task[Any]] = set()
+_watching: asyncio.Task[None] | None = None
 _checkpointer: asyncio.Task[None] | None = None
 _draining = False
 _drain_task: asyncio.Task[None] | None = None
 
 
-def start(begun: BegunTurn) -> Generation:
+def start(begun: BegunTurn) -> TurnReply:
     """Start generating, in a separate task on the running loop."""
     global _checkpointer  # one per process
-    made = Generation(begun)
-    # An empty context, so that nothing of the request (its thread-sensitive executor, its connection) is kept alive.
-    _running[begun.pending.message_id] = made
-    task = asyncio.get_running_loop().create_task(made.run(), context=contextvars.Context())
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-    task.add_done_callback(lambda _: _running.pop(begun.pending.message_id, None))
+    reply = TurnReply(begun)
+    _running[begun.pending.message_id] = reply
+    _in_background(reply.run()).add_done_callback(lambda _: _running.pop(begun.pending.message_id, None))
     if _checkpointer is None or _checkpointer.done():
         _checkpointer = asyncio.get_running_loop().create_task(_checkpoints(), context=contextvars.Context())
-    return made
+    return reply
 
 
-def running(message_id: UUID) -> Generation | None:
+def _in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run on the loop, with a strong reference.
+
+    In an empty context, so that nothing of the request (its thread-sensitive executor, its connection) is kept alive.
+    """
+    task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    return task
+
+
+def running(message_id: UUID) -> TurnReply | None:
     """Return the generation of this reply, if it runs in this process."""
     return _running.get(message_id)
 
@@ -285,7 +460,8 @@ def start_draining() -> None:
     if not _draining:
         _draining = True
         logger.info("draining", extra={"replies": len(_running)})
-        broadcast.wake_all()
+        for broadcast in list(_all):
+            broadcast.wake()
         _drain_task = asyncio.get_running_loop().create_task(_drain(), context=contextvars.Context())
 
 
@@ -296,17 +472,91 @@ async def shut_down() -> None:
         await _drain_task
     if _tasks:
         await asyncio.wait(_tasks, timeout=settings.REPLY_LEASE_SECONDS)
+    await stop_watching()
 
 
 async def _drain() -> None:
-    if _tasks:
-        await asyncio.wait(_tasks, timeout=settings.REPLY_DRAIN_SECONDS)
-    for generation in list(_running.values()):
-        generation.interrupt()
+    if work := {*_tasks, *_cancellable}:
+        await asyncio.wait(work, timeout=settings.REPLY_DRAIN_SECONDS)
+    for reply in (*_running.values(), *_unstored):
+        reply.interrupt()
+    for task in _cancellable:
+        task.cancel()
+
+
+def watch() -> None:
+    """Start finishing replies whose lease has expired, on the running loop."""
+    global _watching  # one per process
+    _watching = asyncio.get_running_loop().create_task(_watch(), context=contextvars.Context())
+
+
+async def stop_watching() -> None:
+    """Stop finishing them. A reply being finished at this moment is still finished."""
+    if _watching is not None:
+        _watching.cancel()
+        await asyncio.wait([_watching])
+
+
+async def _watch() -> None:
+    while True:
+        await asyncio.sleep(settings.REPLY_LEASE_SECONDS)
+        try:
+            await executors.write(finish.finish_expired)
+        except (DatabaseError, InterfaceError) as exc:
+            logger.warning("abandoned replies not looked for", extra={"error": type(exc).__name__})
+
+
+# Calls that are not stored
+
+
+def count_prompt(messages: Sequence[PromptMessage], instructions: str = "") -> int:
+    """Count the tokens of a prompt; return 0 without counting if limits are off."""
+    if not quotas.enabled():
+        return 0
+    texts = sum(message.tokens(count_tokens) for message in messages)
+    attached = sum(one.tokens for message in messages for one in message.attachments)
+    return texts + attached + count_tokens(instructions)
+
+
+async def begin_call(user_id: int, prompt_tokens: int, variant: Variant) -> int | None:
+    """Reserve for a call that is not stored; return its id for `end_call`, or None if limits are off.
+
+    Raises `RateLimited` and `QuotaExceeded`. The row that holds the reservation expires if this process goes away.
+    """
+    if not quotas.enabled():
+        return None
+    return await executors.write(quotas.begin_passing, user_id, quotas.tokens_for(prompt_tokens, variant))
+
+
+async def end_call(call: int | None, spent: int | None) -> None:
+    """Settle a call, with the tokens it used or None if nothing came of it."""
+    if call is None:
+        return
+    try:
+        await executors.write(quotas.end_passing, call, spent)
+    except (DatabaseError, InterfaceError) as exc:
+        logger.warning("call not settled, it will expire", extra={"call": call, "error": type(exc).__name__})
+
+
+async def cancel_on_drain(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`, cancelled with this call. Raises `Unavailable` if the process shuts down first."""
+    task = asyncio.create_task(work)
+    _cancellable.add(task)
+    try:
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise Unavailable("This server is restarting. Try again in a moment.", retry_after=1)
+        return task.result()
+    finally:
+        _cancellable.discard(task)
+        task.cancel()
+
+
+# Checkpoints
 
 
 async def _checkpoint(
-    open_now: Mapping[UUID, Generation], grown: list[UUID], *, renew: bool
+    open_now: Mapping[UUID, TurnReply], grown: list[UUID], *, renew: bool
 ) -> dict[UUID, bool]:
     """Store what grew, in several transactions if it is much; return the result of `finish.checkpoint`."""
     while len(grown) > STORED_TOGETHER:
@@ -323,10 +573,12 @@ async def _checkpoints() -> None:
         await asyncio.sleep(settings.REPLY_CHECKPOINT_SECONDS)
         now = asyncio.get_running_loop().time()
         renew = now - renewed >= settings.REPLY_LEASE_SECONDS / 3
-        open_now = {key: made for key, made in _running.items() if not made.done}
+        open_now = {key: reply for key, reply in _running.items() if not reply.done}
         if not open_now:
             continue
-        grown = {key: len(made.log) for key, made in open_now.items() if len(made.log) > made.checkpointed}
+        grown = {
+            key: len(reply.log) for key, reply in open_now.items() if len(reply.log) > reply.checkpointed
+        }
         try:
             mine = await _checkpoint(open_now, list(grown), renew=renew)
         except (DatabaseError, InterfaceError) as exc:
@@ -339,8 +591,8 @@ async def _checkpoints() -> None:
         renewed = now if renew else renewed
         for key, length in grown.items():
             open_now[key].checkpointed = length
-        for key, made in open_now.items():
+        for key, reply in open_now.items():
             if mine.get(key):
-                made.cancel()
+                reply.cancel()
             elif key not in mine:
-                made.abandon()
+                reply.abandon()

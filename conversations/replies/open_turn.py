@@ -15,10 +15,9 @@ from django.utils import timezone
 
 from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import ToolCall
-from chatmemory.text.tokens import count_tokens
+from conversations.derived import derived
 from conversations.models import Chat, Message, Role, Status
 from memory.history.turns import Step
-from memory.recall.analysis.hashed_terms import stored_terms
 from memory.turn import turn_closed
 
 ABANDONED = "(No output: the conversation went on without it.)"
@@ -144,10 +143,9 @@ def _row(chat: Chat, role: Role, content: str, payload: dict[str, Any], now: Any
         content=content,
         payload=payload,
         status=Status.COMPLETE,
-        token_count=count_tokens(content),
-        terms=stored_terms(content, chat.owner_id),
         created_at=now,
         completed_at=now,
+        **derived(content, role, chat.owner_id),
     )
 
 

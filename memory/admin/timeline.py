@@ -81,7 +81,7 @@ def timeline(chat: Chat, brief: ConversationBrief | None, plan: Plan, page: Page
     if not rows:
         return TimelinePage()
     active = ActiveReply.objects.filter(chat=chat).annotate(seq=F("user_message__seq")).first()
-    turns = to_turns([_stored(row) for row in rows])
+    turns = to_turns([StoredMessage.of(row, text=False) for row in rows])
     turns = turns[:TURNS] if page.is_forward else turns[-TURNS:]
     first, last = turns[0].from_seq, turns[-1].through_seq
     folds = folds_of(brief, versions_of(brief), first, last) if brief else ()
@@ -135,16 +135,4 @@ def _messages(chat: Chat) -> QuerySet[Message]:
         missing=Length("content") - Length(Left("content", TEXT_CHARS)),
         newer_seq=F("superseded_by__seq"),
         has_prompt=Exists(ContextRecord.objects.filter(pk=OuterRef("pk"))),
-    )
-
-
-def _stored(row: Message) -> StoredMessage:
-    return StoredMessage(
-        row.pk,
-        row.seq,
-        row.role,
-        row.status,
-        row.superseded_by_id is not None,
-        row.token_count,
-        line=row.line,
     )

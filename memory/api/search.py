@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from chatmemory.api.fields import Text, Whole, no_longer_than, not_blank
 from chatmemory.api.http import caller, example
 from conversations.api.serializers import MessageOut, Strict
-from conversations.replies.message_json import message_json
+from conversations.replies.events import message_json
 from memory.recall.search import Hit, search
 
 MOST_CHARS = 2000

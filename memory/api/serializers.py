@@ -21,7 +21,7 @@ from conversations.api.serializers import (
     known_policy,
 )
 from conversations.api.stateless_serializers import HistoryField
-from conversations.replies.message_json import iso, usage_json
+from conversations.replies.events import iso, usage_json
 from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
 from memory.folding.answer_checks import SOFT_FAULTS

@@ -18,13 +18,17 @@ from chatmemory.api.http import PAGING, CursorPages, caller, example
 from chatmemory.database import executors
 from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
-from conversations.accounts import quotas, stateless_calls
 from conversations.api.limited_view import LimitedView
 from conversations.api.stateless_serializers import spoken
 from conversations.lookup import get_chat, get_message
 from conversations.models import Chat
-from conversations.replies.generation import refuse_when_draining
-from conversations.replies.stateless import cancel_on_drain
+from conversations.replies.generation import (
+    begin_call,
+    cancel_on_drain,
+    count_prompt,
+    end_call,
+    refuse_when_draining,
+)
 from memory.api.serializers import (
     BriefOut,
     ContextIn,
@@ -336,14 +340,12 @@ class SummarizeView(LimitedView):
         refuse_when_draining()
         asked = body.validated_data
         wanted = SummaryRequest(asked["policy"], asked["previous_summary"], spoken(asked["messages"]))
-        return wanted, stateless_calls.count(wanted.messages, wanted.previous)
+        return wanted, count_prompt(wanted.messages, wanted.previous)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         wanted, tokens = opened
         patience = TimeLeft(settings.REPLY_DEADLINES.total)
-        call = await stateless_calls.begin(
-            caller(self.request).pk, quotas.tokens_for(tokens, settings.SUMMARIZER)
-        )
+        call = await begin_call(caller(self.request).pk, tokens, settings.SUMMARIZER)
         spent: int | None = None
         try:
             made = await cancel_on_drain(executors.apart(partial(summarize, wanted, patience)))
@@ -351,5 +353,5 @@ class SummarizeView(LimitedView):
             spent = told or tokens + count_tokens(made.state.summary)
         finally:
             patience.end()
-            await asyncio.shield(stateless_calls.end(call, lambda: spent))
+            await asyncio.shield(end_call(call, spent))
         return Response(summarized_json(made))

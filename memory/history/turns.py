@@ -42,6 +42,21 @@ class StoredMessage:
     payload: Mapping[str, Any] | None = None
     """See `Message.payload`; None also if texts were not loaded."""
 
+    @classmethod
+    def of(cls, row: Any, *, text: bool = True) -> StoredMessage:
+        """Return the message of a row, without its text if that is not loaded."""
+        return cls(
+            id=row.pk,
+            seq=row.seq,
+            role=row.role,
+            status=row.status,
+            superseded=row.superseded_by_id is not None,
+            token_count=row.token_count,
+            content=row.content if text else "",
+            line=row.line,
+            payload=row.payload if text else None,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:

@@ -27,9 +27,8 @@ from chatmemory.text.tokens import count_tokens
 from conversations import chat_lifecycle
 from conversations.models import Chat, Status
 from conversations.replies import begin, finish
-from conversations.replies.begin import BegunTurn, TurnRequest
-from conversations.replies.finish import Ending
 from conversations.replies.open_turn import ToolOutput
+from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.folding import fold
 from memory.lab.conversation import Conversation, Exchange
 from memory.lab.measures import Run, TurnMeasure, memory_text, prompt_tokens, shared_prefix

@@ -21,8 +21,8 @@ from chatmemory.runtime import fault_points
 from conversations import account_deletion, attachments
 from conversations.accounts import quotas
 from conversations.models import IdempotencyKey, Window
-from conversations.replies import idempotency
-from conversations.replies.lease import finish_expired
+from conversations.replies.begin import KEY_IS_OLD
+from conversations.replies.finish import finish_expired
 from memory import queue
 from memory.folding import dispatch, lease
 from memory.recall import embeddings, index_upkeep
@@ -76,7 +76,7 @@ def sweep() -> SweepReport:
     report = SweepReport(
         chats_enqueued=_enqueue_waiting(),
         replies_finished=finish_expired(),
-        keys_removed=_remove(IdempotencyKey.objects.filter(idempotency.IS_OLD)),
+        keys_removed=_remove(IdempotencyKey.objects.filter(KEY_IS_OLD)),
         tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
         failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
         workers_removed=alive.remove_dead(),

@@ -17,6 +17,7 @@ from conversations.interchange.values import ImportedChat, ImportedMessage
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin as services
 from conversations.replies import finish
+from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.context.render import Source
 from memory.models import ConversationBrief, SummaryRevision
 
@@ -79,10 +80,10 @@ def add_revision(chat: Chat, version: int, text: str, *, through: int) -> Summar
 
 def say(chat: Chat, text: str, answer: str, **fields: Any) -> Message:
     """Store a turn as the message API does, with its context record. `fields` are fields of the request."""
-    request = services.TurnRequest(message=text, variant=services.default_variant(), **fields)
+    request = TurnRequest(message=text, variant=services.default_variant(), **fields)
     begun = services.begin_turn(chat.owner, request, chat_id=chat.pk)
-    assert isinstance(begun, services.BegunTurn)
-    ending = finish.Ending.of(Reply("complete", None, Usage(100, 0, 20), "offline", ""))
+    assert isinstance(begun, BegunTurn)
+    ending = Ending.of(Reply("complete", None, Usage(100, 0, 20), "offline", ""))
     reply = finish.finish(begun.pending, answer, ending)
     assert reply is not None
     return reply
@@ -90,7 +91,7 @@ def say(chat: Chat, text: str, answer: str, **fields: Any) -> Message:
 
 def begin(chat: Chat, text: str, key: str) -> ActiveReply:
     """Begin a turn with an idempotency key; its reply is being written."""
-    request = services.TurnRequest(message=text, variant=services.default_variant())
+    request = TurnRequest(message=text, variant=services.default_variant())
     services.begin_turn(chat.owner, request, chat_id=chat.pk, key=key)
     ActiveReply.objects.filter(chat=chat).update(text=text)
     return ActiveReply.objects.get(chat=chat)

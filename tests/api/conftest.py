@@ -26,3 +26,15 @@ def house(live: LiveServer, settings: Any) -> Iterator[None]:
 def bob(user_client: Callable[[str], Client]) -> Client:
     """Another user."""
     return user_client("bob")
+
+
+@pytest.fixture
+def drain(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that makes the server drain; undone when the test ends."""
+    monkeypatch.setattr(generation, "_draining", False)
+    monkeypatch.setattr(generation, "_drain_task", None)
+
+    async def start() -> None:
+        generation.start_draining()
+
+    return lambda: live.run(start())

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from chatmemory.runtime import process
 from conversations.models import ActiveReply
-from conversations.replies.lease import finish_expired
+from conversations.replies.finish import finish_expired
 from memory.worker.sweep import sweep
 from tests.api.talking import begun, error, final, held, messages, orphan, reply
 from tests.support.exhaustive import first_row_of

@@ -13,18 +13,6 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
 
-@pytest.fixture
-def drain(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that makes the server drain; undone when the test ends."""
-    monkeypatch.setattr(generation, "_draining", False)
-    monkeypatch.setattr(generation, "_drain_task", None)
-
-    async def start() -> None:
-        generation.start_draining()
-
-    return lambda: live.run(start())
-
-
 def test_readers_are_sent_on_and_new_turns_refused(alice: Client, upstream: FakeUpstream, drain: Any) -> None:
     upstream.hold("stream")
     with opened(alice) as (turn, events):

@@ -28,7 +28,8 @@ from conversations.models import (
     Window,
 )
 from conversations.replies import begin as services
-from conversations.replies.lease import finish_expired
+from conversations.replies.finish import finish_expired
+from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.worker.sweep import sweep
 from tests.api.talking import begun, error, final, held, opened
 from tests.support.fakes.upstream import FakeUpstream, Lane
@@ -418,10 +419,10 @@ def test_switched_off_nothing_is_asked_or_counted(
     for call in CALLS:
         assert [call(alice).status_code for _ in range(2)] == [200, 200]
     user = User.objects.get(username="alice")
-    request = services.TurnRequest(message="Hello", variant=services.default_variant())
+    request = TurnRequest(message="Hello", variant=services.default_variant())
     with CaptureQueriesContext(connection) as captured:
         begin = services.begin_turn(user, request, chat_id=None)
-        assert isinstance(begin, services.BegunTurn)
+        assert isinstance(begin, BegunTurn)
         chat_lifecycle.delete_chat(Chat.objects.get(pk=begin.pending.chat_id))
     assert not any("allowance" in query["sql"] for query in captured.captured_queries)
     assert not Allowance.objects.exists()

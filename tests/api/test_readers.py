@@ -18,9 +18,9 @@ from django.db.models.functions import Now
 from chatmemory.llm.protocol import Reply
 from conversations.accounts.limits import Limits
 from conversations.models import ActiveReply, Allowance
-from conversations.replies import begin, pollers, sse
-from conversations.replies.begin import BegunTurn, TurnRequest
-from conversations.replies.finish import Ending, Pending, finish
+from conversations.replies import begin, sse, stream
+from conversations.replies.finish import finish
+from conversations.replies.reply import BegunTurn, Ending, Pending, TurnRequest
 from tests.api.talking import Turn, begun, error, final, held, opened
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
@@ -55,15 +55,15 @@ def ended(text: str) -> None:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record the positions from which the server's pollers look."""
+    """Record the positions from which the server's stream look."""
     found: list[int] = []
-    look = pollers.text_after
+    look = stream.text_after
 
     def counted(chat_id: Any, message_id: Any, position: int) -> str | None:
         found.append(position)
         return look(chat_id, message_id, position)
 
-    monkeypatch.setattr(pollers, "text_after", counted)
+    monkeypatch.setattr(stream, "text_after", counted)
     return found
 
 
@@ -74,7 +74,7 @@ def reading(client: Client, turn: Turn, stack: ExitStack, **options: Any) -> Ite
 def test_all_readers_share_one_poller(alice: Client, elsewhere: Turn, looks: list[int]) -> None:
     with ExitStack() as stack, ThreadPoolExecutor(MANY) as pool:
         readers = [reading(alice, elsewhere, stack) for _ in range(MANY)]
-        assert pollers.running() == 1
+        assert len(stream._pollers) == 1
         first = [next(reader).name for reader in readers]
         stored("one ")
         wait_for(lambda: 4 in looks)
@@ -88,7 +88,7 @@ def test_all_readers_share_one_poller(alice: Client, elsewhere: Turn, looks: lis
     assert {joined(events) for events in rest} == {"one two three"}
     assert {(events[-1].name, events[-1].id) for events in rest} == {("message.completed", "13")}
     assert looks == sorted(looks), "each look begins where the last one ended"
-    wait_for(lambda: pollers.running() == 0)
+    wait_for(lambda: len(stream._pollers) == 0)
 
 
 def test_nothing_polls_when_nobody_reads(alice: Client, elsewhere: Turn, looks: list[int]) -> None:
@@ -96,7 +96,7 @@ def test_nothing_polls_when_nobody_reads(alice: Client, elsewhere: Turn, looks: 
         readers = [reading(alice, elsewhere, stack) for _ in range(3)]
         assert [next(reader).name for reader in readers] == ["message.created"] * 3
         wait_for(lambda: looks)
-    wait_for(lambda: pollers.running() == 0)
+    wait_for(lambda: len(stream._pollers) == 0)
     stored("one ")
     late = alice.events  # a new reader causes a new look-up
     with ExitStack() as stack:
@@ -159,7 +159,7 @@ def test_a_deleted_chat_sends_its_readers_away(alice: Client, elsewhere: Turn) -
 def test_a_database_that_is_away_for_a_moment(
     alice: Client, elsewhere: Turn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    away, failed, look = Flag(), Flag(), pollers.text_after
+    away, failed, look = Flag(), Flag(), stream.text_after
 
     def sometimes(*place: Any) -> str | None:
         if away.is_set():
@@ -167,7 +167,7 @@ def test_a_database_that_is_away_for_a_moment(
             raise OperationalError("away")
         return look(*place)
 
-    monkeypatch.setattr(pollers, "text_after", sometimes)
+    monkeypatch.setattr(stream, "text_after", sometimes)
     with ExitStack() as stack:
         reader = reading(alice, elsewhere, stack)
         next(reader)
@@ -176,7 +176,7 @@ def test_a_database_that_is_away_for_a_moment(
         stored("one ")
         away.clear()
         assert next(reader).data["delta"] == "one "
-        monkeypatch.setattr(pollers, "GIVE_UP_SECONDS", 0.1)
+        monkeypatch.setattr(stream, "GIVE_UP_SECONDS", 0.1)
         away.set()
         assert [event.name for event in reader] == ["reconnect"]
 

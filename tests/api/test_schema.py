@@ -17,7 +17,7 @@ from chatmemory.api import error_handler
 from chatmemory.api.openapi import errors as schema_errors
 from conversations.api.serializers import MessageOut
 from conversations.models import ActiveReply, Chat, Message
-from conversations.replies.message_json import message_json, streaming_json
+from conversations.replies.events import message_json, streaming_json
 from memory.api.serializers import BriefOut, ContextOut, brief_json
 from memory.models import ConversationBrief
 from tests.api.talking import MESSAGE_KEYS

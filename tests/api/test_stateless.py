@@ -18,7 +18,7 @@ from chatmemory.database import executors
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines, Price
 from conversations.models import ActiveReply, Chat, Message
-from conversations.replies import generation, sse
+from conversations.replies import sse
 from memory.folding.stateless import TimeLeft
 from memory.models import SummaryRevision
 from memory.policies import POLICIES
@@ -198,14 +198,14 @@ def test_silence_is_filled_with_comments(
 
 
 def test_what_is_open_ends_with_the_process(
-    alice: Client, upstream: FakeUpstream, settings: Any, monkeypatch: pytest.MonkeyPatch
+    alice: Client, upstream: FakeUpstream, settings: Any, drain: Callable[[], None]
 ) -> None:
     settings.REPLY_DRAIN_SECONDS = 0.1
     held(upstream)
     with alice.stream("POST", ASK, json={"messages": TALK}) as events:
         next(events)
         said = heard(events)
-        monkeypatch.setattr(generation, "_draining", True)
+        drain()
         rest = list(events)
     last = rest[-1]
     assert (last.name, last.data["error"]["code"]) == ("message.incomplete", "interrupted")
@@ -213,9 +213,7 @@ def test_what_is_open_ends_with_the_process(
     upstream.wait_until(lambda fake: fake.active == 0)
     error(ask(alice), 503, "unavailable")
     error(summarize(alice), 503, "unavailable")
-    monkeypatch.setattr(generation, "_draining", False)
     upstream.release()
-    assert ask(alice).status_code == 200
 
 
 # /v1/summarize
@@ -360,7 +358,7 @@ def test_too_many_at_once_are_sent_away(
 
 
 def test_a_summary_does_not_hold_up_a_process_that_goes(
-    alice: Client, upstream: FakeUpstream, settings: Any, monkeypatch: pytest.MonkeyPatch
+    alice: Client, upstream: FakeUpstream, settings: Any, drain: Callable[[], None]
 ) -> None:
     settings.REPLY_DRAIN_SECONDS = 0.1
     upstream.hold("complete")
@@ -368,10 +366,9 @@ def test_a_summary_does_not_hold_up_a_process_that_goes(
     waiting = threading.Thread(target=lambda: answers.append(summarize(alice)))
     waiting.start()
     wait_for(lambda: upstream.held("complete") == 1)
-    monkeypatch.setattr(generation, "_draining", True)
+    drain()
     waiting.join(10)
     error(answers[0], 503, "unavailable")
-    monkeypatch.setattr(generation, "_draining", False)
     upstream.release("complete")
 
 

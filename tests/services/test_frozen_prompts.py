@@ -19,8 +19,8 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Reply
 from conversations.models import Chat, Message, Status
 from conversations.replies import finish as finishing
-from conversations.replies.begin import BegunTurn, TurnRequest, begin_turn, default_variant
-from conversations.replies.finish import Ending
+from conversations.replies.begin import begin_turn, default_variant
+from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.folding.fold import fold
 from memory.models import ContextRecord
 from memory.policies import POLICIES

@@ -8,8 +8,8 @@ from typing import Any
 from chatmemory.llm.protocol import Prompt, Reply
 from conversations.models import Chat, Message, Status
 from conversations.replies import finish as finishing
-from conversations.replies.begin import BegunTurn, TurnRequest, begin_turn, default_variant
-from conversations.replies.finish import Ending
+from conversations.replies.begin import begin_turn, default_variant
+from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.models import ContextRecord
 from tests.support.factories import brief_of, make_chat
 from tests.support.fakes.scripted import codes

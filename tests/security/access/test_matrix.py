@@ -29,6 +29,7 @@ from conversations import attachments
 from conversations.accounts import api_tokens
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from conversations.replies import begin
+from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
 from memory.pins import pins
 from tests.admin.rows import make_chat
@@ -92,9 +93,9 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
         created_at=timezone.now(),
     )
     busy = make_chat(user, title=CANARY, said=CANARY)
-    request = begin.TurnRequest(message=CANARY, variant=begin.default_variant())
+    request = TurnRequest(message=CANARY, variant=begin.default_variant())
     begun = begin.begin_turn(user, request, chat_id=busy.pk, key=BUSY_KEY)
-    assert isinstance(begun, begin.BegunTurn)
+    assert isinstance(begun, BegunTurn)
     first = Message.objects.filter(chat__in=[idle, busy], seq=1)
     with transaction.atomic():
         attachments.store(user.pk, [(message, [PICTURE]) for message in first])

@@ -12,7 +12,8 @@ from django.core.management import CommandError, call_command
 
 from conversations import account_deletion
 from conversations.models import Chat, Message
-from conversations.replies.begin import TurnRequest, begin_turn, default_variant
+from conversations.replies.begin import begin_turn, default_variant
+from conversations.replies.reply import TurnRequest
 from tests.support.factories import add_turns, make_chat
 from tests.support.invariants import check_all
 

@@ -26,10 +26,8 @@ from conversations.api.chats import ChatsView, ChatView, MessageView, messages_p
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin as services
-from conversations.replies import finish, pollers
-from conversations.replies.begin import BegunTurn, TurnRequest
-from conversations.replies.finish import Ending
-from conversations.replies.idempotency import ExistingReply
+from conversations.replies import finish, stream
+from conversations.replies.reply import BegunTurn, Ending, ExistingReply, TurnRequest
 from memory.api.views import BriefView, ContextView, PastContextView, RevisionsView, RevisionView
 from memory.changes import messages_changed
 from memory.folding import fold as folding
@@ -115,9 +113,9 @@ def attach(world: World) -> None:
     second = services.begin_turn(world.owner, request, chat_id=world.long.pk, key="same")
     assert isinstance(first, BegunTurn)
     assert isinstance(second, ExistingReply)
-    assert pollers.find(second.chat_id, second.message_id).active is not None
+    assert stream.find(second.chat_id, second.message_id).variant == "arco"
     finish.checkpoint([(second.message_id, "So")], renew=[second.message_id])
-    assert pollers.text_after(second.chat_id, second.message_id, 1) == "o"
+    assert stream.text_after(second.chat_id, second.message_id, 1) == "o"
     assert lookup.get_message(world.long, second.message_id) is not None
 
 

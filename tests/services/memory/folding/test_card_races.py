@@ -12,9 +12,8 @@ from chatmemory.llm.protocol import Prompt
 from conversations.accounts import quotas
 from conversations.models import ActiveReply, Chat, Message, Status
 from conversations.replies import finish as finishing
-from conversations.replies import lease
-from conversations.replies.begin import BegunTurn, begin_regeneration
-from conversations.replies.finish import Ending
+from conversations.replies.begin import begin_regeneration
+from conversations.replies.reply import BegunTurn, Ending
 from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.folding.request import request_resummarize
@@ -77,7 +76,7 @@ def test_a_crash_before_the_end_leaves_no_card_and_the_turn_where_it_was(model: 
     begin(chat, "T2 asked")
     active = ActiveReply.objects.get(chat=chat)
     active.text = "T2 half an ans"
-    reply = lease.finish_abandoned(active)
+    reply = finishing.finish_abandoned(active)
     assert reply is not None
     assert (reply.status, marks(chat)) == (Status.INCOMPLETE, ["kept", "missing"])
     assert (card_of(chat), unfolded(brief_of(chat)).turns) == ({"decisions": ["keep T1"]}, 2)

@@ -20,6 +20,7 @@ from conversations import chat_lifecycle
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message, Role, Status
 from conversations.replies import begin, finish
+from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.folding.request import request_resummarize
 from memory.models import (
     CardOutcome,
@@ -61,8 +62,8 @@ def priced(settings: Any) -> None:
 
 def end(begun: object, ending: str = "complete", text: str = "") -> Message:
     """Finish a reply in one of the ways of `ENDS`, or cancel it."""
-    assert isinstance(begun, begin.BegunTurn)
-    how = finish.Ending.cancelled() if ending == "cancelled" else finish.Ending.of(ENDS[ending])
+    assert isinstance(begun, BegunTurn)
+    how = Ending.cancelled() if ending == "cancelled" else Ending.of(ENDS[ending])
     said = "" if how.status == Status.FAILED else text or turn(begun.pending.seq)[1]
     reply = finish.finish(begun.pending, said, how)
     assert reply is not None
@@ -70,9 +71,7 @@ def end(begun: object, ending: str = "complete", text: str = "") -> Message:
 
 
 def say(chat: Chat, ending: str = "complete", variant: str = "arco") -> Message:
-    request = begin.TurnRequest(
-        message=turn(chat.pk.int % 97)[0], variant=django_settings.MODEL_VARIANTS[variant]
-    )
+    request = TurnRequest(message=turn(chat.pk.int % 97)[0], variant=django_settings.MODEL_VARIANTS[variant])
     return end(begin.begin_turn(chat.owner, request, chat_id=chat.pk), ending)
 
 

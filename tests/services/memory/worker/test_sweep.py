@@ -12,7 +12,8 @@ from django_q.models import OrmQ, Task
 from knox.models import AuthToken
 
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
-from conversations.replies.begin import TurnRequest, begin_turn, default_variant
+from conversations.replies.begin import begin_turn, default_variant
+from conversations.replies.reply import TurnRequest
 from memory import queue, tasks
 from memory.briefs import unfolded
 from memory.folding.request import request_resummarize

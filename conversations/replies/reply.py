@@ -1,0 +1,224 @@
+"""The values of a reply: what was requested, what is to be written, how it ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from chatmemory.llm.attachments import Attachment
+from chatmemory.llm.offline.model import NAME as OFFLINE
+from chatmemory.llm.openai.failures import EMPTY_REPLY
+from chatmemory.llm.protocol import Price, Prompt, Reply, ReplyError, Variant, storable_cost
+from conversations.accounts.quotas import Reservation
+from conversations.models import ActiveReply, Chat, Message, Role, Status
+from conversations.replies.open_turn import ToolOutput
+from memory.briefs import Standing
+from memory.context.plan import Snapshot
+from memory.context.render import Source
+
+INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")
+NO_ANSWER = ReplyError("upstream_error", "The model ended without an answer.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """What a client sends with a message. `policy` is only for a first message."""
+
+    message: str
+    """The user's message; empty if only outputs of tools are sent, so that the reply to the last message continues."""
+    variant: Variant
+    instructions: str = ""
+    sources: tuple[Source, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    policy: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters passed to the model, by their names in Chat Completions."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Tools that the model may call, in the format of Chat Completions."""
+    outputs: tuple[ToolOutput, ...] = ()
+    """Outputs of the tools that the last reply called."""
+    attachments: tuple[Attachment, ...] = ()
+    """Images and files that came with the message, with their bytes."""
+
+    def fingerprint(self, chat_id: UUID | None) -> str:
+        """Return a hash that is the same for the same request, with which an idempotency key is compared."""
+        sources = [[source.title, source.text] for source in self.sources]
+        fields = [self.message, self.variant.name, self.instructions, sources, self.metadata, self.policy]
+        return fingerprint(["message", str(chat_id or "first"), *fields])
+
+
+def fingerprint(parts: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A reply that is to be written, and the turn it belongs to."""
+
+    chat_id: UUID
+    message_id: UUID
+    seq: int
+    user_message: Message
+    supersedes: UUID | None
+    variant: str
+    model: str
+    context: Snapshot
+    """What is stored of the prompt."""
+    started_at: datetime
+    owner_id: int
+    open_seq: int = 0
+    """The chat's `open_seq` when the reply began."""
+    reservation: Reservation | None = None
+    standing: Standing | None = None
+    """What memory knew when the turn began; None in another process than that which began it."""
+
+    @classmethod
+    def of(cls, active: ActiveReply) -> Pending:
+        """Return the same value, read from a row."""
+        found = Chat.objects.values_list("last_seq", "owner_id", "open_seq").get(pk=active.chat_id)
+        last_seq, owner_id, open_seq = found
+        return cls(
+            chat_id=active.chat_id,
+            message_id=active.message_id,
+            seq=last_seq + 1,
+            user_message=active.user_message,
+            supersedes=active.supersedes,
+            variant=active.model_variant,
+            model=active.model,
+            context=Snapshot.from_json(active.context),
+            started_at=active.started_at,
+            owner_id=owner_id,
+            open_seq=open_seq,
+            reservation=Reservation.of(active, owner_id),
+        )
+
+    @property
+    def head(self) -> ReplyHead:
+        context = self.context.to_json()
+        return ReplyHead(self.chat_id, self.user_message.pk, self.message_id, self.variant, context)
+
+
+@dataclass(frozen=True, slots=True)
+class BegunTurn:
+    """A turn that has begun: the prompt to send to the model, and the reply to be written."""
+
+    pending: Pending
+    prompt: Prompt
+    variant: Variant
+    brings_card: bool = False
+    """Whether the reply is to contain a memory card, which its reader must not see."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingReply:
+    """A reply that already exists, final or being written, and can be followed."""
+
+    chat_id: UUID
+    user_message_id: UUID
+    message_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyHead:
+    """What a reader is told of a reply before its text."""
+
+    chat_id: UUID
+    user_message_id: UUID | None
+    message_id: UUID
+    variant: str
+    context: Mapping[str, Any]
+    """What is stored of the prompt, as JSON, or an outline of it."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the whole prompt, by our own count."""
+        return sum(section["tokens"] for section in self.context.get("sections", ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a reply ended: its final status and what the upstream reported."""
+
+    status: Status
+    reply: Reply
+    card: str = ""
+    """The memory card that was removed from the end of the reply's text."""
+
+    @classmethod
+    def of(cls, reply: Reply) -> Ending:
+        return cls(Status(reply.status), reply)
+
+    @classmethod
+    def cancelled(cls) -> Ending:
+        return cls(Status.CANCELLED, Reply("incomplete"))
+
+    @classmethod
+    def cut_off(cls, text: str, error: ReplyError = INTERRUPTED) -> Ending:
+        """Return the ending of a reply cut off by this server: incomplete if it has text, else failed."""
+        return cls(Status.INCOMPLETE if text else Status.FAILED, Reply("incomplete", error=error))
+
+    def without_extras(self) -> Ending:
+        """Return the same without the upstream's details about its answer, so that no column can refuse the rest."""
+        return Ending(self.status, Reply(self.reply.status, self.reply.error))
+
+    def with_card(self, card: str | None, seen: str) -> Ending:
+        """Return the ending of a reply whose memory card, if any, was removed. A reply with nothing else failed."""
+        if card is None or seen.strip() or self.reply.calls or self.status == Status.CANCELLED:
+            return replace(self, card=card or "")
+        return Ending(Status.FAILED, replace(self.reply, error=self.reply.error or EMPTY_REPLY), card)
+
+    def message(self, text: str, variant: str, model: str, **fields: Any) -> Message:
+        """Return the final message, unsaved, with what the upstream reported of it."""
+        reply, usage = self.reply, self.reply.usage
+        known = settings.MODEL_VARIANTS.get(variant)
+        message = Message(
+            role=Role.ASSISTANT,
+            content=text,
+            payload={"calls": len(reply.calls)} if reply.calls else None,
+            status=self.status,
+            model_variant=variant,
+            model=reply.model or model,
+            response_id=reply.response_id,
+            input_tokens=usage.input_tokens if usage else None,
+            cached_tokens=usage.cached_tokens if usage else None,
+            output_tokens=usage.output_tokens if usage else None,
+            cost_usd=_cost(known.price if known else None, reply),
+            error={"code": reply.error.code, "message": reply.error.message} if reply.error else None,
+            **fields,
+        )
+        message.failure = reply.error
+        return message
+
+
+def _cost(price: Price | None, reply: Reply) -> Decimal | None:
+    """Return USD at the variant's price, or None if that is unknown. The built-in model is free for every variant."""
+    if reply.usage is None:
+        return None
+    if reply.model == OFFLINE:
+        return Decimal(0)
+    return storable_cost(price.cost(reply.usage)) if price else None
+
+
+def failure_of(message: Message) -> ReplyError:
+    """Return why a message is not complete; what is not stored of that only if it has just ended in this process."""
+    stored = message.error or {}
+    return message.failure or ReplyError(
+        stored.get("code", NO_ANSWER.code), stored.get("message") or NO_ANSWER.message
+    )
+
+
+def tokens_used(message: Message, prompt_tokens: int) -> int | None:
+    """Return the tokens of a call, as billed by the upstream or by our own count; None if it failed unbilled."""
+    if message.input_tokens is not None:
+        return message.input_tokens + (message.output_tokens or 0)
+    if message.status == Status.FAILED:
+        return None
+    return prompt_tokens + message.token_count

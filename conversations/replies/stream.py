@@ -1,0 +1,323 @@
+"""Read a reply from any position and in any process. Reading changes nothing of a reply that is stored.
+
+Replies of this process come from their generation's log as they grow, final ones from their row, and those of other
+processes from their checkpoints, by one poller per reply and process for any number of readers. A poller reads the
+last checkpoint about as often as one is stored, less often while nothing comes or the database is slow, and wakes its
+readers when there is more. It ends with the reply, or with its last reader.
+
+How many readers a user may have is counted only in this process: reading writes nothing, so there is no row to count
+in, and the purpose is to limit this process's own work. The reader that begins a turn is not counted; the limit on
+simultaneous replies covers those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import UUID
+from weakref import WeakSet
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+from django.db.models.functions import Substr
+from django.http import StreamingHttpResponse
+
+from chatmemory.database import executors
+from chatmemory.errors import NotFound, Unavailable
+from chatmemory.llm.protocol import ToolCall
+from conversations.accounts import quotas
+from conversations.accounts.limits import RETRY_SOON_SECONDS, LimitRefusal
+from conversations.accounts.windows import refusal_error
+from conversations.models import ActiveReply, Message
+from conversations.replies import events, generation, sse
+from conversations.replies.events import ReplyEvents
+from conversations.replies.generation import Generation, Log, TurnReply, UnstoredReply
+from conversations.replies.open_turn import calls_of
+from conversations.replies.reply import ExistingReply, ReplyHead
+from memory.context.record import outline_of
+
+logger = logging.getLogger(__name__)
+
+SLOWEST = 4
+"""Maximum factor by which the interval grows while nothing comes."""
+QUIET_POLLS = 8
+"""Number of polls without news after which the interval grows, by one checkpoint interval each time."""
+MIN_PAUSE_FACTOR = 4
+"""Minimum pause as a multiple of the time that the last poll took: polling takes at most a fifth of a thread."""
+GIVE_UP_SECONDS = 25.0
+"""Seconds without an answer of the database after which readers are sent away."""
+
+
+def find(chat_id: UUID, message_id: UUID) -> ReplyHead:
+    """Return the head of a reply, active or final. Raises `NotFound`, also for a message that is no reply."""
+    active = ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id).defer("text").first()
+    if active is not None:
+        question = active.user_message_id
+        return ReplyHead(chat_id, question, message_id, active.model_variant, active.context)
+    final = Message.objects.filter(chat_id=chat_id, pk=message_id).only("role", "reply_to", "model_variant")
+    message = final.first()
+    if message is None or message.role != "assistant":
+        raise NotFound("This chat has no such reply.")
+    context = outline_of(message_id)
+    return ReplyHead(chat_id, message.reply_to_id, message_id, message.model_variant, context)
+
+
+def text_after(chat_id: UUID, message_id: UUID, position: int) -> str | None:
+    """Return the last checkpoint's text after `position`; None if the reply is no longer being written."""
+    active = ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id)
+    return active.values_list(Substr("text", position + 1), flat=True).first()
+
+
+class Reader:
+    """One reader of a reply: a `with` block, at whose end a reply that is not stored ends, too."""
+
+    def __init__(self, source: Generation | Poller) -> None:
+        self.source = source
+
+    @classmethod
+    def of(cls, chat_id: UUID, message_id: UUID) -> Reader:
+        """Return a reader of a reply of any process, to be entered at once."""
+        return cls(generation.running(message_id) or Poller.of(chat_id, message_id))
+
+    def __enter__(self) -> Reader:
+        self.source.join()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.source.leave()
+
+    async def texts(self, after: int = 0, *, stays: bool = True) -> AsyncIterator[str]:
+        """Yield the text after `after` code points as it grows; "" whenever `sse.KEEP_ALIVE_SECONDS` brought nothing.
+
+        It ends with the reply, or when this process shuts down: with `stays`, only if another one writes the reply.
+        """
+        source = self.source
+        stays = stays and isinstance(source, Generation)
+        while True:
+            if text := source.log.since(after):
+                after += len(text)
+                yield text
+            elif source.done or (generation.is_draining() and not stays):
+                return
+            elif not await source.changes.changed(sse.KEEP_ALIVE_SECONDS):
+                yield ""
+
+    async def final(self) -> Message:
+        """Wait for the final message. Raises `NotFound` if its chat was deleted, `Unavailable` at a shutdown."""
+        source = self.source
+        while not source.done and (isinstance(source, Generation) or not generation.is_draining()):
+            await source.changes.changed(sse.KEEP_ALIVE_SECONDS)
+        if source.final is None and isinstance(source, TurnReply):  # another process finished it
+            pending = source.pending
+            with Reader(Poller.of(pending.chat_id, pending.message_id)) as elsewhere:
+                return await elsewhere.final()
+        if isinstance(source, Poller) and source.error is not None:
+            raise source.error
+        if source.final is not None:
+            return source.final
+        if not generation.is_draining():
+            raise NotFound("The chat was deleted while the reply was being written.")
+        ids = source.key if isinstance(source, Poller) else ()
+        raise Unavailable(
+            "This server is restarting; the reply continues. Fetch the message in a moment.",
+            details={name: [str(one)] for name, one in zip(("chat_id", "message_id"), ids, strict=False)},
+            retry_after=1,
+        )
+
+    async def calls(self, final: Message) -> Sequence[ToolCall]:
+        """Return the tool calls of the final message; queried only if there are any."""
+        if isinstance(self.source, UnstoredReply):
+            return self.source.calls
+        return await executors.read(calls_of, final) if final.payload else ()
+
+
+async def reply_events(head: ReplyHead, after: int = 0) -> AsyncIterator[bytes]:
+    """Stream a reply after `after` code points as events of the API, up to its final event or to `reconnect`."""
+    with Reader.of(head.chat_id, head.message_id) as reader:
+        encoded = reader.source.events
+        if after == 0:
+            yield events.created(head)
+        async for text in reader.texts(after, stays=False):
+            yield encoded.delta(text, after) if text else sse.comment()
+            after += len(text)
+        # If the chat was deleted, the client learns it on reconnecting.
+        yield encoded.ending(reader.source.final)
+
+
+class Poller:
+    """One reply of another process, as far as it has been read here."""
+
+    def __init__(self, chat_id: UUID, message_id: UUID) -> None:
+        self.key = chat_id, message_id
+        self.log = Log()
+        self.done = False
+        self.final: Message | None = None
+        """The final message. None although `done` if its chat was deleted, or if `error` ended the polling."""
+        self.error: Exception | None = None
+        self.changes = generation.Broadcast()
+        self.events = ReplyEvents()
+        self._readers = self._quiet = 0
+        self._more_readers = asyncio.Event()
+        self._answered_at = asyncio.get_running_loop().time()
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    def of(cls, chat_id: UUID, message_id: UUID) -> Poller:
+        """Return the poller that other readers of this reply have joined, else a new one, which begins when joined."""
+        return _pollers.get((chat_id, message_id)) or cls(chat_id, message_id)
+
+    def join(self) -> None:
+        """Add a reader, and poll soon for it if the next poll is far off."""
+        self._readers += 1
+        self._quiet = 0
+        self._more_readers.set()
+        if self._task is None:
+            _pollers[self.key] = self
+            self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
+
+    def leave(self) -> None:
+        """Remove a reader. The poller ends with the last one."""
+        self._readers -= 1
+        if not self._readers and self._task is not None:
+            self._forget()
+            self._task.cancel()
+            self.changes.close()
+
+    async def _run(self) -> None:
+        try:
+            while not self.done:
+                began = asyncio.get_running_loop().time()
+                await self._look()
+                if not self.done:
+                    await self._pause(asyncio.get_running_loop().time() - began)
+        except Exception as exc:  # passed on to its readers, who would otherwise wait forever
+            self.error, self.done = exc, True
+            logger.error("reply not read", exc_info=exc, extra={"reply": str(self.key[1])})
+        finally:
+            self._forget()
+            self.changes.close()
+
+    def _forget(self) -> None:
+        """Unregister, so that later readers get a new poller."""
+        if _pollers.get(self.key) is self:
+            del _pollers[self.key]
+
+    async def _look(self) -> None:
+        """Poll once. Raises the database's error if it has not answered for too long."""
+        loop = asyncio.get_running_loop()
+        try:
+            grew = await self._read()
+        except (DatabaseError, InterfaceError):
+            if generation.is_draining() or loop.time() - self._answered_at > GIVE_UP_SECONDS:
+                raise
+            return
+        self._answered_at = loop.time()
+        self._quiet = 0 if grew else self._quiet + 1
+        if grew and not self.done:
+            self.changes.wake()
+
+    async def _read(self) -> bool:
+        """Read what is new; return whether there was anything."""
+        text = await executors.read(text_after, *self.key, len(self.log))
+        if text is None:
+            chat_id, message_id = self.key
+            final = Message.objects.filter(chat_id=chat_id, pk=message_id)
+            self.final, self.done = await executors.read(final.first), True
+            text = self.final.content[len(self.log) :] if self.final is not None else ""
+        if text:
+            self.log.append(text)
+        return bool(text)
+
+    async def _pause(self, took: float) -> None:
+        """Wait until the next poll: never less than the time between two checkpoints."""
+        interval = settings.REPLY_CHECKPOINT_SECONDS
+        rare = min(SLOWEST, 1 + self._quiet // QUIET_POLLS)
+        self._more_readers.clear()
+        await asyncio.sleep(max(interval, MIN_PAUSE_FACTOR * took))
+        with suppress(TimeoutError):
+            async with asyncio.timeout((rare - 1) * interval):
+                await self._more_readers.wait()
+
+
+_pollers: dict[tuple[UUID, UUID], Poller] = {}
+
+
+class ReaderSlot:
+    """One reader, counted until `release` or until the object is gone, such as when its response never began."""
+
+    def __init__(self, user_id: int) -> None:
+        self.user_id = user_id
+
+    def release(self) -> None:
+        with _lock:
+            slots = _taken.get(self.user_id)
+            if slots is not None:
+                slots.discard(self)
+                if not slots:
+                    del _taken[self.user_id]
+
+
+def take_slot(user_id: int, allowed: int) -> ReaderSlot:
+    """Return a slot for one more reader of that user. Raises `RateLimited` if `allowed` are taken; 0 means no limit."""
+    with _lock:
+        slots = _taken.setdefault(user_id, WeakSet())
+        if allowed and len(slots) >= allowed:
+            raise refusal_error(LimitRefusal("readers", allowed, RETRY_SOON_SECONDS), user_id)
+        slot = ReaderSlot(user_id)
+        slots.add(slot)
+        return slot
+
+
+_taken: dict[int, WeakSet[ReaderSlot]] = {}
+_lock = threading.Lock()
+"""Needed because responses are closed in other threads than the loop's."""
+
+
+async def attach(user_id: int, turn: ExistingReply) -> tuple[ReplyHead, ReaderSlot]:
+    """Return the head of a reply that exists already, and a slot for one more reader. Raises as these do."""
+
+    def found() -> tuple[ReplyHead, int]:
+        return find(turn.chat_id, turn.message_id), quotas.readers_allowed(user_id)
+
+    head, allowed = await executors.read(found)
+    return head, take_slot(user_id, allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldStream:
+    """A stream with its reader's slot: `StreamingHttpResponse` closes what it iterates over, which frees the slot."""
+
+    pieces: AsyncIterator[bytes]
+    slot: ReaderSlot
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self.pieces
+
+    def close(self) -> None:
+        self.slot.release()
+
+
+HEADERS = {
+    "Cache-Control": "no-store, no-transform",
+    "X-Accel-Buffering": "no",
+    # Compressing middleware would cut a stream into members that clients do not join.
+    "Content-Encoding": "identity",
+}
+
+
+def event_stream(pieces: AsyncIterator[bytes], slot: ReaderSlot | None = None) -> StreamingHttpResponse:
+    """Return a response that streams events and holds `slot` until it ends."""
+    return held_stream(pieces, slot, "text/event-stream", HEADERS)
+
+
+def held_stream(
+    pieces: AsyncIterator[bytes], slot: ReaderSlot | None, content_type: str, headers: Mapping[str, str]
+) -> StreamingHttpResponse:
+    """Return a response that streams `pieces` and holds `slot` until it ends."""
+    content = pieces if slot is None else HeldStream(pieces, slot)
+    return StreamingHttpResponse(content, content_type=content_type, headers=headers)
