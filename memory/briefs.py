@@ -90,13 +90,23 @@ class Memory:
         counts = counts_of(self.policy, self.state, newest, limits)
         return is_due(self.policy, self.state, counts, limits, waited)
 
-    def turns_due(self, newest: Sequence[Turn]) -> int:
-        """How many of the oldest of `newest` a fold covers that is due: the policy may leave some beyond the window."""
-        return turns_due(self.policy, self.state, newest, self.limits_less_pins)
+    def through_beyond(self, newest: Sequence[Turn], after_seq: int) -> int:
+        """The seq of the last message beyond the window; `after_seq` if there is none after it."""
+        return _through(newest, self.turns_beyond(newest), after_seq)
+
+    def through_due(self, newest: Sequence[Turn], after_seq: int) -> int:
+        """The same for a fold that is due: the policy may leave some of the turns beyond the window."""
+        return _through(newest, turns_due(self.policy, self.state, newest, self.limits_less_pins), after_seq)
 
     def turns_beyond(self, newest: Sequence[Turn]) -> int:
         """How many of the oldest of `newest` are beyond the window."""
         return turns_beyond(self.policy, self.state, newest, self.limits)
+
+
+def _through(newest: Sequence[Turn], folds: int, after_seq: int) -> int:
+    if folds:
+        return newest[folds - 1].through_seq
+    return newest[0].from_seq - 1 if newest else after_seq
 
 
 @dataclass(frozen=True, slots=True)

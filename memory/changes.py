@@ -15,7 +15,7 @@ from uuid import UUID
 from conversations.accounts import quotas
 from conversations.models import Chat, Message
 from memory.briefs import Memory, decide_due, lock_brief
-from memory.folding import dispatch
+from memory.folding import work
 from memory.history.rows import newest_turns, pending_seq
 from memory.models import (
     PAUSE,
@@ -65,7 +65,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
         step_back.step_back(brief, from_seq)
     decide_due(brief)
     brief.save()
-    dispatch.enqueue_if_ready(brief)
+    work.enqueue_if_ready(brief)
     if not delay:  # otherwise the sweep has it done
         embeddings.enqueue_chat(chat_id)
     return brief
@@ -76,7 +76,7 @@ def _demanded(brief: ConversationBrief, from_seq: int) -> int:
     if from_seq > brief.seen_seq and not (brief.due or brief.requested):
         return 0
     delay = quotas.rebuild_delay(brief.chat.owner_id)
-    dispatch.mark_demanded(brief, delay)
+    work.mark_demanded(brief, delay)
     return delay
 
 
@@ -87,7 +87,7 @@ def policy_changed(chat: Chat) -> None:
     brief.epoch += 1
     _have_rebuilt(brief)
     brief.save(update_fields=["options", "epoch", "requested", "on_demand_at", "updated_at", *PAUSE])
-    dispatch.enqueue_if_ready(brief)
+    work.enqueue_if_ready(brief)
 
 
 def is_by_another_policy(chat: Chat) -> bool:
@@ -113,13 +113,13 @@ def options_changed(chat: Chat) -> None:
     decide_due(brief)
     fields = ["options", "epoch", "requested", "on_demand_at", "updated_at", "due", *PAUSE]
     brief.save(update_fields=fields)
-    dispatch.enqueue_if_ready(brief)
+    work.enqueue_if_ready(brief)
 
 
 def _have_rebuilt(brief: ConversationBrief) -> None:
     brief.requested = Requested.REBUILD
     brief.unpause()
-    dispatch.mark_demanded(brief)
+    work.mark_demanded(brief)
 
 
 def _window_is_folded(memory: Memory) -> bool:
@@ -153,16 +153,9 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
             kind=RevisionKind.BRANCH,
             parent=None,
             tokens_before=0,
-            degraded=older.degraded,
-            model=older.model,
-            prompt_hash=older.prompt_hash,
-            focus=older.focus,
-            custom_instructions=older.custom_instructions,
-            retained=older.retained,
-            soft_faults=older.soft_faults,
-            is_wanting=older.is_wanting,
+            **older.provenance,
         ).save(force_insert=True)
-    dispatch.enqueue_if_ready(brief)
+    work.enqueue_if_ready(brief)
     embeddings.enqueue_chat(branch.pk)
 
 

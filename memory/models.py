@@ -256,6 +256,12 @@ class SummaryRevision(models.Model):
             **content | fields,
         )
 
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The fields that a revision with the same text has in common with this one."""
+        names = "degraded model prompt_hash focus custom_instructions retained soft_faults is_wanting"
+        return {name: getattr(self, name) for name in names.split()}
+
 
 class PinKind(models.TextChoices):
     """What a pin expresses; `pinned` is anything that somebody pinned by hand."""

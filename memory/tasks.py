@@ -14,7 +14,7 @@ from django.conf import settings
 
 from chatmemory.runtime.logs import request_context, safe_traceback
 from memory import queue
-from memory.folding import dispatch, fold
+from memory.folding import fold, work
 from memory.recall import embeddings
 from memory.worker import sweep
 
@@ -35,12 +35,13 @@ def _task(request_id: str = "") -> Iterator[None]:
 def fold_task(chat_id: str, request_id: str = "") -> None:
     """Fold a chat for at most `MEMORY_FOLD_SECONDS`, and queue the task again if that was not enough."""
     with _task(request_id):
-        queue.task_started(UUID(chat_id))
         report = fold.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
+        if report.outcome == "idle":
+            queue.task_started(report.chat_id)
         if report.outcome == "more":
             queue.enqueue_fold(report.chat_id)
-        else:
-            dispatch.enqueue_next_demanded(report.chat_id)
+        elif report.was_demanded or report.outcome == "idle":
+            work.enqueue_next_demanded(report.chat_id)
 
 
 def embed_task(chat_id: str, request_id: str = "") -> None:

@@ -21,7 +21,7 @@ from memory.context.build import context_of, log_cuts, newest, request_of
 from memory.context.plan import Snapshot
 from memory.context.prompt import PromptRequest
 from memory.context.record import snapshot_of
-from memory.folding import dispatch
+from memory.folding import work
 from memory.folding.card import publish_card
 from memory.history.rows import newest_turns
 from memory.models import CardOutcome, ContextRecord, ConversationBrief, new_brief
@@ -145,4 +145,4 @@ def turn_closed(chat_id: UUID) -> None:
     unfolded = newest_turns(chat_id, brief.folded_through_seq)
     brief.due = Memory.of(brief).is_due(unfolded)
     _DUE.save(brief)
-    dispatch.enqueue_if_ready(brief)
+    work.enqueue_if_ready(brief)

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from memory.briefs import unfolded
 from memory.explain.reasons import error_words
-from memory.folding import lease
+from memory.folding import work
 from memory.folding.rebuild import RebuildProgress, current_progress
 from memory.models import ConversationBrief, Requested
 from memory.worker import alive
@@ -27,16 +27,16 @@ Kind = Literal["good", "busy", "paused", "bad"]
 
 NO_WORKER = "No worker is running: start `manage.py worker`."
 
-_WANTED = lease.WANTED & lease.UNPAUSED
+_WANTED = work.WANTED & work.UNPAUSED
 _FAILED = Q(attempts__gt=0, last_error__isnull=False)
 """An attempt is counted before it begins: only an error tells that one has failed."""
 _UNTROUBLED = _WANTED & ~_FAILED
 
 CONDITIONS: Final[Mapping[str, Q]] = {
     "failing": _WANTED & _FAILED,
-    "rebuild": _UNTROUBLED & (Q(requested=Requested.REBUILD) | ~lease.FLAGGED),
-    "update": _UNTROUBLED & lease.FLAGGED & ~Q(requested=Requested.REBUILD),
-    "paused": ~lease.FLAGGED & Q(paused_at__isnull=False),
+    "rebuild": _UNTROUBLED & (Q(requested=Requested.REBUILD) | ~work.FLAGGED),
+    "update": _UNTROUBLED & work.FLAGGED & ~Q(requested=Requested.REBUILD),
+    "paused": ~work.FLAGGED & Q(paused_at__isnull=False),
     "degraded": Q(degraded=True),
 }
 """Queries by the names that links and commands use. A brief is in one of the first four states, or is up to date;

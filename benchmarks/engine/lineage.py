@@ -20,7 +20,7 @@ from benchmarks.figures import Figure, Group
 from conversations.message_changes import forget_message
 from conversations.models import Chat, Message
 from memory.models import ConversationBrief
-from memory.revisions.restore import restore
+from memory.revisions.by_hand import restore
 
 SHORT, LONG = 200, 20_000
 ROUNDS = 30

@@ -225,8 +225,6 @@ class Retained:
     lost: list[str]
     share: float
     """Kept spans divided by all spans, 0 to 1; 1.0 if the source has none."""
-    through_seq: int | None = None
-    """The last message that was examined, if time ran out before the later ones."""
 
 
 def spans(text: str) -> list[str]:

@@ -24,8 +24,7 @@ from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
 from memory.folding.estimate import estimate_for
 from memory.folding.request import Mode, request_resummarize
-from memory.revisions.edit import clear
-from memory.revisions.updates import pause_updates, resume_updates
+from memory.revisions.by_hand import clear, pause_updates, resume_updates
 
 MAY_CHANGE = "memory.change_conversationbrief"
 CHATS_NAMED = 20

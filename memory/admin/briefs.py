@@ -1,6 +1,6 @@
 """The memory of a chat: its text, what it covers, the work on it, its versions, and editing it by hand.
 
-The policy defines what can be edited and what is valid; `memory.revisions.edit` publishes the result.
+The policy defines what can be edited and what is valid; `memory.revisions.by_hand` publishes the result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import policy_name
 from memory.policies.edit_form import BadEdit
-from memory.revisions.edit import Draft, StaleEdit, draft, edit_by_hand
+from memory.revisions.by_hand import Draft, StaleEdit, draft, edit_by_hand
 from memory.work import work_of
 
 VERSIONS_SHOWN = 25

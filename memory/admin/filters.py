@@ -21,7 +21,7 @@ from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.access import LIST_LIMIT
 from conversations.models import Chat, Message, Status
 from memory.explain.reasons import error_words
-from memory.folding import lease
+from memory.folding import work
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES, policy_name
 from memory.work import CONDITIONS, work_of
@@ -69,7 +69,7 @@ def brief_of(chat: Chat) -> ConversationBrief | None:
 
 def waiting() -> QuerySet[ConversationBrief]:
     """The briefs of chats with work, in the order of their index."""
-    return ConversationBrief.objects.filter(lease.WANTED).order_by("next_attempt_at")
+    return ConversationBrief.objects.filter(work.WANTED).order_by("next_attempt_at")
 
 
 class ChoiceFilter(admin.SimpleListFilter):

@@ -29,8 +29,8 @@ from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.estimate import estimate_for
 from memory.models import SummaryRevision
 from memory.policies import policy_name
+from memory.revisions.by_hand import restore
 from memory.revisions.diff import difference
-from memory.revisions.restore import restore
 
 MESSAGES_READ = 400
 """Messages of a longer version are not read to locate lost spans; each span links to a search instead."""

@@ -26,7 +26,7 @@ from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.rebuild import current_progress
-from memory.folding.stateless import Summarized
+from memory.folding.summarizer import Folded
 from memory.models import CardOutcome, ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.edit_form import Shape
@@ -103,12 +103,12 @@ def context_json(context: Context, said: int | None, recorded_hash: str | None =
     return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}
 
 
-def summarized_json(made: Summarized) -> dict[str, Any]:
+def summarized_json(folded: Folded) -> dict[str, Any]:
     """A summary that is not stored."""
     return {
-        "summary": made.state.summary,
-        "state": made.state.to_json(),
-        "usage": usage_json(made.usage, made.cost_usd),
+        "summary": folded.state.summary,
+        "state": folded.state.to_json(),
+        "usage": usage_json(folded.usage, folded.cost_usd),
     }
 
 

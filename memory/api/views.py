@@ -60,9 +60,7 @@ from memory.folding.request import demand_resummarize
 from memory.folding.stateless import SummaryRequest, TimeLeft, summarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.revisions import diff
-from memory.revisions.edit import clear
-from memory.revisions.restore import restore
-from memory.revisions.updates import pause_updates, resume_updates
+from memory.revisions.by_hand import clear, pause_updates, restore, resume_updates
 from memory.usage import daily
 
 

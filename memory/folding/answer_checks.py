@@ -22,7 +22,8 @@ from typing import Any, Literal
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks, links_in
-from chatmemory.text.spans import SpanIndex, scan
+from chatmemory.text.spans import LIST_CAP, Retained, SpanIndex, scan
+from memory.folding.provenance import rendered, text_of
 from memory.history.turns import Turn
 from memory.policies.protocol import Policy, Refusal, State
 
@@ -119,18 +120,28 @@ END_AGAIN = "=== END_YOUR_LAST_ANSWER ==="
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The number of spans in a source, and those that were lost, with numbers and ids first."""
+    """The spans of a source that were kept, and those that were lost, each with whether it is a number or an id."""
 
-    total: int
-    lost: tuple[str, ...]
+    kept: list[str]
+    lost: list[tuple[str, bool]]
 
     @property
-    def kept(self) -> int:
-        return self.total - len(self.lost)
+    def total(self) -> int:
+        return len(self.kept) + len(self.lost)
 
     @property
     def share(self) -> float:
-        return self.kept / self.total if self.total else 1.0
+        return len(self.kept) / self.total if self.total else 1.0
+
+    @property
+    def retained(self) -> Retained:
+        """The same as recorded with a revision."""
+        return Retained(self.kept[:LIST_CAP], [span for span, _ in self.lost[:LIST_CAP]], self.share)
+
+    @property
+    def names(self) -> list[str]:
+        """The spans that were lost, numbers and ids first."""
+        return [span for span, _ in sorted(self.lost, key=lambda one: not one[1])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +176,9 @@ def assess(
 
     `least` is the share of the spans known before that an answer must have; with 0 no faults are reported.
     """
-    holding = SpanIndex("\n".join(section.text for section in policy.render(after)))
+    holding = SpanIndex(rendered(policy, after))
     known = _held(policy.carried(before), holding)
-    new = _held("\n".join(side for turn in turns for side in (turn.user, turn.assistant) if side), holding)
+    new = _held(text_of(turns), holding)
     replaced = policy.size(before) + sum(turn.tokens for turn in turns)
     found = Assessment(policy.size(after), min(room, replaced // EXPECTED_DIVISOR), known, new)
     return (
@@ -217,21 +228,25 @@ def _faults(found: Assessment, room: int, least: float) -> tuple[SoftFault, ...]
     if len(found.known.lost) >= MIN_KNOWN_LOST and found.known.share < least:
         faults.append("known_lost")
     enough = min(found.new.total, room // SPAN_TOKENS) * least / NEW_SHARE_DIVISOR
-    if found.new.total >= MIN_NEW_SPANS and found.new.kept < enough:
+    if found.new.total >= MIN_NEW_SPANS and len(found.new.kept) < enough:
         faults.append("new_lost")
     return tuple(faults)
 
 
 def _held(text: str, holding: SpanIndex) -> Held:
-    found = scan(text)
-    lost = [(span, is_hard) for span, is_hard in found if span not in holding]
-    hard_first = sorted(lost, key=lambda one: not one[1])
-    return Held(len(found), tuple(span for span, _ in hard_first))
+    kept: list[str] = []
+    lost: list[tuple[str, bool]] = []
+    for span, is_hard in scan(text):
+        if span in holding:
+            kept.append(span)
+        else:
+            lost.append((span, is_hard))
+    return Held(kept, lost)
 
 
 def _named(found: Assessment) -> list[str]:
     """The lost spans to name in a second request: those known before come first, then the new ones."""
-    lost = (*found.known.lost, *(found.new.lost if "new_lost" in found.faults else ()))
+    lost = [*found.known.names, *(found.new.names if "new_lost" in found.faults else ())]
     orders = KnownOrders([])
     safe = (
         span
@@ -242,4 +257,4 @@ def _named(found: Assessment) -> list[str]:
 
 
 def _told(held: Held) -> dict[str, Any]:
-    return {"kept": held.kept, "of": held.total, "lost": list(held.lost[:MOST_NAMED])}
+    return {"kept": len(held.kept), "of": held.total, "lost": held.names[:MOST_NAMED]}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection
-from decimal import Decimal
 from functools import cached_property
 
 from django.utils import timezone
@@ -19,11 +18,12 @@ from conversations.models import Message, Status
 from memory.briefs import Memory
 from memory.context.build import open_steps, planned_turns
 from memory.context.plan import Plan, Snapshot
-from memory.folding import answer_checks, dispatch
+from memory.folding import answer_checks, work
 from memory.folding.provenance import retained_in, source_hash
-from memory.folding.publish import Result, locked_brief, write
+from memory.folding.publish import locked_brief, write
+from memory.folding.summarizer import Folded
 from memory.history.rows import each_turn
-from memory.history.turns import Turn
+from memory.history.turns import Turn, last_assistant_id
 from memory.models import CardOutcome, ContextRecord, ContextText, ConversationBrief, RevisionKind
 from memory.policies.card import state_after_reply
 from memory.policies.card_in_reply import unsaid_in
@@ -72,9 +72,9 @@ def _publish(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
     waited = bool(brief.due or brief.requested)
     if (brief.last_error or {}).get("attempt") == 0:
         brief.last_error = None
-    write(brief, _result(memory, reply, turns, state, sent.prompt_hash))
+    write(brief, RevisionKind.FOLD, _folded(memory, reply, turns, state, sent.prompt_hash), reply)
     if (brief.due or brief.requested) and not waited:
-        dispatch.enqueue_if_ready(brief)
+        work.enqueue_if_ready(brief)
     return CardOutcome.KEPT
 
 
@@ -191,27 +191,18 @@ def _note(brief: ConversationBrief, refusal: Refusal) -> None:
         brief.save(update_fields=["last_error"])
 
 
-def _result(memory: Memory, reply: Message, turns: list[Turn], state: State, prompt_hash: str) -> Result:
-    brief, counts = memory.brief, totals_of(turns)
-    ids = (turn.last_assistant_id for turn in reversed(turns))
-    return Result(
-        kind=RevisionKind.FOLD,
+def _folded(memory: Memory, reply: Message, turns: list[Turn], state: State, prompt_hash: str) -> Folded:
+    counts, brief = totals_of(turns), memory.brief
+    return Folded(
         policy=brief.policy,
         state=state,
-        degraded=brief.degraded,
-        from_seq=brief.folded_through_seq + 1,
         through_seq=turns[-1].through_seq if turns else brief.folded_through_seq,
-        folded=counts,
-        tokens_before=brief.token_count + counts.tokens,
-        last_assistant_id=next((message_id for message_id in ids if message_id), None),
+        turns=counts.turns,
+        tokens=counts.tokens,
+        last_assistant_id=last_assistant_id(turns),
         source_hash=source_hash(turns),
-        retained=retained_in(memory.policy, state, turns),
-        input_tokens=0,
-        output_tokens=0,
-        cost_usd=Decimal(0),
         model=reply.model,
         prompt_hash=prompt_hash,
-        duration_ms=0,
-        seen_seq=reply.seq,
-        by_reply=True,
+        degraded=brief.degraded,
+        retained=retained_in(memory.policy, state, turns),
     )

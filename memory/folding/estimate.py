@@ -15,7 +15,6 @@ from chatmemory.llm.protocol import Usage
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.models import Chat, Message, Role, Status
 from memory.briefs import Memory, brief_of
-from memory.folding.bites import beyond_window
 from memory.folding.request import Mode
 from memory.history.rows import newest_turns, pending_seq
 from memory.history.turns import Turn
@@ -55,7 +54,7 @@ def estimate_for(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Est
         memory = Memory.of(brief)
         after = brief.folded_through_seq if after_seq is None else after_seq
     newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
-    through = beyond_window(memory, newest, after)
+    through = memory.through_beyond(newest, after)
     bite_tokens = memory.limits.bite_tokens
     turns, tokens = _to_read(chat, after, through, bite_tokens)
     # The current state is about as large as the one that is sent along from bite to bite.

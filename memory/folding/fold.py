@@ -17,15 +17,13 @@ from django.db import transaction
 
 from chatmemory.runtime import fault_points
 from memory.briefs import Memory, decide_due, unfolded_turns
-from memory.folding import dispatch, lease
+from memory.folding import work
 from memory.folding.attempts import NextStep, Work, WorkState, next_step
-from memory.folding.bites import Bite, beyond_window, next_bite, through_due
-from memory.folding.lease import LeaseLost, attempt, reset_failures, store_or_fail
-from memory.folding.provenance import retained_in, source_hash
-from memory.folding.publish import Result, StepOutcome, locked_brief, publish
+from memory.folding.publish import StepOutcome, locked_brief, publish, settle
 from memory.folding.rebuild import rebuild_step
-from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest
-from memory.history.turns import Turn
+from memory.folding.summarizer import NO_FAILURES, Folded, FoldFailed, FoldRequest, LeaseLost, attempt
+from memory.history.rows import next_bite
+from memory.history.turns import Bite, Turn
 from memory.models import Requested, RevisionKind
 
 Outcome = Literal["idle", "nothing", "done", "waiting", "failed", "more"]
@@ -55,6 +53,8 @@ class FoldReport:
     """Number of answers dropped because the memory had changed in the meantime."""
     error: str = ""
     """Code of the last failure."""
+    was_demanded: bool = False
+    """The chat's owner demanded the work."""
     stuck: bool = False
     """Even the built-in summarizer failed: the next task tries again."""
 
@@ -85,49 +85,55 @@ def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _:
     called after each step with the number of bites it folded.
     """
     report = FoldReport(chat_id)
-    owner = lease.take(chat_id)
+    owner = work.take(chat_id)
     if owner is None:
         return report
+    is_settled = False
     try:
         fault_points.point("fold.leased")
-        _work(chat_id, owner, until, report, tell)
+        is_settled = _work(chat_id, owner, until, report, tell)
     finally:
-        lease.release(chat_id, owner)
+        if not is_settled:
+            work.release(chat_id, owner)
     # A turn that was finished while we held the lease queued its task in vain.
-    if report.outcome == "done" and lease.ready().filter(chat_id=chat_id).exists():
+    if report.outcome == "done" and not is_settled and work.ready().filter(chat_id=chat_id).exists():
         report.outcome = "more"
     return report
 
 
-def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> None:
+def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> bool:
+    """Work under the work. Return whether it was given back, because nothing is left to do."""
     # A call that is unlikely to end in time is not begun: it needs half of a call's limit, or half of all the time.
     enough = min(settings.SUMMARIZER_TOTAL_SECONDS, until - time.monotonic()) / 2
     while (job := _load(chat_id, owner)) is not None:
+        is_demanded = job.memory.brief.on_demand_at is not None
+        report.was_demanded = report.was_demanded or is_demanded
         if job.step.work is Work.NOTHING:
-            _settle(chat_id, job)
             report.outcome = "done" if report.bites else "nothing"
-            return
+            return _settle(chat_id, job)
         if job.step.work is Work.WAIT or report.stuck:
             report.outcome = "failed" if report.error else "waiting"
-            return
-        if (report.bites or report.lost) and until - time.monotonic() < enough:
+            return False
+        is_late = (report.bites or report.lost) and until - time.monotonic() < enough
+        if is_late or (report.bites and is_demanded and work.others_wait(chat_id)):
             report.outcome = "more"
-            return
-        if report.bites and job.memory.brief.on_demand_at is not None and dispatch.others_wait(chat_id):
-            report.outcome = "more"
-            return
+            return False
         bites = report.bites
         fault_points.point("fold.loaded")
-        _take_step(job, until, report)
+        outcome = _take_step(job, until, report)
         tell(report.bites - bites)
+        if outcome is StepOutcome.FINISHED:
+            report.outcome = "done"
+            return True
+    return False
 
 
 def _load(chat_id: UUID, owner: str) -> Job | None:
     """Load the chat's brief and decide the next step. None if the lease was lost, or the chat is gone."""
     brief = (
-        lease.held(chat_id, owner)
+        work.held(chat_id, owner)
         .select_related("chat")
-        .annotate(waits=lease.WAITS, is_delayed=lease.DELAYED)
+        .annotate(waits=work.WAITS, is_delayed=work.DELAYED)
         .first()
     )
     if brief is None:
@@ -149,87 +155,54 @@ def _bite_due(memory: Memory, newest: Sequence[Turn]) -> Bite | None:
     """The turns to fold now: the oldest that are due, or all beyond the window if an update was requested."""
     after = memory.brief.folded_through_seq
     if memory.brief.requested == Requested.UPDATE:
-        target = beyond_window(memory, newest, after)
+        through = memory.through_beyond(newest, after)
     elif memory.is_due(newest):
-        target = through_due(memory, newest, after)
+        through = memory.through_due(newest, after)
     else:
         return None
-    return next_bite(memory.brief.chat_id, after, target)
+    return next_bite(memory.brief.chat_id, after, through, settings.MEMORY_LIMITS.bite_tokens)
 
 
-def _settle(chat_id: UUID, job: Job) -> None:
-    """Record in the brief that nothing is to be done, unless the chat changed since it was loaded."""
+def _settle(chat_id: UUID, job: Job) -> bool:
+    """Record that nothing is to be done, unless the chat changed. Return whether the lease was given back."""
     seen = job.memory.brief
     with transaction.atomic():
         brief = locked_brief(chat_id)
         if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
-            return
+            return False
         newest = decide_due(brief)
         if brief.requested == Requested.UPDATE and newest[-1:] == job.newest[-1:]:
             brief.requested = Requested.NOTHING
-        if not (brief.due or brief.requested):
-            brief.on_demand_at = None
-        brief.save(update_fields=["due", "requested", "on_demand_at"])
+        is_settled = settle(brief)
+        brief.save(update_fields=["due", "requested", "on_demand_at", "lease_owner", "lease_expires_at"])
+    return is_settled
 
 
-def _take_step(job: Job, until: float, report: FoldReport) -> None:
+def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
     left = max(0.0, until - time.monotonic())
     timeout = min(settings.SUMMARIZER_TOTAL_SECONDS, left + GRACE_SECONDS)
+    brief, builtin = job.memory.brief, job.step.builtin
+    is_fold = job.bite is not None and job.step.work is Work.FOLD
     try:
-        outcome = _step(job, timeout)
+        if job.bite is not None and is_fold:
+            before = Folded(job.memory.policy.name, job.memory.state)
+            folding = FoldRequest(job.memory.policy, job.memory.limits, before, job.bite)
+            folded = attempt(brief, folding, builtin=builtin, timeout=timeout)
+            outcome = publish(brief, RevisionKind.FOLD, folded)
+            report.turns += folded.turns if outcome is not StepOutcome.LOST else 0
+        else:
+            recovers = job.step.work is Work.RECOVER
+            outcome = rebuild_step(brief, builtin=builtin, recovers=recovers, timeout=timeout)
     except FoldFailed as failure:
         report.error = failure.code
-        report.stuck = job.step.builtin
-        return
+        report.stuck = builtin
+        return StepOutcome.LOST
     except LeaseLost:
         outcome = StepOutcome.LOST
+    else:
+        if outcome is StepOutcome.LOST and not builtin:  # the upstream has answered, even if in vain
+            work.held(brief.chat_id, brief.lease_owner).update(**NO_FAILURES)
     report.lost += outcome is StepOutcome.LOST
     report.bites += outcome is not StepOutcome.LOST
-    report.published += outcome is StepOutcome.PUBLISHED
-    if job.bite is not None and job.step.work is Work.FOLD and outcome is StepOutcome.PUBLISHED:
-        report.turns += job.bite.counts.turns
-
-
-def _step(job: Job, timeout: float) -> StepOutcome:
-    if job.bite is not None and job.step.work is Work.FOLD:
-        return _fold_bite(job.memory, job.bite, builtin=job.step.builtin, timeout=timeout)
-    recovers = job.step.work is Work.RECOVER
-    return rebuild_step(job.memory.brief, builtin=job.step.builtin, recovers=recovers, timeout=timeout)
-
-
-def _fold_bite(memory: Memory, bite: Bite, *, builtin: bool, timeout: float) -> StepOutcome:
-    """Fold one bite and publish it. Return `LOST` if the memory had changed in the meantime: the answer is dropped."""
-    brief = memory.brief
-    folding = FoldRequest(memory.policy, memory.state, bite.shown, memory.limits)
-    answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
-    result = _result(memory, bite, answer, degraded=builtin)
-    outcome = store_or_fail(brief, RevisionKind.FOLD, lambda: publish(brief, result))
-    if outcome is StepOutcome.LOST and not builtin:
-        reset_failures(brief)
+    report.published += outcome in (StepOutcome.PUBLISHED, StepOutcome.FINISHED)
     return outcome
-
-
-def _result(memory: Memory, bite: Bite, answer: FoldAnswer, *, degraded: bool) -> Result:
-    brief, counts = memory.brief, bite.counts
-    return Result(
-        kind=RevisionKind.FOLD,
-        policy=brief.policy,
-        state=answer.state,
-        degraded=degraded,
-        from_seq=brief.folded_through_seq + 1,
-        through_seq=bite.turns[-1].through_seq,
-        folded=counts,
-        tokens_before=brief.token_count + counts.tokens,
-        last_assistant_id=bite.last_assistant_id,
-        source_hash=source_hash(bite.turns),
-        retained=retained_in(memory.policy, answer.state, bite.turns),
-        input_tokens=answer.usage.input_tokens,
-        output_tokens=answer.usage.output_tokens,
-        cost_usd=answer.cost_usd,
-        model=answer.model,
-        prompt_hash=answer.prompt_hash,
-        focus=answer.focus,
-        custom_instructions=answer.custom_instructions,
-        duration_ms=answer.duration_ms,
-        soft_faults=answer.soft_faults,
-    )

@@ -13,6 +13,8 @@ from chatmemory.text.spans import LIST_CAP, Retained, SpanIndex, retained, spans
 from memory.history.turns import Turn, assistant_text
 from memory.policies.protocol import Policy, State
 
+NOTHING_RETAINED = Retained([], [], 1.0)
+
 
 def source_hash(turns: Iterable[Turn], before: str = "") -> str:
     """Hash `turns` as a chain of SHA-256: each over the previous hash and the turn's two texts, as a JSON list.
@@ -27,7 +29,7 @@ def source_hash(turns: Iterable[Turn], before: str = "") -> str:
 
 def retained_in(policy: Policy, state: State, turns: Sequence[Turn]) -> Retained:
     """Return which salient spans of `turns` are retained in the state as the model reads it."""
-    return retained(said_in(turns), rendered(policy, state))
+    return retained(text_of(turns), rendered(policy, state))
 
 
 class RetainedTally:
@@ -39,23 +41,23 @@ class RetainedTally:
         self._lost: dict[str, str] = {}
         self._held = self._total = 0
 
-    def take(self, turns: Sequence[Turn]) -> None:
-        """Count the spans of `turns`."""
-        found = spans(said_in(turns))
+    def take(self, turn: Turn) -> None:
+        """Count the spans of `turn`."""
+        found = spans(text_of([turn]))
         self._total += len(found)
         for span in found:
             is_held = span in self._holding
             self._held += is_held
             (self._kept if is_held else self._lost)[span.casefold()] = span
 
-    def retained(self, through_seq: int | None = None) -> Retained:
-        """The result; `through_seq`: the last message, if not all were taken."""
+    def retained(self) -> Retained:
+        """The result."""
         share = self._held / self._total if self._total else 1.0
         kept, lost = list(self._kept.values())[:LIST_CAP], list(self._lost.values())[:LIST_CAP]
-        return Retained(kept, lost, share, through_seq)
+        return Retained(kept, lost, share)
 
 
-def said_in(turns: Sequence[Turn]) -> str:
+def text_of(turns: Sequence[Turn]) -> str:
     """All texts of `turns`, joined by newlines."""
     return "\n".join(side for turn in turns for side in (turn.user, turn.assistant) if side)
 

@@ -21,7 +21,7 @@ from conversations.accounts import quotas
 from conversations.models import Chat
 from memory import queue
 from memory.briefs import lock_brief
-from memory.folding import dispatch
+from memory.folding import work
 from memory.folding.fold import FoldReport, Outcome, fold
 from memory.models import PAUSE, ConversationBrief, Requested
 
@@ -63,9 +63,9 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
             brief.requested = Requested(mode)
             if brief.queued_at is None:  # else the waiting task does this as well
                 brief.task_name = str(new_id())
-            dispatch.mark_demanded(brief)
+            work.mark_demanded(brief)
         brief.save(update_fields=["requested", "task_name", "on_demand_at", *PAUSE])
-        dispatch.enqueue_if_ready(brief)
+        work.enqueue_if_ready(brief)
     logger.info(
         "memory resummarize demanded",
         extra={"chat": str(chat.pk), "mode": mode, "task": brief.task_name},

@@ -10,18 +10,17 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from uuid import UUID
 
 from django.conf import settings
 
 from chatmemory.errors import InvalidRequest, UpstreamFailed, UpstreamTimedOut
-from chatmemory.llm.protocol import PromptMessage, Usage
+from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import count_tokens
 from memory.briefs import limits_for
-from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest, ask_summarizer
-from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
+from memory.folding.summarizer import Folded, FoldFailed, FoldRequest, ask_summarizer
+from memory.history.turns import Bite, StoredMessage, Turn, to_turns
 from memory.policies import get_policy
 from memory.policies.interval import split_carried, without_opening
 from memory.policies.protocol import State
@@ -31,8 +30,6 @@ logger = logging.getLogger(__name__)
 MOST_BITES = 20
 """Most requests to the summarizer for one API request. Input that would take more is refused before the first."""
 
-NO_USAGE = Usage(0, 0, 0)
-
 
 @dataclass(frozen=True, slots=True)
 class SummaryRequest:
@@ -41,26 +38,6 @@ class SummaryRequest:
     policy: str
     previous: str
     messages: Sequence[PromptMessage]
-
-
-@dataclass(frozen=True, slots=True)
-class Summarized:
-    """A state and what it took. `cost_usd` is None if the price is unknown."""
-
-    state: State
-    usage: Usage = NO_USAGE
-    cost_usd: Decimal | None = Decimal(0)
-
-    def then(self, answer: FoldAnswer) -> Summarized:
-        """Return the total after one more request."""
-        usage = Usage(
-            self.usage.input_tokens + answer.usage.input_tokens,
-            self.usage.cached_tokens + answer.usage.cached_tokens,
-            self.usage.output_tokens + answer.usage.output_tokens,
-        )
-        costs = (self.cost_usd, answer.cost_usd)
-        known = [cost for cost in costs if cost is not None]
-        return Summarized(answer.state, usage, sum(known, Decimal(0)) if len(known) == len(costs) else None)
 
 
 class TimeLeft:
@@ -78,7 +55,7 @@ class TimeLeft:
         return self._until - time.monotonic()
 
 
-def summarize(wanted: SummaryRequest, patience: TimeLeft) -> Summarized:
+def summarize(wanted: SummaryRequest, patience: TimeLeft) -> Folded:
     """Fold all messages into the previous summary, bite after bite, and return the result.
 
     A message that begins with the opening words of `interval` is the previous summary, or adds to it. Raises
@@ -87,19 +64,19 @@ def summarize(wanted: SummaryRequest, patience: TimeLeft) -> Summarized:
     """
     carried, turns = split_carried(_turns(wanted.messages))
     known = [without_opening(wanted.previous), *carried]
-    made = Summarized(State("\n".join(dict.fromkeys(text for text in known if text))))
-    if not (turns or made.state.summary):
+    folded = Folded(wanted.policy, State("\n".join(dict.fromkeys(text for text in known if text))))
+    if not (turns or folded.state.summary):
         raise _refused("Nobody says anything here.")
     policy = get_policy(wanted.policy)
     limits = limits_for(policy, {}, "")
     if (tokens := sum(turn.tokens for turn in turns)) > MOST_BITES * limits.bite_tokens:
         raise _refused(f"These have {tokens} tokens; at most {MOST_BITES * limits.bite_tokens} are taken.")
     while turns:
-        bite = take_bite(turns, limits.bite_tokens)
-        made = made.then(_ask(FoldRequest(policy, made.state, bite, limits), patience))
-        turns = turns[len(bite) :]
+        bite = Bite.of(turns, limits.bite_tokens)
+        folded = _ask(FoldRequest(policy, limits, folded, bite), patience)
+        turns = turns[len(bite.turns) :]
     logger.info("history summarized", extra={"messages": len(wanted.messages), "policy": wanted.policy})
-    return made
+    return folded
 
 
 def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
@@ -120,7 +97,7 @@ def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
     return to_turns(rows)
 
 
-def _ask(folding: FoldRequest, patience: TimeLeft) -> FoldAnswer:
+def _ask(folding: FoldRequest, patience: TimeLeft) -> Folded:
     seconds = min(settings.SUMMARIZER_TOTAL_SECONDS, patience.left)
     if seconds <= 0:
         raise UpstreamTimedOut("The summarizer took too long.")

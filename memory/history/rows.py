@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from chatmemory.database.compiled import Select
 from conversations.models import Chat, Message
-from memory.history.turns import StoredMessage, Turn, to_turns
+from memory.history.turns import Bite, StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS
 
 PAGE = 64
@@ -57,23 +57,22 @@ def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bo
         after_seq = rows[-1].seq
 
 
-def unfolded_turns(
-    chat_id: UUID, after_seq: int, *, limit_tokens: int | None = None, before_seq: int | None = None
-) -> list[Turn]:
-    """Return the oldest turns after `after_seq`, with their texts, oldest first.
+def next_bite(chat_id: UUID, after_seq: int, through_seq: int, max_tokens: int) -> Bite | None:
+    """Return the oldest turns after `after_seq`, up to `through_seq`, that fit one request. None if they have no text.
 
-    With `limit_tokens`, reading stops at the turn that exceeds it (which is still in the list). `before_seq` is the
-    first message of a turn that is not wanted, such as one that is still being answered.
+    No more texts are loaded than that.
     """
+    if through_seq <= after_seq:
+        return None
     turns: list[Turn] = []
-    left = limit_tokens
-    for turn in each_turn(chat_id, after_seq, before_seq, text=True):
+    left = max_tokens
+    for turn in each_turn(chat_id, after_seq, through_seq + 1, text=True):
         turns.append(turn)
-        if left is not None:
-            left -= turn.tokens
-            if left < 0:
-                break
-    return turns
+        left -= turn.tokens
+        if left < 0:
+            break
+    bite = Bite.of(turns, max_tokens)
+    return bite if any(turn.tokens for turn in bite.shown) else None
 
 
 def newest_turns(

@@ -88,6 +88,26 @@ class Turn:
         return self.user_tokens + self.assistant_tokens + sides * MESSAGE_OVERHEAD
 
 
+@dataclass(frozen=True, slots=True)
+class Bite:
+    """The oldest turns that fit into one request to a summarizer, and these as it is shown them: a giant is clipped."""
+
+    turns: tuple[Turn, ...]
+    shown: tuple[Turn, ...]
+
+    @classmethod
+    def of(cls, turns: Sequence[Turn], max_tokens: int) -> Bite:
+        """The oldest of `turns`, whose texts must have been loaded."""
+        shown = take_bite(turns, max_tokens)
+        return cls(tuple(turns[: len(shown)]), tuple(shown))
+
+
+def last_assistant_id(turns: Sequence[Turn]) -> UUID | None:
+    """The id of the last assistant message among `turns`; None if there is none."""
+    ids = (turn.last_assistant_id for turn in reversed(turns))
+    return next((message_id for message_id in ids if message_id), None)
+
+
 def to_turns(messages: Sequence[StoredMessage]) -> list[Turn]:
     """Group messages (in order of seq) into turns.
 

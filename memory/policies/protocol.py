@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
+from pydantic import JsonValue
+
 from chatmemory.llm.protocol import Completion, Role, Schema
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.markers import quote_markers
@@ -19,7 +21,7 @@ from memory.history.turns import Turn
 from memory.limits import RECALL_SOME_SHARE, MemoryLimits, RecallMode
 from memory.policies.edit_form import MANY_ROWS, BadEdit, EditField, clean, require_within
 
-JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+JSON: TypeAlias = JsonValue
 
 Fault = Literal[
     "empty", "truncated", "refused", "error_text", "wrong_shape", "new_url", "new_instruction", "unsaid"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -69,30 +68,17 @@ def count_chat(chat_id: UUID) -> None:
         _add_up(rows)
 
 
-def count_fold(
-    kind: RevisionKind,
-    policy: str,
-    *,
-    cost_usd: Decimal | None,
-    share: float,
-    degraded: bool,
-    **sums: int,
-) -> None:
-    """Add a revision that a summarizer made. Call it in the transaction that publishes it.
-
-    `share` of the salient spans was kept; `sums` are of the other columns.
-    """
-    _add(
-        FoldDay,
-        {"day": today(), "kind": kind, "policy": policy},
-        {
-            **sums,
-            "folds": 1,
-            "cost_usd": cost_usd or 0,
-            "share_sum": share,
-            "degraded": int(degraded),
-        },
-    )
+def count_fold(revision: SummaryRevision) -> None:
+    """Add a revision that a summarizer made."""
+    same = ("turns", "input_tokens", "output_tokens", "duration_ms")
+    sums = {
+        **{name: getattr(revision, name) for name in same},
+        "folds": 1,
+        "cost_usd": revision.cost_usd or 0,
+        "share_sum": revision.retained["share"],
+        "degraded": int(revision.degraded),
+    }
+    _add(FoldDay, {"day": today(), "kind": revision.kind, "policy": revision.policy}, sums)
 
 
 def count_failure(kind: RevisionKind, policy: str) -> None:
@@ -155,8 +141,10 @@ def _card_kept(row: Mapping[str, Any]) -> bool | None:
 def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
     """Add `sums` to the row of `key`, creating it if needed."""
     rows = model._default_manager
-    rows.bulk_create([model(**key)], ignore_conflicts=True)
-    rows.filter(**key).update(**{name: F(name) + value for name, value in sums.items()})
+    added = {name: F(name) + value for name, value in sums.items()}
+    if not rows.filter(**key).update(**added):
+        rows.bulk_create([model(**key)], ignore_conflicts=True)
+        rows.filter(**key).update(**added)
 
 
 # The usage of a user

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from chatmemory.runtime import process
 from memory import queue
-from memory.folding import lease
+from memory.folding import work
 from memory.models import Worker
 
 BEAT_SECONDS = 5.0
@@ -26,7 +26,7 @@ def beat() -> None:
 
 def leave() -> None:
     """Release what this worker holds, as it ends."""
-    lease.release_dead(process.name())
+    work.release_dead(process.name())
     Worker.objects.filter(pk=process.name()).delete()
 
 
@@ -66,5 +66,5 @@ def _is_gone(name: str, pid: str) -> bool:
 
 def _remove(names: list[str]) -> int:
     for name in names:
-        lease.release_dead(name)
+        work.release_dead(name)
     return Worker.objects.filter(pk__in=names).delete()[0]

@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -46,6 +47,8 @@ class TaskRunner:
 
     def __init__(self) -> None:
         self._room = threading.Semaphore(settings.WORKER_THREADS)
+        self._threads = ThreadPoolExecutor(settings.WORKER_THREADS, thread_name_prefix="task")
+        """They are kept, because compiled statements belong to a thread's connection."""
         self._started: dict[int, float] = {}
         """When each running task was started, in monotonic time, by the id of its thread."""
 
@@ -64,7 +67,7 @@ class TaskRunner:
             if taken is None:
                 self._room.release()
                 continue
-            threading.Thread(target=self._run, args=(broker, *taken), name="task", daemon=True).start()
+            self._threads.submit(self._run, broker, *taken)
         until = time.monotonic() + settings.WORKER_STOP_SECONDS
         while self._started and time.monotonic() < until:
             time.sleep(0.05)
@@ -84,7 +87,7 @@ class TaskRunner:
         return found[0] if found else None
 
     def _run(self, broker: Any, queue_id: Any, payload: str) -> None:
-        """Run a task in a thread of its own, and remove it from the queue."""
+        """Run a task, and remove it from the queue."""
         self._started[threading.get_ident()] = time.monotonic()
         try:
             run_task(payload)

@@ -24,7 +24,7 @@ from conversations.models import IdempotencyKey, Window
 from conversations.replies.begin import KEY_IS_OLD
 from conversations.replies.finish import finish_expired
 from memory import queue
-from memory.folding import dispatch, lease
+from memory.folding import work
 from memory.recall import embeddings, index_upkeep
 from memory.usage import daily
 from memory.worker import alive
@@ -110,11 +110,11 @@ def _enqueue_waiting() -> int:
     """
     room = max(0, MAX_QUEUED - queue.waiting_tasks())
     queued = queue.waiting_chats(queue.FOLD_TASK, MAX_QUEUED) if room else set[str]()
-    ready = lease.ready().exclude(chat_id__in=queued).order_by(F("next_attempt_at").asc(nulls_first=True))
+    ready = work.ready().exclude(chat_id__in=queued).order_by(F("next_attempt_at").asc(nulls_first=True))
     waiting = ready.values_list("chat_id", flat=True)
-    chats = list(waiting.filter(lease.FLAGGED, on_demand_at=None)[:room])
-    chats += dispatch.demanded_next(queued, room - len(chats))
-    chats += waiting.exclude(lease.FLAGGED)[: min(MAX_RECOVERIES, room - len(chats))]
+    chats = list(waiting.filter(work.FLAGGED, on_demand_at=None)[:room])
+    chats += work.demanded_next(queued, room - len(chats))
+    chats += waiting.exclude(work.FLAGGED)[: min(MAX_RECOVERIES, room - len(chats))]
     for chat_id in chats:
         queue.enqueue_fold(chat_id, lost=True)
     fault_points.point("sweep.enqueued")

@@ -16,7 +16,7 @@ import pytest
 
 from chatmemory.llm import retry
 from memory.briefs import Memory
-from memory.folding import lease, request
+from memory.folding import request, work
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy
 from memory.turn import StaleMemory, require_fresh
@@ -137,13 +137,13 @@ def test_the_same_request_twice_is_one_turn_though_both_wait(alice: Client, upst
 
 def test_it_waits_for_a_worker_that_is_at_it(alice: Client, upstream: FakeUpstream) -> None:
     chat = due_chat(alice, lazy=True)
-    owner = lease.take(UUID(chat))
+    owner = work.take(UUID(chat))
     assert owner
     replies = len(upstream.calls("stream"))
     with meanwhile(lambda: alice.ask("And now?", chat)):
         time.sleep(0.2)  # a reply that did not wait would have begun by now
         assert len(upstream.calls("stream")) == replies
-        lease.release(UUID(chat), owner)
+        work.release(UUID(chat), owner)
     assert FACT in last_prompt(upstream)
 
 

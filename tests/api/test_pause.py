@@ -13,7 +13,7 @@ from conversations.accounts.limits import Limits
 from conversations.models import Chat
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
-from memory.revisions.updates import pause_updates
+from memory.revisions.by_hand import pause_updates
 from tests.api.talking import error
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream

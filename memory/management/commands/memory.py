@@ -16,8 +16,7 @@ from memory.explain.reasons import name_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
 from memory.policies import policy_name
 from memory.policies.edit_form import as_text
-from memory.revisions.restore import restore
-from memory.revisions.updates import pause_updates, resume_updates
+from memory.revisions.by_hand import pause_updates, restore, resume_updates
 from memory.work import work_of
 
 

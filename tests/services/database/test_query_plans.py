@@ -32,7 +32,7 @@ from memory.api.views import BriefView, ContextView, PastContextView, RevisionsV
 from memory.changes import messages_changed
 from memory.folding import fold as folding
 from memory.models import ConversationBrief
-from memory.revisions.restore import restore
+from memory.revisions.by_hand import restore
 from memory.worker import sweep as sweeping
 from tests.support.factories import brief_of
 

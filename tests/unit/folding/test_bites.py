@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from memory.briefs import Memory
-from memory.folding.bites import beyond_window
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
 from memory.policies import State, get_policy
@@ -27,4 +26,4 @@ LIMITS = MemoryLimits(k_raw_turns=3)
 def test_it_reaches_up_to_the_window(turns: list[int], through: int) -> None:
     newest = [make_turn(number, f"question {number}", f"answer {number}") for number in turns]
     memory = Memory(ConversationBrief(), get_policy("chunked"), State(), LIMITS)
-    assert beyond_window(memory, newest, 4) == through
+    assert memory.through_beyond(newest, 4) == through

@@ -22,7 +22,7 @@ from memory.explain.verify import why_not_exact
 from memory.folding.request import request_resummarize
 from memory.models import ContextRecord, SummaryRevision
 from memory.policies import POLICIES
-from memory.revisions.restore import restore
+from memory.revisions.by_hand import restore
 from tests.processes.prompts import code
 from tests.support.cards import begin, finish
 from tests.support.exhaustive import first_of

@@ -31,7 +31,7 @@ ANSWERS = {
     "prose": Behaviour(says="prose"),
     "wrong types": Behaviour(says="wrong_types"),
     "half an object": Behaviour(says="half"),
-    "10 MB": Behaviour(says="vast", size=10 * MEGABYTE),
+    "20 MB": Behaviour(says="vast", size=20 * MEGABYTE),
     "5 MB": Behaviour(says="vast", size=5 * MEGABYTE),
     "nothing": Behaviour("empty"),
     "cut off": Behaviour("incomplete"),
@@ -132,7 +132,7 @@ def test_after_five_of_them_the_built_in_summarizer_folds_until_the_upstream_is_
     policy: str, fake: FakeUpstream
 ) -> None:
     chat = folded_chat(policy)
-    for answer in ("refused", "nothing", "a web page", "cut off", "10 MB"):
+    for answer in ("refused", "nothing", "a web page", "cut off", "20 MB"):
         wait_over(chat)
         fake.behave(ANSWERS[answer], lane="complete")
         run(chat)

@@ -11,7 +11,7 @@ from django_q.models import OrmQ
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, UpstreamError
-from memory.folding import dispatch
+from memory.folding import work
 from memory.models import ConversationBrief, RevisionKind
 from tests.support.exhaustive import first_row_of
 from tests.support.factories import add_turns, brief_of
@@ -225,5 +225,5 @@ def test_what_is_due_waits_for_the_upstream_only_until_it_is_given_up(attempts: 
     )
     OrmQ.objects.all().delete()
     brief = brief_of(chat)
-    dispatch.enqueue_if_ready(brief)
+    work.enqueue_if_ready(brief)
     assert OrmQ.objects.count() == tasks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -10,14 +10,12 @@ from chatmemory.llm import retry
 from chatmemory.llm.openai import responses
 from chatmemory.llm.openai.stream import Style
 from conversations.models import Chat
-from memory.folding import publish
 from memory.folding.request import request_resummarize
-from memory.models import FoldDay
 from tests.support.exhaustive import first_of
-from tests.support.factories import add_turns, brief_of, make_chat
-from tests.support.fakes.odd import Odd, odd_told
+from tests.support.factories import add_turns, make_chat
+from tests.support.fakes.odd import odd_told
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import assert_sound, revisions, run, turn, wait_over
+from tests.support.folds import assert_sound, revisions, run, turn
 from tests.upstream.talking import STYLES
 
 WORST = {"true", "huge", "long", "nul", "surrogate", "objects"}
@@ -31,18 +29,10 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "TRIES", 1)
 
 
-def asked_anew(chat: Chat, first: int, mode: Literal["update", "rebuild"] = "update") -> None:
+def asked_anew(chat: Chat, first: int) -> None:
     """Add two turns and request a fold of them."""
     add_turns(chat, [turn(first), turn(first + 1)])
-    request_resummarize(chat, mode)
-
-
-def huge(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the upstream report token counts that no column can hold, with our own bounds lifted."""
-    monkeypatch.setattr(responses, "MAX_TOKENS", 10**40)
-    monkeypatch.setattr(publish, "MAX_STORED_TOKENS", 10**40)
-    odd: Odd = next(one for one in odd_told("responses", SUMMARY) if one.value == "huge")
-    upstream.behave(odd.behaviour, lane="complete")
+    request_resummarize(chat, "update")
 
 
 @pytest.mark.promise("P9")
@@ -64,33 +54,4 @@ def test_whatever_a_summarizer_tells_of_its_answer_it_is_published(
         assert len(made.model) <= responses.MAX_MODEL_CHARS
         assert made.model.isprintable()
         assert (made.input_tokens, made.output_tokens, made.cost_usd) == (0, 0, None), odd.value
-    assert_sound(chat)
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("mode", first_of(["update", "rebuild"]))
-def test_an_answer_that_no_column_takes_counts_as_a_failure_that_staff_see(
-    upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, mode: Literal["update", "rebuild"]
-) -> None:
-    huge(upstream, monkeypatch)
-    chat = make_chat()
-    add_turns(chat, [turn(number) for number in range(1, 5)])
-    asked_anew(chat, 5, mode)
-    for number in range(1, 6):
-        wait_over(chat)
-        report = run(chat)
-        brief = brief_of(chat)
-        if number < 5:
-            assert (report.outcome, report.error, brief.version) == ("failed", "not_stored", 0)
-            assert brief.last_error is not None
-            assert (brief.last_error["code"], brief.last_error["attempt"]) == ("not_stored", number)
-            assert (brief.attempts, brief.lease_owner) == (number, "")
-            assert brief.next_attempt_at is not None
-    # After the last attempt the built-in summarizer took over.
-    brief = brief_of(chat)
-    assert (brief.attempts, brief.version, brief.degraded) == (5, 1, True)
-    assert FoldDay.objects.filter(failures=5).count() == 1
-    calls = len(upstream.requests)
-    run(chat)
-    assert len(upstream.requests) == calls, "it waits for its next attempt"
     assert_sound(chat)

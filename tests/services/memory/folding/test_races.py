@@ -188,7 +188,7 @@ def test_a_crash_between_two_steps_wastes_a_call_at_worst(
     model: KeepingModel, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     chat = chat_of(12)
-    owner = "memory.folding.lease" if step == "ask_summarizer" else "memory.folding.fold"
+    owner = "memory.folding.summarizer" if step == "ask_summarizer" else "memory.folding.fold"
 
     def killed(*args: Any, **kwargs: Any) -> Any:
         raise Killed

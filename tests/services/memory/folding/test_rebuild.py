@@ -14,12 +14,11 @@ from conversations.chat_lifecycle import update_chat
 from conversations.models import Message
 from memory.briefs import unfolded
 from memory.changes import messages_changed
-from memory.folding import rebuild
 from memory.folding.fold import fold
 from memory.folding.provenance import source_hash
 from memory.folding.rebuild import current_progress
 from memory.folding.request import request_resummarize
-from memory.history.rows import unfolded_turns
+from memory.history.rows import each_turn
 from memory.models import RevisionKind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked
@@ -54,7 +53,7 @@ def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: Keepi
     assert len(revisions(chat)) == len(folded) + 1
     assert (last.kind, last.from_seq, last.through_seq, last.turns) == (RevisionKind.REBUILD, 1, 18, 9)
     assert last.parent == folded[-1].version
-    assert last.source_hash == source_hash(unfolded_turns(chat.pk, 0, before_seq=19))
+    assert last.source_hash == source_hash(each_turn(chat.pk, 0, 19, text=True))
     assert last.input_tokens > max(row.input_tokens for row in folded)
     assert last.retained["share"] > 0
     assert [code for call in asked(model)[calls:] for code in call] == [
@@ -93,7 +92,7 @@ def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
     model.lines = [lambda prompt: "T1 T2 T3", Killed()]
     with pytest.raises(Killed):
         run(chat)
-    assert brief_of(chat).rebuild["through_seq"] == 6  # type: ignore[index]
+    assert brief_of(chat).rebuild["folded"]["through_seq"] == 6  # type: ignore[index]
     assert current_progress(brief_of(chat)) == (6, 18, 3)
     wait_over(chat)
     assert run(chat).outcome == "done"
@@ -237,28 +236,6 @@ def test_an_update_does_not_take_back_a_rebuild() -> None:
     request_resummarize(chat, "rebuild")
     request_resummarize(chat, "update")
     assert brief_of(chat).requested == "rebuild"
-
-
-@pytest.mark.django_db
-def test_what_there_was_no_time_to_survey_is_told(
-    model: KeepingModel, monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> None:
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=100)
-    chat = chat_of(12)
-    run(chat)
-    for seconds in (0.0, rebuild.SURVEY_SECONDS):
-        monkeypatch.setattr(rebuild, "SURVEY_SECONDS", seconds)
-        request_resummarize(chat, "rebuild")
-        run(chat)
-    hasty, whole = revisions(chat)[-2:]
-    assert (hasty.kind, whole.kind, hasty.global_summary) == (
-        RevisionKind.REBUILD,
-        RevisionKind.REBUILD,
-        whole.global_summary,
-    )
-    assert 0 < hasty.retained["through_seq"] < hasty.through_seq
-    assert len(hasty.retained["kept"]) < len(whole.retained["kept"])
-    assert "through_seq" not in whole.retained
 
 
 @pytest.mark.django_db

@@ -17,8 +17,7 @@ from memory.context.prompt import PromptRequest
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind, SummaryRevision
 from memory.policies.edit_form import BadEdit
-from memory.revisions.edit import StaleEdit, draft, edit_by_hand
-from memory.revisions.restore import restore
+from memory.revisions.by_hand import StaleEdit, draft, edit_by_hand, restore
 from memory.turn import prompt_for
 from tests.support.factories import add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel

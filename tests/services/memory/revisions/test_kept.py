@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import pytest
-from django.apps import apps
 
 from conversations.message_changes import forget_message
 from conversations.models import Message
-from memory.models import ConversationBrief, SummaryRevision
-from memory.revisions.edit import clear, edit_by_hand
-from memory.revisions.restore import restore
+from memory.models import SummaryRevision
+from memory.revisions.by_hand import clear, edit_by_hand, restore
 from tests.support.factories import brief_of
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import chat_of, folded_chat
@@ -40,17 +36,3 @@ def test_it_steps_back_with_the_summary(model: KeepingModel) -> None:
     assert brief_of(chat).kept_percent == 40
     forget_message(chat.pk, Message.objects.get(chat=chat, seq=1).pk)
     assert brief_of(chat).kept_percent is None
-
-
-def test_the_migration_tells_it_of_older_chats(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    revisions, brief = SummaryRevision.objects.filter(chat=chat), ConversationBrief.objects.filter(pk=chat.pk)
-    revisions.filter(version=3).update(retained={"kept": [], "lost": [], "share": 0.57})
-    revisions.filter(version=2).update(retained={})
-    told = []
-    for version in (3, 2, 0):
-        brief.update(head=version, kept_percent=None)
-        import_module("memory.migrations.0007_kept_percent").of_the_version_in_use(apps, None)
-        told.append(brief.get().kept_percent)
-    assert told == [57, None, None]
-    brief.update(head=3, kept_percent=57)

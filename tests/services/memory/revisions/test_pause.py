@@ -17,9 +17,7 @@ from memory.context.build import preview
 from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind
-from memory.revisions.edit import clear, edit_by_hand
-from memory.revisions.restore import restore
-from memory.revisions.updates import pause_updates, resume_updates
+from memory.revisions.by_hand import clear, edit_by_hand, pause_updates, restore, resume_updates
 from memory.turn import require_fresh
 from memory.worker.sweep import sweep
 from tests.support.cards import card_chat, live

@@ -15,7 +15,7 @@ from benchmarks.speech import Exchange
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
 from memory.briefs import unfolded
-from memory.revisions.restore import restore
+from memory.revisions.by_hand import restore
 from tests.support.factories import brief_of, make_user
 
 pytestmark = pytest.mark.exhaustive

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from uuid import UUID
 
 import pytest
 
@@ -11,12 +10,11 @@ from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
 from conversations.chat_lifecycle import update_chat
-from conversations.models import Chat, Message
+from conversations.models import Message
 from memory.briefs import unfolded
-from memory.folding.publish import locked_brief
 from memory.folding.request import request_resummarize
-from memory.models import ConversationBrief, RevisionKind, SummaryRevision
-from memory.revisions.restore import restorable, restore
+from memory.models import RevisionKind, SummaryRevision
+from memory.revisions.by_hand import restore
 from tests.support.cards import card_chat, live
 from tests.support.factories import add_turn, add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
@@ -187,44 +185,6 @@ def test_what_the_built_in_summarizer_made_stays_when_somebody_chose_it(model: K
     run(chat)
     last = revisions(chat)[-1]
     assert (last.kind, last.degraded, brief_of(chat).degraded) == (RevisionKind.RESTORE, True, False)
-
-
-def test_a_chat_that_keeps_changing_is_not_restored_for_ever(
-    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chat = folded_chat(model)
-    read = 0
-
-    def changing(chat_id: UUID) -> ConversationBrief | None:
-        nonlocal read
-        read += 1
-        ConversationBrief.objects.filter(chat=chat).update(epoch=100 + read)
-        return locked_brief(chat_id)
-
-    monkeypatch.setattr("memory.revisions.restore.locked_brief", changing)
-    with pytest.raises(Conflict, match="keeps changing"):
-        restore(chat, 1)
-    assert read == 3
-    assert brief_of(chat).version == 3
-
-
-def test_a_message_that_is_deleted_just_then_does_not_come_back(
-    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chat = folded_chat(model)
-    message = Message.objects.get(chat=chat, seq=3)
-    read = restorable
-
-    def reads_first(chat: Chat, version: int) -> tuple[int, SummaryRevision]:
-        found = read(chat, version)
-        message_changes.forget_message(chat.pk, message.pk)
-        return found
-
-    monkeypatch.setattr("memory.revisions.restore.restorable", reads_first)
-    with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
-        restore(chat, 2)
-    assert RevisionKind.RESTORE not in [row.kind for row in revisions(chat)]
-    assert "T2" not in brief_of(chat).global_summary
 
 
 @pytest.mark.django_db(transaction=True)

@@ -21,8 +21,7 @@ from memory.changes import messages_changed
 from memory.context.build import preview
 from memory.folding.request import note_request
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
-from memory.revisions.edit import clear
-from memory.revisions.restore import restore
+from memory.revisions.by_hand import clear, restore
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.factories import add_turn, add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel, codes, keep_codes

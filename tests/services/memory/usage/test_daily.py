@@ -31,7 +31,7 @@ from memory.models import (
     SummaryRevision,
     UsageDay,
 )
-from memory.revisions.restore import restore
+from memory.revisions.by_hand import restore
 from memory.usage import daily
 from memory.worker.sweep import sweep
 from tests.support.exhaustive import first_of
@@ -213,20 +213,6 @@ def test_saved_is_against_sending_the_whole_chat(model: KeepingModel, settings: 
 
 
 # An older version's rows
-
-
-def test_what_an_older_version_folded_is_counted_with_the_next_fold(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    run(chat)
-    ConversationBrief.objects.filter(chat=chat).update(folded_tokens=None)
-    SummaryRevision.objects.filter(chat=chat).update(folded_tokens=None)
-    assert history_of(say(chat)) is None
-    daily.count_replies(10)
-    assert (UsageDay.objects.get().replies, UsageDay.objects.get().compared) == (1, 0)
-    request_resummarize(chat, "update")
-    run(chat)
-    reply = say(chat)
-    assert history_of(reply) == said_before(reply)
 
 
 # Concurrency and crashes

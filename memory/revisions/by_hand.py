@@ -1,0 +1,285 @@
+"""What people do with a memory: restore an older version, edit or clear the one in use, pause and resume updates.
+
+The first three make a new revision, from which folding continues. It folds nothing, and has seen what its base had
+seen, so it is emptied together with its base when a message is forgotten.
+
+An older version can be used only while everything that it was made from is unchanged. That needs no comparison of
+messages: any change of a message is recorded in the same transaction, on every revision that had seen it
+(`memory.revisions.step_back`), or, if an answer is replaced, on the last turn it had seen. So the cost depends on
+what follows the older version and not on the chat, and no text comes back that somebody changed or deleted.
+
+`user` is who does it, for the record. `on_demand`: as the chat's owner, within their limits: `RateLimited` and
+`QuotaExceeded` may be raised.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from chatmemory.errors import Conflict, NotFound
+from chatmemory.text.spans import retained
+from conversations.accounts import quotas
+from conversations.models import Chat, Message, Role
+from memory.briefs import decide_due, limits_for, lock_brief, text_of
+from memory.folding import work
+from memory.folding.publish import locked_brief
+from memory.limits import MemoryLimits
+from memory.models import PAUSE, ConversationBrief, Requested, RevisionKind, SummaryRevision
+from memory.policies import POLICIES, State
+from memory.policies.edit_form import EditField
+from memory.policies.protocol import Policy
+from memory.revisions import step_back
+
+logger = logging.getLogger(__name__)
+
+_PAUSE_FIELDS = ("epoch", "requested", "rebuild", "on_demand_at", "updated_at", "due", *PAUSE)
+
+
+class StaleEdit(Conflict):
+    """The version in use is not the one that was in use when the editing began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The parts that can be edited."""
+
+    base: SummaryRevision
+    """The revision that the parts are taken from."""
+    in_use: int
+    """The version in use, which must still be in use when the edit is saved."""
+    parts: Sequence[EditField]
+
+
+def restore(
+    chat: Chat, version: int, user: User | None = None, *, on_demand: bool = False, pauses: bool = False
+) -> ConversationBrief:
+    """Make the text of revision `version` the memory in use, as a new revision of which it is the parent.
+
+    A running fold or rebuild is dropped, and so is a requested rebuild. The brief takes the revision's policy, and
+    keeps it until the next rebuild, which uses the chat's. `pauses`: updates pause, so that the version stays as it
+    is; otherwise they continue, even if they were paused. Raises `NotFound`, and `Conflict` if the revision's sources
+    have changed.
+    """
+    with transaction.atomic():
+        brief = locked_brief(chat.pk)
+        if brief is None:
+            raise NotFound("This chat's memory has no such version.")
+        restored = _unchanged(chat, version, "restored")
+        if on_demand:
+            quotas.take_rebuild(chat.owner_id)
+            work.mark_demanded(brief)
+        tokens_before = _make_current(brief, restored, user, pauses=pauses)
+        revision = SummaryRevision.of(
+            brief,
+            kind=RevisionKind.RESTORE,
+            parent=version,
+            tokens_before=tokens_before,
+            created_by=user,
+            **restored.provenance,
+        )
+        _save(brief, revision)
+    _log("memory restored", brief, user, restored=version, version=brief.version)
+    return brief
+
+
+def draft(chat: Chat, version: int | None = None) -> Draft:
+    """Return the parts of revision `version`, or of the one in use. Raises `NotFound` and `Conflict`."""
+    brief = ConversationBrief.objects.filter(chat=chat).first()
+    if brief is None or not brief.head:
+        raise Conflict("There is no summary to edit yet.")
+    brief.chat = chat
+    base = _readable(chat, version or brief.head, "edited")
+    policy = POLICIES[base.policy]
+    return Draft(base, brief.head, policy.edit_fields(_state_of(base), _limits(brief, policy)))
+
+
+def edit_by_hand(
+    chat: Chat,
+    changes: Mapping[str, str],
+    user: User | None,
+    *,
+    on_version: int,
+    base: int | None = None,
+    pauses: bool = False,
+) -> ConversationBrief:
+    """Publish a new revision: the text of revision `base`, or of the one in use, with `changes` by part.
+
+    `on_version` must still be in use, otherwise `StaleEdit` is raised. An older `base` takes the chat back to what
+    that revision covers, as `restore` does, and on the same conditions; `pauses` is the same as there. A running fold
+    or rebuild is dropped, and so is a requested rebuild. Raises `BadEdit` (`memory.policies.edit_form`), `NotFound`
+    and `Conflict`.
+    """
+    with transaction.atomic():
+        brief = locked_brief(chat.pk)
+        if brief is None or brief.head != on_version:
+            raise StaleEdit("The memory has changed since you began: another version is current now.")
+        edited = base or on_version
+        revision = (_readable if edited == on_version else _unchanged)(chat, edited, "edited")
+        policy = POLICIES[revision.policy]
+        state = policy.edited(_state_of(revision), changes, _limits(brief, policy))
+        _publish(brief, revision, state, user, pauses=pauses)
+    _log("memory edited by hand", brief, user, edited=edited, version=brief.version)
+    return brief
+
+
+def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> ConversationBrief:
+    """Empty the memory in use, by a new revision: the summary starts again with what is not folded yet.
+
+    What was folded stays in the chat, where it can be recalled; restoring the previous version undoes it. Raises
+    `Conflict`.
+    """
+    with transaction.atomic():
+        brief = locked_brief(chat.pk)
+        if brief is None or not text_of(brief):
+            raise Conflict("There is no summary to clear.")
+        if on_demand:  # it drops a running fold, which has to be repeated
+            quotas.take_rebuild(chat.owner_id)
+            work.mark_demanded(brief)
+        base = SummaryRevision.objects.get(chat_id=chat.pk, version=brief.head)
+        _publish(brief, base, State(), user)
+    _log("memory cleared", brief, user, version=brief.version)
+    return brief
+
+
+def pause_updates(chat: Chat, user: User | None) -> ConversationBrief:
+    """Freeze the memory of `chat`: running and requested work is dropped. Does nothing if paused already."""
+    with transaction.atomic():
+        brief = _locked(chat)
+        if brief.paused_at is None:
+            brief.epoch += 1  # so that a running fold, or the card of a reply, cannot publish
+            brief.pause(user)
+            decide_due(brief)
+            brief.save(update_fields=_PAUSE_FIELDS)
+            _log("memory paused", brief, user)
+    return brief
+
+
+def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) -> ConversationBrief:
+    """Resume updates of `chat`: what has become due is folded. Does nothing if not paused.
+
+    With `on_demand` it counts, because the fold that the pause dropped is repeated now.
+    """
+    with transaction.atomic():
+        brief = _locked(chat)
+        if brief.paused_at is not None:
+            brief.unpause()
+            decide_due(brief)
+            if brief.due and on_demand:
+                quotas.take_rebuild(chat.owner_id)
+                work.mark_demanded(brief)
+            brief.save(update_fields=_PAUSE_FIELDS)
+            work.enqueue_if_ready(brief)
+            _log("memory resumed", brief, user)
+    return brief
+
+
+def _locked(chat: Chat) -> ConversationBrief:
+    if not Chat.objects.select_for_update(no_key=True).only("pk").filter(pk=chat.pk).exists():
+        raise NotFound("This chat no longer exists.")
+    return lock_brief(chat)
+
+
+def _readable(chat: Chat, version: int, done: str) -> SummaryRevision:
+    """The revision, if it has a text that a policy understands."""
+    revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
+    if revision is None:
+        raise NotFound("This chat's memory has no such version.")
+    if revision.forgotten_at is not None:
+        raise Conflict(f"The texts of version {version} were deleted. It cannot be {done}.")
+    if revision.policy not in POLICIES:
+        raise Conflict(f"Version {version} was made by a policy that no longer exists. It cannot be {done}.")
+    return revision
+
+
+def _unchanged(chat: Chat, version: int, done: str) -> SummaryRevision:
+    """The revision, if everything that it was made from is unchanged. The brief must be locked."""
+    revision = _readable(chat, version, done)
+    seen = Message.objects.filter(chat=chat, seq__lte=revision.seen_seq)
+    question = seen.filter(role=Role.USER).order_by("-seq").values_list("seq", flat=True).first()
+    turn = seen.filter(seq__gte=question or 1, token_count__gt=0)
+    if turn.filter(
+        superseded_by__seq__gt=revision.seen_seq
+    ).exists():  # only a chat's last answer is ever replaced
+        raise Conflict(f"Version {version} is based on a reply that was replaced since. It cannot be {done}.")
+    return revision
+
+
+def _publish(
+    brief: ConversationBrief, base: SummaryRevision, state: State, user: User | None, *, pauses: bool = False
+) -> None:
+    """Make `state`, written from `base`, the memory in use."""
+    if (base.global_summary, base.state) == (state.summary, state.to_json()):
+        raise Conflict("Nothing was changed.")
+    revision = SummaryRevision(
+        chat_id=base.chat_id,
+        parent=base.version,
+        kind=RevisionKind.MANUAL,
+        policy=base.policy,
+        global_summary=state.summary,
+        state=state.to_json(),
+        from_seq=base.through_seq + 1,
+        through_seq=base.through_seq,
+        seen_seq=base.seen_seq,
+        folded_tokens=base.folded_tokens,
+        turns=0,
+        cost_usd=0,
+        created_by=user,
+    )
+    revision.tokens_before = _make_current(brief, revision, user, pauses=pauses)
+    revision.version, revision.tokens_after = brief.version, brief.token_count
+    kept = asdict(retained(text_of(base), text_of(revision)))
+    revision.retained = {**kept, "through_seq": None}  # the API has had this field here
+    brief.kept_percent = revision.kept_percent
+    _save(brief, revision)
+
+
+def _make_current(
+    brief: ConversationBrief, revision: SummaryRevision, user: User | None, *, pauses: bool
+) -> int:
+    """Give the locked `brief` the text of `revision`, with a new version and epoch. Saves nothing.
+
+    Returns the tokens of the previous memory.
+    """
+    tokens_before = brief.token_count
+    step_back.apply_revision(brief, revision)
+    brief.version += 1
+    brief.head = brief.version
+    brief.epoch += 1
+    # Drop any pending work that was to replace the previous memory.
+    brief.degraded = False
+    if brief.requested == Requested.REBUILD:
+        brief.requested = Requested.NOTHING
+    brief.options = brief.chat.options
+    brief.unpause()
+    if pauses:
+        brief.pause(user)
+    decide_due(brief)
+    return tokens_before
+
+
+def _save(brief: ConversationBrief, revision: SummaryRevision) -> None:
+    """Save both, and queue a fold if the chat is due."""
+    revision.save(force_insert=True)
+    brief.save()
+    work.enqueue_if_ready(brief)
+
+
+def _state_of(revision: SummaryRevision) -> State:
+    return State.from_json(revision.global_summary, revision.state)
+
+
+def _limits(brief: ConversationBrief, policy: Policy) -> MemoryLimits:
+    """The limits that apply to a memory by `policy` once it is in use."""
+    chat = brief.chat
+    options = {chat.policy: chat.options, brief.policy: brief.options}.get(policy.name, {})
+    return limits_for(policy, options, chat.instructions)
+
+
+def _log(event: str, brief: ConversationBrief, user: User | None, **more: Any) -> None:
+    logger.info(event, extra={"chat": str(brief.chat_id), "user": user.pk if user else None, **more})
