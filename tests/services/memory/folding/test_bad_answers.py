@@ -40,8 +40,13 @@ ANSWERS = {
     "a web page": Behaviour("html"),
     "a web page in words": Behaviour(text="<html><body><h1>502 Bad Gateway</h1></body></html>"),
 }
-READS_PROSE = {"chunked", "interval", "progressive"}
-TAKEN = {"prose": READS_PROSE, "wrong types": READS_PROSE, "half an object": READS_PROSE, "5 MB": READS_PROSE}
+READS_PROSE = {"chunked", "interval"}
+TAKEN = {
+    "prose": READS_PROSE,
+    "wrong types": {*READS_PROSE, "progressive"},
+    "half an object": READS_PROSE,
+    "5 MB": READS_PROSE,
+}
 """For each answer, the policies that fold in spite of it: they want prose or can use it, and clip what is too long."""
 
 
