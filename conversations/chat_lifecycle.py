@@ -14,8 +14,7 @@ from chatmemory.errors import NotFound
 from conversations import attachments
 from conversations.accounts import quotas
 from conversations.accounts.quotas import Reservation
-from conversations.lookup import ACTIVE_REPLY
-from conversations.models import Chat, IdempotencyKey, Message
+from conversations.models import ACTIVE_REPLY, Chat, IdempotencyKey, Message
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
 
 _CHAT = Insert(Chat)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from chatmemory.database.compiled import Select
 from chatmemory.database.ids import new_id
+from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import ReplyError
 
 
@@ -422,3 +426,29 @@ class ContentView(models.Model):
 
     def __str__(self) -> str:
         return f"{self.viewer_name} saw {self.page} {self.object_id}"
+
+
+_CHAT = Select(lambda chat, owner: Chat.objects.filter(pk=chat, owner=owner), UUID, int)
+_LOCKED_CHAT = Select(
+    lambda chat, owner: Chat.objects.select_for_update().filter(pk=chat, owner=owner), UUID, int
+)
+ACTIVE_REPLY = Select(lambda chat: ActiveReply.objects.filter(pk=chat), UUID)
+
+
+def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
+    """Return a chat of `user`. Views get chats only this way: a 404 for all others confirms no chat's existence."""
+    chat = (_LOCKED_CHAT if lock else _CHAT).first(chat_id, user.pk)
+    if chat is None:
+        raise NotFound("Chat not found.")
+    return chat
+
+
+def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:
+    """Return a message of a chat that the caller may see; one still being written as its `ActiveReply`."""
+    found = (
+        ActiveReply.objects.filter(chat=chat, message_id=message_id).select_related("user_message").first()
+        or Message.objects.filter(chat=chat, pk=message_id).first()
+    )
+    if found is None:
+        raise NotFound("This chat has no such message.")
+    return found

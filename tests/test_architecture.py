@@ -16,7 +16,7 @@ chatmemory.text chatmemory.errors
 chatmemory.database chatmemory.llm
 chatmemory.runtime conversations.models memory.limits
 chatmemory.api chatmemory.templatetags conversations.accounts conversations.titles memory.models
-conversations.attachments conversations.lookup memory.queue memory.usage memory.history
+conversations.attachments memory.queue memory.usage memory.history
 memory.policies
 memory.recall
 memory.pins

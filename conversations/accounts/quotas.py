@@ -1,13 +1,16 @@
-"""Reserve part of a user's allowance before a model is asked, and settle it when the call has ended.
+"""Reserve part of a user's allowance before a model is asked, settle it when the call has ended, and count events.
 
 Exact for any number of concurrent calls and processes: reserving and settling lock the user's one row, in the
 transaction in which the call itself begins or ends. So a call that was refused, or that failed to begin, uses
 nothing. A reservation that a crash leaves behind is held by a row that another process finishes (`ActiveReply`) or
-that expires (`PassingCall`). Where a chat is locked as well, it is locked first. What fits is decided by `limits`.
+that expires (`PassingCall`). Where a chat is locked as well, it is locked first. Other events, such as the memory
+rebuilds of an hour, are counted in a row of their own, which `take` locks the same way: a transaction that is undone
+has counted nothing. What fits is decided by `limits`.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -18,12 +21,70 @@ from django.db.models import Case, F, Value, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory.errors import QuotaExceeded, RateLimited
+from chatmemory.errors import ChatMemoryError, QuotaExceeded, RateLimited
 from chatmemory.llm.protocol import Variant
-from conversations.accounts import windows
-from conversations.accounts.limits import RETRY_SOON_SECONDS, DayTokens, LimitRefusal, Limits, RateWindow
-from conversations.accounts.windows import refusal_error
-from conversations.models import ActiveReply, Allowance, PassingCall, Reserved
+from conversations.accounts.limits import (
+    HOUR,
+    MINUTE,
+    RETRY_SOON_SECONDS,
+    DayTokens,
+    Limit,
+    LimitRefusal,
+    Limits,
+    RateWindow,
+)
+from conversations.models import ActiveReply, Allowance, PassingCall, Reserved, Window
+
+logger = logging.getLogger(__name__)
+
+_LENGTHS = {
+    "resummarize_per_hour": HOUR,
+    "exports": timedelta(seconds=settings.LIMIT_EXPORT_SECONDS),
+    "sign_ins": MINUTE,
+}
+_SENTENCES = {
+    "requests_per_minute": "Rate limit: {allowed} requests per minute.",
+    "tokens_per_day": "This would exceed your limit of {allowed} tokens per day.",
+    "streams": "Limit reached: {allowed} replies at the same time.",
+    "readers": "Limit reached: {allowed} connections following replies at the same time.",
+    "resummarize_per_hour": "Rate limit: {allowed} memory rebuilds per hour.",
+    "exports": "You can export your data once every {seconds} seconds.",
+    "sign_ins": "Too many sign-in attempts.",
+}
+
+
+def take(kind: Limit, key: object, allowed: int) -> None:
+    """Count one event. Raises `RateLimited` if `allowed` are counted in the present window; 0 is no limit.
+
+    Call it in the transaction that does what is counted.
+    """
+    found = Window.objects.select_for_update().annotate(now=Now()).filter(kind=kind, key=str(key))
+    if (row := found.first()) is None:
+        Window.objects.bulk_create([Window(kind=kind, key=str(key), since=Now())], ignore_conflicts=True)
+        row = found.get()
+    window = RateWindow(row.since, row.count, _LENGTHS[kind]).at(row.now)
+    if (refusal := window.refusal(kind, allowed, row.now)) is not None:
+        raise refusal_error(refusal, key)
+    Window.objects.filter(pk=row.pk).update(since=window.since, count=window.count + 1)
+
+
+def give_back(kind: Limit, key: object) -> None:
+    """Uncount an event that came to nothing."""
+    Window.objects.filter(kind=kind, key=str(key)).update(count=F("count") - 1)
+
+
+def refusal_error(refusal: LimitRefusal, key: object = None) -> ChatMemoryError:
+    """Log a refusal and return the error to be raised for it."""
+    kind = QuotaExceeded if refusal.limit == "tokens_per_day" else RateLimited
+    user = None if refusal.limit == "sign_ins" else key
+    logger.info("refused by a limit", extra={"limit": refusal.limit, "user": user})
+    seconds = settings.LIMIT_EXPORT_SECONDS
+    return kind(
+        _SENTENCES[refusal.limit].format(allowed=f"{refusal.allowed:,}", seconds=f"{seconds:,}"),
+        details={"limit": refusal.limit, "allowed": refusal.allowed},
+        retry_after=refusal.retry_after,
+    )
+
 
 PASSING_MARGIN_SECONDS = 30
 """Seconds by which the reservation of a call that is not stored outlives the longest possible answer."""
@@ -178,7 +239,7 @@ def take_export(user_id: int) -> None:
     """Record that a user exports their data. Raises `RateLimited` if the last export is too recent."""
     if enabled() and settings.LIMIT_EXPORT_SECONDS:
         with transaction.atomic():
-            windows.take("exports", user_id, 1)
+            take("exports", user_id, 1)
 
 
 def readers_allowed(user_id: int) -> int:
@@ -199,7 +260,7 @@ def take_rebuild(user_id: int) -> None:
         row = _locked(user_id)
         limits = _limits(row)
         _require_tokens(user_id, limits, _spent(row), settings.LIMIT_OUTPUT_TOKENS_RESERVED, row.now)
-        windows.take("resummarize_per_hour", user_id, limits.resummarize_per_hour)
+        take("resummarize_per_hour", user_id, limits.resummarize_per_hour)
 
 
 def rebuild_delay(user_id: int) -> int:

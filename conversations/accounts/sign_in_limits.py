@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.crypto import salted_hmac
 
-from conversations.accounts import quotas, windows
+from conversations.accounts import quotas
 
 ADDRESS_FACTOR = 10
 """Factor for the attempts of one address on all names: a school may share one address, and a guesser changes names."""
@@ -42,7 +42,7 @@ def count_attempt(username: str, address: str) -> tuple[str, ...]:
     }
     with transaction.atomic():
         for key in sorted(allowed):  # in a fixed order, so that two attempts cannot deadlock
-            windows.take("sign_ins", key, allowed[key])
+            quotas.take("sign_ins", key, allowed[key])
     return tuple(allowed)
 
 
@@ -50,7 +50,7 @@ def uncount_attempt(keys: Iterable[str]) -> None:
     """Uncount an attempt whose password was right."""
     with transaction.atomic():
         for key in sorted(keys):  # in the order of `count_attempt`
-            windows.give_back("sign_ins", key)
+            quotas.give_back("sign_ins", key)
 
 
 def network_of(address: str) -> str:

@@ -18,10 +18,18 @@ from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import PAGING, CursorPages, caller, example
 from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
-from conversations import attachments, chat_lifecycle, lookup, message_changes
+from conversations import attachments, chat_lifecycle, message_changes
 from conversations.accounts import quotas
 from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut
-from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message, StoredAttachment
+from conversations.models import (
+    MEMORY_COLUMNS,
+    ActiveReply,
+    Chat,
+    Message,
+    StoredAttachment,
+    get_chat,
+    get_message,
+)
 from conversations.replies.stream import ReaderSlot, held_stream, take_slot
 
 
@@ -76,7 +84,7 @@ class ChatView(APIView):
         tags=["chats"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
-        return Response(ChatOut(lookup.get_chat(caller(request), chat_id)).data)
+        return Response(ChatOut(get_chat(caller(request), chat_id)).data)
 
     @extend_schema(
         request=ChatIn,
@@ -89,7 +97,7 @@ class ChatView(APIView):
         tags=["chats"],
     )
     def patch(self, request: Request, chat_id: UUID) -> Response:
-        chat = lookup.get_chat(caller(request), chat_id)
+        chat = get_chat(caller(request), chat_id)
         body = ChatIn(chat, data=request.data)
         body.is_valid(raise_exception=True)
         return Response(ChatOut(chat_lifecycle.update_chat(chat, body.validated_data)).data)
@@ -104,7 +112,7 @@ class ChatView(APIView):
         tags=["chats"],
     )
     def delete(self, request: Request, chat_id: UUID) -> Response:
-        chat_lifecycle.delete_chat(lookup.get_chat(caller(request), chat_id))
+        chat_lifecycle.delete_chat(get_chat(caller(request), chat_id))
         return Response(status=204)
 
 
@@ -120,7 +128,7 @@ class AttachmentView(AsyncView):
     )
     def get(self, request: Request, chat_id: UUID, sha256: str) -> tuple[StoredAttachment, ReaderSlot]:
         user = caller(request)
-        found = attachments.find(lookup.get_chat(user, chat_id), sha256)
+        found = attachments.find(get_chat(user, chat_id), sha256)
         if found is None:
             raise NotFound("This chat has no such image or file, or its bytes are not kept any more.")
         return found, take_slot(user.pk, quotas.readers_allowed(user.pk))
@@ -176,8 +184,8 @@ class MessageView(APIView):
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
-        chat = lookup.get_chat(caller(request), chat_id)
-        return Response(MessageOut(lookup.get_message(chat, message_id)).data)
+        chat = get_chat(caller(request), chat_id)
+        return Response(MessageOut(get_message(chat, message_id)).data)
 
     @extend_schema(
         request=EditIn,
@@ -189,12 +197,12 @@ class MessageView(APIView):
         tags=["messages"],
     )
     def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
-        chat = lookup.get_chat(caller(request), chat_id)
+        chat = get_chat(caller(request), chat_id)
         body = EditIn(data=request.data)
         body.is_valid(raise_exception=True)
         content = body.validated_data.get("content")
         if content is None:
-            return Response(MessageOut(lookup.get_message(chat, message_id)).data)
+            return Response(MessageOut(get_message(chat, message_id)).data)
         return Response(MessageOut(message_changes.edit_message(chat, message_id, content)).data)
 
     @extend_schema(
@@ -206,6 +214,6 @@ class MessageView(APIView):
         tags=["messages"],
     )
     def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
-        chat = lookup.get_chat(caller(request), chat_id)
+        chat = get_chat(caller(request), chat_id)
         message_changes.forget_message(chat.pk, message_id)
         return Response(status=204)

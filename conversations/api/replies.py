@@ -31,11 +31,12 @@ from chatmemory.errors import (
 )
 from chatmemory.llm.protocol import ReplyError
 from chatmemory.runtime import fault_points
-from conversations import lookup
 from conversations.accounts import quotas
 from conversations.api.chats import messages_page
 from conversations.api.limited_view import LimitedView
 from conversations.api.serializers import (
+    AskIn,
+    AskOut,
     ChatMessageIn,
     FirstMessageIn,
     MessageIn,
@@ -44,8 +45,7 @@ from conversations.api.serializers import (
     TurnOut,
     VariantIn,
 )
-from conversations.api.stateless_serializers import AskIn, AskOut
-from conversations.models import ActiveReply, Message
+from conversations.models import ActiveReply, Message, get_chat, get_message
 from conversations.replies import events, finish, generation, sse, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
 from conversations.replies.generation import UnstoredCall, UnstoredReply
@@ -217,7 +217,7 @@ class ChatMessagesView(ReplyView):
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
-        return messages_page(request, lookup.get_chat(caller(request), chat_id), self)
+        return messages_page(request, get_chat(caller(request), chat_id), self)
 
 
 class RegenerateView(ReplyView):
@@ -265,7 +265,7 @@ class StreamView(AsyncView):
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ReplyHead, int, ReaderSlot]:
         user = caller(request)
-        head = stream.find(lookup.get_chat(user, chat_id).pk, message_id)
+        head = stream.find(get_chat(user, chat_id).pk, message_id)
         position = _position(request)
         return head, position, stream.take_slot(user.pk, quotas.readers_allowed(user.pk))
 
@@ -299,8 +299,8 @@ class CancelView(AsyncView):
         tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:
-        chat = lookup.get_chat(caller(request), chat_id)
-        found = lookup.get_message(chat, message_id)
+        chat = get_chat(caller(request), chat_id)
+        found = get_message(chat, message_id)
         if not isinstance(found, ActiveReply) or not finish.request_cancel(chat_id, message_id):
             raise Conflict("This reply is already finished.")
         fault_points.point("cancel.requested")

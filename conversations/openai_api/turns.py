@@ -16,8 +16,7 @@ from conversations.accounts import quotas
 from conversations.branching import PreparedBranch, prepare_branch
 from conversations.interchange.rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, ImportedMessage
-from conversations.lookup import get_chat
-from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status
+from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import HistoryMessage

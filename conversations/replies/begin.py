@@ -34,8 +34,17 @@ from chatmemory.runtime import fault_points, process
 from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
 from conversations.derived import derived
-from conversations.lookup import ACTIVE_REPLY, get_chat, get_message
-from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
+from conversations.models import (
+    ACTIVE_REPLY,
+    ActiveReply,
+    Chat,
+    IdempotencyKey,
+    Message,
+    Role,
+    Status,
+    get_chat,
+    get_message,
+)
 from conversations.replies import finish, generation, open_turn
 from conversations.replies.open_turn import OpenTurn
 from conversations.replies.reply import BegunTurn, ExistingReply, Pending, TurnRequest, fingerprint

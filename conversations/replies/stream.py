@@ -32,7 +32,7 @@ from chatmemory.errors import NotFound, Unavailable
 from chatmemory.llm.protocol import ToolCall
 from conversations.accounts import quotas
 from conversations.accounts.limits import RETRY_SOON_SECONDS, LimitRefusal
-from conversations.accounts.windows import refusal_error
+from conversations.accounts.quotas import refusal_error
 from conversations.models import ActiveReply, Message
 from conversations.replies import events, generation, sse
 from conversations.replies.events import ReplyEvents

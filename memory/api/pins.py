@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from chatmemory.api.fields import Text, no_longer_than, not_blank
 from chatmemory.api.http import PAGING, CursorPages, caller
 from conversations.api.serializers import PageOut, Strict
-from conversations.lookup import get_chat
+from conversations.models import get_chat
 from memory.models import MAX_CHARS, MAX_PINS, Pin, PinKind, PinnedBy
 from memory.pins.pins import pin, unpin
 

@@ -12,6 +12,7 @@ from chatmemory.api.fields import Text, Whole
 from chatmemory.text.word_diff import DiffPiece
 from conversations.api.serializers import (
     SOURCES_MAX,
+    HistoryField,
     ObjectField,
     PageOut,
     SourceIn,
@@ -20,7 +21,6 @@ from conversations.api.serializers import (
     checked_text,
     known_policy,
 )
-from conversations.api.stateless_serializers import HistoryField
 from conversations.replies.events import iso, usage_json
 from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context

@@ -14,8 +14,7 @@ from rest_framework.views import APIView
 from chatmemory.api.fields import Text, no_longer_than, not_blank
 from chatmemory.api.http import caller, example
 from conversations.api.serializers import Strict
-from conversations.lookup import get_chat
-from conversations.models import Role
+from conversations.models import Role, get_chat
 from memory.api.search import SnippetOut
 from memory.api.serializers import RecallOut
 from memory.explain.fact import WAYS

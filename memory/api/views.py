@@ -19,9 +19,8 @@ from chatmemory.database import executors
 from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
 from conversations.api.limited_view import LimitedView
-from conversations.api.stateless_serializers import spoken
-from conversations.lookup import get_chat, get_message
-from conversations.models import Chat
+from conversations.api.serializers import spoken
+from conversations.models import Chat, get_chat, get_message
 from conversations.replies.generation import (
     begin_call,
     cancel_on_drain,

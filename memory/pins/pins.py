@@ -17,8 +17,7 @@ from django.utils import timezone
 
 from chatmemory.database.compiled import Select
 from chatmemory.errors import ChatBusy, Conflict, NotFound
-from conversations.lookup import get_chat, get_message
-from conversations.models import Chat, Message, Role, Status
+from conversations.models import Chat, Message, Role, Status, get_chat, get_message
 from memory.models import MAX_CHARS, MAX_PINS, PEOPLE, ConversationBrief, Pin, PinKind, PinnedBy, new_brief
 from memory.pins.section import ImportedPin, PinText, clipped, head_cost, pin_cost
 from memory.pins.statements import Statement, StatementKind, replaces, statements_to_pin, taken_back

@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
 
-from conversations import chat_lifecycle, lookup
+from conversations import chat_lifecycle, models
 from conversations.models import ActiveReply, Chat, Erasure, IdempotencyKey, Message, PassingCall
 from conversations.replies import finish
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
@@ -179,7 +179,7 @@ def test_what_is_asked_of_a_chat_that_is_gone_by_then(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn = lived(alice)
-    find = lookup.get_chat
+    find = models.get_chat
 
     def and_then_gone(user: User, chat_id: UUID) -> Chat:
         chat = find(user, chat_id)

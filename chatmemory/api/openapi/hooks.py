@@ -80,7 +80,7 @@ class StrictScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
 class HistoryScheme(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
     """The schema of a history: its maximum length, and that one message that is not the system's has text."""
 
-    target_class = "conversations.api.stateless_serializers.HistoryField"
+    target_class = "conversations.api.serializers.HistoryField"
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         plain = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks.chats import make_chat
 from chatmemory.database.compiled import Select
-from conversations import lookup
+from conversations import models
 from conversations.models import Chat, Message
 from memory import turn
 from memory.context import build
@@ -40,17 +40,17 @@ def fields(instance: Model | None) -> dict[str, Any] | None:
 
 def test_the_selects_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
     with transaction.atomic():
-        for prepared in (lookup._CHAT, lookup._LOCKED_CHAT):
+        for prepared in (models._CHAT, models._LOCKED_CHAT):
             assert fields(prepared.first(chat.pk, chat.owner_id)) == fields(Chat.objects.get(pk=chat.pk))
             assert prepared.first(chat.pk, chat.owner_id + 1) is None
             assert prepared.first(uuid4(), chat.owner_id) is None
         for brief in (turn._BRIEF, turn._LOCKED_BRIEF):
             assert fields(brief.first(chat.pk)) == fields(ConversationBrief.objects.get(pk=chat.pk))
-        assert lookup.ACTIVE_REPLY.first(chat.pk) is None
+        assert models.ACTIVE_REPLY.first(chat.pk) is None
 
 
 def test_an_instance_can_be_saved_and_followed(chat: Chat) -> None:
-    found = lookup._CHAT.first(chat.pk, chat.owner_id)
+    found = models._CHAT.first(chat.pk, chat.owner_id)
     assert found is not None
     assert found.owner.username == "alice"
     found.title = "another"

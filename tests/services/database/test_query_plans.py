@@ -21,10 +21,9 @@ from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
 from chatmemory.llm.protocol import Reply
 from chatmemory.runtime import process
-from conversations import lookup
 from conversations.api.chats import ChatsView, ChatView, MessageView, messages_page
 from conversations.message_changes import edit_message, forget_message
-from conversations.models import ActiveReply, Chat, Message
+from conversations.models import ActiveReply, Chat, Message, get_message
 from conversations.replies import begin as services
 from conversations.replies import finish, stream
 from conversations.replies.reply import BegunTurn, Ending, ExistingReply, TurnRequest
@@ -116,7 +115,7 @@ def attach(world: World) -> None:
     assert stream.find(second.chat_id, second.message_id).variant == "arco"
     finish.checkpoint([(second.message_id, "So")], renew=[second.message_id])
     assert stream.text_after(second.chat_id, second.message_id, 1) == "o"
-    assert lookup.get_message(world.long, second.message_id) is not None
+    assert get_message(world.long, second.message_id) is not None
 
 
 def fold(world: World) -> None:
