@@ -20,8 +20,8 @@ from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite is no trip away")
 
-MOST = 21
-"""The maximum number of queries: the token, BEGIN and COMMIT of two transactions, 16 statements. Limits are on."""
+MOST = 20
+"""The maximum number of queries: the token, BEGIN and COMMIT of two transactions, 15 statements. Limits are on."""
 
 
 @pytest.fixture
