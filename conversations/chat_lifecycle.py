@@ -9,7 +9,6 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS, transaction
 
-from chatmemory.database.compiled_writes import Insert
 from chatmemory.errors import NotFound
 from conversations import attachments
 from conversations.accounts import quotas
@@ -17,12 +16,10 @@ from conversations.accounts.quotas import Reservation
 from conversations.models import ACTIVE_REPLY, Chat, IdempotencyKey, Message
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
 
-_CHAT = Insert(Chat)
-
 
 def create_chat(owner: User, **fields: Any) -> Chat:
     """Create an empty chat. `fields` are model fields that a client may set; `policy` has a default."""
-    return _CHAT.save(Chat(owner=owner, **{"policy": settings.MEMORY_POLICY, **fields}))
+    return Chat.objects.create(owner=owner, **{"policy": settings.MEMORY_POLICY, **fields})
 
 
 def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:

@@ -9,10 +9,10 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS
 
-from chatmemory.database import pg_functions, vector_field
+from chatmemory.database import vector_field
 from conversations.models import Message, Role
 from memory import turn
-from memory.recall import embeddings, index, index_upkeep, schema
+from memory.recall import embeddings, index_upkeep, schema
 
 
 def message_saved(
@@ -29,5 +29,4 @@ def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) ->
     if using == DEFAULT_DB_ALIAS and schema.has_terms():
         index_upkeep.fill()
         schema.ensure()
-        pg_functions.ensure([index.FIND, index.SIZES, index.LOOK])
         vector_field.ensure()

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from chatmemory.database.compiled import Select
-from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Chat, Message, Status
 from memory.briefs import Memory, Standing, history_tokens
@@ -29,10 +28,6 @@ from memory.pins import pins
 from memory.revisions import step_back
 
 _BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
-_NEW_BRIEF = Insert(ConversationBrief)
-_DUE = Update(ConversationBrief, "due")
-_ANCHORED = Update(ConversationBrief, "anchor_seq")
-_RECORD = Insert(ContextRecord)
 _LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
 
 
@@ -71,7 +66,7 @@ def prompt_for(
     - `may_wait`: raise `StaleMemory` if the chat should be folded first.
     """
     # If another process creates it at the same moment, the turn is begun once more (`begin._once`).
-    brief = _BRIEF.first(chat.pk) or _NEW_BRIEF.save(ConversationBrief(chat=chat, **new_brief(chat)))
+    brief = _BRIEF.first(chat.pk) or ConversationBrief.objects.create(chat=chat, **new_brief(chat))
     memory = Memory.of(brief, chat)
     if may_wait:
         require_fresh(memory)
@@ -105,7 +100,7 @@ def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
     Call it in the transaction that finishes the reply, after it was saved.
     """
     if sent.plan.anchor_seq != sent.anchor_before:
-        _ANCHORED.set(reply.chat_id, sent.plan.anchor_seq)
+        ConversationBrief.objects.filter(pk=reply.chat_id).update(anchor_seq=sent.plan.anchor_seq)
     if sent.again and reply.reply_to is not None:
         # An answer that replaces none changes nothing, but the question may not have been counted.
         changed = reply if reply.status == Status.FAILED or reply.superseded_by_id else reply.reply_to
@@ -113,7 +108,7 @@ def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
     brings_card = sent.card_epoch is not None and not reply.leaves_open
     became = publish_card(reply, sent, card) if brings_card else CardOutcome.NONE
     columns = {**sent.columns(), "card": became, "history_tokens": sent.history_tokens}
-    _RECORD.save(ContextRecord(reply=reply, **columns))
+    ContextRecord.objects.create(reply=reply, **columns)
     if reply.reply_to is not None and not reply.leaves_open:
         pins.pin_statements(reply.reply_to)
 
@@ -144,5 +139,5 @@ def turn_closed(chat_id: UUID) -> None:
     assert brief is not None  # the turn began with it
     unfolded = newest_turns(chat_id, brief.folded_through_seq)
     brief.due = Memory.of(brief).is_due(unfolded)
-    _DUE.save(brief)
+    brief.save(update_fields=["due"])
     work.enqueue_if_ready(brief)

@@ -17,8 +17,6 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, QuerySet
 
-from chatmemory.database import statements
-
 M = TypeVar("M", bound=Model)
 Value = UUID | int | str
 
@@ -69,8 +67,9 @@ class Select(Generic[M]):
     def _fetch(self, values: Sequence[Value]) -> tuple[_Compiled, list[list[Any]]]:
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._compiled(connection)
-        found = statements.fetch(connection, compiled.sql, compiled.params(values))
-        return compiled, [_converted(row, compiled, connection) for row in found]
+        with connection.cursor() as cursor:
+            cursor.execute(compiled.sql, compiled.params(values))
+            return compiled, [_converted(row, compiled, connection) for row in cursor.fetchall()]
 
     def _compiled(self, connection: BaseDatabaseWrapper) -> _Compiled:
         """Compile once per connection, because SQL and converters depend on its database; each thread has its own."""

@@ -181,6 +181,7 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         model=completion.request.model,
         decision=place.decision,
         found_by=place.found_by,
+        created_at=Now(),
     )
     if not place.name:
         return

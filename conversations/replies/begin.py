@@ -25,7 +25,6 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory.database import executors
-from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch
 from chatmemory.llm.attachments import attachments_in, payload_of
@@ -62,14 +61,8 @@ KEY_LIFETIME = timedelta(hours=24)
 KEY_IS_OLD = Q(created_at__lt=Now() - KEY_LIFETIME)
 """By the database's clock, as servers' clocks may differ."""
 
-_SAVE_CHAT = Update(Chat, "last_seq", "open_seq", "updated_at")
-_NAMED = Update(Chat, "last_seq", "open_seq", "updated_at", "title", "title_is_automatic")
-_QUESTION = Insert(Message)
-
-
-@cache
-def _active_reply(lease_seconds: float) -> Insert[ActiveReply]:
-    return Insert(ActiveReply, lease_expires_at=Now() + timedelta(seconds=lease_seconds))
+_CHANGED = ("last_seq", "open_seq", "updated_at")
+"""Fields of a chat that every turn changes."""
 
 
 async def begin_when_ready(begin: Callable[..., T], search: tuple[UUID, str] | None = None) -> T:
@@ -122,7 +115,7 @@ def begin_turn(
             open_turn.close(chat)
             turn = OpenTurn(_store_question(chat, request, columns), ())
         else:
-            _SAVE_CHAT.save(chat)
+            chat.save(update_fields=_CHANGED)
         begun = _begin_reply(chat, turn, request, near=near, may_wait=may_wait)
         _remember(user, key, request_hash, begun.pending)
         fault_points.point("begin.stored")
@@ -218,13 +211,13 @@ def require_idle(chat: Chat) -> None:
 
 def _store_question(chat: Chat, request: TurnRequest, columns: dict[str, Any]) -> Message:
     chat.last_seq += 1
-    changed = _SAVE_CHAT
+    changed: tuple[str, ...] = _CHANGED
     if not chat.title and (chat.last_seq == 1 or chat.title_is_automatic):
         chat.title, chat.title_is_automatic = automatic_title(request.message), True
-        changed = _NAMED
-    changed.save(chat)
+        changed = (*changed, "title", "title_is_automatic")
+    chat.save(update_fields=changed)
     now = timezone.now()
-    message = Message(
+    message = Message.objects.create(
         chat=chat,
         seq=chat.last_seq,
         role=Role.USER,
@@ -236,7 +229,6 @@ def _store_question(chat: Chat, request: TurnRequest, columns: dict[str, Any]) -
         completed_at=now,
         **columns,
     )
-    _QUESTION.save(message)
     if request.attachments:
         attachments.store(chat.owner_id, [(message, request.attachments)])
     return message
@@ -281,7 +273,7 @@ def _begin_reply(
         reservation=reservation,
         standing=prepared.standing,
     )
-    active = ActiveReply(
+    ActiveReply.objects.create(
         chat=chat,
         message_id=pending.message_id,
         user_message=question,
@@ -291,9 +283,9 @@ def _begin_reply(
         context=pending.context.to_json(),
         owner=process.name(),
         started_at=pending.started_at,
+        lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
         **quotas.reservation_fields(reservation),
     )
-    _active_reply(settings.REPLY_LEASE_SECONDS).save(active)
     prompt = replace(prepared.prompt, parameters=request.parameters)
     return BegunTurn(pending, prompt, variant, prepared.brings_card)
 

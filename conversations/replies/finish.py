@@ -23,7 +23,6 @@ from django.db.models.functions import Now
 from django.db.models.signals import post_save
 from django.utils import timezone
 
-from chatmemory.database.compiled_writes import Delete, Insert, Update
 from chatmemory.runtime import fault_points, process
 from conversations.accounts import quotas
 from conversations.derived import derived, turn_line
@@ -37,10 +36,6 @@ logger = logging.getLogger(__name__)
 CLOCK_TOLERANCE = timedelta(hours=1)
 """A lease that ends more than this beyond its length was taken before the clock was set back, and counts as expired."""
 
-_SAVE_CHAT = Update(Chat, "last_seq", "open_seq", "updated_at")
-_DELETE_ANY = Delete(ActiveReply, "chat", "message_id")
-_DELETE_OWN = Delete(ActiveReply, "chat", "message_id", "owner")
-_REPLY = Insert(Message)
 
 
 def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = None) -> Message | None:
@@ -53,17 +48,16 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         # The chat before its other rows, as everywhere: a concurrent deletion of the chat would otherwise deadlock.
         calls = open_turn.call_rows(message, ending.reply.calls, pending.owner_id)
         open_seq = pending.user_message.seq if message.leaves_open else 0
-        _SAVE_CHAT.set(pending.chat_id, pending.seq + len(calls), open_seq, message.completed_at)
-        ids = pending.chat_id, pending.message_id
-        if not (_DELETE_OWN.where(*ids, owner) if owner else _DELETE_ANY.where(*ids)):
+        Chat.objects.filter(pk=pending.chat_id).update(
+            last_seq=pending.seq + len(calls), open_seq=open_seq, updated_at=message.completed_at
+        )
+        active = ActiveReply.objects.filter(chat=pending.chat_id, message_id=pending.message_id)
+        if not (active.filter(owner=owner) if owner else active).delete()[0]:
             transaction.set_rollback(True)
             return None
-        _REPLY.save(message)
+        message.save(force_insert=True)  # memory's post-save receiver counts it
         if calls:
             Message.objects.bulk_create(calls)
-        post_save.send(
-            Message, instance=message, created=True, raw=False, using=DEFAULT_DB_ALIAS, update_fields=None
-        )
         if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
             _earlier_answers(pending).update(superseded_by=message)
         turn_finished(message, pending.context, ending.card)

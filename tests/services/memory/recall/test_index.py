@@ -7,13 +7,11 @@ from django.core import management
 from django.db import connection, models
 from django.db.models.functions import Now
 
-from chatmemory.database.pg_functions import ensure
 from conversations.models import Chat, Message, Status
 from memory.recall import index_upkeep, schema
 from memory.recall.analysis.hashed_terms import hashed, stored_terms
 from memory.recall.analysis.terms import terms
-from memory.recall.index import FIND, LOOK, postings
-from memory.recall.retrieve import Search
+from memory.recall.index import postings
 from memory.worker.sweep import sweep
 from tests.support.factories import add_turn, add_turns, make_chat, make_user
 
@@ -94,28 +92,6 @@ def test_an_altered_table_still_finds_the_right_message() -> None:
         with connection.schema_editor() as editor:
             editor.alter_field(Message, wider, field, strict=True)
         management.call_command("migrate", verbosity=0)
-
-
-def test_what_postgresql_looks_up_with_is_made_anew_when_it_is_missing_or_another() -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("of PostgreSQL alone")
-    chat = make_chat()
-    add_turn(chat, "a zeppelin", "yes")
-    nothing = {FIND: "SELECT NULL::text FROM string_to_table(tokens, ',')", LOOK: f"{LOOK.select} LIMIT 0"}
-    for function, select in nothing.items():
-        with connection.cursor() as cursor:
-            cursor.execute(f"DROP FUNCTION {function.name}")
-        management.call_command("migrate", verbosity=0)
-        assert remembered(chat, "zeppelin?") == ["a zeppelin", "yes"]
-        ensure([function._replace(select=select)])
-        assert not remembered(chat, "zeppelin?")
-        management.call_command("migrate", verbosity=0)
-        assert remembered(chat, "zeppelin?") == ["a zeppelin", "yes"]
-
-
-def remembered(chat: Chat, question: str) -> list[str]:
-    found = Search(chat, question, before_seq=100).recalled(1000)
-    return [said.text for _, said in sorted(found.said.items())]
 
 
 def test_what_was_stored_before_is_analysed_after_a_migration() -> None:

@@ -1,1 +1,0 @@
-"""The PostgreSQL backend that `DATABASES` names: Django's, with cheaper checks of pooled connections."""
