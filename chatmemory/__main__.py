@@ -44,29 +44,23 @@ def _run(command: str) -> None:
     from django.core.management import execute_from_command_line
     from django.db import DatabaseError, InterfaceError
 
-    from chatmemory import preflight
+    from chatmemory.database import startup
 
     asks_for_help = {"-h", "--help"} & set(sys.argv)
     if command.startswith("-") or command in WITHOUT_DATABASE or asks_for_help:
         execute_from_command_line(sys.argv)
         return
     database = settings.DATABASES["default"]
-    if problem := preflight.problem(database):
+    if problem := startup.problem(database):
         sys.exit(problem)
     if command not in POOLED:
-        settings.DATABASES["default"] = preflight.without_pool(database)
+        settings.DATABASES["default"] = startup.without_pool(database)
     try:
         execute_from_command_line(sys.argv)
     except (DatabaseError, InterfaceError):
-        if problem := preflight.problem(database) or _migrations_problem():
+        if problem := startup.problem(database) or startup.migrations_problem():
             sys.exit(problem)
         raise
-
-
-def _migrations_problem() -> str | None:
-    from chatmemory.database import migration_state
-
-    return migration_state.problem()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.contrib.admin.exceptions import NotRegistered
 from django.core import checks
 
-from chatmemory.database.migration_state import check_age
+from chatmemory.database.startup import check_age
 
 UNWANTED = (
     # A schedule names any function to call, so anyone who may edit one runs code as the worker. The others show

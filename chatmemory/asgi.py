@@ -1,4 +1,6 @@
-"""The ASGI application: Django behind `chatmemory.request_limits`, with lifespan and draining.
+"""The ASGI application: Django behind limits on a request's URL, headers and body, with lifespan and draining.
+
+`chatmemory.http_protocol` stops endless heads even earlier, while they arrive.
 
 uvicorn never exits while a stream is open, and calls lifespan shutdown only after connections have closed (measured).
 A SIGTERM handler, chained in at startup, therefore tells readers to reconnect elsewhere; shutdown then lets replies
@@ -8,12 +10,13 @@ be generated for another `REPLY_DRAIN_SECONDS` and finishes the remaining ones a
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from types import FrameType
 from typing import IO, Any, cast
@@ -23,30 +26,35 @@ from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, RequestAborted
 
-from chatmemory import preflight
+from chatmemory.database import startup
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
 try:
     if not apps.ready:  # else another program's process
-        preflight.require_database(settings.DATABASES["default"])
+        startup.require_database(settings.DATABASES["default"])
         django.setup()
 except ImproperlyConfigured as exc:
-    preflight.end_server(f"chatmemory cannot start: {exc}")
+    startup.end_server(f"chatmemory cannot start: {exc}")
 
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.core.signals import request_started
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection, reset_queries
 
-from chatmemory import request_limits
-from chatmemory.database import migration_state
+from chatmemory.api import error_handler
 from chatmemory.llm import registry
-from chatmemory.request_limits import Application, Receive, Scope, Send
 from chatmemory.runtime import process
-from chatmemory.runtime.logs import log_uncaught_exceptions
+from chatmemory.runtime.logs import log_uncaught_exceptions, request_context, request_id, request_id_for
 from chatmemory.text import tokens
+from conversations.openai_api.errors import openai_body
 from conversations.replies import generation
 
 logger = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 # A request's thread for synchronous code was cleaned up at the end of the previous request, so these receivers have
 # nothing to do at its start, and calling them would need a thread for every open stream. They still run at the end of
@@ -88,7 +96,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
     elif scope["type"] == "http":
-        await request_limits.pass_on(cast(Application, django_app), scope, receive, send)
+        await _pass_on(cast(Application, django_app), scope, receive, send)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
@@ -126,7 +134,7 @@ def _warn_of_unbounded_heads() -> None:
 
 def _tell_of_missing_migrations() -> None:
     try:
-        if problem := migration_state.problem():
+        if problem := startup.migrations_problem():
             logger.error("database not migrated", extra={"reason": problem})
     except (DatabaseError, InterfaceError) as exc:
         logger.error("database unavailable", extra={"error": type(exc).__name__})
@@ -149,3 +157,107 @@ def _draining_first(
             previous(number, frame)
 
     return handler
+
+
+OPENAI_PATH = "/v1/chat/"
+"""The prefix of OpenAI-compatible paths. Their clients send whole histories, and expect errors in OpenAI's format."""
+HEADERS_MAX = 200
+"""Maximum number of request headers. Browsers send about twenty, and proxies add a few."""
+
+
+async def _pass_on(app: Application, scope: Scope, receive: Receive, send: Send) -> None:
+    """Pass the request to `app`, unless its URL, headers or body (as declared or as received) exceed a limit."""
+    is_openai = scope["path"].startswith(OPENAI_PATH)
+    limit = settings.OPENAI_REQUEST_MAX_BYTES if is_openai else settings.REQUEST_MAX_BYTES
+    if status := _refused_by_its_head(scope, limit):
+        await _refuse(scope, receive, send, status)
+        return
+    received = 0
+
+    async def counted() -> Event:
+        nonlocal received
+        event = await receive()
+        received += len(event.get("body", b""))
+        # To Django this looks like a disconnect: it closes what it has read so far, and answers nothing.
+        return event if received <= limit else {"type": "http.disconnect"}
+
+    await app(dict(scope), counted, send)
+    if received > limit:
+        await _refuse(scope, receive, send, 413)
+
+
+def _refused_by_its_head(scope: Scope, body_limit: int) -> int | None:
+    """The status to refuse a request with, None if nothing exceeds its limit."""
+    url = len(scope.get("raw_path", b"")) + len(scope["query_string"])
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    if url > settings.REQUEST_HEAD_MAX_BYTES // 2:
+        return 414
+    # Plus a colon, a space and the end of the line for each. The HTTP protocol counts, too, but not exactly.
+    size = url + sum(len(name) + len(value) + 4 for name, value in headers)
+    if len(headers) > HEADERS_MAX or size > settings.REQUEST_HEAD_MAX_BYTES:
+        return 431
+    declared = dict(headers).get(b"content-length", b"0")
+    return 413 if declared.isdigit() and int(declared) > body_limit else None
+
+
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 64 * 1024 * 1024
+"""The limits up to which the rest of a refused body is read and discarded."""
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:
+    """Refuse a request, with the same headers and log line as Django's answers have.
+
+    The connection stays open for a moment while the rest of the body arrives. Closed at once, it would be reset, and
+    a client that is still sending may never read the answer; nginx turns that into 502.
+    """
+    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    headers, body = refusal(status, scope["method"], scope["path"], given)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    if not any(name == b"expect" for name, _ in scope["headers"]):  # the client waits with its body
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                await _throw_away(receive)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _throw_away(receive: Receive) -> None:
+    """Read and discard a body, up to its end or to `LINGER_BYTES`."""
+    read, comes_more = 0, True
+    while comes_more and read < LINGER_BYTES:
+        event = await receive()
+        read += len(event.get("body", b""))
+        comes_more = event.get("more_body", False)
+
+
+REFUSALS = {
+    400: "invalid_request",
+    408: "request_timeout",
+    413: "too_large",
+    414: "url_too_long",
+    431: "headers_too_large",
+}
+"""Error codes by status, for requests that are refused before Django sees them."""
+PATH_LOGGED = 200
+"""Maximum characters of a path in the log, for requests that are refused before Django sees them."""
+
+
+def refusal(
+    status: int, method: str, path: str, request_id_given: str = ""
+) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """Build the headers and the body of a refusal, and log it. The connection is closed after it."""
+    answer = error_handler.error_body(REFUSALS[status], error_handler.SENTENCES[status])
+    body = json.dumps(
+        openai_body(status, answer["error"]) if path.startswith(OPENAI_PATH) else answer
+    ).encode()
+    with request_context(request_id_for(request_id_given)):
+        headers = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            "cache-control": "no-store",
+            "connection": "close",
+            "x-request-id": request_id.get(),
+        }
+        logger.info("request", extra={"method": method, "path": path[:PATH_LOGGED], "status": status})
+    return [(name.encode(), value.encode()) for name, value in headers.items()], body

@@ -26,7 +26,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.error_handler import error_body
-from chatmemory.database import migration_state
+from chatmemory.database import startup
 from memory import queue
 from memory.queue import UNAVAILABLE
 from memory.worker import alive, sweep
@@ -110,7 +110,7 @@ def _worker() -> str | None:
 
 PARTS: dict[str, Callable[[], str | None]] = {
     "database": _database,
-    MIGRATIONS: migration_state.problem,
+    MIGRATIONS: startup.migrations_problem,
     "worker": _worker,
     "queue": _queue,
 }

@@ -19,8 +19,7 @@ from django.conf import settings
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-import chatmemory.asgi  # noqa: F401 - sets Django up: uvicorn imports this module before the application
-from chatmemory import request_limits
+from chatmemory import asgi  # sets Django up: uvicorn imports this module before the application
 
 SLICE_BYTES = 4096
 """Bytes parsed at once. A read has up to 256 KiB, which may be 14,000 tiny requests, or 44,000 chunks of a body."""
@@ -224,6 +223,6 @@ class HttpProtocol(HttpToolsProtocol):
     def _answer(self, status: int) -> bytes:
         method = "" if self._expects_head else self.scope["method"]
         path = self.url.partition(b"?")[0].decode("latin-1")
-        headers, body = request_limits.refusal(status, method, path)
+        headers, body = asgi.refusal(status, method, path)
         lines = [name + b": " + value + b"\r\n" for name, value in headers]
         return b"".join([STATUS_LINE[status], *lines, b"\r\n", body])

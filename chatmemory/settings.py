@@ -12,7 +12,7 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory.config import environment
-from chatmemory.config.database_url import django_database
+from chatmemory.config.declared import django_database
 from chatmemory.config.environment import make_folder
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.protocol import Deadlines, Variant
@@ -173,7 +173,7 @@ if IS_SQLITE:
     _database["TEST"] = {"NAME": f"{_database['NAME']}.test"}
 else:
     _database["CONN_HEALTH_CHECKS"] = True  # a pooled connection is checked when it is taken (P15)
-    # They do not survive a pooler in transaction mode. What may be long is read by `chatmemory.database.row_sizes`.
+    # They do not survive a pooler in transaction mode. What may be long is read by `chatmemory.database.rows`.
     _database["DISABLE_SERVER_SIDE_CURSORS"] = True
     _database["OPTIONS"] = {
         # Notice within half a minute that the other end is gone; otherwise a connection would wait for hours.
@@ -258,7 +258,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["chatmemory.api.http.JSONBody"],
-    "DEFAULT_SCHEMA_CLASS": "chatmemory.api.openapi.hooks.OperationSchema",
+    "DEFAULT_SCHEMA_CLASS": "chatmemory.api.openapi.OperationSchema",
     "EXCEPTION_HANDLER": "chatmemory.api.error_handler.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
@@ -300,7 +300,7 @@ SPECTACULAR_SETTINGS = {
     ],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "chatmemory.api.openapi.hooks.completed",
+        "chatmemory.api.openapi.completed",
     ],
 }
 

@@ -3,7 +3,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-import chatmemory.api.openapi.hooks  # noqa: F401  # registers the OpenAPI extensions
+import chatmemory.api.openapi  # noqa: F401  # registers the OpenAPI extensions
 from chatmemory.api.error_handler import page_error
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import landing, playground

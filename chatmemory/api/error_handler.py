@@ -22,7 +22,7 @@ from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from chatmemory.database import migration_state
+from chatmemory.database import startup
 from chatmemory.errors import ChatMemoryError
 
 logger = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ def _is_schema_error(exc: Exception) -> bool:
 
 def _missing_migrations() -> str | None:
     with suppress(DatabaseError, InterfaceError, SynchronousOnlyOperation):
-        return migration_state.problem()
+        return startup.migrations_problem()
     return None
 
 

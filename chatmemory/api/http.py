@@ -1,14 +1,15 @@
-"""Authentication, parsers, renderers and pagination of the API."""
+"""Authentication, parsers, renderers, pagination and fields of the API."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hmac import compare_digest
 from typing import Any, ClassVar
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError as DjangoValidationError
+from django.core.validators import MaxLengthValidator, RegexValidator
 from django.db import DEFAULT_DB_ALIAS
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -17,6 +18,7 @@ from knox.auth import TokenAuthentication as KnoxTokenAuthentication
 from knox.crypto import hash_token
 from knox.models import AuthToken
 from knox.settings import CONSTANTS
+from rest_framework import serializers
 from rest_framework.exceptions import AuthenticationFailed, NotFound, ParseError, ValidationError
 from rest_framework.pagination import CursorPagination
 from rest_framework.parsers import JSONParser
@@ -25,7 +27,7 @@ from rest_framework.request import Request
 
 from chatmemory.api import json_bodies
 from chatmemory.database.compiled import Select
-from chatmemory.database.row_sizes import byte_size, count_fitting
+from chatmemory.database.rows import byte_size, count_fitting
 
 _TOKEN_FIELDS = [field.attname for field in AuthToken._meta.concrete_fields]
 _USER_FIELDS = [field.attname for field in User._meta.concrete_fields]
@@ -155,3 +157,56 @@ class JSONBody(JSONParser):
             return json_bodies.parse(stream.read())
         except ValueError as exc:
             raise ParseError(f"JSON parse error - {exc}") from None
+
+
+# --- Fields and validators of requests; drf-spectacular reads their types and limits. They distinguish JSON's types:
+# a number is not accepted as text, nor text as a number. DRF converts them, as forms need. ---
+
+NOT_BLANK = r"\S"
+not_blank = RegexValidator(NOT_BLANK, "This may not be blank.")
+"""Validate that a text has a character other than white space."""
+
+
+def no_longer_than(limit: Callable[[], int]) -> MaxLengthValidator:
+    """Return a validator of the maximum length in characters. `limit` is called at each validation."""
+    return MaxLengthValidator(limit, "This is over the limit of %(limit_value)d characters.")
+
+
+class OneOf:
+    """A validator: the value is one of some names. `names` is called at each validation."""
+
+    def __init__(self, what: str, names: Callable[[], Iterable[str]]) -> None:
+        self.what = what
+        self.names = names
+
+    def __call__(self, value: str) -> None:
+        names = list(self.names())
+        if value not in names:
+            raise serializers.ValidationError(f"Unknown {self.what}. Choose one of {', '.join(names)}.")
+
+
+class Text(serializers.CharField):
+    """A JSON string; a number or boolean is refused."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Flag(serializers.BooleanField):
+    """A JSON boolean; strings and numbers are refused."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
+class Whole(serializers.IntegerField):
+    """A JSON number without a fraction; strings and booleans are refused."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, int | float):
+            self.fail("invalid")
+        return super().to_internal_value(data)

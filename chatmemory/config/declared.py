@@ -10,9 +10,9 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
+import environ
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictInt
 
-from chatmemory.config.database_url import django_database
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.openai.stream import Style, Terminal
 from chatmemory.llm.protocol import Price, Variant
@@ -67,6 +67,27 @@ def _require_secret(value: str) -> str:
     if not _is_plain(value):
         raise ValueError("must be printable ASCII without spaces; it is not shown here.")
     return value
+
+
+def django_database(url: str) -> dict[str, Any]:
+    """Django's settings for the database at a URL. Raise `ValueError`, without the URL: it carries a password."""
+    if not url.startswith(("sqlite:", "postgres:", "postgresql:")):
+        raise ValueError("must be a URL that starts with sqlite: or postgres: or postgresql:.")
+    unreadable = ValueError(
+        "cannot be read as scheme://user:password@host:port/name: the port is a number, and in the user and the "
+        "password / ? # @ : are written as %2F %3F %23 %40 %3A."
+    )
+    try:
+        found: dict[str, Any] = environ.Env.db_url_config(url)
+    except ValueError:
+        raise unreadable from None
+    if "sqlite" in found["ENGINE"]:
+        return found
+    if not found["NAME"] and "service" not in found.get("OPTIONS", {}):
+        raise ValueError("must end in the name of a database.")
+    if "@" in found["NAME"]:  # a piece of a password
+        raise unreadable
+    return found
 
 
 def _require_database(value: str) -> str:

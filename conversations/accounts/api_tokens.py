@@ -22,7 +22,7 @@ from django.db.models.functions import Left
 from django.utils import timezone
 from knox.models import AuthToken
 
-from chatmemory.database.row_sizes import in_chunks
+from chatmemory.database.rows import in_chunks
 
 logger = logging.getLogger(__name__)
 

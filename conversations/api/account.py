@@ -17,8 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory.api.fields import Text, not_blank
-from chatmemory.api.http import PAGING, CursorPages, caller, example
+from chatmemory.api.http import PAGING, CursorPages, Text, caller, example, not_blank
 from chatmemory.errors import InvalidCredentials, InvalidRequest, NotFound
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits

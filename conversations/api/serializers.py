@@ -11,7 +11,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from chatmemory.api.fields import NOT_BLANK, Flag, OneOf, Text, no_longer_than, not_blank
+from chatmemory.api.http import NOT_BLANK, Flag, OneOf, Text, no_longer_than, not_blank
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm

@@ -19,7 +19,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from chatmemory.database.row_sizes import in_chunks, json_size
+from chatmemory.database.rows import in_chunks, json_size
 from chatmemory.errors import InvalidRequest
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from conversations import attachments

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache
 from typing import Any, TypeVar
 from uuid import UUID
 

@@ -17,10 +17,9 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, connection, transaction
+from django.db import connection, transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
-from django.db.models.signals import post_save
 from django.utils import timezone
 
 from chatmemory.runtime import fault_points, process
@@ -35,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 CLOCK_TOLERANCE = timedelta(hours=1)
 """A lease that ends more than this beyond its length was taken before the clock was set back, and counts as expired."""
-
 
 
 def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = None) -> Message | None:

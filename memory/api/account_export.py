@@ -28,7 +28,7 @@ from rest_framework.request import Request
 from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import caller
 from chatmemory.database import executors
-from chatmemory.database.row_sizes import in_chunks
+from chatmemory.database.rows import in_chunks
 from chatmemory.runtime.escape import plain_json
 from conversations.accounts import quotas
 from conversations.interchange.rows import chat_values, message_values

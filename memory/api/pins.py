@@ -11,8 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory.api.fields import Text, no_longer_than, not_blank
-from chatmemory.api.http import PAGING, CursorPages, caller
+from chatmemory.api.http import PAGING, CursorPages, Text, caller, no_longer_than, not_blank
 from conversations.api.serializers import PageOut, Strict
 from conversations.models import get_chat
 from memory.models import MAX_CHARS, MAX_PINS, Pin, PinKind, PinnedBy

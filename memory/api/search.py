@@ -13,8 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory.api.fields import Text, Whole, no_longer_than, not_blank
-from chatmemory.api.http import caller, example
+from chatmemory.api.http import Text, Whole, caller, example, no_longer_than, not_blank
 from conversations.api.serializers import MessageOut, Strict
 from conversations.replies.events import message_json
 from memory.recall.search import Hit, search

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from chatmemory.api.fields import Text, Whole
+from chatmemory.api.http import Text, Whole
 from chatmemory.text.word_diff import DiffPiece
 from conversations.api.serializers import (
     SOURCES_MAX,

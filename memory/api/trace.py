@@ -11,8 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory.api.fields import Text, no_longer_than, not_blank
-from chatmemory.api.http import caller, example
+from chatmemory.api.http import Text, caller, example, no_longer_than, not_blank
 from conversations.api.serializers import Strict
 from conversations.models import Role, get_chat
 from memory.api.search import SnippetOut

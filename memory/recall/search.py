@@ -17,7 +17,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from chatmemory.database.row_sizes import byte_size, count_fitting
+from chatmemory.database.rows import byte_size, count_fitting
 from conversations.models import MEMORY_COLUMNS, Chat, Message
 from memory.recall.analysis.highlights import highlights
 from memory.recall.analysis.terms import passages, terms

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django_q.models import Failure
 from knox.models import AuthToken
 
-from chatmemory.database import sqlite_wal
+from chatmemory.database import executors
 from chatmemory.runtime import fault_points
 from conversations import account_deletion, attachments
 from conversations.accounts import quotas
@@ -89,7 +89,7 @@ def sweep() -> SweepReport:
         attachments_removed=attachments.remove_old(),
     )
     index_upkeep.merge()
-    sqlite_wal.truncate_wal()
+    executors.truncate_wal()
     logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
     return report
 

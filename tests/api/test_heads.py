@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from chatmemory.asgi import LINGER_SECONDS
 from chatmemory.http_protocol import SLICE_BYTES, HttpProtocol
-from chatmemory.request_limits import LINGER_SECONDS
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer

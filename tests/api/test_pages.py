@@ -11,7 +11,6 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client as Browser
 
-from chatmemory.database import row_sizes
 from conversations.models import Chat, Message
 from memory.models import SummaryRevision
 from tests.admin.rows import add_revision, make_chat
@@ -25,7 +24,7 @@ ROOM = 10_000
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the room of an answer small."""
-    monkeypatch.setattr(row_sizes, "ANSWER_MAX_BYTES", ROOM)
+    monkeypatch.setattr("chatmemory.database.rows.ANSWER_MAX_BYTES", ROOM)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from django.urls import get_resolver
 
 from chatmemory import errors
 from chatmemory.api import error_handler
-from chatmemory.api.openapi import errors as schema_errors
+from chatmemory.api.openapi_components import ERRORS
 from conversations.api.serializers import MessageOut
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies.events import message_json, streaming_json
@@ -45,7 +45,7 @@ def test_the_schema_tells_the_codes_that_errors_have() -> None:
     ours = {(kind.status, kind.code) for kind in kinds(errors.ChatMemoryError)}
     # An unsupported method is answered with 405.
     theirs = {(status, code) for status, code in error_handler._DRF_CODES.items() if status != 405}
-    told = {(status, code) for status, codes in schema_errors.CODES.items() for code in codes}
+    told = {(status, code) for status, (codes, _) in ERRORS.items() for code in codes}
     assert told == ours | theirs
 
 

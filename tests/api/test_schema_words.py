@@ -10,7 +10,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from drf_spectacular.generators import SchemaGenerator
 
-from chatmemory.api.openapi.events import EXAMPLE, MEANINGS
+from chatmemory.api.openapi_components import EXAMPLE, MEANINGS
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, parse_events
 

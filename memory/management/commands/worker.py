@@ -12,7 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from chatmemory.database import migration_state
+from chatmemory.database import startup
 from chatmemory.llm import registry
 from chatmemory.runtime.logs import log_uncaught_exceptions
 from chatmemory.text import tokens
@@ -62,7 +62,7 @@ def require_tables() -> None:
     of a deploy, this is logged and the worker starts.
     """
     try:
-        problem = migration_state.problem()
+        problem = startup.migrations_problem()
         is_there = not problem or Worker._meta.db_table in connection.introspection.table_names()
     except UNAVAILABLE:
         return

@@ -6,8 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
-from chatmemory.database import row_sizes
-from chatmemory.database.row_sizes import in_chunks
+from chatmemory.database.rows import in_chunks
 from conversations.interchange.rows import message_values
 from conversations.models import Chat, Message
 from tests.admin.rows import make_chat, say
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_an_export_goes_on_after_its_connection_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_sizes, "CHUNK_MAX_BYTES", 100)
+    monkeypatch.setattr("chatmemory.database.rows.CHUNK_MAX_BYTES", 100)
     chat = make_chat(User.objects.create_user("olga"))
     for number in range(20):
         say(chat, f"Question {number}", "An answer.")
@@ -31,7 +30,7 @@ def test_an_export_goes_on_after_its_connection_is_gone(monkeypatch: pytest.Monk
 
 
 def test_rows_keep_their_order_and_their_fields(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_sizes, "CHUNK_MAX_ROWS", 3)
+    monkeypatch.setattr("chatmemory.database.rows.CHUNK_MAX_ROWS", 3)
     for number in range(7):
         User.objects.create_user(f"user{number}")
     rows = User.objects.order_by("-username").values("username")

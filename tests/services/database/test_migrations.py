@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from chatmemory.database import migration_state
+from chatmemory.database import startup
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +29,7 @@ def recorder() -> MigrationRecorder:
 
 
 def test_a_database_of_that_commit_needs_nothing(recorder: MigrationRecorder) -> None:
-    assert migration_state.problem() is None
+    assert startup.migrations_problem() is None
     call_command("migrate", verbosity=0, skip_checks=False)
     assert {
         ("conversations", "0001_to_0007"),
@@ -42,6 +42,6 @@ def test_an_older_one_is_refused(recorder: MigrationRecorder, last: str) -> None
     """It has the first names of all, or some of those that are one now."""
     recorder.migration_qs.filter(app="memory", name__gt=last).delete()
     recorder.record_applied("memory", last)
-    assert migration_state.problem() == migration_state.TOO_OLD
+    assert startup.migrations_problem() == startup.TOO_OLD
     with pytest.raises(SystemCheckError, match="older than commit 3554c75"):
         call_command("migrate", verbosity=0, skip_checks=False)

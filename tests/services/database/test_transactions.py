@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
 
-from chatmemory.database import executors, sqlite_wal
+from chatmemory.database import executors
 from tests.support.database import bytes_of
 from tests.support.factories import make_chat
 
@@ -65,9 +65,9 @@ def test_the_log_is_cut_to_nothing_once_nobody_reads() -> None:
     with executors.snapshot():
         User.objects.count()
         meanwhile(lambda: User.objects.create(username="egret"))
-        meanwhile(sqlite_wal.truncate_wal)
+        meanwhile(executors.truncate_wal)
         assert log().stat().st_size > 0, "somebody still reads it"
-    sqlite_wal.truncate_wal()
+    executors.truncate_wal()
     assert log().stat().st_size == 0
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA busy_timeout")
@@ -79,17 +79,17 @@ def test_what_is_deleted_is_overwritten() -> None:
     word = "heron" * 1000
     user = User.objects.create(username="ada")
     chat = make_chat(user, instructions=word)
-    sqlite_wal.truncate_wal()
+    executors.truncate_wal()
     file = Path(str(connection.settings_dict["NAME"]))
     assert word.encode()[:3000] in bytes_of(file)
     chat.instructions = ""
     chat.save()
-    sqlite_wal.truncate_wal()
+    executors.truncate_wal()
     assert b"heronheron" not in bytes_of(file)
 
 
 def test_emptying_the_log_does_no_harm_elsewhere() -> None:
-    sqlite_wal.truncate_wal()
+    executors.truncate_wal()
     assert User.objects.count() == 0
 
 

@@ -1,4 +1,4 @@
-"""Sizes of rows, computed by the database before it sends them: how many fit into one answer, or are read at once."""
+"""Reading many rows with few of them in memory: how many fit into one answer, or are read at once."""
 
 from __future__ import annotations
 

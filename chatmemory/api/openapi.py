@@ -1,6 +1,6 @@
 """Extensions of drf-spectacular, for what it cannot infer: how tokens are sent, and that unknown fields are refused.
 
-The hook `completed` adds to every operation its errors (`errors`) and the events of its stream (`events`), and to
+The hook `completed` adds to every operation its errors and the events of its stream (`openapi_components`), and to
 every text of a request the rule that it has no NUL, which PostgreSQL cannot store.
 """
 
@@ -16,8 +16,8 @@ from drf_spectacular.extensions import (
 )
 from drf_spectacular.openapi import AutoSchema
 
-from chatmemory.api.fields import NOT_BLANK, OneOf
-from chatmemory.api.openapi import errors, events
+from chatmemory.api import openapi_components as components
+from chatmemory.api.http import NOT_BLANK, OneOf
 
 Schema = dict[str, Any]
 
@@ -89,17 +89,16 @@ class HistoryScheme(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped
 
 def completed(result: Schema, generator: Any, request: Any, public: bool) -> Schema:
     """A postprocessing hook of drf-spectacular: return the schema with the additions listed above."""
-    components = result["components"]
-    for name in [name for name in components["schemas"] if name.endswith("Request")]:
-        _exclude_nul(components["schemas"][name])
-    components["schemas"] |= errors.SCHEMAS | events.SCHEMAS | {JSON: JSON_VALUE}
-    components["headers"] = errors.HEADERS
-    components["responses"] = errors.RESPONSES
+    schemas = result["components"]["schemas"]
+    for name in [name for name in schemas if name.endswith("Request")]:
+        _exclude_nul(schemas[name])
+    schemas |= components.SCHEMAS | {JSON: JSON_VALUE}
+    result["components"] |= {"headers": components.HEADERS, "responses": components.RESPONSES}
     for path, methods in result["paths"].items():
         for method in METHODS:
             if method in methods:
                 _complete(path, method, methods[method])
-                _require_choice(methods[method].get("requestBody", {}), components["schemas"])
+                _require_choice(methods[method].get("requestBody", {}), schemas)
     return result
 
 
@@ -112,9 +111,9 @@ def _complete(path: str, method: str, operation: Schema) -> None:
         elif parameter["in"] == "query" and parameter["name"] != CLEANED:
             _exclude_nul(parameter["schema"])
     for answer in operation["responses"].values():
-        answer["headers"] = {**answer.get("headers", {}), **errors.WITH_ID}
+        answer["headers"] = {**answer.get("headers", {}), **components.WITH_ID}
         _complete_stream(answer.get("content", {}))
-    operation["responses"] |= errors.errors_of(path, method, operation)
+    operation["responses"] |= components.errors_of(path, method, operation)
 
 
 def _require_choice(body: Schema, schemas: dict[str, Schema]) -> None:
@@ -131,7 +130,7 @@ def _complete_stream(content: dict[str, Schema]) -> None:
     if not schema.endswith("Event"):
         del content["text/event-stream"]
     elif "text/event-stream" in content and not content["text/event-stream"].get("examples"):
-        content["text/event-stream"]["example"] = events.EXAMPLE
+        content["text/event-stream"]["example"] = components.EXAMPLE
 
 
 NO_NUL = r"^[^\u0000]*$"

@@ -1,1 +1,0 @@
-"""The parts of the OpenAPI schema that drf-spectacular does not infer."""

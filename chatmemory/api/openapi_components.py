@@ -1,0 +1,293 @@
+"""Components of the schema that drf-spectacular does not know: errors, and the events of a stream.
+
+Pure: takes values of the schema and returns values. The schema of `text/event-stream` describes one event;
+`contentSchema` describes the JSON in its text. The errors of an operation follow from its parameters, its body and
+its security; a test compares the codes with those of `chatmemory.errors`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+_UUID: Schema = {"type": "string", "format": "uuid"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_POSITION: Schema = {
+    "type": "string",
+    "pattern": "^[0-9]+$",
+    "description": "Code points of the reply sent so far: come back with it as `Last-Event-ID`.",
+}
+_ERROR: Schema = {"$ref": "#/components/schemas/ReplyErrorOut"}
+ENDINGS = ("incomplete", "failed", "cancelled")
+"""How a reply ends if it is not complete."""
+
+
+def _object(**properties: Schema) -> Schema:
+    """The schema of an object with exactly these properties."""
+    return {
+        "type": "object",
+        "required": list(properties),
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+MEANINGS = {
+    "message.created": "The reply has begun: its ids, and what its prompt is made of.",
+    "content.delta": "The next piece of the reply. All pieces joined are its content.",
+    "message.completed": "The reply is complete and stored.",
+    "message.incomplete": "The reply was cut off. The partial reply is saved.",
+    "message.failed": "There is no usable reply.",
+    "message.cancelled": "Somebody stopped the reply. The partial reply is saved.",
+    "reconnect": "This server is about to stop: come back with `Last-Event-ID`.",
+}
+"""The description of each event."""
+
+
+def _event(name: str, data: Schema, **more: Schema) -> Schema:
+    inside = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": data,
+        "description": "One line of JSON.",
+    }
+    kind = {"type": "string", "const": name, "description": "The event's name."}
+    return {"description": MEANINGS[name], **_object(event=kind, data=inside, **more)}
+
+
+_CREATED = _object(
+    chat_id={**_UUID, "description": "The chat's id."},
+    user_message_id={
+        "type": ["string", "null"],
+        "format": "uuid",
+        "description": "The id of the user's message.",
+    },
+    message_id={**_UUID, "description": "The id of the reply."},
+    model_variant={"type": "string", "description": "The name of the model that answers."},
+    context={
+        **_object(
+            tokens={**_COUNT, "description": "Tokens of memory in the prompt."},
+            budget={**_COUNT, "description": "Tokens that memory may have."},
+            sections={
+                "type": "array",
+                "description": "The parts of the prompt.",
+                "items": _object(
+                    kind={"type": "string", "description": "Which part."},
+                    tokens={**_COUNT, "description": "Its tokens."},
+                ),
+            },
+        ),
+        "description": "What the prompt is made of.",
+    },
+)
+
+
+def _stream(created: Schema, message: str, endings: tuple[str, ...], **position: Schema) -> Schema:
+    """The schema of one event of a stream. `position` is the `id` of events from which a stream can be resumed."""
+    final = {"$ref": f"#/components/schemas/{message}", "description": "The reply as it is stored."}
+    delta = {"type": "string", "description": "Text."}
+    error = {**_ERROR, "description": "Why it did not complete."}
+    retry = {**_COUNT, "description": "Milliseconds to wait before."}
+    return {
+        "oneOf": [
+            _event("message.created", created),
+            _event("content.delta", _object(delta=delta), **position),
+            _event("message.completed", _object(message=final), **position),
+            *(
+                _event(f"message.{ending}", _object(message=final, error=error), **position)
+                for ending in endings
+            ),
+            _event("reconnect", _object(retry_ms=retry)),
+        ]
+    }
+
+
+EVENTS: dict[str, Schema] = {
+    "ReplyEvent": _stream(_CREATED, "MessageOut", ENDINGS, id=_POSITION),
+    "AnswerEvent": _stream(
+        _object(model_variant=_CREATED["properties"]["model_variant"]), "AnswerOut", ENDINGS[:2]
+    ),
+}
+EXAMPLE = """\
+event: message.created
+data: {"chat_id":"019ab1c2-7d40-7000-8000-00000000c4a7","user_message_id":"019ab1c2-7d40-7000-8000-000000000001",\
+"message_id":"019ab1c2-7d40-7000-8000-000000000002","model_variant":"arco","context":{"tokens":1057,"budget":3000,\
+"sections":[{"kind":"summary","tokens":450},{"kind":"window","tokens":607}]}}
+
+event: content.delta
+id: 5
+data: {"delta":"Your "}
+
+event: content.delta
+id: 37
+data: {"delta":"order AB-1234 was sent on 4 May."}
+
+event: message.completed
+id: 37
+data: {"message":{"id":"019ab1c2-7d40-7000-8000-000000000002","status":"complete",\
+"content":"Your order AB-1234 was sent on 4 May."}}
+
+"""
+"""An example of a stream. The message in its last event is shortened."""
+
+
+ERRORS: dict[int, tuple[tuple[str, ...], str]] = {
+    400: (("invalid_request",), "The request is not valid."),
+    401: (
+        ("not_authenticated", "invalid_credentials"),
+        "The token is missing or invalid, or the password is wrong.",
+    ),
+    403: (("permission_denied",), "The session's CSRF token is missing."),
+    404: (("not_found",), "It does not exist, or it belongs to another user."),
+    406: (("not_acceptable",), "None of the media types in `Accept` is available."),
+    409: (("chat_busy", "conflict"), "A reply is being written in this chat, or has already ended."),
+    413: (("too_large",), "The body is too large."),
+    415: (("unsupported_media_type",), "The body is not JSON."),
+    422: (("idempotency_mismatch",), "The `Idempotency-Key` was used with a different request."),
+    429: (("rate_limited", "quota_exceeded"), "A rate limit or the daily token quota is reached."),
+    500: (("internal",), "An unexpected error of the server. It has been logged."),
+    502: (("upstream_error",), "The model provider returned no usable response."),
+    503: (("unavailable",), "The server is not ready, or is shutting down."),
+    504: (("upstream_timeout",), "The model provider did not respond in time."),
+}
+"""The codes of an error, and what it says, by status."""
+REPLYING = {"message", "message_first", "messages_create", "messages_regenerate", "completions_create"}
+"""Operations that make a reply in a chat."""
+STATELESS = {"ask", "summarize"}
+OF_OPENAI = {"completions_create", "models_read"}
+"""Operations whose errors have OpenAI's shape."""
+REBUILDING = {"resummarize", "chats_update", "revisions_restore", "brief_resume", "brief_clear"}
+"""Operations that rebuild a chat's memory."""
+LIMITED = {
+    *REPLYING,
+    *STATELESS,
+    *REBUILDING,
+    "messages_stream",
+    "v1_auth_token_create",
+    "me_export",
+    "me_delete",
+}
+_BY_NAME: list[tuple[set[str], set[int]]] = [
+    (REPLYING, {409, 422, 502, 504}),
+    (STATELESS, {502, 504}),
+    (LIMITED, {429}),
+    ({"messages_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
+    ({"revisions_restore", "brief_clear"}, {409}),
+    ({"v1_auth_token_create"}, {401}),
+    ({"v1_auth_token_destroy"}, {400}),
+]
+
+
+_TEXT: Schema = {"type": "string"}
+_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+
+
+def _error(status: int) -> Schema:
+    """The schema of an error. Details are sentences by field, except for limits and upstream errors."""
+    details: Schema = {} if status in (429, 502, 504) else {"type": "array", "items": _TEXT}
+    error = _object(
+        code={**_TEXT, "enum": list(ERRORS[status][0]), "description": "Machine-readable code."},
+        message={**_TEXT, "description": "Message for people."},
+        details={
+            "type": "object",
+            "additionalProperties": details,
+            "description": "What is wrong, by field; or the numbers of a limit.",
+        },
+    )
+    return _object(error={**error, "required": ["code", "message"], "description": "What went wrong."})
+
+
+def _error_of_openai() -> Schema:
+    """The schema of an error in OpenAI's shape, and what is beside it of ours."""
+    error = _object(
+        message={**_TEXT, "description": "Message for people."},
+        type={**_TEXT, "description": "OpenAI's kind of error, such as `invalid_request_error`."},
+        param={**_TEXT_OR_NULL, "description": "The parameter that is wrong."},
+        code={**_TEXT_OR_NULL, "description": "OpenAI's code."},
+        reason={**_TEXT, "description": "The code that errors have in the rest of this API."},
+        details={"type": "object", "description": "What is wrong, by field; or the numbers of a limit."},
+    )
+    required = ["message", "type", "param", "code"]
+    return _object(error={**error, "required": required, "description": "The error."})
+
+
+HEADERS: dict[str, Schema] = {
+    "RequestID": {
+        "description": "The request's id in the logs: its own `X-Request-ID`, or a new one.",
+        "required": True,
+        "schema": {"type": "string", "pattern": r"^[\w.\-]{8,64}$"},
+    },
+    "RetryAfter": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 0}},
+    "WWWAuthenticate": {"required": True, "schema": {"type": "string", "enum": ["Bearer"]}},
+}
+WITH_ID = {"X-Request-ID": {"$ref": "#/components/headers/RequestID"}}
+_LATER = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
+_MORE: dict[int, dict[str, Schema]] = {
+    401: {"WWW-Authenticate": {"$ref": "#/components/headers/WWWAuthenticate"}},
+    409: _LATER,
+    429: _LATER,
+    502: _LATER,
+    503: _LATER,
+}
+SCHEMAS: dict[str, Schema] = {
+    **{f"Error{status}": _error(status) for status in ERRORS},
+    "OpenAIError": _error_of_openai(),
+    **EVENTS,
+}
+_TYPES = {429: "requests", 500: "server_error", 502: "server_error", 503: "server_error", 504: "server_error"}
+_OPENAI_CODES = {401: "invalid_api_key", 404: "model_not_found", 409: "conversation_locked"}
+
+
+def _response(status: int, schema: str, error: Schema) -> Schema:
+    return {
+        "description": ERRORS[status][1],
+        # A body over the limit is refused before anything else looks at the request.
+        "headers": {**({} if status == 413 else WITH_ID), **_MORE.get(status, {})},
+        "content": {
+            "application/json": {
+                "schema": {"$ref": f"#/components/schemas/{schema}"},
+                "example": {"error": error},
+            }
+        },
+    }
+
+
+def _of_openai(status: int) -> Schema:
+    return {
+        "message": ERRORS[status][1],
+        "type": _TYPES.get(status, "invalid_request_error"),
+        "param": None,
+        "code": _OPENAI_CODES.get(status, ERRORS[status][0][0]),
+        "reason": ERRORS[status][0][0],
+    }
+
+
+RESPONSES: dict[str, Schema] = {
+    **{
+        f"Error{status}": _response(
+            status, f"Error{status}", {"code": ERRORS[status][0][0], "message": ERRORS[status][1]}
+        )
+        for status in ERRORS
+    },
+    **{f"OpenAIError{status}": _response(status, "OpenAIError", _of_openai(status)) for status in ERRORS},
+}
+
+
+def errors_of(path: str, method: str, operation: Schema) -> dict[str, Schema]:
+    """The errors of an operation, by status."""
+    name, has_body = operation["operationId"], "requestBody" in operation
+    found = {406, 500, 503}
+    if operation.get("security"):
+        found |= {401} if method == "get" else {401, 403}
+    if "{" in path or name == "message":
+        found.add(404)
+    if has_body or any(one["in"] != "path" for one in operation.get("parameters", ())):
+        found.add(400)
+    if has_body:
+        found |= {413, 415}
+    for names, statuses in _BY_NAME:
+        if name in names:
+            found |= statuses
+    shape = "OpenAIError" if name in OF_OPENAI else "Error"
+    return {str(status): {"$ref": f"#/components/responses/{shape}{status}"} for status in sorted(found)}
