@@ -111,8 +111,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 _chain_sigterm(asyncio.get_running_loop())
                 log_uncaught_exceptions()
             generation.watch()
-            process.return_large_blocks()
-            process.freeze_existing()
+            process.settle()
             await send({"type": "lifespan.startup.complete"})
         else:
             await generation.shut_down()

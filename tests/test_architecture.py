@@ -66,7 +66,7 @@ memory.lab.conversation memory.lab.measures memory.lab.named memory.lab.report
 """Modules, and packages with all their modules, that only compute: they import no Django, no services, no models."""
 NOT_PURE = {"chatmemory.llm.registry"}
 """The only module of a pure package that reads settings."""
-FRAMEWORKS = {"django", "rest_framework", "django_q", "knox", "structlog"}
+FRAMEWORKS = {"django", "rest_framework", "django_q", "knox"}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

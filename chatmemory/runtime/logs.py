@@ -1,6 +1,6 @@
 """Structured logs: constant text and fields, as JSON in production or readable in a terminal, with the request id.
 
-Code logs through the standard library (`logger.info("memory folded", extra={...})`); structlog only renders. Messages
+Code logs through the standard library (`logger.info("memory folded", extra={...})`); this only renders. Messages
 of chats and keys are never logged. Other libraries are less careful: so the loggers of HTTP clients, which would
 print bodies at DEBUG, are pinned to WARNING, exceptions are logged without their messages, and the same
 applies to other output on standard error: a database quotes the row that it refuses, a parser the text that it cannot
@@ -19,9 +19,9 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
-import structlog
 from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory.database.ids import new_id
@@ -62,40 +62,57 @@ def request_context(value: str) -> Iterator[None]:
         request_id.reset(token)
 
 
-def _add_request_id(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    if value := request_id.get():
-        event.setdefault("request_id", value)
-    return event
-
-
-def _leave_out_request(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Remove the request that Django adds to log lines on a 5xx: its query string may have a question in it."""
-    event.pop("request", None)
-    return event
-
-
-def _strip_library_messages(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Reduce log lines of other libraries that would quote their input to the constant part."""
-    name, said = str(event.get("logger", "")), str(event["event"])
+def _constant_part(line: dict[str, Any]) -> dict[str, Any]:
+    """What may be logged of a line of another library that would quote its input."""
+    name, event = line["logger"], line["event"]
     if name == "asyncio":
         # The rest is the representation of a task with its exception, or of a callback with its arguments.
-        event["event"] = re.split(r"[\n<({]", said, maxsplit=1)[0].strip(" .")
-    elif name == "py.warnings":
-        category = re.search(r"\b(\w*Warning): ", said)
-        event["event"] = f"warning: {category[1] if category else 'Warning'}"
-        event["where"] = said.partition(": ")[0][:200]
-    elif name.startswith("django.security."):
-        event["event"] = f"refused: {name.rpartition('.')[2]}"
-    return event
+        return {"event": re.split(r"[\n<({]", event, maxsplit=1)[0].strip(" .")}
+    if name == "py.warnings":
+        category = re.search(r"\b(\w*Warning): ", event)
+        return {
+            "event": f"warning: {category[1] if category else 'Warning'}",
+            "where": event.partition(": ")[0][:200],
+        }
+    return {"event": f"refused: {name.rpartition('.')[2]}"} if name.startswith("django.security.") else {}
 
 
-def _escape_terminal(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Escape text from clients, such as a path, so that it has no effect on a terminal. JSON escapes it by itself."""
-    event.pop("color_message", None)  # uvicorn's own colours
-    return {
-        key: (plain_lines if key == "exception" else plain)(value) if isinstance(value, str) else value
-        for key, value in event.items()
-    }
+_NO_EXTRAS = logging.makeLogRecord({}).__dict__.keys() | {
+    "message",
+    "taskName",
+    "color_message",  # uvicorn's own colours
+    "request",  # Django adds it to a 5xx: its query string may have a question in it
+}
+
+
+class JsonFormatter(logging.Formatter):
+    """Renders a record as a line of JSON, which escapes text from clients by itself."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(self.fields(record), default=str)
+
+    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """The constant text, and all that is known with it."""
+        line = {"event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}
+        line |= {name: value for name, value in record.__dict__.items() if name not in _NO_EXTRAS}
+        line |= _constant_part(line)
+        line["timestamp"] = datetime.fromtimestamp(record.created, UTC).isoformat()
+        if value := request_id.get():
+            line.setdefault("request_id", value)
+        if record.exc_info and record.exc_info[1] is not None:
+            line["exception"] = safe_traceback(record.exc_info[1])
+        return line
+
+
+class ConsoleFormatter(JsonFormatter):
+    """Renders a record for people; text from clients, such as a path, has no effect on a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = self.fields(record)
+        begin = f"{line.pop('timestamp')[:19]} {line.pop('level'):8} {plain(line.pop('event'))}"
+        exception = line.pop("exception", None)
+        rest = (f"{plain(name)}={plain(str(value))}" for name, value in line.items())
+        return " ".join([begin, *rest]) + (f"\n{plain_lines(exception)}" if exception else "")
 
 
 TRUSTED: tuple[type[BaseException], ...] = (
@@ -189,36 +206,12 @@ def log_uncaught_exceptions() -> None:
 def logging_config(style: str, level: str) -> dict[str, Any]:
     """The `LOGGING` setting. `style`: json, console, or auto (console on a terminal, otherwise json)."""
     console = style == "console" or (style == "auto" and sys.stderr.isatty())
-    render: list[Any] = (
-        [_escape_terminal, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
-        if console
-        else [structlog.processors.JSONRenderer(default=str)]
-    )
-    shared = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
-        _leave_out_request,
-        _strip_library_messages,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _add_request_id,
-    ]
     quiet = {name: {"level": "WARNING"} for name in PINNED}
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {
-            "structured": {
-                "()": structlog.stdlib.ProcessorFormatter,
-                "foreign_pre_chain": shared,
-                "processors": [
-                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                    structlog.processors.ExceptionRenderer(
-                        lambda exc_info: safe_traceback(exc_info[1]) if exc_info[1] else ""
-                    ),
-                    *render,
-                ],
-            }
+            "structured": {"()": ConsoleFormatter if console else JsonFormatter},
         },
         "handlers": {"stderr": {"class": "chatmemory.runtime.logs.StderrHandler", "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": level},

@@ -7,7 +7,6 @@ import logging
 from uuid import UUID
 
 import pytest
-import structlog
 from django.test import RequestFactory
 
 from chatmemory.runtime.logs import logging_config
@@ -32,10 +31,7 @@ def spoken(place: str, words: int = 150) -> str:
 
 
 def test_djangos_request_lines_leave_out_the_query() -> None:
-    config = logging_config("json", "DEBUG")["formatters"]["structured"]
-    formatter = structlog.stdlib.ProcessorFormatter(
-        processors=config["processors"], foreign_pre_chain=config["foreign_pre_chain"]
-    )
+    formatter = logging_config("json", "DEBUG")["formatters"]["structured"]["()"]()
     record = logging.makeLogRecord(
         {"name": "django.request", "msg": "Service Unavailable: %s", "args": ("/v1",)}
     )

@@ -14,6 +14,7 @@ from django.db import connection
 
 from chatmemory.database import startup
 from chatmemory.llm import registry
+from chatmemory.runtime import process
 from chatmemory.runtime.logs import log_uncaught_exceptions
 from chatmemory.text import tokens
 from memory.models import Worker
@@ -47,6 +48,7 @@ class Command(BaseCommand):
         log_uncaught_exceptions()
         tokens.load()
         registry.load()
+        process.settle()
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: stopped.set())
