@@ -6,10 +6,8 @@ Names that do not exist are wrong, too, misspelt ones and removed ones, so that 
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,8 +17,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from chatmemory.config.declared import UNBOUNDED, Config
-from memory.policies import PER_POLICY
-from memory.policies.protocol import bounds_of
 
 PREFIXES = ("CHATMEMORY_", "MEMORY_", "LIMIT_", "REPLY_", "OPENAI_")
 """Names that begin with these are ours. Other names are taken for misspelt only if they are nearly a setting's."""
@@ -34,38 +30,36 @@ OTHERS = {
 """Names with our prefixes that others set and read."""
 _KUBERNETES = re.compile(r"_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)$")
 """What it sets in every container for a service of any name, such as `chatmemory`."""
-_FIXED = "its default is now fixed. Remove it"
 REMOVED = {
     "MEMORY_EMBEDDINGS_FOLDER": "a server with /embeddings, such as Ollama or llama.cpp, runs local models. "
     "Set MEMORY_EMBEDDINGS_MODEL",
     "PROMPT_ID_SUMMARY_GLOBAL": "hosted prompts end on 2026-11-30. Set MEMORY_SUMMARIZER_INSTRUCTIONS to the prompt's "
     "text, or to @ and the path of a file with it",
     "PROMPT_VERSION_SUMMARY_GLOBAL": "it named the version of a hosted prompt, and these end on 2026-11-30",
-    "MEMORY_MIN_FOLD_TOKENS": "chats have the option min_fold_tokens. Remove it",
-    "MEMORY_FOLD_SECONDS": "it follows SUMMARIZER_TOTAL_SECONDS. Remove it",
     "Q_WORKERS": "one worker runs many tasks. Set WORKER_THREADS",
     "Q_BROKER": "the queue is in the database. Remove it",
-    "MEMORY_HIERARCHICAL_REREAD": "every message is read once. MEMORY_REBUILD_EVERY_FOLDS reads all of them again",
-    "LIMIT_EXPORT_SECONDS": "RATE_LIMITS switches this limit. Remove it",
-    "LIMIT_SIGN_INS": "RATE_LIMITS switches this limit. Remove it",
+    "REDIS_URL": "the queue is in the database. Remove it",
     **dict.fromkeys(
         (
-            *("ATTACHMENT_MAX_BYTES", "REQUEST_HEAD_MAX_BYTES", "REQUEST_RECEIVE_SECONDS"),
-            *("INSTRUCTIONS_MAX_CHARS", "METADATA_MAX_BYTES", "IMPORT_METADATA_MAX_BYTES"),
-            *("LIMIT_OUTPUT_TOKENS_RESERVED", "REPLY_MAX_BYTES", "REPLY_CHECKPOINT_SECONDS"),
-            *("REPLY_LEASE_SECONDS", "MEMORY_LINE_TOKENS", "MEMORY_FOLD_LEASE_SECONDS"),
-            *("MEMORY_FOLD_ATTEMPTS", "MEMORY_FOLD_BACKOFF_SECONDS", "MEMORY_EMBEDDINGS_SECONDS"),
-            *("MEMORY_MIN_RETAINED", "SWEEP_SECONDS"),
-            *("WORKER_CANARY_SECONDS", "WORKER_PATIENCE_SECONDS"),
-            *("MEMORY_CARD_AS_TOOL", "MEMORY_CARD_GOAL_TOKENS", "MEMORY_CARD_GOAL_FLOOR_TOKENS"),
-            *("MEMORY_CARD_LESSON_CONTEXT_TOKENS", "MEMORY_CARD_MAX_DECISIONS", "MEMORY_CARD_MAX_OPEN_Q"),
-            *("MEMORY_CARD_MAX_CONSTRAINTS", "MEMORY_CARD_MAX_TECHNIQUES", "MEMORY_CARD_TECHNIQUES_FLOOR"),
-            *("MEMORY_HIERARCHICAL_PIECE_TOKENS", "MEMORY_PROGRESSIVE_CALLS"),
+            *(
+                "ATTACHMENT_MAX_BYTES",
+                "REQUEST_HEAD_MAX_BYTES",
+                "REQUEST_RECEIVE_SECONDS",
+                "METADATA_MAX_BYTES",
+            ),
+            *(
+                "INSTRUCTIONS_MAX_CHARS",
+                "IMPORT_METADATA_MAX_BYTES",
+                "SWEEP_SECONDS",
+                "WORKER_CANARY_SECONDS",
+            ),
+            "WORKER_PATIENCE_SECONDS",
         ),
-        _FIXED,
+        "its value is fixed now. Remove it",
     ),
 }
-"""Settings of earlier versions, and what to do instead. Names of a policy's options are told in `_as_option`."""
+"""Settings of earlier versions that have another one in their place, or none of our prefixes. docs/upgrade.md names the
+others, which are refused like any other name with our prefixes."""
 LIKE, NEARLY = 0.75, 0.9
 """How alike a name must be to one that is suggested for it, with one of our prefixes and without."""
 
@@ -76,7 +70,7 @@ def read(environment: Mapping[str, str]) -> Config:
     Raise `ImproperlyConfigured` with a sentence for everything that is wrong.
     """
     given = {name: text.strip() for name, text in environment.items() if text.strip()}
-    wrong = list(wrong_names(given, Config.model_fields))
+    wrong = list(_wrong_names(given, Config.model_fields))
     values = {name: given[name] for name in Config.model_fields if name in given}
     try:
         config = Config.model_validate(values)
@@ -89,30 +83,18 @@ def read(environment: Mapping[str, str]) -> Config:
     return config
 
 
-def wrong_names(given: Mapping[str, str], declared: Collection[str]) -> Iterator[str]:
+def _wrong_names(given: Collection[str], declared: Collection[str]) -> Iterator[str]:
     """Sentences about the names that look like settings, but are none."""
-    for name, value in given.items():
+    for name in given:
         if name in declared or name in OTHERS or _KUBERNETES.search(name):
             continue
         is_ours = name.startswith(PREFIXES)
-        if reason := REMOVED.get(name) or _as_option(name, value):
+        if reason := REMOVED.get(name):
             yield f"{name} is no longer a setting: {reason}."
         elif close := difflib.get_close_matches(name, declared, 1, LIKE if is_ours else NEARLY):
             yield f"{name} is not a setting. Did you mean {close[0]}?"
         elif is_ours:
-            yield f"{name} is not a setting. docs/settings.md lists them."
-
-
-def _as_option(name: str, value: str) -> str | None:
-    """How a former setting of a policy is given today: as one of its options."""
-    for policy, kind in PER_POLICY.items():
-        option = name.removeprefix(f"MEMORY_{policy}_".upper()).lower()
-        if option in bounds_of(kind) and name == f"MEMORY_{policy}_{option}".upper():
-            given: Any = value.lower() if value.lower() in ("true", "false") else value
-            with suppress(ValueError):
-                given = json.loads(given)
-            return f"set MEMORY_POLICY_OPTIONS to {json.dumps({policy: {option: given}})}"
-    return None
+            yield f"{name} is not a setting. docs/settings.md lists them, docs/upgrade.md those that were removed."
 
 
 def allowed(field: FieldInfo) -> str:

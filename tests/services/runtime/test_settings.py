@@ -205,33 +205,14 @@ def test_a_misspelt_name_is_told_with_the_one_that_was_meant(name: str, meant: s
 
 
 def test_a_name_like_none_that_begins_like_ours_is_told() -> None:
-    assert problems(LIMIT_X="1") == ["LIMIT_X is not a setting. docs/settings.md lists them."]
+    assert problems(LIMIT_X="1") == [
+        "LIMIT_X is not a setting. docs/settings.md lists them, docs/upgrade.md those that were removed."
+    ]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "told"),
-    [
-        (
-            "PROMPT_ID_SUMMARY_GLOBAL",
-            "pmpt_1",
-            "hosted prompts end on 2026-11-30. Set MEMORY_SUMMARIZER_INSTR",
-        ),
-        ("REPLY_LEASE_SECONDS", "15", "its default is now fixed. Remove it."),
-        (
-            "MEMORY_INTERVAL_EVERY_TURNS",
-            "8",
-            'set MEMORY_POLICY_OPTIONS to {"interval": {"every_turns": 8}}.',
-        ),
-        (
-            "MEMORY_HIERARCHICAL_LAZY",
-            "True",
-            'set MEMORY_POLICY_OPTIONS to {"hierarchical": {"lazy": true}}.',
-        ),
-    ],
-)
-def test_a_removed_name_is_told_with_what_to_do(name: str, value: str, told: str) -> None:
-    (sentence,) = problems(**{name: value})
-    assert sentence.startswith(f"{name} is no longer a setting: {told}")
+def test_a_removed_name_is_reported_with_what_to_do() -> None:
+    (sentence,) = problems(Q_WORKERS="2")
+    assert sentence == "Q_WORKERS is no longer a setting: one worker runs many tasks. Set WORKER_THREADS."
 
 
 def test_the_names_of_others_are_left_alone() -> None:
