@@ -205,7 +205,7 @@ overestimate the cost and compile the statement, which takes 20 times as long as
 def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> Sequence[str | None]:
     key = str(chat_id)[-KEY_CHARS:]
     terms = [" & ".join(f"{one}{key}#" for one in token.split()) for token in tokens]
-    params = {"chat": chat_id, "before": before_seq, "most": most, "tokens": terms}
+    params: dict[str, Any] = {"chat": chat_id, "before": before_seq, "most": most, "tokens": terms}
     with connection.cursor() as cursor:
         cursor.execute(_FIND, params)
         cursor.nextset()
