@@ -41,49 +41,31 @@ def test_the_message_names_the_first_field_that_is_wrong(alice: Client) -> None:
 
 FIELDS: list[tuple[str, dict[str, Any]]] = [
     ("model_variant", {"model_variant": "gpt-17"}),
-    ("model_variant", {"model_variant": ""}),
     ("model_variant", {"model_variant": LONE}),
-    ("model_variant", {"model_variant": {"a": 1}}),
     ("policy", {"policy": "none"}),
-    ("policy", {"policy": None}),
     ("unknown", {"unknown": 1}),
     ("messages", {"messages": []}),
     ("message", {"message": ""}),
     ("message", {"message": " \n\t "}),
-    ("message", {"message": None}),
-    ("message", {"message": ["x"]}),
-    ("message", {"message": True}),
     ("message", {"message": 5}),
-    ("message", {"message": {"text": "x"}}),
     ("message", {"message": NUL}),
     ("message", {"message": LONE}),
     ("message", {"message": "x" * 200_001}),
-    ("message", {"message": " " * 1_000_000}),
     ("message", {"message": "a" + " " * 1_000_000}),
     ("instructions", {"instructions": "x" * 20_001}),
-    ("instructions", {"instructions": NUL}),
-    ("instructions", {"instructions": LONE}),
     ("stream", {"stream": "perhaps"}),
-    ("stream", {"stream": None}),
-    ("stream", {"stream": "true"}),
     ("stream", {"stream": 0}),
-    ("stream", {"stream": []}),
     ("sources", {"sources": "x"}),
-    ("sources", {"sources": {"text": "x"}}),
     ("sources.0", {"sources": ["x"]}),
-    ("sources.0.text", {"sources": [{"title": "x"}]}),
     ("sources.1.text", {"sources": [{"text": "x"}, {"text": NUL}]}),
     ("sources.0.text", {"sources": [{"text": "x" * 200_001}]}),
     ("sources.0.title", {"sources": [{"text": "x", "title": LONE}]}),
     ("sources.0.url", {"sources": [{"text": "x", "url": "y"}]}),
     ("sources", {"sources": [{"text": ""}] * 5000}),
     ("metadata", {"metadata": []}),
-    ("metadata", {"metadata": "x"}),
-    ("metadata", {"metadata": None}),
     ("metadata", {"metadata": {"a": NUL}}),
     ("metadata", {"metadata": {NUL: 1}}),
     ("metadata", {"metadata": {"a": [{"b": LONE}]}}),
-    ("metadata", {"metadata": {LONE: 1}}),
     ("a?b", {LONE: 1}),
 ]
 
@@ -108,22 +90,14 @@ def test_of_many_unknown_fields_some_are_named(alice: Client, upstream: FakeUpst
 BODIES = [
     "",
     "{",
-    '{"message": "x",}',
     '{"message": NaN}',
     '{"message": "x", "metadata": {"a": NaN}}',
-    '{"message": "x", "metadata": {"a": Infinity}}',
     '{"message": "x", "metadata": {"a": 1e999}}',
     '{"message": "x", "metadata": {"a": %s}}' % ("9" * 5000),
     '{"message": "x", "metadata": {"a": ' + DEEP + "}}",
-    '{"message": ' + DEEP + "}",
-    DEEP,
     "[]",
-    "null",
-    '"x"',
-    "5",
     b"\xff\xfe\x00",
     b'{"message": "\xff"}',
-    b"\xef\xbb\xbf{}",
     '{"message": "x"}'.encode("utf-16"),
 ]
 
@@ -134,7 +108,7 @@ def test_a_body_that_is_no_json_object(alice: Client, upstream: FakeUpstream, bo
     assert nothing_was_kept()
 
 
-@pytest.mark.parametrize("depth", first_of([50, 90, 120, 500, 900, 950, 970, 980, 985, 990, 995, 1000], 3))
+@pytest.mark.parametrize("depth", first_of([50, 120, 990, 500], 2))
 def test_metadata_of_any_depth_is_kept_or_refused(alice: Client, upstream: FakeUpstream, depth: int) -> None:
     nested = '{"message": "x", "stream": false, "metadata": {"a": %s}}' % ("[" * depth + "]" * depth)
     answer = raw(alice, FIRST, nested)
@@ -153,9 +127,7 @@ def test_what_only_looks_dangerous_is_kept(alice: Client, upstream: FakeUpstream
 
 @pytest.mark.parametrize(
     "charset",
-    first_of(
-        ["utf-8", "UTF-8", "utf-16", "rot13", "zlib", "hex", "base64", "nonsense", "idna", "undefined"], 2
-    ),
+    first_of(["utf-8", "utf-16", "rot13", "zlib", "nonsense"], 2),
 )
 def test_a_charset_is_no_way_in(alice: Client, upstream: FakeUpstream, charset: str) -> None:
     kind = {"Content-Type": f"application/json; charset={charset}"}
@@ -168,9 +140,7 @@ def test_a_charset_is_no_way_in(alice: Client, upstream: FakeUpstream, charset: 
     "kind",
     [
         "text/plain",
-        "application/x-www-form-urlencoded",
         "multipart/form-data; boundary=x",
-        "application/xml",
         "nonsense",
     ],
 )
@@ -195,7 +165,7 @@ def test_a_method_that_is_not_there(alice: Client, upstream: FakeUpstream, metho
     assert "POST" in answer.headers["allow"]
 
 
-@pytest.mark.parametrize("method", ["TRACE", "CONNECT", "PROPFIND", "SEARCH", "ANSWER", "BEGIN", "DISPATCH"])
+@pytest.mark.parametrize("method", ["TRACE", "PROPFIND", "DISPATCH"])
 def test_a_method_that_nobody_knows(alice: Client, method: str) -> None:
     for path in (FIRST, "chats"):
         answer = alice.http.request(method, f"/v1/{path}")
@@ -249,9 +219,7 @@ def test_strange_text_is_text(alice: Client, upstream: FakeUpstream, text: str, 
     assert messages(alice, answer["chat_id"])[1]["content"] == f"You said: {sent} and more"
 
 
-@pytest.mark.parametrize(
-    "bad", ["x", "1", "00000000", "%00", "..", "01a1fbb8-da27-7442-9df0-b5db372875f", "é"]
-)
+@pytest.mark.parametrize("bad", ["x", "%00", "..", "01a1fbb8-da27-7442-9df0-b5db372875f", "é"])
 def test_an_id_that_is_none(alice: Client, upstream: FakeUpstream, bad: str) -> None:
     for path in (f"chats/{bad}", f"chats/{bad}/messages", f"chats/{bad}/brief"):
         assert error(alice.get(path), 404, "not_found")["message"] == "Not found." or bad == ".."

@@ -94,15 +94,6 @@ def test_a_stream_without_usage_has_no_such_key(alice: Client, upstream: FakeUps
     assert all(line.startswith("data: ") and '"usage"' not in line for line in lines)
 
 
-def test_a_history_that_is_sent_again_is_one_chat(ask: OpenAI, upstream: FakeUpstream) -> None:
-    talk = Talk(ask)
-    assert [talk.decision(text) for text in ("One", "Two", "Three")] == ["new", "continued", "continued"]
-    chat = Chat.objects.get()
-    assert list(chat.messages.order_by("seq").values_list("content", flat=True)) == [
-        "One", "You said: One", "Two", "You said: Two", "Three", "You said: Three",
-    ]  # fmt: skip
-
-
 def test_an_edited_message_becomes_a_branch_that_shares_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = Talk(ask)
     for text in ("One", "Two", "Three"):
@@ -132,16 +123,6 @@ def test_an_answer_asked_for_again_is_a_branch_where_the_client_names_nothing(
     again = Talk(ask)
     again.messages = talk.messages[:2]
     assert again.decision("Two") == "branched"
-
-
-def test_a_named_conversation_is_believed(ask: OpenAI, upstream: FakeUpstream) -> None:
-    named: dict[str, Any] = {"extra_headers": {"x-openwebui-chat-id": "chat-7"}}
-    talk = Talk(ask, **named)
-    assert talk.decision("One") == "new"
-    only_new = Talk(ask, **named)  # a client that leaves the history to the server
-    assert only_new.decision("Two") == "continued"
-    assert only_new.decision("Three") == "continued"
-    assert Chat.objects.count() == 1
 
 
 def test_a_named_conversation_replaces_its_last_answer(ask: OpenAI, upstream: FakeUpstream) -> None:
@@ -337,10 +318,6 @@ def test_errors_are_those_that_the_sdk_knows(ask: OpenAI, alice: Client, upstrea
     with sdk(Client(alice.base, "wrong")) as stranger, pytest.raises(openai.AuthenticationError) as refused:
         Talk(stranger).say("Hello")
     assert refused.value.code == "invalid_api_key"
-    upstream.behave("status?code=500", lane="stream")
-    with pytest.raises(openai.InternalServerError) as broken:
-        Talk(ask).say("Hello")
-    assert broken.value.type == "server_error"
 
 
 @pytest.fixture
@@ -574,35 +551,10 @@ def test_an_imported_history_counts_as_tokens_of_the_day(
     assert not Chat.objects.exists()
 
 
-@pytest.mark.parametrize("name", ["x" * 129, "a\0b", ""])
-def test_a_model_with_an_impossible_name_does_not_exist(
-    alice: Client, upstream: FakeUpstream, settings: Any, name: str
-) -> None:
-    settings.OPENAI_MODEL_ALIASES = {"*": "arco"}
-    asked = {"model": name, "messages": [{"role": "user", "content": "Hello"}]}
-    assert alice.post("chat/completions", json=asked).status_code == 404
-
-
-SURROGATE = b'{"model": "arco", "messages": [{"role": "user", "content": "\\ud800"}]}'
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'"x"',
-        b"null",
-        b"\xff",
-        b'{"model": "arco", "messages": [{"role": "user", "content": "\\ud800"}]}',
-    ],
-    ids=["empty", "cut", "list", "text", "null", "bytes", "surrogate"],
-)
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff"])
 def test_odd_bodies_are_answered_in_the_same_shape(
     alice: Client, upstream: FakeUpstream, body: bytes
 ) -> None:
     answer = alice.post("chat/completions", content=body, headers={"Content-Type": "application/json"})
-    if answer.status_code != 200:  # a lone surrogate is replaced
-        assert answer.status_code == 400
-        assert {"message", "type", "param", "code"} <= answer.json()["error"].keys()
+    assert answer.status_code == 400
+    assert {"message", "type", "param", "code"} <= answer.json()["error"].keys()

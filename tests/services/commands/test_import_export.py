@@ -284,16 +284,6 @@ def test_only_what_counts_stands_in_the_lines_of_an_import(write: Any) -> None:
     assert ("Second try" in lines[3], "[cut off]" in lines[5]) == (True, True)
 
 
-def test_the_sample_survives_the_round(tmp_path: Path) -> None:
-    [chat] = imported(SAMPLE)
-    run("export_chat", chat.pk, "--out", tmp_path / "out.json")
-    [again] = imported(tmp_path / "out.json")
-    assert exported(again) == exported(chat)
-    raws = json.loads(SAMPLE.read_text())["messages"]
-    kept = [(m.role, m.content) for m in again.messages.order_by("seq")]
-    assert kept == [(raw["role"], raw["content"]) for raw in raws[1:]]
-
-
 def test_it_replaces_the_file_only_when_all_is_written(
     write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
