@@ -55,12 +55,6 @@ def message_fields(message: ImportedMessage, seq: int) -> dict[str, object]:
     }
 
 
-def export_chat_json(chat: ImportedChat) -> dict[str, object]:
-    """Return a whole chat as one JSON object."""
-    messages = [message_fields(message, seq) for seq, message in enumerate(chat.messages, start=1)]
-    return {**chat_fields(chat), "messages": messages}
-
-
 def export_chat_text(chat: ImportedChat, messages: Iterable[ImportedMessage]) -> Iterator[str]:
     """Yield a chat as JSON text in pieces, one line per message. `messages` are read as they are written.
 
