@@ -74,7 +74,7 @@ def prompt_for(
         step_back.step_back(brief, before_seq)
         memory = Memory.of(brief)
     request = request_of(memory, request)
-    span = newest(brief, before_seq)
+    span = newest(memory, before_seq)
     context = context_of(memory, span, request)
     log_cuts(chat, context)
     snapshot = replace(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import chain
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Sum, When, Window
 
 from chatmemory.database.compiled import Select
 from chatmemory.llm import registry
@@ -67,7 +66,7 @@ def context_of(memory: Memory, span: Newest, asked: PromptRequest) -> Context:
     if recall.found.excerpts:
         material = recall.material
         plan = choose(material)
-    turns = with_text(brief.chat_id, span.rows, span.turns, plan)
+    turns = with_text(brief.chat_id, span, plan)
     attached = _sent_again(brief, plan, turns, limits)
     context = assemble(
         plan, material, state, turns, asked, said=recall.found.said, pinned=pinned, attached=attached
@@ -151,7 +150,7 @@ def preview(
     may_search = by_meaning and not (registry.embeds() and quotas.is_refused(chat.owner_id))
     near = near_now(chat.pk, question) if may_search else ()
     request = PromptRequest(question, sources=tuple(sources), near=tuple(near))
-    return context_of(memory, newest(brief), request_of(memory, request))
+    return context_of(memory, newest(memory), request_of(memory, request))
 
 
 def preview_last(chat: Chat) -> Context:
@@ -178,20 +177,26 @@ def log_cuts(chat: Chat, context: Context) -> None:
         )
 
 
-# Loading: counts of the newest unfolded turns first, texts only for what a plan shows verbatim, so that the cost does
-# not grow with the chat
+# Loading: counts of the newest unfolded turns, with the texts of those that a plan can show verbatim, so that the cost
+# does not grow with the chat
 
 
 MAX_ROWS = 2 * MAX_TURNS
 
-_NEWEST = Select(
-    lambda chat, after, before: (
-        Message.objects.filter(chat_id=chat, seq__gt=after, seq__lt=before)
-        .order_by("-seq")
-        .values_list(*COUNTS)[:MAX_ROWS]
-    ),
-    *(UUID, int, int),
-)
+
+def _newest_rows(chat: UUID, after: int, before: int, room: int) -> QuerySet[Message, Any]:
+    """The newest rows; each has its text as long as the newer ones have at most `room` tokens together.
+
+    So the texts that a plan shows mostly come with the counts, and only a chat with giants or long outputs of tools
+    needs a second query.
+    """
+    newer = Window(Sum("token_count"), order_by=F("seq").desc()) - F("token_count")
+    texts = [Case(When(newer__lte=room, then=F(name))) for name in ("content", "payload")]
+    rows = Message.objects.filter(chat_id=chat, seq__gt=after, seq__lt=before).annotate(newer=newer)
+    return rows.order_by("-seq").values_list(*COUNTS, *texts)[:MAX_ROWS]
+
+
+_NEWEST = Select(_newest_rows, UUID, int, int, int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +206,8 @@ class Newest:
     before_seq: int | None
     rows: tuple[StoredMessage, ...]
     turns: tuple[Turn, ...]
+    texts: Mapping[int, tuple[str, Any]]
+    """Content and payload of the newest rows, by seq."""
     older_turns: int = 0
     """Unfolded turns before these."""
 
@@ -209,16 +216,20 @@ class Newest:
         return sum(turn.tokens for turn in self.turns)
 
 
-def newest(brief: ConversationBrief, before_seq: int | None = None) -> Newest:
+def newest(memory: Memory, before_seq: int | None = None) -> Newest:
     """Return about `MAX_TURNS` of the newest unfolded turns (two rows per turn), before `before_seq` if given."""
+    brief, after = memory.brief, memory.brief.folded_through_seq
     before = MAX_SEQ if before_seq is None else before_seq
-    found = _NEWEST.rows(brief.chat_id, brief.folded_through_seq, before)
-    rows = [stored(row) for row in reversed(found)]
+    found = []
+    if before > after + 1:  # before a chat's first message there is nothing to read
+        found = _NEWEST.rows(brief.chat_id, after, before, memory.limits.prompt_budget)
+    rows = [stored(row[: len(COUNTS)]) for row in reversed(found)]
+    texts = {seq: (content, payload) for _, seq, *_, content, payload in found if content is not None}
     if len(found) < MAX_ROWS:
-        return Newest(before_seq, tuple(rows), tuple(to_turns(rows)))
+        return Newest(before_seq, tuple(rows), tuple(to_turns(rows)), texts)
     first = next((index for index, row in enumerate(rows) if row.role == Role.USER), 0)
     whole = tuple(rows[first:])
-    return Newest(before_seq, whole, tuple(to_turns(whole)), _older_turns(brief, whole[0].seq))
+    return Newest(before_seq, whole, tuple(to_turns(whole)), texts, _older_turns(brief, whole[0].seq))
 
 
 def _older_turns(brief: ConversationBrief, before_seq: int) -> int:
@@ -246,14 +257,17 @@ def stored_outline(chat_id: UUID, message_id: UUID | str | None) -> str:
     return found.first() or ""
 
 
-def with_text(chat_id: UUID, rows: Sequence[StoredMessage], turns: Sequence[Turn], plan: Plan) -> list[Turn]:
-    """Return `turns`, which were made of `rows`, with the texts of those that `plan` shows verbatim."""
+def with_text(chat_id: UUID, span: Newest, plan: Plan) -> list[Turn]:
+    """Return the turns of `span` with the texts of those that `plan` shows verbatim."""
     verbatim = {seq for low, high in _shown(plan) for seq in range(low, high + 1)}
-    wanted = [row for row in rows if row.seq in verbatim]
-    texts = _texts(chat_id, [row.seq for row in wanted if row.token_count or row.role != Role.USER])
-    made = to_turns([_loaded(row, *texts.get(row.seq, ("", None))) for row in wanted])
-    whole = {turn.from_seq: turn for turn in made}
-    return [_said(turn, whole.get(turn.from_seq)) for turn in turns]
+    shown = [row for row in span.rows if row.seq in verbatim]
+    missing = [
+        row.seq for row in shown if row.seq not in span.texts and (row.token_count or row.role != Role.USER)
+    ]
+    texts = {**span.texts, **(_texts(chat_id, missing) if missing else {})}
+    whole = to_turns([_loaded(row, *texts.get(row.seq, ("", None))) for row in shown])
+    by_seq = {turn.from_seq: turn for turn in whole}
+    return [_said(turn, by_seq.get(turn.from_seq)) for turn in span.turns]
 
 
 def planned_turns(chat_id: UUID, plan: Plan) -> list[Turn]:
@@ -265,7 +279,7 @@ def planned_turns(chat_id: UUID, plan: Plan) -> list[Turn]:
         chat_id=chat_id, seq__range=(spans[0][0], max(high for _, high in spans))
     )
     rows = [stored(row) for row in messages.order_by("seq").values_list(*COUNTS)]
-    return with_text(chat_id, rows, to_turns(rows), plan)
+    return with_text(chat_id, Newest(None, tuple(rows), tuple(to_turns(rows)), {}), plan)
 
 
 def _shown(plan: Plan) -> Iterable[tuple[int, int]]:
@@ -285,21 +299,8 @@ def open_steps(chat_id: UUID, seqs: Sequence[int]) -> tuple[Step, ...]:
 
 
 def _texts(chat_id: UUID, seqs: Sequence[int]) -> dict[int, tuple[str, Any]]:
-    found = _texts_of(len(seqs)).rows(chat_id, *seqs) if seqs else ()
-    return {seq: (content, payload) for seq, content, payload in found}
-
-
-@cache
-def _texts_of(number: int) -> Select[Message]:
-    """The query for the texts of `number` messages. One is cached per number, and `MAX_TURNS` bounds the numbers."""
-    kinds = [int] * number
-    return Select(
-        lambda chat, *seqs: Message.objects.filter(chat_id=chat, seq__in=seqs).values_list(
-            "seq", "content", "payload"
-        ),
-        UUID,
-        *kinds,
-    )
+    rows = Message.objects.filter(chat_id=chat_id, seq__in=seqs).values_list("seq", "content", "payload")
+    return {seq: (content, payload) for seq, content, payload in rows}
 
 
 def _said(turn: Turn, whole: Turn | None) -> Turn:

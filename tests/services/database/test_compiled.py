@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,6 +19,7 @@ from chatmemory.database.compiled import Select
 from conversations import models
 from conversations.models import Chat, Message
 from memory import turn
+from memory.briefs import Memory, brief_of
 from memory.context import build
 from memory.models import ConversationBrief
 
@@ -72,11 +74,20 @@ def test_rows_are_those_of_the_orm(chat: Chat, after: int, before: int, limit: i
         )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(seqs=st.lists(st.integers(1, 62), unique=True, max_size=20))
-def test_texts_are_those_of_the_orm(chat: Chat, seqs: list[int]) -> None:
-    rows = Message.objects.filter(chat_id=chat.pk, seq__in=seqs).values_list("seq", "content", "payload")
-    assert build._texts(chat.pk, seqs) == {seq: (content, payload) for seq, content, payload in rows}
+@pytest.mark.parametrize("room", [0, 7, 10_000])
+def test_texts_come_with_the_newest_rows_as_far_as_there_is_room(chat: Chat, room: int) -> None:
+    memory = Memory.of(brief_of(chat)).with_budget(room)
+    unfolded = Message.objects.filter(chat=chat, seq__gt=memory.brief.folded_through_seq)
+    rows = list(unfolded.order_by("-seq"))
+    newer = accumulate((row.token_count for row in rows), initial=0)
+    texts = {
+        row.seq: (row.content, row.payload)
+        for row, tokens in zip(rows, newer, strict=False)
+        if tokens <= room
+    }
+    span = build.newest(memory)
+    assert span.texts == texts
+    assert [row.seq for row in span.rows] == [row.seq for row in reversed(rows)]
 
 
 def test_a_select_is_compiled_once(chat: Chat) -> None:
