@@ -129,7 +129,7 @@ class Bench:
             "owner",
             "started_at",
         )
-        plan = begun.pending.context.plan
+        plan = begun.pending.snapshot.plan
         given = Given(
             question=begun.pending.user_message,
             reply=reply,

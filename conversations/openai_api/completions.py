@@ -332,7 +332,7 @@ async def _after(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[by
 
 def _headers(completion: CompletionTurn, head: ReplyHead) -> dict[str, str]:
     """Return headers that say which chat was chosen, how many tokens were said in it, and how many were sent."""
-    said = head.context.get("said")
+    said = head.snapshot.history_tokens if head.snapshot else None
     values = {
         "x-chatmemory-conversation-id": str(head.chat_id),
         DECISION: completion.decision,

@@ -44,16 +44,16 @@ class ReplyEvents:
 
 
 def created(head: ReplyHead) -> bytes:
-    context = head.context
+    sent = head.snapshot
     data = {
         "chat_id": str(head.chat_id),
         "user_message_id": _id(head.user_message_id),
         "message_id": str(head.message_id),
         "model_variant": head.variant,
         "context": {
-            "tokens": context.get("tokens", 0),
-            "budget": context.get("budget", 0),
-            "sections": [{"kind": s["kind"], "tokens": s["tokens"]} for s in context.get("sections", [])],
+            "tokens": sent.tokens if sent else 0,
+            "budget": sent.plan.budget if sent else 0,
+            "sections": [{"kind": one.kind, "tokens": one.tokens} for one in sent.sections] if sent else [],
         },
     }
     return sse.event("message.created", data)

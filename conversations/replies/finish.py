@@ -58,8 +58,8 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
             Message.objects.bulk_create(calls)
         if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
             _earlier_answers(pending).update(superseded_by=message)
-        turn_finished(message, pending.context, ending.card)
-        quotas.settle(pending.reservation, tokens_used(message, pending.context.prompt_tokens))
+        turn_finished(message, pending.snapshot, ending.card)
+        quotas.settle(pending.reservation, tokens_used(message, pending.snapshot.prompt_tokens))
         fault_points.point("finish.stored")
     fault_points.point("finish.committed")
     logger.info(
@@ -142,7 +142,7 @@ def _earlier_answers(pending: Pending) -> QuerySet[Message]:
 
 def _follows(pending: Pending) -> int:
     """Return the seq of the message that the reply follows: the question, or the last output of a tool."""
-    return max((pending.user_message.seq, *pending.context.plan.open_turn))
+    return max((pending.user_message.seq, *pending.snapshot.plan.open_turn))
 
 
 def _calls_instead(pending: Pending, ending: Ending) -> UUID | None:
@@ -175,7 +175,7 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
     message.superseded_by_id = _calls_instead(pending, ending)
     is_no_answer = ending.status == Status.FAILED or message.superseded_by_id is not None
     message.leaves_open = bool(ending.reply.calls) or (is_no_answer and pending.open_seq > 0)
-    message.after_tools = _follows(pending) > question.seq and not pending.context.again
+    message.after_tools = _follows(pending) > question.seq and not pending.snapshot.again
     message.standing = pending.standing
     return message
 

@@ -70,7 +70,7 @@ class Pending:
     supersedes: UUID | None
     variant: str
     model: str
-    context: Snapshot
+    snapshot: Snapshot
     """What is stored of the prompt."""
     started_at: datetime
     owner_id: int
@@ -93,7 +93,7 @@ class Pending:
             supersedes=active.supersedes,
             variant=active.model_variant,
             model=active.model,
-            context=Snapshot.from_json(active.context),
+            snapshot=Snapshot.from_json(active.context),
             started_at=active.started_at,
             owner_id=owner_id,
             open_seq=open_seq,
@@ -102,8 +102,7 @@ class Pending:
 
     @property
     def head(self) -> ReplyHead:
-        context = self.context.to_json()
-        return ReplyHead(self.chat_id, self.user_message.pk, self.message_id, self.variant, context)
+        return ReplyHead(self.chat_id, self.user_message.pk, self.message_id, self.variant, self.snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +133,13 @@ class ReplyHead:
     user_message_id: UUID | None
     message_id: UUID
     variant: str
-    context: Mapping[str, Any]
-    """What is stored of the prompt, as JSON, or an outline of it."""
+    snapshot: Snapshot | None
+    """What is stored of the prompt; None for an imported reply."""
 
     @property
     def prompt_tokens(self) -> int:
         """Tokens of the whole prompt, by our own count."""
-        return sum(section["tokens"] for section in self.context.get("sections", ()))
+        return self.snapshot.prompt_tokens if self.snapshot else 0
 
 
 @dataclass(frozen=True, slots=True)

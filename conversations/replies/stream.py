@@ -39,7 +39,7 @@ from conversations.replies.events import ReplyEvents
 from conversations.replies.generation import Generation, Log, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import ExistingReply, ReplyHead
-from memory.context.record import outline_of
+from memory.context.record import stored_snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -58,13 +58,13 @@ def find(chat_id: UUID, message_id: UUID) -> ReplyHead:
     active = ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id).defer("text").first()
     if active is not None:
         question = active.user_message_id
-        return ReplyHead(chat_id, question, message_id, active.model_variant, active.context)
+        return ReplyHead(chat_id, question, message_id, active.model_variant, stored_snapshot(active))
     final = Message.objects.filter(chat_id=chat_id, pk=message_id).only("role", "reply_to", "model_variant")
     message = final.first()
     if message is None or message.role != "assistant":
         raise NotFound("This chat has no such reply.")
-    context = outline_of(message_id)
-    return ReplyHead(chat_id, message.reply_to_id, message_id, message.model_variant, context)
+    sent = stored_snapshot(message)
+    return ReplyHead(chat_id, message.reply_to_id, message_id, message.model_variant, sent)
 
 
 def text_after(chat_id: UUID, message_id: UUID, position: int) -> str | None:

@@ -88,12 +88,6 @@ def card_of(reply: Message | ActiveReply) -> str:
     return ContextRecord.objects.filter(pk=reply.pk).values_list("card", flat=True).first() or ""
 
 
-def outline_of(message_id: UUID) -> dict[str, Any]:
-    """Return the token counts of the context of a reply: `{"tokens", "budget", "sections"}`, or {}."""
-    record = ContextRecord.objects.filter(pk=message_id).values("tokens", "budget", "sections").first()
-    return dict(record) if record else {}
-
-
 def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
     """Return the instructions and sources that were sent with the question of `reply`, to ask it again."""
     record = ContextRecord.objects.filter(pk=reply.pk).first()

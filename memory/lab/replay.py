@@ -134,7 +134,7 @@ class Player:
         return begun
 
     def _measured(self, begun: BegunTurn, output: int) -> TurnMeasure:
-        sent = begun.pending.context
+        sent = begun.pending.snapshot
         return TurnMeasure(
             memory=sent.tokens,
             budget=sent.plan.budget,

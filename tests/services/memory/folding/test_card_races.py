@@ -86,8 +86,8 @@ def test_a_reply_that_began_under_an_earlier_version_ends_without_a_card(model: 
     """Its record does not say whether a card was requested."""
     chat = card_chat()
     begun = begin(chat, "T1 asked")
-    earlier = replace(begun.pending.context, card_epoch=None)
-    begun = replace(begun, pending=replace(begun.pending, context=earlier))
+    earlier = replace(begun.pending.snapshot, card_epoch=None)
+    begun = replace(begun, pending=replace(begun.pending, snapshot=earlier))
     finish(begun, "T1 answered", {"goal": "x"})
     assert (card_of(chat), marks(chat)) == ({}, [""])
 
@@ -171,10 +171,10 @@ def test_other_policies_pay_nothing_for_it(model: KeepingModel) -> None:
     chat = make_chat()
     live(chat, 1)
     begun = begin(chat, "T2 asked")
-    assert begun.pending.context.card_epoch is None
+    assert begun.pending.snapshot.card_epoch is None
     reply = _saved(begun)
     with CaptureQueriesContext(connection) as captured, transaction.atomic():
-        turn_finished(reply, begun.pending.context, '{"goal": "x"}')
+        turn_finished(reply, begun.pending.snapshot, '{"goal": "x"}')
     statements = [row["sql"] for row in captured if "SAVEPOINT" not in row["sql"]]
     assert len(statements) <= 2, "the record, and where the verbatim part begins"
     assert marks(chat)[-1] == CardOutcome.NONE
