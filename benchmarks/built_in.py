@@ -16,7 +16,7 @@ from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.lab.conversation import Conversation, KnownFact
-from memory.lab.named import Haystack
+from memory.lab.measures import Haystack
 from memory.policies.answers import summarizer_input
 
 SUMMARY_TOKENS = 500

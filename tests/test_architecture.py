@@ -61,7 +61,7 @@ memory.pins.statements memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts memory.folding.provenance
 memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.usage.figures memory.admin.charts
-memory.lab.conversation memory.lab.measures memory.lab.named memory.lab.report
+memory.lab.conversation memory.lab.measures memory.lab.report
 """.split()
 """Modules, and packages with all their modules, that only compute: they import no Django, no services, no models."""
 NOT_PURE = {"chatmemory.llm.registry"}

@@ -71,10 +71,7 @@ class HeldOut(serializers.Serializer[Any]):
 class TracedSummaryOut(serializers.Serializer[Any]):
     in_use = serializers.BooleanField(help_text="Whether the memory in use has it.")
     held = HeldOut(many=True, help_text="The versions that have it, oldest first.")
-    exact = serializers.BooleanField(
-        source="is_exact",
-        help_text="Whether every version was read. If not, those between two that have it count as having it.",
-    )
+    exact = serializers.BooleanField(source="is_exact", help_text="Whether every version was read.")
     more = serializers.BooleanField(
         source="is_cut", help_text="Whether there are older versions that were not looked at."
     )

@@ -5,9 +5,8 @@ A fact is in a text if all its words are in one passage of it, in any of their f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 from memory.explain.reasons import OUTSIDE_MEMORY
@@ -24,9 +23,6 @@ WAYS = {
 """The ways in which a prompt can contain a fact, and their names for people."""
 OF_SECTION = {"window": "verbatim", "lines": "line", "recall": "recalled", "pins": "pinned"}
 """The way that corresponds to a section of a prompt. A policy's own sections count as the summary."""
-
-Holds = Callable[[Collection[int]], Mapping[int, bool]]
-"""A function that returns which of the given versions have the fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,34 +50,17 @@ class HeldSpan(NamedTuple):
     lost_in: int | None
 
 
-def held_spans(marks: Sequence[int], newest: int, holds: Holds) -> list[HeldSpan]:
-    """Find which versions, from the first of `marks` to `newest`, have the fact.
-
-    `marks` are in order. Between two marks the fact is assumed to appear or disappear at most once, as a fold keeps
-    or drops what was there. So binary search reads only a few of many versions.
-    """
-    spans = [(first, after - 1) for first, after in pairwise([*marks, newest + 1])]
-    known = dict(holds({version for span in spans for version in span}))
-    while halves := [span for span in spans if known[span[0]] != known[span[1]] and span[1] - span[0] > 1]:
-        middles = [(first + last) // 2 for first, last in halves]
-        known |= holds(middles)
-        spans = [
-            (middle, last) if known[middle] == known[first] else (first, middle)
-            for (first, last), middle in zip(halves, middles, strict=True)
-        ]
-    return list(_spans(sorted(known.items())))
-
-
-def _spans(known: Iterable[tuple[int, bool]]) -> Iterator[HeldSpan]:
-    first = last = None
+def held_spans(known: Iterable[tuple[int, bool]]) -> Iterator[HeldSpan]:
+    """Yield the spans of versions that have the fact, from consecutive versions with whether they have it."""
+    first, version = None, 0
     for version, is_held in known:
         if is_held:
-            first, last = version if first is None else first, version
-        elif first is not None and last is not None:
-            yield HeldSpan(first, last, version)
+            first = first or version
+        elif first:
+            yield HeldSpan(first, version - 1, version)
             first = None
-    if first is not None and last is not None:
-        yield HeldSpan(first, last, None)
+    if first:
+        yield HeldSpan(first, version, None)
 
 
 def ways_in(sections: Iterable[tuple[str, str]], fact: TracedFact) -> list[str]:

@@ -7,7 +7,7 @@ folded: rows are read without their texts, and `memory.explain.timeline` decides
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,11 +25,11 @@ from memory.recall.search import PassageMatches, said_in
 
 MOST_SHOWN = 20
 """The most messages shown of those that say it."""
-ALL_VERSIONS = 100
-"""In a history of at most this many versions, every version is read."""
-MOST_MARKS = 100
-"""In a longer history, the most versions examined at which the fact may have come back; the newest are taken."""
-_FORGOTTEN = ("pk", "version", "parent", "kind", "from_seq", "through_seq", "created_at", "forgotten_at")
+MAX_VERSIONS = 200
+"""The newest versions that are read."""
+_READ = (
+    "pk version parent kind policy global_summary state from_seq through_seq created_at forgotten_at".split()
+)
 
 
 class TracedSpan(NamedTuple):
@@ -42,16 +42,16 @@ class TracedSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TracedVersions:
-    """Which versions of the summary have the fact.
-
-    `is_exact`: every version was read; otherwise versions between two that were read are inferred from them.
-    `is_cut`: there are older versions that were not examined.
-    """
+    """Which of the newest versions of the summary have the fact. `is_cut`: there are older ones."""
 
     held: tuple[TracedSpan, ...]
     in_use: bool
-    is_exact: bool
     is_cut: bool
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every version was read."""
+        return not self.is_cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,47 +84,19 @@ def trace_fact(chat: Chat, text: str) -> Trace | None:
     fact = TracedFact.of(asked)
     said = said_in(chat, asked, MOST_SHOWN)
     brief = ConversationBrief.objects.filter(chat=chat).first()
-    versions = _versions(brief, fact, said.seqs) if brief else TracedVersions((), False, True, False)
+    versions = _versions(brief, fact) if brief else TracedVersions((), in_use=False, is_cut=False)
     now_in = ways_in([(section.kind, section.text) for section in now.sections], fact)
     return Trace(text, said, versions, tuple(now_in), now.plan.recall)
 
 
-def _versions(brief: ConversationBrief, fact: TracedFact, said: Sequence[int]) -> TracedVersions:
-    marks, is_cut = _marks(brief, said)
-    spans = held_spans(marks, brief.version, lambda wanted: _holding(brief, fact, wanted))
-    lost = [span.lost_in for span in spans if span.lost_in is not None]
-    rows = SummaryRevision.objects.filter(chat_id=brief.chat_id, version__in=lost).only(
-        "chat_id", *_FORGOTTEN
+def _versions(brief: ConversationBrief, fact: TracedFact) -> TracedVersions:
+    rows = SummaryRevision.objects.filter(chat_id=brief.chat_id).order_by("-version").only("chat_id", *_READ)
+    versions = {row.version: row for row in reversed(rows[:MAX_VERSIONS])}
+    spans = held_spans((version, fact.is_in(text_of(row))) for version, row in versions.items())
+    held = tuple(
+        TracedSpan(span.from_version, span.through_version, versions.get(span.lost_in or 0)) for span in spans
     )
-    losses: dict[int | None, SummaryRevision] = {row.version: row for row in rows}
-    return TracedVersions(
-        tuple(
-            TracedSpan(span.from_version, span.through_version, losses.get(span.lost_in)) for span in spans
-        ),
-        fact.is_in(text_of(brief)),
-        brief.version <= ALL_VERSIONS,
-        is_cut,
-    )
-
-
-def _marks(brief: ConversationBrief, said: Sequence[int]) -> tuple[list[int], bool]:
-    """Return the versions at which the fact may appear or disappear, in order, and whether there are older ones."""
-    if brief.version <= ALL_VERSIONS:
-        return list(range(1, brief.version + 1)), False
-    revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id)
-    odd = revisions.exclude(kind=RevisionKind.FOLD).order_by("-version").values_list("version", flat=True)
-    found = set(odd[: MOST_MARKS + 1])
-    for seq in said[:MOST_SHOWN]:
-        seen = revisions.filter(seen_seq__gte=seq).order_by("seen_seq", "version")
-        found.update(seen.values_list("version", flat=True)[:1])
-    newest = sorted(found)[-MOST_MARKS:]
-    return newest, len(found) > MOST_MARKS or len(said) > MOST_SHOWN
-
-
-def _holding(brief: ConversationBrief, fact: TracedFact, versions: Collection[int]) -> dict[int, bool]:
-    rows = SummaryRevision.objects.filter(chat_id=brief.chat_id, version__in=versions)
-    texts = rows.only("version", "policy", "global_summary", "state")
-    return dict.fromkeys(versions, False) | {row.version: fact.is_in(text_of(row)) for row in texts}
+    return TracedVersions(held, fact.is_in(text_of(brief)), brief.version > len(versions))
 
 
 # Lineage

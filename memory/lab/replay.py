@@ -31,8 +31,17 @@ from conversations.replies.open_turn import ToolOutput
 from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.folding import fold
 from memory.lab.conversation import Conversation, Exchange
-from memory.lab.measures import Run, TurnMeasure, memory_text, prompt_tokens, shared_prefix
-from memory.lab.named import Haystack, Mention, NamedTracker, spans_of
+from memory.lab.measures import (
+    Haystack,
+    Mention,
+    NamedTracker,
+    Run,
+    TurnMeasure,
+    memory_text,
+    prompt_tokens,
+    shared_prefix,
+    spans_of,
+)
 from memory.models import ConversationBrief
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.lab.named import MOST_MENTIONS, Haystack, Mention, NamedTracker, spans_of
+from memory.lab.measures import MOST_MENTIONS, Haystack, Mention, NamedTracker, spans_of
 
 HOTEL = Mention("heron", ("Heron", "The Heron"))
 
