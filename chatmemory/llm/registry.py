@@ -1,32 +1,33 @@
-"""The models of this process, by configuration: one client per process, never kept across a fork.
+"""The models of this process: one client for a configuration.
 
 The clients of upstreams are imported only if one is configured: their SDK takes 35 MB and half a second.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from django.conf import settings
 
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.openai.requests import is_openai_host
+from chatmemory.llm.openai.stream import Style, Terminal
 from chatmemory.llm.protocol import ChatModel, Embedder
 
 if TYPE_CHECKING:
     from chatmemory.llm.openai.client import OpenAIModel, UpstreamEmbedder
 
-_made: tuple[tuple[object, ...], OfflineModel | OpenAIModel] | None = None
-_embedder: tuple[tuple[object, ...], UpstreamEmbedder] | None = None
+_clients: WeakSet[OpenAIModel | UpstreamEmbedder] = WeakSet()
 _wrapper: Callable[[ChatModel], ChatModel] | None = None
 
 
 def load() -> None:
-    """Import what this configuration needs, so that no request waits for it and forked processes share it."""
+    """Import what this configuration needs, so that no request waits for it."""
     if not is_offline():
         importlib.import_module("chatmemory.llm.openai.client")
 
@@ -48,13 +49,11 @@ def disarms_control_tokens() -> bool:
 
 
 def chat_model() -> ChatModel:
-    """The model that answers and summarizes. Each process and each configuration has its own client."""
-    global _made  # one client per process is the purpose
-    names = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_STYLE", "OPENAI_TERMINAL")
-    wanted = (os.getpid(), *(getattr(settings, name) for name in names))
-    if _made is None or _made[0] != wanted:
-        _made = (wanted, _make())
-    return _wrapped(_made[1])
+    """The model that answers and summarizes."""
+    if is_offline():
+        return offline_model()
+    key, url = settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL
+    return _wrapped(_chat_client(key, url, settings.OPENAI_API_STYLE, settings.OPENAI_TERMINAL))
 
 
 def embeds() -> bool:
@@ -63,27 +62,15 @@ def embeds() -> bool:
 
 
 def embedder() -> Embedder:
-    """The configured embeddings model. Each process and each configuration has its own."""
-    global _embedder  # as above
-    names = (
-        "OPENAI_API_KEY",
-        "OPENAI_BASE_URL",
-        "MEMORY_EMBEDDINGS_MODEL",
-        "MEMORY_EMBEDDINGS_DIMENSIONS",
-    )
-    wanted = (os.getpid(), *(getattr(settings, name) for name in names))
-    if _embedder is None or _embedder[0] != wanted:
-        from chatmemory.llm.openai.client import UpstreamEmbedder
-
-        key, url, model, dimensions = (getattr(settings, name) for name in names)
-        made = UpstreamEmbedder(api_key=key, base_url=url, model=model, dimensions=dimensions)
-        _embedder = (wanted, made)
-    return _embedder[1]
+    """The configured embeddings model."""
+    key, url = settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL
+    model, dimensions = settings.MEMORY_EMBEDDINGS_MODEL, settings.MEMORY_EMBEDDINGS_DIMENSIONS
+    return _embeddings_client(key, url, model, dimensions)
 
 
 def offline_model() -> ChatModel:
     """The built-in model, also used as summarizer if the upstream keeps failing."""
-    return _wrapped(_offline())
+    return _wrapped(OfflineModel(summary_tokens=settings.MEMORY_LIMITS.summary_cap))
 
 
 @contextmanager
@@ -101,29 +88,27 @@ def _wrapped(model: ChatModel) -> ChatModel:
     return model if _wrapper is None else _wrapper(model)
 
 
-def _offline() -> OfflineModel:
-    return OfflineModel(summary_tokens=settings.MEMORY_LIMITS.summary_cap)
-
-
-def _make() -> OfflineModel | OpenAIModel:
-    if is_offline():
-        return _offline()
+@functools.lru_cache(maxsize=1)
+def _chat_client(api_key: str, base_url: str, style: Style, terminal: Terminal) -> OpenAIModel:
     from chatmemory.llm.openai.client import OpenAIModel
 
-    return OpenAIModel(
-        api_key=settings.OPENAI_API_KEY,
-        base_url=settings.OPENAI_BASE_URL,
-        style=settings.OPENAI_API_STYLE,
-        terminal=settings.OPENAI_TERMINAL,
-    )
+    model = OpenAIModel(api_key=api_key, base_url=base_url, style=style, terminal=terminal)
+    _clients.add(model)
+    return model
+
+
+@functools.lru_cache(maxsize=1)
+def _embeddings_client(api_key: str, base_url: str, model: str, dimensions: int) -> UpstreamEmbedder:
+    from chatmemory.llm.openai.client import UpstreamEmbedder
+
+    embedder = UpstreamEmbedder(api_key=api_key, base_url=base_url, model=model, dimensions=dimensions)
+    _clients.add(embedder)
+    return embedder
 
 
 async def aclose() -> None:
-    """Close the client's connections at shutdown."""
-    global _made, _embedder  # see above
-    made, _made = _made, None
-    vectors, _embedder = _embedder, None
-    if made is not None and not isinstance(made[1], OfflineModel):
-        await made[1].aclose()
-    if vectors is not None:
-        await vectors[1].aclose()
+    """Close the running loop's connections at shutdown."""
+    for client in list(_clients):
+        await client.aclose()
+    _chat_client.cache_clear()
+    _embeddings_client.cache_clear()

@@ -75,8 +75,7 @@ def texts_in(value: object) -> Iterator[str]:
 def test_memory_holds_what_was_said_and_not_its_own_words(
     alice: Client, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
-    monkeypatch.setattr("chatmemory.llm.registry._offline", lambda: OfflineModel(pause=0))
-    monkeypatch.setattr("chatmemory.llm.registry._made", None)
+    monkeypatch.setattr("chatmemory.llm.registry.offline_model", lambda: OfflineModel(pause=0))
     chat = alice.ask(message(0), policy=policy)["chat_id"]
     for number in range(1, TURNS):
         alice.ask(message(number), chat)

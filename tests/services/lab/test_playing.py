@@ -44,8 +44,7 @@ def small(settings: Any) -> None:
 
 
 def summarized_by(model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_made", None)
-    monkeypatch.setattr(registry, "_make", lambda: model)
+    monkeypatch.setattr(registry, "_chat_client", lambda *_: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
 
 
