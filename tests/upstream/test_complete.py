@@ -16,11 +16,6 @@ from tests.support.fakes.streaming import CLEAN
 from tests.support.fakes.upstream import FakeUpstream
 from tests.upstream.talking import KEY, PROMPT, STYLES, VARIANT, model_at
 
-TURNS = (
-    "=== EXISTING_SUMMARY ===\nThe code is AB-1234.\n=== END_EXISTING_SUMMARY ===\n\n"
-    "=== NEW_TURNS ===\nTurn 1:\nUser: Keep CD-5678\nAssistant: Yes.\n=== END_NEW_TURNS ==="
-)
-
 
 @pytest.fixture(autouse=True)
 def _brisk_retries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,13 +38,6 @@ def test_a_good_answer(fake: FakeUpstream, style: Style) -> None:
     [request] = fake.requests
     assert (request.style, request.lane) == (style, "complete")
     assert request.headers["authorization"] == f"Bearer {KEY}"
-
-
-@pytest.mark.parametrize("style", STYLES)
-def test_the_summarizer_keeps_every_code(fake: FakeUpstream, style: Style) -> None:
-    answer = ask(fake, style, Prompt((PromptMessage("user", TURNS),), "Update the summary."))
-    assert "AB-1234" in answer.text
-    assert "CD-5678" in answer.text
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -85,14 +73,10 @@ def test_a_whole_answer_without_a_finish_reason_is_an_answer(fake: FakeUpstream)
         ("status?code=500", "upstream_error", 3),
         ("status?code=429", "upstream_error", 3),
         ("drop", "upstream_error", 3),
-        ("drop?how=reset", "upstream_error", 3),
         ("cut?after=20", "upstream_error", 3),
-        ("cut?after=20&how=close", "upstream_error", 3),
         ("html", "upstream_error", 3),
         ("bad_json", "upstream_error", 3),
-        ("bad_utf8", "upstream_error", 3),
         ("deep_json", "upstream_error", 3),
-        ("status?code=400", "upstream_error", 1),
         ("status?code=401", "upstream_error", 1),
         ("status?code=400&error=context_length_exceeded", "context_length_exceeded", 1),
         ("status?code=429&error=insufficient_quota", "upstream_error", 1),
@@ -112,10 +96,9 @@ def test_what_a_retry_may_mend_is_tried_again_and_nothing_else(
     assert "sk-" not in str(caught.value)
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_a_retry_that_succeeds_is_an_answer(fake: FakeUpstream, style: Style) -> None:
+def test_a_retry_that_succeeds_is_an_answer(fake: FakeUpstream) -> None:
     fake.script("complete", "status?code=503", "drop", "normal")
-    assert ask(fake, style).text == "You said: Where is Ada?"
+    assert ask(fake, "chat").text == "You said: Where is Ada?"
     assert len(fake.requests) == 3
 
 

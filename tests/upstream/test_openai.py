@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import socket
 from contextlib import aclosing, suppress
 
@@ -15,7 +14,7 @@ from chatmemory.llm.openai.client import OpenAIModel
 from chatmemory.llm.openai.stream import Style
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Usage
 from tests.support.fakes.behaviours import lorem
-from tests.support.fakes.streaming import CLEAN, wire
+from tests.support.fakes.streaming import CLEAN
 from tests.support.fakes.upstream import FakeUpstream
 from tests.upstream.talking import (
     BRISK,
@@ -37,48 +36,33 @@ START = "one two three "
 
 MISBEHAVIOURS = [
     ("normal", "complete", "", TEXT),
-    ("normal?rate=200", "complete", "", TEXT),
-    ("normal?delay=0.1", "complete", "", TEXT),
     ("unknown", "complete", "", TEXT),
     ("dirty", "complete", "", CLEAN),
     # too slow
     ("silent", "failed", "upstream_timeout", ""),
     ("normal?delay=5", "failed", "upstream_timeout", ""),
-    ("stall?after=0", "failed", "upstream_timeout", ""),
     ("stall", "incomplete", "upstream_timeout", START),
     ("drip", "failed", "upstream_timeout", ""),
     ("pings", "incomplete", "upstream_timeout", START),
-    ("pings?after=0&every=0", "failed", "upstream_timeout", ""),
     # cut off
     ("drop", "failed", "upstream_error", ""),
     ("drop?how=reset", "failed", "upstream_error", ""),
-    ("cut?after=0", "failed", "upstream_error", ""),
-    ("cut?after=0&how=close", "failed", "upstream_error", ""),
     ("cut?after=9&how=reset", "failed", "upstream_error", ""),
     ("no_finish", "incomplete", "upstream_error", TEXT),
     # refused before the first byte
-    ("status?code=400", "failed", "upstream_error", ""),
     ("status?code=400&error=context_length_exceeded", "failed", "context_length_exceeded", ""),
     ("status?code=401", "failed", "upstream_error", ""),
-    ("status?code=404", "failed", "upstream_error", ""),
     ("status?code=429&retry_after=1", "failed", "upstream_error", ""),
     ("status?code=500", "failed", "upstream_error", ""),
-    ("status?code=503", "failed", "upstream_error", ""),
     ("endless_error", "failed", "upstream_error", ""),
     ("redirect", "failed", "upstream_error", ""),
     # ended by the upstream itself
     ("refused", "incomplete", "refused", TEXT),
     ("incomplete", "incomplete", "too_long", START),
-    ("incomplete?after=0", "failed", "too_long", ""),
     ("incomplete?error=content_filter", "incomplete", "refused", START),
     ("failed", "incomplete", "upstream_error", START),
-    ("failed?after=0", "failed", "upstream_error", ""),
-    ("failed?error=context_length_exceeded&after=0", "failed", "context_length_exceeded", ""),
-    ("failed?error=rate_limit_exceeded", "incomplete", "upstream_error", START),
     ("error_event", "incomplete", "upstream_error", START),
-    ("error_event?error=context_length_exceeded&after=0", "failed", "context_length_exceeded", ""),
     ("error_line", "incomplete", "upstream_error", START),
-    ("error_line?after=0", "failed", "upstream_error", ""),
     ("empty", "failed", "upstream_error", ""),
     # garbage
     ("bad_json", "incomplete", "upstream_error", START),
@@ -155,56 +139,10 @@ def test_text_arrives_while_it_is_spoken(fake: FakeUpstream, style: Style) -> No
     assert last.status == "complete"
 
 
-@pytest.mark.parametrize("how", ["eof", "close", "reset"])
-@pytest.mark.parametrize("style", STYLES)
-def test_a_connection_cut_anywhere_never_makes_a_complete_reply(
-    fake: FakeUpstream, style: Style, how: str
-) -> None:
-    """Promise P4 over the wire; the parser's own test cuts after every byte."""
-    said = lorem(35)
-    length, marker = len(wire(style, said)), {"responses": 900, "chat": 700}[style]
-    offsets = sorted({*range(1, length, 331), *range(length - marker, length + 99, 41), 10**6})
-    fake.script("stream", *(f"cut?after={offset}&how={how}&text={said}" for offset in offsets))
-
-    async def all_of_them() -> list[tuple[str, str, str]]:
-        model = model_at(fake.base_url, style)
-        outcomes = [(await listen(model)).summary for _ in offsets]
-        await model.aclose()
-        return outcomes
-
-    outcomes = asyncio.run(all_of_them())
-    for status, code, text in outcomes:
-        assert said.startswith(text)
-        assert (status == "complete") is (code == "")
-        assert text == said or status != "complete"
-    complete = [status == "complete" for status, _, _ in outcomes]
-    assert complete == sorted(complete), "once the marker is there, it stays"
-    assert not any(complete[: len(complete) // 2])
-    assert complete[-1] or how == "reset"  # a reset may discard bytes that were not yet read
-
-
-@pytest.mark.promise("P8")
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("how", ["endless", "huge", "huge_line", "pings?every=0"])
-def test_an_upstream_without_end_is_cut_and_memory_stays_small(
-    fake: FakeUpstream, style: Style, how: str
-) -> None:
-    fake.behave(f"{how}{'&' if '?' in how else '?'}text={TEXT}")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    outcome = talk(fake.base_url, style, deadlines=Deadlines(1, 1, 20, max_bytes=20_000))
-    assert (outcome.reply.status, outcome.code) == ("incomplete", "too_long")
-    assert len(outcome.text.encode()) <= 20_000
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60 * 1024
-    assert outcome.seconds < 21
-    fake.wait_until(lambda it: it.active == 0)
-
-
-@pytest.mark.parametrize("style", STYLES)
-def test_a_long_answer_within_the_limit_passes(fake: FakeUpstream, style: Style) -> None:
-    said = "x" * 1_000_000
-    fake.behave("normal", text=said)
-    outcome = talk(fake.base_url, style)
-    assert outcome.summary == ("complete", "", said)
+def test_a_long_answer_within_the_limit_passes(fake: FakeUpstream) -> None:
+    long = "x" * 1_000_000
+    fake.behave("normal", text=long)
+    assert talk(fake.base_url, "responses").summary == ("complete", "", long)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -219,11 +157,10 @@ def test_done_counts_where_the_profile_says_so(fake: FakeUpstream) -> None:
     assert talk(fake.base_url, "chat", terminal="done").summary == ("complete", "", TEXT)
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_a_server_that_is_not_there(style: Style) -> None:
+def test_a_server_that_is_not_there() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        outcome = talk(f"http://127.0.0.1:{closed.getsockname()[1]}/v1", style)
+        outcome = talk(f"http://127.0.0.1:{closed.getsockname()[1]}/v1", "responses")
     assert outcome.summary == ("failed", "upstream_error", "")
 
 
@@ -248,18 +185,16 @@ def test_an_upstream_that_says_continue_without_end_is_left_at_the_deadline() ->
     assert outcome.seconds < 5
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_a_prompt_that_cannot_be_sent_is_a_failed_reply(fake: FakeUpstream, style: Style) -> None:
+def test_a_prompt_that_cannot_be_sent_is_a_failed_reply(fake: FakeUpstream) -> None:
     broken = Prompt((PromptMessage("user", "half a pair: \ud83d"),))
-    outcome = talk(fake.base_url, style, prompt=broken)
+    outcome = talk(fake.base_url, "responses", prompt=broken)
     assert outcome.summary == ("failed", "upstream_error", "")
     assert fake.requests == []
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_one_connection_serves_one_reply_after_the_other(fake: FakeUpstream, style: Style) -> None:
+def test_one_connection_serves_one_reply_after_the_other(fake: FakeUpstream) -> None:
     async def three() -> int:
-        model = model_at(fake.base_url, style)
+        model = model_at(fake.base_url, "chat")
         for _ in range(3):
             await listen(model)
         connections = len(fake.connections)
@@ -271,10 +206,7 @@ def test_one_connection_serves_one_reply_after_the_other(fake: FakeUpstream, sty
 
 
 @pytest.mark.parametrize("how", ["cancelled", "left"])
-@pytest.mark.parametrize("style", STYLES)
-def test_a_reader_that_goes_away_gives_its_connection_back(
-    fake: FakeUpstream, style: Style, how: str
-) -> None:
+def test_a_reader_that_goes_away_gives_its_connection_back(fake: FakeUpstream, how: str) -> None:
     fake.behave("stall", text=TEXT)
 
     async def read(model: OpenAIModel, heard: asyncio.Event) -> None:
@@ -285,7 +217,7 @@ def test_a_reader_that_goes_away_gives_its_connection_back(
                     break
 
     async def go_away() -> None:
-        model, heard = model_at(fake.base_url, style), asyncio.Event()
+        model, heard = model_at(fake.base_url, "responses"), asyncio.Event()
         task = asyncio.create_task(read(model, heard))
         await heard.wait()
         if how == "cancelled":
@@ -297,18 +229,6 @@ def test_a_reader_that_goes_away_gives_its_connection_back(
         await model.aclose()
 
     asyncio.run(go_away())
-
-
-def test_many_replies_at_once_do_not_mix(fake: FakeUpstream) -> None:
-    async def everyone() -> list[str]:
-        model = model_at(fake.base_url, "responses")
-        prompts = [Prompt((PromptMessage("user", f"I am number {number}"),)) for number in range(50)]
-        outcomes = await asyncio.gather(*(listen(model, PATIENT, prompt) for prompt in prompts))
-        await model.aclose()
-        return [outcome.text for outcome in outcomes]
-
-    fake.behave("normal", rate=300)
-    assert asyncio.run(everyone()) == [f"You said: I am number {number}" for number in range(50)]
 
 
 def test_a_consumer_that_is_slow_is_not_interrupted(fake: FakeUpstream) -> None:
