@@ -42,10 +42,10 @@ def disarms_control_tokens() -> bool:
 
     OpenAI reads them as text anyway, and the built-in model has none.
     """
-    wanted = settings.UPSTREAM_CONTROL_TOKENS
-    if is_offline() or wanted == "send":
+    setting = settings.UPSTREAM_CONTROL_TOKENS
+    if is_offline() or setting == "send":
         return False
-    return wanted == "disarm" or not is_openai_host(settings.OPENAI_BASE_URL)
+    return setting == "disarm" or not is_openai_host(settings.OPENAI_BASE_URL)
 
 
 def chat_model() -> ChatModel:

@@ -36,7 +36,7 @@ def make_line(user: str, assistant: str, max_tokens: int = 40, cut_off: bool = F
     user, assistant = one_line(user[:LINE_CHARS]), one_line(assistant[:LINE_CHARS])
     if cut_off and assistant:
         assistant = f"{assistant} {CUT_OFF}"
-    whole = " / ".join(f"{who}: {said}" for who, said in (("User", user), ("Assistant", assistant)) if said)
+    whole = " / ".join(f"{who}: {text}" for who, text in (("User", user), ("Assistant", assistant)) if text)
     if len(whole) <= max_tokens * CHARS_PER_TOKEN and count_tokens(whole) <= max_tokens:
         return whole
     mark = f" {CUT_OFF}" if cut_off else ""
@@ -62,9 +62,9 @@ def _gist(user: str, assistant: str, max_tokens: int) -> str:
             break
     start = ", ".join(chosen)
     room = max_tokens - count_tokens(f'{start} — "…"')
-    said = user or assistant
-    began = clip_end(said[: max(0, room) * CHARS_PER_TOKEN], room)
-    more = "" if began == said else "…"
+    text = user or assistant
+    began = clip_end(text[: max(0, room) * CHARS_PER_TOKEN], room)
+    more = "" if began == text else "…"
     return " — ".join(part for part in (start, began and f'"{began}{more}"') if part)
 
 

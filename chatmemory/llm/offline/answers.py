@@ -56,7 +56,7 @@ class Talk:
     before: tuple[str, ...]
     goal: str
     """The goal in the memory so far."""
-    said: tuple[tuple[str, bool], ...]
+    messages: tuple[tuple[str, bool], ...]
     """The texts of messages, and whether they are the user's."""
 
     @classmethod
@@ -65,7 +65,7 @@ class Talk:
         head, *parts = _SPEAKER.split(clean(request)[-READ_CHARS:])
         if not quotes_a_talk(request):
             return cls((), "", ((head, True),))
-        said = [
+        messages = [
             (_unmarked(text), (first or second).casefold() == "user")
             for first, second, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
         ]
@@ -77,17 +77,17 @@ class Talk:
         memory = json_object("\n".join(lines))
         goal = memory.get("goal", memory.get("g", ""))
         before = tuple(json_texts(memory)) if memory else tuple(lines)
-        messages = tuple((text if by_user else without_own_words(text), by_user) for text, by_user in said)
-        return cls(before, goal if isinstance(goal, str) else "", messages)
+        own = tuple((text if by_user else without_own_words(text), by_user) for text, by_user in messages)
+        return cls(before, goal if isinstance(goal, str) else "", own)
 
     @property
     def typed(self) -> list[str]:
         """The texts of the user's messages."""
-        return [text for text, by_user in self.said if by_user]
+        return [text for text, by_user in self.messages if by_user]
 
     def sentences(self) -> list[str]:
         """The distinct sentences of the messages, in order."""
-        return unique_sentences(text for text, _ in self.said)
+        return unique_sentences(text for text, _ in self.messages)
 
 
 def quotes_a_talk(request: str) -> bool:
@@ -98,9 +98,9 @@ def quotes_a_talk(request: str) -> bool:
 def summarize(request: str, max_tokens: int) -> str:
     """The memory so far and what was said since, in the most informative sentences, as bullets."""
     talk = Talk.of(request)
-    said = unique_sentences([*talk.before, *talk.sentences()])
-    bullets = "\n".join(f"- {one}" for one in best(said, max_tokens, [*talk.before, *talk.typed]))
-    return bullets or clip_end(" ".join(said), max_tokens)
+    sentences_so_far = unique_sentences([*talk.before, *talk.sentences()])
+    bullets = "\n".join(f"- {one}" for one in best(sentences_so_far, max_tokens, [*talk.before, *talk.typed]))
+    return bullets or clip_end(" ".join(sentences_so_far), max_tokens)
 
 
 def extract(schema: Mapping[str, Any], request: str, max_tokens: int) -> str:
@@ -174,8 +174,8 @@ def _object(schema: Mapping[str, Any], talk: Talk, room: int) -> dict[str, Any]:
 
 def _sentence(talk: Talk, *, is_goal: bool) -> str:
     """The goal so far, else the user's first sentence; or the user's last."""
-    told = _telling(talk)
-    found = [talk.goal, *told] if is_goal else told[:0:-1]
+    telling = _telling(talk)
+    found = [talk.goal, *telling] if is_goal else telling[:0:-1]
     return clip_end(next(filter(None, found), ""), SHORT_TOKENS)
 
 
@@ -224,12 +224,12 @@ def _content_words(text: str) -> list[str]:
 
 def _telling(talk: Talk) -> list[str]:
     """The user's sentences, but for greetings and thanks."""
-    said = [one for text in talk.typed for one in sentences(text)]
-    return [one for one in said if len(_content_words(one)) > 1] or said
+    typed = [one for text in talk.typed for one in sentences(text)]
+    return [one for one in typed if len(_content_words(one)) > 1] or typed
 
 
 def _links(talk: Talk) -> Iterable[str]:
-    found = (link.rstrip(".,;:!?*_~)]") for text, _ in talk.said for link in _LINK.findall(text))
+    found = (link.rstrip(".,;:!?*_~)]") for text, _ in talk.messages for link in _LINK.findall(text))
     return dict.fromkeys(found)
 
 

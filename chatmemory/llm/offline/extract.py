@@ -1,6 +1,6 @@
 """Chooses the sentences of a text that say the most, or the most about a question. Pure; all results are quotations.
 
-What says much is told by spans: numbers, ids, dates, addresses and names. A language's words are not looked at.
+What matters is told by spans: numbers, ids, dates, addresses and names. A language's words are not looked at.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ def unique_sentences(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
 
 
-def best(said: Sequence[str], max_tokens: int, stressed: Iterable[str] = ()) -> list[str]:
-    """The most informative of the sentences `said`, in order; as bullets at most `max_tokens`.
+def best(texts: Sequence[str], max_tokens: int, stressed: Iterable[str] = ()) -> list[str]:
+    """The most informative of some sentences, in order; as bullets at most `max_tokens`.
 
     The choice is greedy: next is the sentence whose salient spans not yet covered have the highest weight per token.
     A span weighs more the more sentences have it, and more if `stressed` texts do. Very long sentences are cut.
     """
-    worth = _span_worth(said, stressed)
-    candidates = [_candidate(sentence, worth) for sentence in said]
+    worth = _span_worth(texts, stressed)
+    candidates = [_candidate(sentence, worth) for sentence in texts]
     chosen = _choose(candidates, max_tokens)
     while chosen:
         result = [candidates[at].text for at in sorted(chosen)]
@@ -102,20 +102,20 @@ def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
     A sentence scores higher with numbers and ids, and if it begins with a word of the question, as labels do. Among
     equal ones, the latest wins; a repeated sentence counts at its last position. Questions score half.
     """
-    all_said = [sentence for text in texts for sentence in sentences(text)]
-    said = list(dict.fromkeys(reversed(all_said)))[::-1]
-    terms = [terms_of(sentence) for sentence in said]
+    repeated = [sentence for text in texts for sentence in sentences(text)]
+    unique = list(dict.fromkeys(reversed(repeated)))[::-1]
+    terms = [terms_of(sentence) for sentence in unique]
     seen_in = Counter(term for each in terms for term in each)
-    asked = terms_of(question)
+    question_terms = terms_of(question)
     scored = []
     for at, each in enumerate(terms):
         # Sets are in another order in each process, and a sum of floats depends on its order; this one does not.
-        score = math.fsum(math.log(1 + len(said) / seen_in[term]) for term in each & asked)
-        if score > 0 and each != asked:
-            score += FACT_BONUS * min(FACTS_COUNTED, sum(hard for _, hard in scan(said[at])))
-            score += OPENING_BONUS * bool(terms_of(said[at].split(maxsplit=1)[0]) & asked)
-            scored.append((score / (2 if said[at].endswith("?") else 1), at))
-    return [clip_end(said[at], LONGEST_SENTENCE) for _, at in heapq.nlargest(limit, scored)]
+        score = math.fsum(math.log(1 + len(unique) / seen_in[term]) for term in each & question_terms)
+        if score > 0 and each != question_terms:
+            score += FACT_BONUS * min(FACTS_COUNTED, sum(hard for _, hard in scan(unique[at])))
+            score += OPENING_BONUS * bool(terms_of(unique[at].split(maxsplit=1)[0]) & question_terms)
+            scored.append((score / (2 if unique[at].endswith("?") else 1), at))
+    return [clip_end(unique[at], LONGEST_SENTENCE) for _, at in heapq.nlargest(limit, scored)]
 
 
 def _pieces(line: str) -> list[str]:
@@ -141,13 +141,15 @@ def _is_abbreviated(end: str, rest: str) -> bool:
     return bool(word) and (word not in COMMON_WORDS or (word == "no" and rest[0].isdigit()))
 
 
-def _span_worth(said: Sequence[str], stressed: Iterable[str]) -> dict[str, float]:
+def _span_worth(texts: Sequence[str], stressed: Iterable[str]) -> dict[str, float]:
     """The weight of each span (in lower case), by its kind, its frequency, and whether `stressed` texts have it."""
-    spans = [(span.casefold(), hard) for sentence in said for span, hard in scan(sentence)]
+    spans = [(span.casefold(), hard) for sentence in texts for span, hard in scan(sentence)]
     often = Counter(span for span, _ in spans)
-    hers = {span.casefold() for text in stressed for span, _ in scan(text)}
+    stressed_spans = {span.casefold() for text in stressed for span, _ in scan(text)}
     return {
-        span: _kind_worth(span, hard) * (1 + math.log(often[span])) * (STRESS if span in hers else 1.0)
+        span: _kind_worth(span, hard)
+        * (1 + math.log(often[span]))
+        * (STRESS if span in stressed_spans else 1.0)
         for span, hard in spans
     }
 

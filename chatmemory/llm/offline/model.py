@@ -150,8 +150,8 @@ def wants_card(prompt: Prompt) -> bool:
 
 def card_after(prompt: Prompt, reply: str) -> str:
     """The memory card after `reply`, from the card in the prompt, the last turn, the question and the reply."""
-    asked, replied = _last_turn(prompt)
-    sides = (("User", asked), ("Assistant", replied), ("User", _question(prompt)), ("Assistant", reply))
+    question, last_reply = _last_turn(prompt)
+    sides = (("User", question), ("Assistant", last_reply), ("User", _question(prompt)), ("Assistant", reply))
     talk = "\n".join(f"{name}: {text}" for name, text in sides if text)
     return extract(CARD_SCHEMA, f"{_card_before(prompt)}\n{talk}", CARD_TOKENS)
 
@@ -174,11 +174,11 @@ def _last_turn(prompt: Prompt) -> tuple[str, str]:
     at = next((at for at in reversed(range(len(before))) if before[at].role == "assistant"), None)
     if at is None:
         return "", ""
-    asked = before[at - 1].content if at and before[at - 1].role == "user" else ""
-    return ("" if _JSON.search(asked.partition("\n")[0]) else asked), before[at].content
+    question = before[at - 1].content if at and before[at - 1].role == "user" else ""
+    return ("" if _JSON.search(question.partition("\n")[0]) else question), before[at].content
 
 
 def _usage(prompt: Prompt, text: str) -> Usage:
     sent = [prompt.instructions, *(message.content for message in prompt.messages)]
-    asked = sum(count_tokens(part) + MESSAGE_OVERHEAD for part in sent if part)
-    return Usage(input_tokens=asked, cached_tokens=0, output_tokens=count_tokens(text))
+    tokens = sum(count_tokens(part) + MESSAGE_OVERHEAD for part in sent if part)
+    return Usage(input_tokens=tokens, cached_tokens=0, output_tokens=count_tokens(text))

@@ -71,8 +71,8 @@ class OpenAIModel:
         self._is_openai = is_openai_host(base_url)
         self._style: Style = style
         self._terminal: Terminal = terminal
-        self._open: set[ReplyReader] = set()
-        """The replies that are being streamed."""
+        self._open = 0
+        """How many replies are being streamed."""
         self._unstructured: set[str] = set()
         """Models that refused a request for structured output, but answered the same request without it."""
 
@@ -93,7 +93,7 @@ class OpenAIModel:
             stops=stops_of(prompt) if self._style == "responses" else (),
         )
         failure: NoAnswerError | None = None
-        self._open.add(reader)
+        self._open += 1
         try:
             async with aclosing(
                 self._chunks(self._body(prompt, variant, stream=True), deadlines, reader)
@@ -101,14 +101,14 @@ class OpenAIModel:
                 async for chunk in chunks:
                     if text := reader.feed(chunk):
                         yield Delta(text)
-                        if (pause := pause_between_reads(len(self._open))) and not reader.has_ended:
+                        if (pause := pause_between_reads(self._open)) and not reader.has_ended:
                             await asyncio.sleep(pause)
         except Exception as exc:  # noqa: BLE001 - any exception of the SDK or its HTTP stack ends as a `Reply`
             if not reader.has_ended:
                 failure = no_answer(exc)
                 reader.fail(failure.error)
         finally:
-            self._open.discard(reader)
+            self._open -= 1
         if text := reader.finish():
             yield Delta(text)
         reply = reader.reply(model=variant.model)

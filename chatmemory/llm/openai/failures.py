@@ -83,8 +83,8 @@ def _known(error: object) -> ReplyError | None:
     if not REFUSAL_CODES.isdisjoint(codes):
         return REFUSED
     message = error.get("message") if isinstance(error, dict) else error
-    said = message.lower() if isinstance(message, str) else ""
-    return CONTEXT_LENGTH if any(phrase in said for phrase in CONTEXT_PHRASES) else None
+    text = message.lower() if isinstance(message, str) else ""
+    return CONTEXT_LENGTH if any(phrase in text for phrase in CONTEXT_PHRASES) else None
 
 
 def _codes(error: object) -> set[str]:
@@ -95,8 +95,8 @@ def _codes(error: object) -> set[str]:
 
 def _with_code(found: ReplyError, error: object) -> ReplyError:
     """`found` with the upstream's own code, if that has the form of a code."""
-    given = [error.get(key) for key in ("code", "type")] if isinstance(error, dict) else []
-    codes = [code for code in given if isinstance(code, str) and _CODE.fullmatch(code)]
+    values = [error.get(key) for key in ("code", "type")] if isinstance(error, dict) else []
+    codes = [code for code in values if isinstance(code, str) and _CODE.fullmatch(code)]
     return replace(found, upstream_code=codes[0]) if codes else found
 
 

@@ -31,11 +31,12 @@ def request_body(
 
     A prompt's schema requests structured output; for servers without it, the caller removes the schema.
     """
-    wanted = {name: value for name, value in prompt.parameters.items() if is_openai or name not in _HINTS}
+    parameters = {name: value for name, value in prompt.parameters.items() if is_openai or name not in _HINTS}
     if style == "responses":
         body = _responses(prompt, variant)
-        return body | _for_responses(body, wanted) | {"stream": stream}
-    return _chat(prompt, variant, is_openai=is_openai) | wanted | _chat_stream(stream)
+        return body | _for_responses(body, parameters) | {"stream": stream}
+    body = _chat(prompt, variant, is_openai=is_openai) | parameters | {"stream": stream}
+    return body | ({"stream_options": {"include_usage": True}} if stream else {})
 
 
 def is_openai_host(base_url: str) -> bool:
@@ -82,20 +83,20 @@ def _flat(value: Any) -> Any:
     return value
 
 
-def _for_responses(body: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _for_responses(body: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters of Chat Completions in the Responses API's format; the caller refuses those that it does not have."""
-    made = {name: value for name, value in wanted.items() if name not in _NESTED}
-    if "reasoning_effort" in wanted:
-        made["reasoning"] = {"effort": wanted["reasoning_effort"]}
+    fields = {name: value for name, value in parameters.items() if name not in _NESTED}
+    if "reasoning_effort" in parameters:
+        fields["reasoning"] = {"effort": parameters["reasoning_effort"]}
     text = dict(body.get("text", {}))
-    if "verbosity" in wanted:
-        text["verbosity"] = wanted["verbosity"]
-    if "response_format" in wanted:
-        asked = dict(wanted["response_format"])
-        text["format"] = {**asked.pop("json_schema", {}), **asked}
-    if isinstance(choice := wanted.get("tool_choice"), Mapping):
-        made["tool_choice"] = _choice_for_items(choice)
-    return made | ({"text": text} if text else {})
+    if "verbosity" in parameters:
+        text["verbosity"] = parameters["verbosity"]
+    if "response_format" in parameters:
+        response_format = dict(parameters["response_format"])
+        text["format"] = {**response_format.pop("json_schema", {}), **response_format}
+    if isinstance(choice := parameters.get("tool_choice"), Mapping):
+        fields["tool_choice"] = _choice_for_items(choice)
+    return fields | ({"text": text} if text else {})
 
 
 _NESTED = {"reasoning_effort", "verbosity", "response_format", "stop"}
@@ -135,10 +136,6 @@ def _format(schema: Schema) -> dict[str, Any]:
     return {"name": schema.name, "schema": dict(schema.schema), "strict": True}
 
 
-def _chat_stream(stream: bool) -> dict[str, Any]:
-    return {"stream": True, "stream_options": {"include_usage": True}} if stream else {"stream": False}
-
-
 def _item_part(attachment: Attachment) -> dict[str, Any]:
     """An image or a file as a part of a Responses API message."""
     if attachment.kind == "file":
@@ -165,5 +162,5 @@ def _items_of(message: PromptMessage, custom: Container[str]) -> Iterator[dict[s
     if message.content or not message.calls:
         yield {"role": message.role, "content": message.content}
     for call in message.calls:
-        kind, said = ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
-        yield {"type": kind, "call_id": call.id, "name": call.name, said: call.arguments}
+        kind, arguments = ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
+        yield {"type": kind, "call_id": call.id, "name": call.name, arguments: call.arguments}

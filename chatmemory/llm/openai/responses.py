@@ -99,13 +99,13 @@ def usage_in(value: object) -> Usage | None:
     """Token counts in either style's names; None unless input and output are present and plausible."""
     if not isinstance(value, dict):
         return None
-    spent = count_in(value, "input_tokens", "prompt_tokens")
+    sent = count_in(value, "input_tokens", "prompt_tokens")
     written = count_in(value, "output_tokens", "completion_tokens")
-    if spent is None or written is None:
+    if sent is None or written is None:
         return None
     details = value.get("input_tokens_details") or value.get("prompt_tokens_details")
     cached = count_in(details, "cached_tokens") or 0
-    return Usage(spent, min(cached, spent), written)
+    return Usage(sent, min(cached, sent), written)
 
 
 def text_and_refusal(response: dict[str, Any]) -> tuple[str, bool]:

@@ -306,8 +306,8 @@ class CallReader:
         place = index if isinstance(index, int) else None
         call = self._by_index.get(place)
         is_custom = isinstance(part.get("custom"), dict)
-        given = part.get("custom" if is_custom else "function")
-        tool = given if isinstance(given, dict) else {}
+        value = part.get("custom" if is_custom else "function")
+        tool = value if isinstance(value, dict) else {}
         if call is None or (isinstance(call_id, str) and call_id and call.id not in ("", call_id)):
             call = self._by_index[place] = self._begin(call_id, tool.get("name"), is_custom=is_custom)
         call.tell(call_id, tool.get("name"))

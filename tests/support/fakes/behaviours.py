@@ -30,8 +30,6 @@ SAYS = (
     "half",  # an object that breaks off, although the answer ends normally
     "vast",  # an object with a text of `size` characters
     "no_card",
-    "bad_card",  # half a card, properly closed
-    "open_card",  # never closed
 )
 """What a summarizer says instead of the requested object, and a reply instead of its card."""
 

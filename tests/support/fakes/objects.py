@@ -1,4 +1,6 @@
-"""The JSON objects that a summarizer answers with, by the name of its schema, or by its instructions.
+"""The JSON objects that a summarizer answers with, and the memory cards at the end of replies (seed 002).
+
+Which object is wanted is told by the name of its schema, or by the instructions.
 
 Like the prose of `summarizer`, a good object keeps every code that the summarizer was shown; a bad one is bad in a way
 that real models are. This module does not know how an object is used.
@@ -24,6 +26,10 @@ KEYS = {
 
 CARD_ITEMS = 4
 """The number of codes in a card: it must stay below 120 tokens."""
+
+CARD_OPEN, CARD_CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
+BEFORE_CARD = "Conversation context: "
+"""The beginning of the message that contains the card so far."""
 
 Answer = dict[str, Any]
 
@@ -61,6 +67,19 @@ def card(codes: list[str]) -> Answer:
         "techniques": ["noting"],
         "lesson_context": "codes",
     }
+
+
+def wants_card(request: Request) -> bool:
+    """Whether a reply should end with a card."""
+    return CARD_OPEN in request.instructions
+
+
+def card_block(request: Request, pattern: str) -> str:
+    """Return the end of a reply that contains the card: the codes of the card so far and of this question."""
+    carried = "\n".join(text for _, text in request.said[:-1] if text.startswith(BEFORE_CARD))
+    asked = request.said[-1][1] if request.said else ""
+    codes = list(dict.fromkeys(re.findall(pattern, f"{carried}\n{asked}")))
+    return f"\n\n{CARD_OPEN}{json.dumps(card(codes))}{CARD_CLOSE}"
 
 
 def _data(shown: SummarizerInput, pattern: str) -> Answer:

@@ -6,7 +6,7 @@ import itertools
 import json
 from dataclasses import replace
 
-from tests.support.fakes import cards, objects, summarizer, tools
+from tests.support.fakes import objects, summarizer, tools
 from tests.support.fakes.behaviours import Behaviour, Steps, behaviour, is_behaviour, lorem
 from tests.support.fakes.connection import Request
 from tests.support.fakes.speech import Call, Speech
@@ -88,10 +88,9 @@ def said_to(how: Behaviour, request: Request, number: int) -> tuple[str, tuple[C
     if calls:
         return how.text, tuple(replace(call, is_alone=not how.text) for call in calls)
     text = text_of(how, request)
-    if how.text or request.lane == "complete" or not cards.wants_block(request):
+    if how.text or request.lane == "complete" or how.says == "no_card" or not objects.wants_card(request):
         return text, ()
-    card = cards.card_of(request, how.says, how.pattern)
-    return (text + cards.block(card, how.says)).lstrip(), ()
+    return text + objects.card_block(request, how.pattern), ()
 
 
 def text_of(how: Behaviour, request: Request) -> str:
