@@ -61,21 +61,19 @@ REST_SECONDS = 30.0
 class Breaker:
     """The state of one server. Times are monotonic seconds. Threads may share it: at worst, one asks too many.
 
-    A circuit breaker: after `max_failures` consecutive failures, it allows one call per `rest_seconds`.
+    After `FAILURES` consecutive failures, it allows one call per `REST_SECONDS`.
     """
 
-    max_failures: int = FAILURES
-    rest_seconds: float = REST_SECONDS
     failures: int = 0
     rests_until: float = 0.0
 
     def allows(self, now: float) -> bool:
         """Whether to ask now. After a rest, one caller is let through, and the others wait for its outcome."""
-        if self.failures < self.max_failures:
+        if self.failures < FAILURES:
             return True
         if now < self.rests_until:
             return False
-        self.rests_until = now + self.rest_seconds
+        self.rests_until = now + REST_SECONDS
         return True
 
     def succeeded(self) -> None:
@@ -85,6 +83,6 @@ class Breaker:
     def failed(self, now: float) -> bool:
         """Record a failure or timeout. Return True if the server rests from now on and did not before."""
         self.failures += 1
-        if self.failures >= self.max_failures:
-            self.rests_until = now + self.rest_seconds
-        return self.failures == self.max_failures
+        if self.failures >= FAILURES:
+            self.rests_until = now + REST_SECONDS
+        return self.failures == FAILURES

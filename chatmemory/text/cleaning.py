@@ -25,9 +25,11 @@ _INVISIBLE = re.compile(
 def clean(text: str) -> str:
     """Remove NULs, then join surrogate pairs, then replace every lone surrogate by U+FFFD."""
     text = text.replace("\0", "")
-    if _is_encodable(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def without_invisible(text: str) -> str:
@@ -60,14 +62,6 @@ class TextCleaner:
         """Return what is kept back: U+FFFD for half a pair; otherwise an empty string."""
         held, self._held = self._held, ""
         return clean(held)
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _ANGLED: Final = (

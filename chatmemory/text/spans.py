@@ -234,11 +234,11 @@ def spans(text: str) -> list[str]:
 
 def retained(source: str, summary: str) -> Retained:
     """Which salient spans of `source` are in `summary`: as whole words, in sequence, ignoring case."""
-    pairs = [(span, _key(span)) for span in spans(source)]
-    have = _index(summary, {len(key) for _, key in pairs})
-    kept = [span for span, key in pairs if key in have]
-    lost = [span for span, key in pairs if key not in have]
-    return Retained(kept[:LIST_CAP], lost[:LIST_CAP], len(kept) / len(pairs) if pairs else 1.0)
+    found = spans(source)
+    index = SpanIndex(summary, found)
+    kept = [span for span in found if span in index]
+    lost = [span for span in found if span not in index]
+    return Retained(kept[:LIST_CAP], lost[:LIST_CAP], len(kept) / len(found) if found else 1.0)
 
 
 class SpanIndex:

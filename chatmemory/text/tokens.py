@@ -28,7 +28,6 @@ PIECE_CHARS = 250_000
 BORDER_CHARS = 40
 """Maximum distance in characters that a cut in the middle moves to reach a word boundary."""
 
-_SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _PATTERN = "|".join(
@@ -127,7 +126,7 @@ def _build() -> tiktoken.Encoding:
         "o200k_base",
         pat_str=_PATTERN,
         mergeable_ranks=ranks,
-        special_tokens=_SPECIAL_TOKENS,
+        special_tokens={},  # special tokens count as text
         explicit_n_vocab=None,
     )
     ranks.clear()  # the encoding has its own tables: these 27 MB are never read again

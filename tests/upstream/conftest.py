@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from chatmemory.llm import retry
 from tests.support.fakes.upstream import FakeUpstream
+
+
+@pytest.fixture
+def _brisk_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
 
 
 @pytest.fixture(scope="package")
@@ -16,7 +22,7 @@ def running_fake() -> Iterator[FakeUpstream]:
 
 
 @pytest.fixture
-def fake(running_fake: FakeUpstream) -> Iterator[FakeUpstream]:
+def fake(running_fake: FakeUpstream, _brisk_retries: None) -> Iterator[FakeUpstream]:
     """The fake, reset; the test fails if the fake found fault with a request."""
     running_fake.reset()
     yield running_fake

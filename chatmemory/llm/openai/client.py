@@ -199,7 +199,7 @@ class OpenAIModel:
             remaining = deadline - asyncio.get_running_loop().time()
             jitter = random.random()  # noqa: S311 - spreads load, guards nothing
             pause = pause_before_retry(
-                tries, remaining=remaining, retry_after=failure.retry_after, jitter=jitter
+                tries, remaining=remaining, retry_after=failure.error.retry_after, jitter=jitter
             )
             if pause is None or not failure.is_worth_retrying:
                 raise failure
@@ -208,7 +208,7 @@ class OpenAIModel:
                 extra={
                     "code": failure.error.code,
                     "upstream_code": failure.error.upstream_code or None,
-                    "status": failure.status or None,
+                    "status": failure.error.upstream_status or None,
                     "tries": tries,
                     "pause": pause,
                 },
@@ -262,7 +262,7 @@ def pause_between_reads(streams: int) -> float:
 
 def _may_mean_schema(failure: NoAnswerError) -> bool:
     """Whether a failure may mean that the server has no structured output. Servers have no common code for that."""
-    return failure.status in (400, 422) and failure.error.code != "context_length_exceeded"
+    return failure.error.upstream_status in (400, 422) and failure.error.code != "context_length_exceeded"
 
 
 def _completion(answer: responses.UpstreamAnswer, variant: Variant) -> Completion:
@@ -311,7 +311,7 @@ def _log_failure(error: ReplyError, variant: Variant, started: float, failure: N
         "reason": error.message,
         "variant": variant.name,
         "upstream_code": error.upstream_code or None,
-        "status": (failure.status or None) if failure else None,
+        "status": error.upstream_status or None,
         "cause": type(cause).__name__ if cause else None,
         "duration_ms": round((time.monotonic() - started) * 1000),
     }

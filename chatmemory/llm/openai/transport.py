@@ -48,14 +48,10 @@ is closed after a few seconds, so that we are first: a request on a connection t
 class NoAnswerError(OpenAIError):
     """No answer, and why. A subclass of `OpenAIError`, because the SDK lets those through unchanged."""
 
-    def __init__(
-        self, error: ReplyError, *, status: int = 0, retry: bool = False, after: float | None = None
-    ) -> None:
+    def __init__(self, error: ReplyError, *, retry: bool = False) -> None:
         super().__init__(error.message)
         self.error = error
-        self.status = status
         self.is_worth_retrying = retry
-        self.retry_after = after
 
     def as_upstream_error(self) -> UpstreamError:
         return UpstreamError(self.error.code, self.error.message, self.error.retry_after)
@@ -197,10 +193,7 @@ async def _refuse_errors(response: httpx2.Response) -> None:
         error = None
     after = retry_after_in(response.headers, now=time.time())
     raise NoAnswerError(
-        failures.from_status(status, error, after=after),
-        status=status,
-        retry=failures.is_worth_retrying(status, error),
-        after=after,
+        failures.from_status(status, error, after=after), retry=failures.is_worth_retrying(status, error)
     )
 
 
