@@ -8,10 +8,10 @@ pieces. Clipping is here too, because a cut must be right by this count. This mo
 from __future__ import annotations
 
 import binascii
+import functools
 import hashlib
 import re
 from pathlib import Path
-from threading import Lock
 
 import tiktoken
 
@@ -50,9 +50,6 @@ MOST_COUNTED = 10_000
 """Maximum number of texts whose count is kept: 1.5 MB."""
 _counted: dict[bytes, int] = {}
 
-_lock = Lock()
-_encoding: tiktoken.Encoding | None = None
-
 
 class RanksError(RuntimeError):
     """The packaged token ranks are missing or differ from the published ones. The message names the file."""
@@ -60,10 +57,7 @@ class RanksError(RuntimeError):
 
 def load() -> None:
     """Load the tokenizer (about 0.4 s, 45 MB); later calls do nothing. Raise `RanksError`."""
-    global _encoding
-    with _lock:
-        if _encoding is None:
-            _encoding = _build()
+    _tokenizer()
 
 
 def count_tokens(text: str) -> int:
@@ -120,7 +114,8 @@ def clip_end(text: str, max_tokens: int) -> str:
     return ""
 
 
-def _build() -> tiktoken.Encoding:
+@functools.cache
+def _tokenizer() -> tiktoken.Encoding:
     ranks = _read_ranks(RANKS_FILE)
     encoding = tiktoken.Encoding(
         "o200k_base",
@@ -143,13 +138,6 @@ def _read_ranks(path: Path) -> dict[bytes, int]:
         raise RanksError(f"the token ranks in {path} are damaged: SHA-256 is {found}, not {RANKS_SHA256}")
     words = raw.split()
     return dict(zip(map(binascii.a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
-
-
-def _tokenizer() -> tiktoken.Encoding:
-    if _encoding is None:
-        load()
-    assert _encoding is not None
-    return _encoding
 
 
 def _encode(text: str) -> list[int]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text import tokens
-from chatmemory.text.tokens import RanksError, clip_end, clip_middle, count_tokens, load
+from chatmemory.text.tokens import RanksError, clip_end, clip_middle, count_tokens
 from tests.support.exhaustive import first_of
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -123,41 +121,16 @@ def test_the_end_is_cut_where_a_reader_would(text: str, limit: int, cut: str) ->
     assert clip_end(text, limit) == cut
 
 
-def test_damaged_ranks_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    damaged = tmp_path / "ranks.tiktoken"
-    shutil.copy(tokens.RANKS_FILE, damaged)
-    with damaged.open("ab") as file:
-        file.write(b"IQ== 0\n")
-    monkeypatch.setattr(tokens, "_encoding", None)
-    monkeypatch.setattr(tokens, "RANKS_FILE", damaged)
+def test_missing_and_damaged_ranks_are_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = tmp_path / "ranks.tiktoken"
+    monkeypatch.setattr(tokens, "RANKS_FILE", ranks)
+    with pytest.raises(RanksError, match=r"cannot read .*ranks\.tiktoken"):
+        tokens._tokenizer.__wrapped__()
+    ranks.write_bytes(b"IQ== 0\n")
     with pytest.raises(RanksError, match="damaged"):
-        load()
-
-
-def test_missing_ranks_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_encoding", None)
-    monkeypatch.setattr(tokens, "RANKS_FILE", tmp_path / "gone.tiktoken")
-    with pytest.raises(RanksError, match=r"cannot read .*gone\.tiktoken"):
-        count_tokens("anything")
-
-
-def test_threads_that_come_together_load_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    load()
-    loaded = tokens._encoding
-    builds: list[str] = []
-
-    def build() -> object:
-        builds.append("built")
-        return loaded
-
-    monkeypatch.setattr(tokens, "_encoding", None)
-    monkeypatch.setattr(tokens, "_build", build)
-    threads = [Thread(target=count_tokens, args=("hello",)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=10)
-    assert builds == ["built"]
+        tokens._tokenizer.__wrapped__()
 
 
 @given(ANY_TEXT)
@@ -169,7 +142,7 @@ def test_what_the_tokenizer_refuses_is_counted_in_halves(text: str) -> None:
             return [0] * len(piece)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "_encoding", Fussy())
+        patch.setattr(tokens, "_tokenizer", Fussy)
         assert count_tokens(text) == len(text)
 
 
