@@ -71,9 +71,6 @@ class RateWindow:
         runs = self.since is not None and -self.length <= now - self.since < self.length
         return self if runs else RateWindow(now, length=self.length)
 
-    def one_more(self) -> RateWindow:
-        return replace(self, count=self.count + 1)
-
     def refusal(self, limit: Limit, allowed: int, now: datetime) -> LimitRefusal | None:
         """Return the refusal of one more event, or None if it fits."""
         if not allowed or self.count < allowed or self.since is None:
@@ -94,9 +91,6 @@ class DayTokens:
         today = now.astimezone(UTC).date()
         runs = self.day is not None and timedelta(0) <= self.day - today <= DAY
         return self if runs else DayTokens(today)
-
-    def and_reserved(self, tokens: int) -> DayTokens:
-        return replace(self, reserved=self.reserved + tokens)
 
     def refusal(self, allowed: int, tokens: int, now: datetime) -> LimitRefusal | None:
         """Return the refusal of `tokens` more, or None if they fit."""

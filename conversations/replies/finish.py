@@ -76,11 +76,6 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
     return message
 
 
-def load_final_message(pending: Pending) -> Message | None:
-    """Return the final message if it is stored by now, by any process."""
-    return Message.objects.filter(chat_id=pending.chat_id, pk=pending.message_id).first()
-
-
 def request_cancel(chat_id: UUID, message_id: UUID) -> bool:
     """Ask the process that writes this reply to stop. Return False if it is not being written (any more)."""
     return bool(

@@ -17,7 +17,6 @@ import contextvars
 import logging
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 from weakref import WeakSet
@@ -43,10 +42,6 @@ from memory.context.record import stored_snapshot
 
 logger = logging.getLogger(__name__)
 
-SLOWEST = 4
-"""Maximum factor by which the interval grows while nothing comes."""
-QUIET_POLLS = 8
-"""Number of polls without news after which the interval grows, by one checkpoint interval each time."""
 MIN_PAUSE_FACTOR = 4
 """Minimum pause as a multiple of the time that the last poll took: polling takes at most a fifth of a thread."""
 GIVE_UP_SECONDS = 25.0
@@ -161,8 +156,7 @@ class Poller:
         self.error: Exception | None = None
         self.changes = generation.Broadcast()
         self.events = ReplyEvents()
-        self._readers = self._quiet = 0
-        self._more_readers = asyncio.Event()
+        self._readers = 0
         self._answered_at = asyncio.get_running_loop().time()
         self._task: asyncio.Task[None] | None = None
 
@@ -172,10 +166,7 @@ class Poller:
         return _pollers.get((chat_id, message_id)) or cls(chat_id, message_id)
 
     def join(self) -> None:
-        """Add a reader, and poll soon for it if the next poll is far off."""
         self._readers += 1
-        self._quiet = 0
-        self._more_readers.set()
         if self._task is None:
             _pollers[self.key] = self
             self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
@@ -193,8 +184,9 @@ class Poller:
             while not self.done:
                 began = asyncio.get_running_loop().time()
                 await self._look()
-                if not self.done:
-                    await self._pause(asyncio.get_running_loop().time() - began)
+                took = asyncio.get_running_loop().time() - began
+                if not self.done:  # never less than the time between two checkpoints
+                    await asyncio.sleep(max(settings.REPLY_CHECKPOINT_SECONDS, MIN_PAUSE_FACTOR * took))
         except Exception as exc:  # passed on to its readers, who would otherwise wait forever
             self.error, self.done = exc, True
             logger.error("reply not read", exc_info=exc, extra={"reply": str(self.key[1])})
@@ -217,7 +209,6 @@ class Poller:
                 raise
             return
         self._answered_at = loop.time()
-        self._quiet = 0 if grew else self._quiet + 1
         if grew and not self.done:
             self.changes.wake()
 
@@ -232,16 +223,6 @@ class Poller:
         if text:
             self.log.append(text)
         return bool(text)
-
-    async def _pause(self, took: float) -> None:
-        """Wait until the next poll: never less than the time between two checkpoints."""
-        interval = settings.REPLY_CHECKPOINT_SECONDS
-        rare = min(SLOWEST, 1 + self._quiet // QUIET_POLLS)
-        self._more_readers.clear()
-        await asyncio.sleep(max(interval, MIN_PAUSE_FACTOR * took))
-        with suppress(TimeoutError):
-            async with asyncio.timeout((rare - 1) * interval):
-                await self._more_readers.wait()
 
 
 _pollers: dict[tuple[UUID, UUID], Poller] = {}
