@@ -122,12 +122,6 @@ def test_it_imports_again_to_the_same(
             assert getattr(one, name) == getattr(two, name)
 
 
-def test_who_has_nothing_gets_that(alice: Client) -> None:
-    found = exported(alice)
-    assert (found["chats"], found["usage"], found["limits"]) == ([], [], None)
-    error(alice.post("me/export"), 405, "method_not_allowed")
-
-
 def test_it_may_be_asked_for_now_and_then(alice: Client, settings: Any) -> None:
     settings.RATE_LIMITS = True
     settings.LIMIT_EXPORT_SECONDS = 60

@@ -261,6 +261,7 @@ def test_nothing_of_the_budget_is_held_while_the_model_answers(
         assert [one.result().status_code for one in answers] == [200, 200]
 
 
+@pytest.mark.exhaustive
 def test_whoever_never_reads_an_image_is_disconnected(
     ask: OpenAI, alice: Client, upstream: FakeUpstream, live: LiveServer, settings: Any, monkeypatch: Any
 ) -> None:
@@ -318,6 +319,7 @@ def test_an_unknown_history_is_imported_with_its_images(ask: OpenAI, upstream: F
     assert sent_with(upstream) == [("image/png", PHOTO)]
 
 
+@pytest.mark.exhaustive
 def test_large_ones_arrive_whole_and_few_bytes_are_sent_again(
     ask: OpenAI, alice: Client, upstream: FakeUpstream
 ) -> None:

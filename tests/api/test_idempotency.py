@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from conversations.models import Chat, IdempotencyKey, Message
-from tests.api.talking import Turn, begun, error, final, heard, held, messages, reply
+from tests.api.talking import Turn, begun, error, final, heard, held, messages
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
@@ -50,12 +50,6 @@ def test_the_same_request_twice_is_one_turn_at_every_door(alice: Client, upstrea
         assert events[-1].data["message"] == first["message"]
         assert len(upstream.calls("stream")) == 1
     assert IdempotencyKey.objects.count() == 4
-
-
-def test_both_doors_into_a_chat_are_one(alice: Client, upstream: FakeUpstream) -> None:
-    chat = alice.ask("before")["chat_id"]
-    first = send(alice, "message", {"message": "x", "chat_id": chat})
-    assert send(alice, f"chats/{chat}/messages", {"message": "x"}) == first
 
 
 @pytest.mark.promise("P2")
@@ -118,14 +112,6 @@ def test_after_a_failure_the_same_failure(alice: Client, upstream: FakeUpstream)
     assert events[-1].name == "message.failed"
     assert events[-1].data["message"] == first["details"]["message"]
     assert len(upstream.calls("stream")) == 1
-
-
-def test_after_a_cancel_the_same_cancel(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    with alice.stream("POST", "message/first", json={"message": "x"}, headers=KEY) as events:
-        turn = Turn.of(next(events).data)
-    assert alice.post(f"{turn.path}/cancel").status_code == 200
-    assert send(alice, "message/first", {"message": "x"})["message"] == reply(alice, turn)
 
 
 CHANGES: list[dict[str, Any]] = [

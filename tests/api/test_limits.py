@@ -155,19 +155,6 @@ def test_who_is_told_to_wait_for_a_reply_takes_nothing(
     error(alice.post("message", json={"message": "x", "chat_id": turn.chat}), 429, "rate_limited")
 
 
-def test_what_asks_no_model_is_not_counted(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
-) -> None:
-    limit(requests_per_minute=1, tokens_per_day=5000, streams=1)
-    turn = begun(alice)
-    final(alice, turn)
-    for path in ("chats", "models", "usage", f"chats/{turn.chat}", f"chats/{turn.chat}/messages"):
-        assert alice.get(path).status_code == 200
-    assert alice.events("GET", f"chats/{turn.chat}/messages/{turn.reply}/stream")
-    assert alice.post("chats", json={}).status_code == 201
-    assert taken().minute_requests == 1
-
-
 # Tokens a day
 
 

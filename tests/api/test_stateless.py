@@ -415,21 +415,15 @@ USER = {"role": "user", "content": "x"}
 BAD: list[tuple[str, dict[str, Any]]] = [
     ("messages", {"messages": []}),
     ("messages", {"messages": "x"}),
-    ("messages", {"messages": None}),
-    ("messages", {"messages": {"role": "user", "content": "x"}}),
     ("messages", {"messages": [{"role": "system", "content": "x"}]}),
     ("messages", {"messages": [{"role": "user", "content": " \n"}, {"role": "assistant", "content": ""}]}),
     ("messages", {"messages": [USER] * 1001}),
     ("messages.0", {"messages": ["x"]}),
     ("messages.1.role", {"messages": [USER, {"role": "tool", "content": "x"}]}),
     ("messages.0.role", {"messages": [{"role": "a\ud800b", "content": "x"}]}),
-    ("messages.0.role", {"messages": [{"content": "x"}]}),
-    ("messages.0.role", {"messages": [{"role": ["user"], "content": "x"}]}),
     ("messages.0.content", {"messages": [{"role": "user"}]}),
-    ("messages.0.content", {"messages": [{"role": "user", "content": None}]}),
     ("messages.0.content", {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}),
     ("messages.0.content", {"messages": [{"role": "user", "content": "a\0b"}]}),
-    ("messages.0.content", {"messages": [{"role": "user", "content": "a\ud800b"}]}),
     ("messages.0.content", {"messages": [{"role": "user", "content": "x" * 200_001}]}),
     ("messages.0.name", {"messages": [{**USER, "name": "x"}]}),
     ("chat_id", {"chat_id": "x"}),
@@ -444,9 +438,7 @@ BAD_ASK: list[tuple[str, dict[str, Any]]] = [
 BAD_SUMMARIZE: list[tuple[str, dict[str, Any]]] = [
     ("messages", {"messages": [{"role": "assistant", "content": OPENING}]}),
     ("policy", {"policy": "elephant"}),
-    ("previous_summary", {"previous_summary": ["x"]}),
     ("previous_summary", {"previous_summary": "x" * 200_001}),
-    ("previous_summary", {"previous_summary": "a\0b"}),
     ("stream", {"stream": False}),
 ]
 ALL_BAD = [
@@ -466,21 +458,4 @@ def test_a_wrong_field_is_named(
     details = error(answer, 400, "invalid_request")["details"]
     assert field in details
     assert all(isinstance(text, str) for texts in details.values() for text in texts)
-    assert upstream.requests == []
-
-
-@pytest.mark.parametrize("path", [ASK, SUMMARIZE])
-def test_they_are_doors_like_the_others(
-    alice: Client, upstream: FakeUpstream, live: LiveServer, path: str
-) -> None:
-    body = {"messages": TALK}
-    error(httpx.post(f"{live.url}/v1/{path}", json=body), 401, "not_authenticated")
-    for method in ("GET", "PUT", "PATCH", "DELETE"):
-        error(alice.http.request(method, f"/v1/{path}", json=body), 405, "method_not_allowed")
-    error(alice.post(path, json=body, headers={"Accept": "text/html"}), 406, "not_acceptable")
-    error(
-        alice.post(path, content=b"x", headers={"Content-Type": "text/plain"}), 415, "unsupported_media_type"
-    )
-    large = {"messages": [{"role": "user", "content": "x" * 200_000}] * 11}
-    error(alice.post(path, json=large), 413, "too_large")
     assert upstream.requests == []

@@ -193,11 +193,3 @@ def test_an_export_keeps_the_mark(alice: Client, bob: Client, upstream: FakeUpst
     ]
     forget(bob, Turn(str(found[0].pk), str(found[0].messages.get(seq=1).pk), ""))
     assert titled(bob, str(found[0].pk)) == ("", True)
-
-
-def test_a_file_of_others_marks_nothing(alice: Client, tmp_path: Path) -> None:
-    file, out = tmp_path / "chat.json", StringIO()
-    said = [{"role": "user", "content": "Hello"}]
-    file.write_text(json.dumps({"title": "T", "title_is_automatic": True, "messages": said}))
-    call_command("import_chat", str(file), user="alice", stdout=out)
-    assert not Chat.objects.get(pk=out.getvalue().strip()).title_is_automatic
