@@ -98,13 +98,13 @@ assert 'value="minutes"' in page and "Minutes" in page
 
 where = f"/admin/memory/conversationbrief/{chat.pk}/edit/"
 form = client.get(where).content.decode()
-assert "One to a line." in form
+assert 'name="part-summary"' in form
 version = re.search('name="on_version" value="([0-9]+)"', form)[1]
-sent = {"on_version": version, "part-entries": "Booking AB-1000 is the one that counts.", "confirmed": "1"}
+sent = {"on_version": version, "part-summary": "- Booking AB-1000 is the one that counts.", "confirmed": "1"}
 saved = client.post(where, sent)
 assert saved.status_code == 302, saved.content.decode()
 brief.refresh_from_db()
-assert brief.state["data"]["entries"] == ["Booking AB-1000 is the one that counts."]
+assert brief.global_summary == "- Booking AB-1000 is the one that counts."
 print("edited")
 """
 
@@ -112,30 +112,3 @@ print("edited")
 def test_a_sixth_policy_can_be_chosen_read_and_edited(manage: Manage) -> None:
     ran = manage("shell", "-c", SEEN_BY_PEOPLE, DEBUG="1")
     assert (ran.returncode, ran.stdout.split()[-1:]) == (0, ["edited"]), ran.stderr[-3000:]
-
-
-TABLES = ("unit", "api", "services", "security/injection", "admin", "test_docs.py")
-"""The tests that have a table of policies, or a case for each."""
-
-
-def test_the_policy_tests_pass_with_a_sixth_policy(manage: Manage, tmp_path: Path) -> None:
-    """Run every case of the new policy, and what checks the pages of documents, as `make test` does."""
-    for name in ("tests", "docs", "benchmarks", "deploy"):
-        shutil.copytree(
-            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules")
-        )
-    for path in ROOT.iterdir():
-        if path.is_file() and path.name not in ("manage.py", ".env"):
-            shutil.copy(path, tmp_path)
-    environment = {
-        **os.environ,
-        "DATABASE_URL": f"sqlite:///{tmp_path / 'db.sqlite3'}",
-        "CHATMEMORY_HOME": "",
-    }
-    made = [sys.executable, "-m", "chatmemory.config.page"]
-    ran = [sys.executable, "-m", "pytest", "-m", QUICK, "-k", "minutes or test_docs or test_page"]
-    for command in (made, [*ran, *(f"tests/{name}" for name in TABLES)]):
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
