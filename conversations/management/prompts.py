@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
@@ -17,6 +18,7 @@ from rich.progress import Progress
 from chatmemory.runtime.escape import plain
 from conversations.interchange.read import read_chats
 from conversations.interchange.values import FormatError, ImportedChat
+from conversations.models import Chat
 
 
 def user_named(name: str, *, may_be_inactive: bool = False) -> User:
@@ -27,6 +29,14 @@ def user_named(name: str, *, may_be_inactive: bool = False) -> User:
     if not (user.is_active or may_be_inactive):
         raise CommandError(f"The user {plain(name)!r} is not active.")
     return user
+
+
+def chat_named(text: str) -> Chat:
+    """Return the chat with that id. Raises `CommandError`."""
+    with suppress(ValueError):
+        if chat := Chat.objects.select_related("owner").filter(pk=UUID(text)).first():
+            return chat
+    raise CommandError(f"There is no chat {plain(text)}.")
 
 
 def chats_in(path: Path) -> list[ImportedChat]:

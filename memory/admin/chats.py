@@ -31,12 +31,13 @@ from memory.admin.filters import (
     brief_of,
     health_of,
 )
+from memory.admin.messages import marked
 from memory.admin.timeline import PageAt, timeline
-from memory.admin.trace import trace_view
 from memory.briefs import history_tokens, readable_parts
 from memory.context.build import preview_last
+from memory.explain.fact import WAYS
 from memory.explain.reasons import budget_of, coverage_of
-from memory.explain.trace import folded_turns, versions_of
+from memory.explain.trace import folded_turns, trace_fact, versions_of
 from memory.models import ConversationBrief, Pin, PinnedBy, SummaryRevision
 from memory.pins.pins import unpin
 from memory.policies import policy_name
@@ -52,6 +53,18 @@ PINNED_BY = {
     PinnedBy.USER: "the chat's owner",
     PinnedBy.STAFF: "staff",
 }
+
+MAX_TRACE_CHARS = 500
+"""The longest text to trace, in characters: a fact is short."""
+LOST_BY = {
+    "fold": "an update",
+    "rebuild": "a rebuild",
+    "restore": "a restore",
+    "manual": "an edit by hand",
+    "retract": "a step back, because a message was edited or deleted",
+    "branch": "copied from the chat that this one branched from",
+}
+"""What each kind of version is called if it lost the fact."""
 
 
 @admin.register(Chat)
@@ -129,7 +142,11 @@ class ChatAdmin(MemoryActions, ContentAdmin):
             return refused(request)
         chat = get_object_or_404(Chat, pk=chat_id)
         return self.page(
-            request, chat, "admin/memory/trace.html", trace_view(request, chat), ("Trace a fact", "")
+            request,
+            chat,
+            "admin/memory/trace.html",
+            _trace(chat, request.GET.get("text", "")),
+            ("Trace a fact", ""),
         )
 
     def unpin_view(self, request: HttpRequest, chat_id: UUID, pin_id: UUID) -> HttpResponse:
@@ -248,3 +265,21 @@ def _pins(chat: Chat) -> list[tuple[Pin, str]]:
         (pin, pin.pinned_by.username if pin.pinned_by else PINNED_BY[PinnedBy(pin.by)])
         for pin in rows.order_by("-seq", "-start", "-pk")
     ]
+
+
+def _trace(chat: Chat, text: str) -> dict[str, Any]:
+    """What the page of `?text=MFRB94` shows."""
+    text = text.replace("\0", "").strip()[:MAX_TRACE_CHARS]
+    found = trace_fact(chat, text) if text else None
+    page = {"title": "Trace a fact", "text": text, "trace": found}
+    if found is None:
+        return page
+    return page | {
+        "said": [(hit.message, marked(hit)) for hit in found.said.hits],
+        "said_more": found.is_said_elsewhere,
+        # Each run of versions that have it, and the version that lost it, with what kind of change that was.
+        "spans": [
+            (span, span.lost, LOST_BY[span.lost.kind] if span.lost else "") for span in found.versions.held
+        ],
+        "now": [WAYS[way] for way in found.now],
+    }

@@ -20,7 +20,6 @@ from chatmemory.errors import ChatMemoryError
 from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin.access import CHAT_TEXTS, ContentAdmin, may_see, sees_cost
 from conversations.admin.html import Step, admin_url, heading, link, since, usd_of
-from conversations.models import Message
 from memory.admin.actions import MAY_CHANGE
 from memory.admin.briefs import kind_label, memory_step
 from memory.admin.filters import chip
@@ -32,8 +31,6 @@ from memory.policies import policy_name
 from memory.revisions.by_hand import restore
 from memory.revisions.diff import difference
 
-MESSAGES_READ = 400
-"""Messages of a longer version are not read to locate lost spans; each span links to a search instead."""
 HELD_AGAINST = {
     "manual": "the version that was edited mention",
     "rebuild": "all messages up to there mention",
@@ -94,7 +91,7 @@ class VersionAdmin(ContentAdmin):
             "share": _share(row),
             "held_against": HELD_AGAINST.get(row.kind, "the summarized turns mention"),
             "kept": row.retained.get("kept", []),
-            "lost": _where_said(row, row.retained.get("lost", [])),
+            "lost": row.retained.get("lost", []),
             "missing": list(dict.fromkeys(lost_by_answer)),
             "wanting": dict.fromkeys(SOFT_FAULTS[fault["fault"]] for fault in row.soft_faults),
             "state": json.dumps(row.state, indent=2, ensure_ascii=False, sort_keys=True) if row.state else "",
@@ -170,26 +167,6 @@ def _compared(request: HttpRequest, row: SummaryRevision) -> dict[str, Any]:
             "newest"
         ],
     }
-
-
-def _where_said(row: SummaryRevision, spans: list[str]) -> list[tuple[str, str, str]]:
-    """Each lost span with the URL of the message that said it, or else of its trace, and a name for that.
-
-    Messages are read only if they are few: those of one bite, not those of a whole chat that was rebuilt.
-    """
-    said: list[tuple[int, str]] = []
-    if spans and 0 < row.through_seq - row.from_seq < MESSAGES_READ:
-        rows = Message.objects.filter(chat_id=row.chat_id, seq__range=(row.from_seq, row.through_seq))
-        said = [(seq, text.casefold()) for seq, text in rows.order_by("seq").values_list("seq", "content")]
-    found = []
-    for span in spans:
-        seq = next((seq for seq, text in said if span.casefold() in text), None)
-        if seq is None:
-            found.append((span, admin_url("conversations_chat", "trace", row.chat_id, text=span), "trace"))
-        else:
-            url = f"{admin_url('conversations_chat', 'change', row.chat_id, at=seq)}#m{seq}"
-            found.append((span, url, f"message {seq}"))
-    return found
 
 
 def _facts(row: SummaryRevision, *, with_cost: bool) -> list[tuple[str, list[tuple[str, Any]]]]:

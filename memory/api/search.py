@@ -1,11 +1,12 @@
-"""`/v1/search`: search of a caller's own messages, best match first.
+"""What was said: search of a caller's own messages, and where a fact is and was in a chat.
 
-A query can be POSTed, because query strings end up in logs.
+The text is in the body, because query strings end up in logs.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -15,10 +16,15 @@ from rest_framework.views import APIView
 
 from chatmemory.api.http import Text, Whole, caller, example, no_longer_than, not_blank
 from conversations.api.serializers import MessageOut, Strict
+from conversations.models import Role, get_chat
 from conversations.replies.events import message_json
+from memory.api.serializers import RecallOut
+from memory.explain.fact import WAYS
+from memory.explain.trace import trace_fact
+from memory.models import RevisionKind
 from memory.recall.search import Hit, search
 
-MOST_CHARS = 2000
+MAX_QUERY_CHARS = 2000
 """The longest query, in characters: more would not find more."""
 DEFAULT_LIMIT, MAX_LIMIT = 20, 50
 """The default and the highest number of results of one answer."""
@@ -26,7 +32,7 @@ DEFAULT_LIMIT, MAX_LIMIT = 20, 50
 
 class SearchIn(Strict):
     q = Text(
-        validators=[not_blank, no_longer_than(lambda: MOST_CHARS)],
+        validators=[not_blank, no_longer_than(lambda: MAX_QUERY_CHARS)],
         trim_whitespace=False,
         help_text="Words to look for.",
     )
@@ -88,3 +94,107 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
         "message": message_json(hit.message),
         "snippet": SnippetOut(hit).data,
     }
+
+
+# Tracing a fact
+
+MAX_TRACE_CHARS = 500
+"""The longest text to trace, in characters: a fact is short."""
+TEXT_HELP = (
+    "What to trace: words, a number, an id. A text has it if all these words are in one passage of it, "
+    f"in any of their forms. At most {MAX_TRACE_CHARS} characters."
+)
+NOTHING_TO_TRACE = "This contains only very common words, which are not searched."
+
+
+class TraceIn(Strict):
+    text = Text(
+        validators=[not_blank, no_longer_than(lambda: MAX_TRACE_CHARS)],
+        trim_whitespace=False,
+        help_text=TEXT_HELP,
+    )
+
+
+class SayingOut(serializers.Serializer[Any]):
+    id = serializers.UUIDField(source="message.pk", help_text="The message's id.")
+    seq = serializers.IntegerField(source="message.seq", help_text="Its place in the chat, from 1.")
+    role = serializers.ChoiceField(Role.choices, source="message.role", help_text="Who said it.")
+    created_at = serializers.DateTimeField(source="message.created_at", help_text="When it was sent.")
+    snippet = SnippetOut(source="*", help_text="The passage of the message that says it.")
+
+
+class SaidOut(serializers.Serializer[Any]):
+    messages = SayingOut(
+        many=True, source="said.hits", help_text="Messages that say it, newest first, at most 20."
+    )
+    more = serializers.BooleanField(
+        source="is_said_elsewhere", help_text="Whether there may be older messages that say it."
+    )
+
+
+class LossOut(serializers.Serializer[Any]):
+    version = serializers.IntegerField(help_text="The version that lost it. Its diff shows how.")
+    kind = serializers.ChoiceField(RevisionKind.choices, help_text="What made that version.")
+    from_seq = serializers.IntegerField(help_text="The first message that was folded into that version.")
+    through_seq = serializers.IntegerField(help_text="The last one; before `from_seq` if none was.")
+    created_at = serializers.DateTimeField(help_text="When that version was made.")
+
+
+class HeldOut(serializers.Serializer[Any]):
+    from_version = serializers.IntegerField(help_text="The first version that has it.")
+    through_version = serializers.IntegerField(help_text="The last of those that follow and have it.")
+    lost = LossOut(
+        allow_null=True, help_text="The next version, which lost it; null if there is none after these."
+    )
+
+
+class TracedSummaryOut(serializers.Serializer[Any]):
+    in_use = serializers.BooleanField(help_text="Whether the memory in use has it.")
+    held = HeldOut(many=True, help_text="The versions that have it, oldest first.")
+    exact = serializers.BooleanField(source="is_exact", help_text="Whether every version was read.")
+    more = serializers.BooleanField(
+        source="is_cut", help_text="Whether there are older versions that were not looked at."
+    )
+
+
+class TracedNowOut(serializers.Serializer[Any]):
+    how = serializers.ListField(
+        source="now",
+        child=serializers.ChoiceField(list(WAYS)),
+        help_text="How the next prompt would have it if the text itself were asked. Empty: it would not.",
+    )
+    recall = RecallOut(
+        allow_null=True, help_text="Whether earlier messages would be searched for it, and why."
+    )
+
+
+class TraceOut(serializers.Serializer[Any]):
+    text = serializers.CharField(help_text="What was traced.")
+    said = SaidOut(source="*", help_text="Where it was said.")
+    summary = TracedSummaryOut(
+        source="versions", help_text="Which versions of the summary have it, and where it was lost."
+    )
+    now = TracedNowOut(source="*", help_text="Whether it would be in a prompt now.")
+
+
+class TraceView(APIView):
+    @extend_schema(
+        request=TraceIn,
+        responses=TraceOut,
+        operation_id="trace",
+        examples=example({"text": "AB-1234"}),
+        summary="Trace a fact",
+        description=(
+            "Where a text was said in the chat, which versions of the summary had it and which lost it, and whether it "
+            "would be in a prompt now. No model is asked."
+        ),
+        tags=["memory"],
+    )
+    def post(self, request: Request, chat_id: UUID) -> Response:
+        chat = get_chat(caller(request), chat_id)
+        body = TraceIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        found = trace_fact(chat, body.validated_data["text"])
+        if found is None:
+            raise serializers.ValidationError({"text": [NOTHING_TO_TRACE]})
+        return Response(TraceOut(found).data)

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from memory.api import account_export, pins, search, trace, views
+from memory.api import account_export, pins, search, views
 
 chat = "chats/<uuid:chat_id>"
 
@@ -20,7 +20,7 @@ urlpatterns = [
     path(f"{chat}/revisions/<int:version>/restore", views.RestoreView.as_view()),
     path(f"{chat}/resummarize", views.ResummarizeView.as_view()),
     path(f"{chat}/context", views.ContextView.as_view()),
-    path(f"{chat}/trace", trace.TraceView.as_view()),
+    path(f"{chat}/trace", search.TraceView.as_view()),
     path(f"{chat}/pins", pins.PinsView.as_view()),
     path(f"{chat}/pins/<uuid:pin_id>", pins.PinView.as_view()),
     path(f"{chat}/messages/<uuid:message_id>/context", views.PastContextView.as_view()),

@@ -48,10 +48,10 @@ GOAL_FLOOR_TOKENS = 20
 ITEM_TOKENS = 200
 
 GOAL = StatePart("goal", "Goal", "text", 40)
-CONSTRAINTS = StatePart("constraints", "Limits and conditions", "lines", ITEM_TOKENS, 3)
-DECISIONS = StatePart("decisions", "Decisions", "lines", ITEM_TOKENS, 5)
-QUESTIONS = StatePart("open_q", "Open questions", "lines", ITEM_TOKENS, 4)
-TECHNIQUES = StatePart("techniques", "Methods and topics", "lines", ITEM_TOKENS, 6, floor=3)
+CONSTRAINTS = StatePart("constraints", "Limits and conditions", "list", ITEM_TOKENS, 3)
+DECISIONS = StatePart("decisions", "Decisions", "list", ITEM_TOKENS, 5)
+QUESTIONS = StatePart("open_q", "Open questions", "list", ITEM_TOKENS, 4)
+TECHNIQUES = StatePart("techniques", "Methods and topics", "list", ITEM_TOKENS, 6, floor=3)
 TOPIC = StatePart("lesson_context", "Current topic", "text", 30)
 PARTS: Final = (GOAL, CONSTRAINTS, DECISIONS, QUESTIONS, TECHNIQUES, TOPIC)
 """The fields of a card, with the caps of seed 002, in tokens instead of characters. Lists are oldest first."""
@@ -261,7 +261,7 @@ def _read_card(text: str) -> Content:
 def _fields_in(found: Mapping[str, Any]) -> dict[str, Held]:
     """The fields that `found` names by long or short keys. One that cannot be read is not named: it keeps its value."""
     named = {one: found.get(one.name, found.get(short)) for one, short in SHORT_NAMES.items()}
-    kinds = {one: str if one.holds == "text" else list for one in PARTS}
+    kinds = {one: str if one.shape == "text" else list for one in PARTS}
     return {
         one.name: held
         for one, value in named.items()

@@ -14,10 +14,7 @@ from chatmemory.text.tokens import count_tokens
 
 MANY_ROWS, SOME_ROWS, FEW_ROWS = 14, 4, 2
 
-Holds = Literal["text", "lines", "pairs"]
 Shape = Literal["text", "list", "table"]
-
-_SHAPES: dict[Holds, Shape] = {"text": "text", "lines": "list", "pairs": "table"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +27,7 @@ class EditField:
     help: str = ""
     rows: int = SOME_ROWS
     """Height of the field, in lines."""
-    most_tokens: int = 0
-    """Maximum tokens of its text; 0 if its length is not limited by itself."""
-    holds: Holds = "text"
+    shape: Shape = "text"
     """The format: one text, one item per line, or one `name: value` per line."""
 
 
@@ -99,7 +94,7 @@ class ReadablePart:
 def readable(fields: Sequence[EditField]) -> list[ReadablePart]:
     """The parts of a memory that are not empty, from the fields of its form."""
     return [
-        ReadablePart(field.label, _SHAPES[field.holds], tuple(_entries(field)))
+        ReadablePart(field.label, field.shape, tuple(_entries(field)))
         for field in fields
         if field.text.strip()
     ]
@@ -119,9 +114,9 @@ def _below(part: ReadablePart) -> str:
 
 
 def _entries(field: EditField) -> Iterator[ReadableEntry]:
-    if field.holds == "text":
+    if field.shape == "text":
         yield ReadableEntry("", field.text)
         return
     for _, line in lines_of(field.text):
-        name, _, text = line.partition(":") if field.holds == "pairs" else ("", "", line)
+        name, _, text = line.partition(":") if field.shape == "table" else ("", "", line)
         yield ReadableEntry(name.replace("_", " ").strip(), text.strip())

@@ -25,12 +25,12 @@ from memory.policies.state_parts import StatePart, as_text, enough, one_line, ra
 GENERAL, STATE = "GENERAL", "STATE"
 """`STATE` is how far something has come: its earlier values are of no use."""
 PARTS: Final = (
-    StatePart("ENTITY", "Who and what", "pairs"),
-    StatePart("DECISION", "Decisions", "pairs"),
-    StatePart("CONDITION", "Limits and preferences", "pairs"),
-    StatePart(STATE, "Status", "pairs"),
-    StatePart("NUMERIC", "Amounts, dates and times", "pairs"),
-    StatePart(GENERAL, "Anything else", "pairs"),
+    StatePart("ENTITY", "Who and what", "table"),
+    StatePart("DECISION", "Decisions", "table"),
+    StatePart("CONDITION", "Limits and preferences", "table"),
+    StatePart(STATE, "Status", "table"),
+    StatePart("NUMERIC", "Amounts, dates and times", "table"),
+    StatePart(GENERAL, "Anything else", "table"),
 )
 """The categories of facts, as people edit them."""
 CATEGORIES: Final = tuple(part.name for part in PARTS)

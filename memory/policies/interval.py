@@ -41,7 +41,7 @@ paragraph alone.
 
 _OPENING = re.compile(r"\s*I['’]ve summarized our previous exchanges for context:\s*", re.IGNORECASE)
 _INTRODUCTION = re.compile(
-    r"[\s*_]*(?:(?:sure|certainly|of course|okay|ok)\b[,.!:]*\s+)?"
+    r"[\s*_#]*(?:(?:sure|certainly|of course|okay|ok)\b[,.!:]*\s+)?"
     r"(?:(?:here['’]s|(?:here|below|this|the following) is)\b[^.:!?]{0,60}"
     r"\b(?:summary|paragraph|overview|recap)\b[^.:!?]{0,60}:"
     r"|(?:the |this )?(?:conversation|discussion|dialogue|exchange) (?:discussed|covered|was about|so far)\s*:"
@@ -49,8 +49,6 @@ _INTRODUCTION = re.compile(
     rf"|{_OPENING.pattern})(?:\*\*|__)?\s*",
     re.IGNORECASE,
 )
-_BULLET = re.compile(r"\s*(?:[-*•]|#{1,6})(?:\s+|$)")
-_STOPS = (".", "!", "?", "…", "。", "！", "？", ":", ";", ",")
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Interval(OneSummary):
 
     def tidied(self, answer: str) -> str:
         """The answer as one continuous paragraph, without introductory phrases."""
-        text = _line("\n".join(map(_plain_line, answer.splitlines())))
+        text = _line(answer)
         start = 0
         while found := _INTRODUCTION.match(text, start):
             start = found.end()
@@ -156,13 +154,3 @@ def _split(state: State, turns: Sequence[Turn]) -> tuple[State, list[Turn]]:
         if paragraph not in existing:
             existing = f"{existing} {paragraph}".strip()
     return (State(existing), spoken) if spoken else (state, list(turns))
-
-
-def _plain_line(line: str) -> str:
-    """Convert a bullet or heading to plain text, with punctuation in place of the line break."""
-    found = _BULLET.match(line)
-    if not found:
-        return line
-    text = line[found.end() :].rstrip()
-    stop = ":" if "#" in found.group() else "."
-    return text if not text or text.endswith(_STOPS) else text + stop

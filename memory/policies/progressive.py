@@ -35,13 +35,13 @@ from memory.policies.protocol import (
 )
 from memory.policies.state_parts import Content, Held, StatePart, object_schema, trimmed
 
-PREFERENCES = StatePart("user_preferences", "User preferences", "pairs")
+PREFERENCES = StatePart("user_preferences", "User preferences", "table")
 DECISIONS = StatePart("key_decisions", "Decisions")
 FACTS = StatePart("important_facts", "Facts")
 LINKS = StatePart("source_urls", "Links", max_tokens=100, has_links=True)
-STRUCTURE = StatePart("document_structure", "Document structure", "pairs")
+STRUCTURE = StatePart("document_structure", "Document structure", "table")
 ENTITIES = StatePart("entities", "People, places and things")
-OTHERS = StatePart("custom_fields", "Other fields", "pairs")
+OTHERS = StatePart("custom_fields", "Other fields", "table")
 KINDS: Final = (PREFERENCES, DECISIONS, FACTS, LINKS, STRUCTURE, ENTITIES, OTHERS)
 """The kinds of data in the seed's order, which is also the order in prompts."""
 
@@ -99,7 +99,7 @@ def _pairs_schema(value: Mapping[str, Any]) -> dict[str, Any]:
 
 _KIND_SCHEMAS = {
     kind.name: _pairs_schema(_TEXTS if kind is STRUCTURE else {"type": "string"})
-    if kind.holds == "pairs"
+    if kind.shape == "table"
     else _TEXTS
     for kind in KINDS
 }

@@ -314,7 +314,7 @@ class Policy(ABC):
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
         """The parts of `state` that people can edit, as form fields; by default the summary."""
         cap = self.longest_summary(state, limits)
-        return [EditField("summary", "Summary", state.summary, f"At most {cap:,} tokens.", MANY_ROWS, cap)]
+        return [EditField("summary", "Summary", state.summary, f"At most {cap:,} tokens.", MANY_ROWS)]
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
         """Return the state with the values of all `edit_fields`. Raise `BadEdit`: text over a cap is never cut."""

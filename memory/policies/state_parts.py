@@ -20,7 +20,7 @@ from memory.policies.edit_form import (
     SOME_ROWS,
     BadEdit,
     EditField,
-    Holds,
+    Shape,
     lines_of,
     pair_in,
     require_within,
@@ -52,7 +52,7 @@ class StatePart:
     name: str
     """Its name in answers and in stored states."""
     title: str
-    holds: Holds = "lines"
+    shape: Shape = "list"
     max_tokens: int = TEXT_TOKENS
     """Of its text, or of each item or value. A link that is longer is left out: cut, it would lead nowhere."""
     max_items: int = MAX_ITEMS
@@ -64,9 +64,9 @@ class StatePart:
 
     def read(self, value: object) -> Held:
         """What `value` says, from an answer or a stored state."""
-        if self.holds == "text":
+        if self.shape == "text":
             return one_line(as_text(value), self.max_tokens)
-        if self.holds == "pairs":
+        if self.shape == "table":
             return self._joined({}, self._pairs(value))
         return self._unique(self._links(value) if self.has_links else self._texts(value))
 
@@ -103,18 +103,18 @@ class StatePart:
         if isinstance(held, str):
             note = f"At most {self.max_tokens:,} tokens."
             return EditField(self.name, self.title, held, note, FEW_ROWS)
-        note = "One per line, as name: value." if self.holds == "pairs" else "One per line."
+        note = "One per line, as name: value." if self.shape == "table" else "One per line."
         if self.max_items < MAX_ITEMS:
             note = f"{note[:-1]}, at most {self.max_items}."
         text = "\n".join(self._lines(held))
-        return EditField(self.name, self.title, text, note, SOME_ROWS, holds=self.holds)
+        return EditField(self.name, self.title, text, note, SOME_ROWS, shape=self.shape)
 
     def parsed(self, text: str, before: Held) -> Held:
         """What the text of the form field says. A line that was not edited keeps its value of `before`.
 
         Raise `BadEdit`.
         """
-        if self.holds == "text":
+        if self.shape == "text":
             line = " ".join(line for _, line in lines_of(text))
             require_within(line, self.max_tokens, "It", self.name)
             return line
@@ -122,12 +122,12 @@ class StatePart:
         pairs: dict[str, Value] = {}
         for number, line in lines_of(text):
             name, value = known[line] if line in known else self._item(line, number)
-            if self.holds == "pairs" and name.casefold() in map(str.casefold, pairs):
+            if self.shape == "table" and name.casefold() in map(str.casefold, pairs):
                 raise BadEdit(f"Line {number} repeats the name of another line.", self.name)
             pairs[name] = value
         if len(pairs) > self.max_items:
             raise BadEdit(f"There are {len(pairs)} lines; the limit is {self.max_items}.", self.name)
-        return pairs if self.holds == "pairs" else list(pairs)
+        return pairs if self.shape == "table" else list(pairs)
 
     def _lines(self, held: Held) -> dict[str, tuple[str, Value]]:
         """The lines of a form field, each with the name and value, or the item, that it shows."""
@@ -136,7 +136,7 @@ class StatePart:
         return {item: (item, "") for item in held}
 
     def _item(self, line: str, number: int) -> tuple[str, Value]:
-        if self.holds == "pairs":
+        if self.shape == "table":
             name, value = pair_in(line, number, self.name)
             require_within(name, KEY_TOKENS, f"The name in line {number}", self.name)
             require_within(value, self.max_tokens, f"The value in line {number}", self.name)

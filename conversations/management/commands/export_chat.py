@@ -7,14 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.runtime.escape import plain
 from conversations.interchange.rows import chat_values, message_values
 from conversations.interchange.write import export_chat_text
-from conversations.models import Chat
+from conversations.management.prompts import chat_named
 
 
 class Command(BaseCommand):
@@ -27,7 +26,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        chat = _known(options["chat"])
+        chat = chat_named(options["chat"])
         pieces = export_chat_text(chat_values(chat), message_values(chat))
         out: Path | None = options["out"]
         if out is None:
@@ -40,16 +39,6 @@ class Command(BaseCommand):
             raise CommandError(f"{plain(str(out))}: {exc.strerror or exc}") from exc
         count = f"{chat.last_seq:,} message{'' if chat.last_seq == 1 else 's'}"
         self.stdout.write(f"{count} written to {plain(str(out))}.")
-
-
-def _known(text: str) -> Chat:
-    try:
-        found = Chat.objects.filter(pk=UUID(text)).first()
-    except ValueError:
-        found = None
-    if found is None:
-        raise CommandError(f"There is no chat {plain(text)}.")
-    return found
 
 
 def _write(path: Path, pieces: Iterator[str]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.runtime.escape import plain, plain_lines
+from conversations.management.prompts import chat_named
 from conversations.models import Chat
 from memory.briefs import history_tokens, readable_parts, unfolded
 from memory.context.build import preview_last
@@ -43,7 +43,7 @@ class Command(BaseCommand):
         return super().create_parser(prog_name, subcommand, conflict_handler="resolve", **kwargs)
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        chat = _known(options["chat"])
+        chat = chat_named(options["chat"])
         if options["restore"] is not None:
             try:
                 restore(chat, options["restore"], pauses=options["pause"])
@@ -90,16 +90,6 @@ class Command(BaseCommand):
     def _text(self, row: ConversationBrief | SummaryRevision) -> None:
         if text := as_text(readable_parts(row)):
             self.stdout.write(f"\nSummary\n{plain_lines(text)}")
-
-
-def _known(text: str) -> Chat:
-    try:
-        found = Chat.objects.select_related("owner").filter(pk=UUID(text)).first()
-    except ValueError:
-        found = None
-    if found is None:
-        raise CommandError(f"There is no chat {plain(text)}.")
-    return found
 
 
 def _version(chat: Chat, version: int) -> SummaryRevision:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -16,8 +15,7 @@ from rich.console import Console
 from chatmemory.llm import registry
 from chatmemory.runtime.escape import plain
 from conversations.interchange.rows import chat_values, message_values
-from conversations.management.prompts import chats_in, progress_bar
-from conversations.models import Chat
+from conversations.management.prompts import chat_named, chats_in, progress_bar
 from memory.lab import report, runner
 from memory.lab.conversation import Conversation, name_of, talk_of
 from memory.lab.measures import Models, Outcome, outcome_to_json
@@ -44,7 +42,6 @@ class Command(BaseCommand):
             action="extend",
             default=[],
             metavar="ID",
-            type=UUID,
             help="chats of this server, played on a copy",
         )
         parser.add_argument(
@@ -149,7 +146,7 @@ def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
             raise CommandError(f"{path}: there is no folder {path.parent}.")
 
 
-def _talks(files: Sequence[Path], chats: Sequence[UUID]) -> list[Conversation]:
+def _talks(files: Sequence[Path], chats: Sequence[str]) -> list[Conversation]:
     """The talks of all files and stored chats in which at least one question was answered."""
     talks = [
         talk_of(chat, name_of(chat, otherwise=f"{path.stem} {number}"))
@@ -163,10 +160,8 @@ def _talks(files: Sequence[Path], chats: Sequence[UUID]) -> list[Conversation]:
     return talks
 
 
-def _stored(chat_id: UUID) -> Conversation:
+def _stored(text: str) -> Conversation:
     """The talk of a chat of this server, as its export would be read."""
-    chat = Chat.objects.filter(pk=chat_id).first()
-    if chat is None:
-        raise CommandError(f"There is no chat {chat_id}.")
+    chat = chat_named(text)
     recorded = replace(chat_values(chat), messages=tuple(message_values(chat)))
-    return talk_of(recorded, name_of(recorded, otherwise=str(chat_id)))
+    return talk_of(recorded, name_of(recorded, otherwise=text))

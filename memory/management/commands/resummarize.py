@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
 from chatmemory.runtime.escape import plain
 from conversations.chat_lifecycle import update_chat
-from conversations.management.prompts import progress_bar
+from conversations.management.prompts import chat_named, progress_bar
 from conversations.models import Chat
 from memory.changes import is_by_another_policy
 from memory.folding.estimate import Estimate, estimate_for
@@ -124,17 +123,7 @@ def _chosen(ids: list[str], *, everything: bool) -> QuerySet[Chat]:
     if bool(ids) == everything:
         raise CommandError("Name chats by their ids, or all of them with --all.")
     chats = Chat.objects.all()
-    return chats.filter(pk__in=[_known(text) for text in ids]) if ids else chats
-
-
-def _known(text: str) -> UUID:
-    try:
-        chat_id = UUID(text)
-    except ValueError:
-        chat_id = None
-    if chat_id is None or not Chat.objects.filter(pk=chat_id).exists():
-        raise CommandError(f"There is no chat {plain(text)}.")
-    return chat_id
+    return chats.filter(pk__in=[chat_named(text).pk for text in ids]) if ids else chats
 
 
 def _each(chats: QuerySet[Chat]) -> Iterator[Chat]:

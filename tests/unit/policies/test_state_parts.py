@@ -10,7 +10,7 @@ import pytest
 from chatmemory.text.tokens import count_tokens
 from memory.policies.state_parts import Content, Held, StatePart, trimmed
 
-PAIRS = StatePart("pairs", "Pairs", "pairs")
+PAIRS = StatePart("table", "Pairs", "table")
 TEXTS = StatePart("texts", "Texts")
 LINKS = StatePart("links", "Links", max_tokens=100, has_links=True)
 A = "https://a.example"
@@ -22,7 +22,7 @@ def rendered(content: Content) -> str:
 
 
 @pytest.mark.parametrize(
-    ("given", "pairs"),
+    ("given", "table"),
     [
         ([{"key": "theme", "value": "dark"}], {"theme": "dark"}),
         ([{"key": "sections", "value": ["Intro", "Methods"]}], {"sections": ["Intro", "Methods"]}),
@@ -97,7 +97,7 @@ def test_what_is_known_keeps_its_place_and_spelling(
 
 # What is dropped first
 
-KINDS = [StatePart(name, name, holds) for name, holds in (("a", "lines"), ("b", "pairs"), ("c", "lines"))]  # type: ignore[arg-type]
+KINDS = [StatePart(name, name, holds) for name, holds in (("a", "list"), ("b", "table"), ("c", "list"))]  # type: ignore[arg-type]
 
 
 def full(items: int = 12) -> dict[str, Held]:
