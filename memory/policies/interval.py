@@ -41,7 +41,7 @@ paragraph alone.
 
 _OPENING = re.compile(r"\s*I['’]ve summarized our previous exchanges for context:\s*", re.IGNORECASE)
 _INTRODUCTION = re.compile(
-    r"[\s*_#]*(?:(?:sure|certainly|of course|okay|ok)\b[,.!:]*\s+)?"
+    r"[\s*_]*(?:(?:sure|certainly|of course|okay|ok)\b[,.!:]*\s+)?"
     r"(?:(?:here['’]s|(?:here|below|this|the following) is)\b[^.:!?]{0,60}"
     r"\b(?:summary|paragraph|overview|recap)\b[^.:!?]{0,60}:"
     r"|(?:the |this )?(?:conversation|discussion|dialogue|exchange) (?:discussed|covered|was about|so far)\s*:"
@@ -49,6 +49,7 @@ _INTRODUCTION = re.compile(
     rf"|{_OPENING.pattern})(?:\*\*|__)?\s*",
     re.IGNORECASE,
 )
+_HEADING = re.compile(r"\A\s*#{1,6} [^\n]*\n")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Interval(OneSummary):
 
     def tidied(self, answer: str) -> str:
         """The answer as one continuous paragraph, without introductory phrases."""
-        text = _line(answer)
+        text = _line(_HEADING.sub("", answer))
         start = 0
         while found := _INTRODUCTION.match(text, start):
             start = found.end()

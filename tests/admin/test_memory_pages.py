@@ -163,7 +163,7 @@ def test_a_version_shows_what_changed_against_any_other(staff: Client, remembere
     assert "<h2>Text</h2>" not in html
 
 
-def test_what_a_version_lost_leads_to_where_it_was_said(staff: Client, remembered: Chat) -> None:
+def test_what_a_version_lost_leads_to_its_trace(staff: Client, remembered: Chat) -> None:
     faults = [
         {"fault": "short", "tokens": 9, "expected": 480},
         {"fault": "known_lost", "kept": 1, "of": 4, "lost": ["HAT062"]},
@@ -175,7 +175,7 @@ def test_what_a_version_lost_leads_to_where_it_was_said(staff: Client, remembere
     )
     html = text_of(staff, VERSION, version_of(remembered, 2).pk)
     assert "far too short for what it replaces; much of what was known is gone." in html
-    for words in ("HAT062", "3RK2T9", "Marta", "?at=3#m3", "trace/?text=12+May"):
+    for words in ("HAT062", "3RK2T9", "Marta", "trace/?text=Hello%201", "trace/?text=12%20May"):
         assert words in html
 
 

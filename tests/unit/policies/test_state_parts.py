@@ -10,7 +10,7 @@ import pytest
 from chatmemory.text.tokens import count_tokens
 from memory.policies.state_parts import Content, Held, StatePart, trimmed
 
-PAIRS = StatePart("table", "Pairs", "table")
+PAIRS = StatePart("pairs", "Pairs", "table")
 TEXTS = StatePart("texts", "Texts")
 LINKS = StatePart("links", "Links", max_tokens=100, has_links=True)
 A = "https://a.example"
@@ -22,7 +22,7 @@ def rendered(content: Content) -> str:
 
 
 @pytest.mark.parametrize(
-    ("given", "table"),
+    ("given", "pairs"),
     [
         ([{"key": "theme", "value": "dark"}], {"theme": "dark"}),
         ([{"key": "sections", "value": ["Intro", "Methods"]}], {"sections": ["Intro", "Methods"]}),
