@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -212,13 +211,6 @@ def test_a_chat_without_the_option_never_waits(alice: Client, upstream: FakeUpst
         alice.ask(f"more {number}", chat)
     assert upstream.calls("complete") == []
     assert brief(chat).attempts == 0
-
-
-def test_without_memory_nothing_waits(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
-    chat = due_chat(alice, lazy=True)
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, enabled=False)
-    alice.ask("And now?", chat)
-    assert upstream.calls("complete") == []
 
 
 def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_queries: Any) -> None:

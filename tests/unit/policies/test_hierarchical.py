@@ -18,7 +18,7 @@ from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
 from memory.policies import Refusal, State, counts_of, get_policy, is_due, turns_beyond
-from memory.policies.facts import CATEGORIES, Fact, stored_facts
+from memory.policies.facts import Fact, stored_facts
 from memory.policies.hierarchical import (
     ANSWER_TOKENS,
     SCHEMA,
@@ -122,17 +122,6 @@ def test_one_call_asks_for_both_by_a_strict_schema() -> None:
     assert ask.schema is SCHEMA
     assert ask.answer_tokens == ANSWER_TOKENS
     assert ask.max_output_tokens > ask.answer_tokens
-
-
-def test_the_instructions_are_our_own_and_name_every_category_and_field() -> None:
-    instructions = asked().instructions
-    assert all(f"{category}:" in instructions for category in CATEGORIES)
-    assert all(
-        f'"{name}"' in instructions for name in ("facts", "removed", "narrative", "key", "value", "category")
-    )
-    assert "120 tokens" in instructions
-    assert "never orders" in instructions
-    assert instructions.count("{") == instructions.count("}") == 2
 
 
 def test_the_narrative_so_far_is_never_shown_to_a_summarizer() -> None:

@@ -5,29 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.utils import timezone
 
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import Prompt, UpstreamError
+from chatmemory.llm.protocol import Prompt
 from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING
-from conversations.chat_lifecycle import delete_chat
-from conversations.models import Chat, Message
+from conversations.models import Chat
 from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.context.build import preview
 from memory.folding.request import request_resummarize
-from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy, state_tokens
 from memory.policies.facts import stored_facts
 from memory.policies.hierarchical import HierarchicalNumbers, stored_pieces
 from memory.policies.protocol import State
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import ScriptedModel, codes
-from tests.support.folds import DOWN, Killed, run, turn
+from tests.support.folds import DOWN, run, turn
 from tests.support.invariants import check_all
 
 pytestmark = pytest.mark.django_db
@@ -217,70 +213,6 @@ def test_when_summarizing_fails_or_says_nothing_the_newest_turns_are_the_memory(
     assert [message.content for message in context.prompt.messages][-2:] == list(turn(11))
 
 
-def test_a_later_failure_leaves_facts_and_narrative_as_they_were(model: FactsModel) -> None:
-    chat = chat_of(11)
-    run(chat)
-    before = state_of(chat)
-    add_turns(chat, [turn(number) for number in range(12, 18)])
-    model.lines = [UpstreamError("upstream_timeout", "It took too long.")]
-    assert run(chat).outcome == "failed"
-    assert state_of(chat) == before
-    assert all(code in prompt_of(chat) for code in named(1, 17))
-
-
-def test_with_more_recent_messages_than_there_are_nothing_is_summarized(
-    model: FactsModel, settings: Any
-) -> None:
-    numbers(settings, trigger_messages=10, recent_messages=100)
-    chat = chat_of(20)
-    assert not brief_of(chat).due
-    assert run(chat).outcome == "idle"
-    assert model.prompts == []
-    assert all(text in prompt_of(chat) for number in range(1, 21) for text in turn(number))
-
-
-def test_of_two_jobs_for_a_chat_one_runs(model: FactsModel) -> None:
-    chat = chat_of(11)
-    others: list[str] = []
-
-    def meanwhile(prompt: Prompt) -> str:
-        others.append(run(chat).outcome)
-        return tell(prompt)
-
-    model.lines = [meanwhile]
-    assert run(chat).outcome == "done"
-    assert others == ["idle"]
-    assert known(chat) == named(1, 6)
-
-
-def test_a_shutdown_in_the_middle_of_a_call_wastes_the_call_alone(model: FactsModel) -> None:
-    chat = chat_of(11)
-    model.lines = [Killed()]
-    with pytest.raises(Killed):
-        run(chat)
-    assert (brief_of(chat).attempts, state_of(chat)) == (1, State())
-    past = timezone.now() - timedelta(seconds=5)
-    ConversationBrief.objects.filter(chat=chat).update(
-        lease_owner="", lease_expires_at=None, next_attempt_at=past
-    )
-    assert run(chat).outcome == "done"
-    assert known(chat) == named(1, 6)
-
-
-def test_with_its_chat_the_memory_goes_also_what_a_call_under_way_would_have_said(model: FactsModel) -> None:
-    chat, other = chat_of(11), chat_of(11)
-    run(other)
-
-    def deleted(prompt: Prompt) -> str:
-        delete_chat(chat)
-        return tell(prompt)
-
-    model.lines = [deleted]
-    run(chat)
-    assert list(ConversationBrief.objects.values_list("chat_id", flat=True)) == [other.pk]
-    assert set(SummaryRevision.objects.values_list("chat_id", flat=True)) == {other.pk}
-
-
 def test_when_room_is_short_facts_and_narrative_stay_and_old_turns_go(
     model: FactsModel, settings: Any
 ) -> None:
@@ -305,29 +237,6 @@ def test_no_summarizer_is_ever_shown_what_one_has_told(model: FactsModel, settin
     run(chat)
     assert len(model.prompts) == 3
     assert not any("They spoke" in prompt.messages[0].content for prompt in model.prompts)
-
-
-def test_the_original_messages_are_never_altered(model: FactsModel) -> None:
-    chat = chat_of(11)
-    before = list(Message.objects.filter(chat=chat).order_by("seq").values())
-    run(chat)
-    assert brief_of(chat).version > 0
-    assert list(Message.objects.filter(chat=chat).order_by("seq").values()) == before
-
-
-def test_a_chat_goes_on_when_summaries_are_switched_off_later_and_on_again(
-    model: FactsModel, settings: Any
-) -> None:
-    chat = chat_of(11)
-    run(chat)
-    on = settings.MEMORY_LIMITS
-    settings.MEMORY_LIMITS = replace(on, enabled=False)
-    add_turn(chat, *turn(12))
-    context = preview(chat)
-    assert [section.kind for section in context.sections] == ["window"]
-    assert list(turn(12)) == [message.content for message in context.prompt.messages][-2:]
-    settings.MEMORY_LIMITS = on
-    assert "- T1: value of T1" in prompt_of(chat)
 
 
 def test_when_messages_change_facts_and_pieces_told_of_them_go(model: FactsModel, settings: Any) -> None:

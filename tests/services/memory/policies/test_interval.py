@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from chatmemory.llm.protocol import Completion
-from conversations import chat_lifecycle
 from conversations.models import Chat
 from memory.context.build import preview
-from memory.folding.fold import fold
 from memory.policies.interval import OPENING
-from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel, codes
 from tests.support.folds import (
-    DOWN,
     asked,
     assert_folded,
     assert_sound,
-    fail_until_given_up,
     revisions,
     run,
     turn,
-    wait_over,
 )
 from tests.support.invariants import check_all
 
@@ -68,14 +60,6 @@ def test_it_folds_every_four_turns_and_keeps_three(model: KeepingModel) -> None:
 
 
 @pytest.mark.django_db
-def test_the_paragraph_so_far_goes_into_each_fold(model: KeepingModel) -> None:
-    chat = interval_chat()
-    live_through(chat, 15)
-    summaries = [row.global_summary for row in revisions(chat)]
-    assert [existing for existing, _ in model.inputs] == ["", *summaries[:-1]]
-
-
-@pytest.mark.django_db
 def test_a_chat_has_its_own_interval_and_window(model: KeepingModel) -> None:
     chat = interval_chat(every_turns=2, window_turns=1)
     assert live_through(chat, 7) == [3, 5, 7]
@@ -105,60 +89,3 @@ def test_a_history_that_a_client_managed_is_taken_up_where_it_stands(model: Keep
     assert codes(brief_of(chat).global_summary)[:3] == ["T1", "T2", "T3"]
     assert_sound(chat)
     check_all()
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize(
-    "bad",
-    first_of(
-        [
-            DOWN,
-            "",
-            "I'm sorry, but I can't help with that.",
-            "Here is a summary:",
-            Completion("T1", "m", truncated=True),
-        ]
-    ),
-)
-def test_a_hard_fault_leaves_the_old_paragraph(model: KeepingModel, bad: Any) -> None:
-    chat = interval_chat()
-    live_through(chat, 7)
-    before = brief_of(chat).global_summary
-    model.lines = [bad]
-    live_through(chat, 4, first=8)
-    assert (brief_of(chat).global_summary, brief_of(chat).version) == (before, 1)
-    wait_over(chat)
-    assert run(chat).outcome == "done"
-    assert_folded(chat, through=8)
-    check_all()
-
-
-@pytest.mark.django_db
-def test_the_built_in_summarizer_stands_in_and_is_replaced(model: KeepingModel) -> None:
-    chat = interval_chat(7)
-    fail_until_given_up(chat, model)
-    assert brief_of(chat).degraded
-    assert "\n" not in brief_of(chat).global_summary
-    check_all()
-    wait_over(chat)
-    run(chat)
-    assert not brief_of(chat).degraded
-    assert_sound(chat)
-
-
-@pytest.mark.django_db
-def test_switching_to_it_and_away_rebuilds_from_the_originals(model: KeepingModel) -> None:
-    chat = make_chat()
-    add_turns(chat, [turn(number) for number in range(1, 13)])
-    run(chat)
-    for policy in ("interval", "chunked"):
-        chat = chat_lifecycle.update_chat(chat, {"policy": policy})
-        while fold(chat.pk, until=time.monotonic() + 1000).outcome == "more":
-            pass
-        brief = brief_of(chat)
-        assert brief.policy == policy
-        assert list(dict.fromkeys(codes(brief.global_summary))) == [f"T{n}" for n in range(1, 10)]
-        assert "=== NEW_TURNS ===\nTurn 1:\nUser: T1 " in "".join(
-            p.messages[0].content for p in model.prompts
-        )
-        check_all()

@@ -12,7 +12,7 @@ import pytest
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
 from conversations import chat_lifecycle
-from conversations.models import Chat, Message
+from conversations.models import Chat
 from memory.briefs import Memory, unfolded
 from memory.context.build import preview
 from memory.models import ConversationBrief
@@ -22,7 +22,7 @@ from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import ScriptedModel, codes
-from tests.support.folds import DOWN, assert_sound, revisions, run, wait_over
+from tests.support.folds import assert_sound, revisions, run
 from tests.support.invariants import check_all
 
 pytestmark = pytest.mark.django_db
@@ -185,43 +185,6 @@ def test_important_data_outlive_other_topics() -> None:
     check_all()
 
 
-def test_no_turn_waits_for_a_summary(extracting: Extracting) -> None:
-    """Scenario 6: a turn calls no summarizer; the worker folds."""
-    chat = progressive_chat()
-    add_turns(chat, [turn(number) for number in range(1, 15)])
-    assert brief_of(chat).due
-    prompt_of(chat)
-    add_turn(chat, *turn(15))
-    assert extracting.prompts == []
-    assert run(chat).published == 1
-    assert len(extracting.prompts) == 1
-
-
-def test_messages_stay_as_they_were_said(extracting: Extracting) -> None:
-    """Scenario 7."""
-    chat = progressive_chat(14)
-    before = list(Message.objects.filter(chat=chat).order_by("seq").values())
-    assert run(chat).published == 1
-    assert list(Message.objects.filter(chat=chat).order_by("seq").values()) == before
-
-
-@pytest.mark.exhaustive
-def test_sessions_do_not_know_of_each_other(extracting: Extracting) -> None:
-    """Scenario 8."""
-    one, other = progressive_chat(), progressive_chat()
-    for number in range(1, 31):
-        add_turn(one, *turn(number))
-        add_turn(other, *turn(100 + number))
-        run(one)
-        run(other)
-    for chat, own in ((one, range(1, 31)), (other, range(101, 131))):
-        held = codes(
-            json.dumps(brief_of(chat).state) + brief_of(chat).global_summary + "".join(prompt_of(chat))
-        )
-        assert set(held) <= {f"T{number}" for number in own}
-    check_all()
-
-
 # Its numbers
 
 
@@ -246,34 +209,6 @@ def test_a_chat_has_its_own_threshold_and_window(extracting: Extracting) -> None
 
 
 # Failures
-
-
-def test_a_summarizer_that_is_down_costs_nothing_but_freshness(extracting: Extracting) -> None:
-    """Phase 8: the chat goes on; its prompts stay within the budget instead of holding everything."""
-    chat = progressive_chat(14)
-    extracting.lines = [DOWN]
-    assert run(chat).outcome == "failed"
-    assert brief_of(chat).version == 0
-    live_through(chat, 20, first=15)
-    context = preview(chat)
-    assert context.tokens <= context.budget
-    assert context.unrepresented == 0
-    wait_over(chat)
-    assert run(chat).outcome == "done"
-    assert brief_of(chat).last_error is None
-    assert_sound(chat)
-    check_all()
-
-
-def test_an_answer_without_use_leaves_the_old_state(extracting: Extracting) -> None:
-    chat = progressive_chat(14)
-    extracting.lines = ["Noted."]
-    assert run(chat).outcome == "failed"
-    assert (brief_of(chat).version, brief_of(chat).attempts) == (0, 1)
-    wait_over(chat)
-    assert run(chat).outcome == "done"
-    assert "T1 was said" in compression(chat)["important_data"]["important_facts"]
-    check_all()
 
 
 @pytest.mark.parametrize(
@@ -313,15 +248,6 @@ def test_a_single_message_over_the_threshold(extracting: Extracting) -> None:
     (_, [(user, _)]) = extracting.inputs[-1]
     assert user.startswith("T4 ")
     assert "T4" in brief_of(chat).global_summary
-    check_all()
-
-
-def test_messages_without_text_are_no_matter(extracting: Extracting) -> None:
-    chat = progressive_chat()
-    assert run(chat).outcome == "idle"
-    add_turns(chat, [("", ""), *(turn(number) for number in range(1, 15)), ("", "")])
-    assert run(chat).outcome == "done"
-    assert extracting.inputs[0][1][0][0].startswith("T1 ")
     check_all()
 
 
