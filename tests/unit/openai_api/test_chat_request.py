@@ -9,9 +9,49 @@ import pytest
 
 from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.errors import RequestError
+from tests.api.tool_talk import ANSWERED, CALL, CALLED, LOOK, QUESTION
 from tests.support.completions import ODD, VALID, places, read, with_odd
 
 LONG_MEDIA_TYPE = f"data:{'a' * 300}/b;base64,aGVsbG8="
+
+
+BAD_HISTORIES: list[Any] = [
+    ([QUESTION, CALLED], "messages.[1].role"),
+    ([QUESTION, CALLED, {"role": "user", "content": "And?"}], "messages.[2].role"),
+    ([QUESTION, ANSWERED], "messages.[1].role"),
+    ([QUESTION, CALLED, {**ANSWERED, "tool_call_id": "call_x"}], "messages.[2].role"),
+    ([QUESTION, CALLED, ANSWERED, ANSWERED], "messages.[3].role"),
+    ([QUESTION, {**CALLED, "tool_calls": [CALL, CALL]}, ANSWERED], "messages.[1].tool_calls"),
+    ([QUESTION, {**CALLED, "tool_calls": "x"}], "messages.[1].tool_calls"),
+    ([QUESTION, {**CALLED, "tool_calls": [7]}], "messages.[1].tool_calls.[0]"),
+    (
+        [QUESTION, {**CALLED, "tool_calls": [{"type": "custom"}]}],
+        "messages.[1].tool_calls.[0].custom",
+    ),
+    ([QUESTION, {**CALLED, "tool_calls": [{"type": "web"}]}], "messages.[1].tool_calls.[0].type"),
+    ([CALLED, ANSWERED], "messages.[0].tool_calls"),
+    ([QUESTION, CALLED, {**ANSWERED, "content": 7}], "messages.[2].content"),
+    ([QUESTION, CALLED, {**ANSWERED, "content": "x" * 300_000}], "messages.[2].content"),
+]
+BAD_TOOLS: list[Any] = [
+    ({"tools": [{"type": "web_search"}]}, "tools.[0].type"),
+    (
+        {"tools": [{"type": "custom", "custom": {"name": "f", "format": "x"}}]},
+        "tools.[0].custom.format",
+    ),
+    ({"tools": [{"type": "function"}]}, "tools.[0].function"),
+    ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.[0].function.name"),
+    ({"tools": [LOOK, LOOK]}, "tools"),
+    ({"tools": [LOOK] * 129}, "tools"),
+    ({"tools": "x"}, "tools"),
+    ({"tools": [LOOK], "tool_choice": "always"}, "tool_choice"),
+    (
+        {"tools": [LOOK], "tool_choice": {"type": "function", "function": {"name": "f"}}},
+        "tool_choice",
+    ),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"tools": [LOOK], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
+]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=ascii)
@@ -84,3 +124,16 @@ def test_what_is_wrong_is_refused_by_its_path(fields: dict[str, Any], param: str
     error = read(json.dumps(body).encode())
     assert isinstance(error, RequestError)
     assert (error.param, error.openai_code) == (param, code)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        *(({"messages": messages, "tools": [LOOK]}, param) for messages, param in BAD_HISTORIES),
+        *BAD_TOOLS,
+    ],
+)
+def test_a_history_or_tools_that_no_upstream_takes_are_refused(fields: dict[str, Any], param: str) -> None:
+    error = read(json.dumps({"model": "arco", "messages": [QUESTION], **fields}).encode())
+    assert isinstance(error, RequestError)
+    assert error.param == param
