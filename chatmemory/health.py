@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from asgiref.sync import markcoroutinefunction
@@ -119,62 +120,56 @@ PARTS: dict[str, Callable[[], str | None]] = {
 
 async def problems() -> Problems:
     """Return the parts that are not ready, within `MAX_WAIT_SECONDS`."""
-    try:
-        return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(_probe())), MAX_WAIT_SECONDS)
-    except TimeoutError:
+    probe = _probe()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(probe.done)), MAX_WAIT_SECONDS)
+    if not probe.done.done():
         logger.warning("not ready", extra={"error": "timeout"})
-        return _silent(_unanswered)
+    return dict(probe.found)
 
 
-_unanswered: tuple[str, ...] = ()
-"""The parts that the probe has not asked yet, or is asking. Replaced and never changed: other threads read it."""
+class _Probe:
+    """Asks all parts, in a thread that shutdown does not wait for."""
+
+    def __init__(self) -> None:
+        # Whatever is not asked yet does not answer. Missing answers about migrations are those of the database.
+        self.found = dict.fromkeys((part for part in PARTS if part != MIGRATIONS), SILENT)
+        self.done: Future[None] = Future()
+        threading.Thread(target=self._run, name="readiness", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._ask_all()
+            self.done.set_result(None)
+        except BaseException as exc:  # noqa: BLE001  # raised again where it is waited for
+            self.done.set_exception(exc)
+        finally:
+            connections.close_all()  # its thread ends
+
+    def _ask_all(self) -> None:
+        for part, ask in PARTS.items():
+            try:
+                problem = ask()
+            except UNAVAILABLE as exc:
+                logger.warning("not ready", extra={"error": type(exc).__name__})
+                if part in ("database", MIGRATIONS):
+                    self.found["database"] = SILENT
+                    return  # then the worker cannot be checked, and mostly not the queue
+                continue
+            if problem and part == MIGRATIONS:
+                self.found = {part: problem}  # it explains the problems of the other parts
+                return
+            self.found = {name: told for name, told in self.found.items() if name != part}
+            if problem:
+                self.found[part] = problem
 
 
-def _ask_all() -> Problems:
-    global _unanswered  # there is one probe at a time
-    found: Problems = {}
-    _unanswered = tuple(PARTS)
-    while _unanswered and "database" not in found:
-        part = _unanswered[0]
-        problem = _ask(PARTS[part])
-        _unanswered = _unanswered[1:]
-        if problem and part == MIGRATIONS and problem != SILENT:
-            return {part: problem}  # it explains the problems of the other parts
-        if problem:
-            found["database" if part == MIGRATIONS else part] = problem
-    # Without a database, the worker cannot be checked, and mostly not the queue.
-    return found | _silent(_unanswered)
+_last: _Probe | None = None
 
 
-_running: Future[Problems] | None = None
-
-
-def _probe() -> Future[Problems]:
-    """Return the running probe, or start one in a thread that shutdown does not wait for. Only called on the loop."""
-    global _running
-    if _running is None or _running.done():
-        _running = Future()
-        threading.Thread(target=_run, args=(_running,), name="readiness", daemon=True).start()
-    return _running
-
-
-def _run(future: Future[Problems]) -> None:
-    try:
-        future.set_result(_ask_all())
-    except BaseException as exc:  # noqa: BLE001  # raised again where it is waited for
-        future.set_exception(exc)
-    finally:
-        connections.close_all()  # its thread ends
-
-
-def _silent(unanswered: Sequence[str]) -> Problems:
-    """The parts that have not answered. Missing answers about migrations are those of the database."""
-    return {part: SILENT for part in unanswered if part != MIGRATIONS}
-
-
-def _ask(part: Callable[[], str | None]) -> str | None:
-    try:
-        return part()
-    except UNAVAILABLE as exc:
-        logger.warning("not ready", extra={"error": type(exc).__name__})
-        return SILENT
+def _probe() -> _Probe:
+    """Return the running probe, or a new one. Only called on the loop."""
+    global _last
+    if _last is None or _last.done.done():
+        _last = _Probe()
+    return _last

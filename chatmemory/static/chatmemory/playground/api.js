@@ -1,7 +1,7 @@
 // The public API, as any client speaks it. Every failure is an ApiError whose message is a sentence for a person.
 
-import { WORDS } from "./dom.js";
 import * as session from "./session.js";
+import { WORDS } from "./words.js";
 
 export class ApiError extends Error {
   constructor(message, { status = 0, code = "", retryAfter = 0 } = {}) {

@@ -2,7 +2,8 @@
 
 import { call } from "./api.js";
 import { ask } from "./dialogs.js";
-import { announce, counted, WORDS } from "./dom.js";
+import { announce, counted } from "./dom.js";
+import { WORDS } from "./words.js";
 
 const pathOf = (message) => `chats/${message.chat_id}/messages/${message.id}`;
 

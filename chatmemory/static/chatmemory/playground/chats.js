@@ -1,7 +1,8 @@
 // The list of chats: newest first, searched by title.
 
 import { call, queryOf } from "./api.js";
-import { counted, el, id, link, time, WORDS } from "./dom.js";
+import { counted, el, id, link, time } from "./dom.js";
+import { WORDS } from "./words.js";
 
 export const titleOf = (chat) => chat.title || "Untitled chat";
 

@@ -1,8 +1,9 @@
 // The messages of a chat. All that were fetched are kept as values; only those around what is looked at are elements.
 
 import { call, queryOf } from "./api.js";
-import { announce, el, WORDS } from "./dom.js";
+import { announce, el } from "./dom.js";
 import { grow, item } from "./message.js";
+import { WORDS } from "./words.js";
 
 const PAGE = 50;
 const STEP = 40; // messages that become elements at a time

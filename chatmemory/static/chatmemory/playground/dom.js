@@ -31,7 +31,6 @@ export const submitted = (name, work) =>
 export const hint = (...children) => el("p", { class: "cm-hint" }, ...children);
 /** A button that looks like a link. */
 export const link = (words, onclick, rest = {}) => button(words, onclick, { kind: "plain", ...rest });
-export const WORDS = JSON.parse(id("dialog").dataset.words);
 export const number = new Intl.NumberFormat(undefined).format;
 export const counted = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 

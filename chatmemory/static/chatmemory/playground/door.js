@@ -1,8 +1,9 @@
 // Whose account it is: the way in, by a token, a link or name and password, and the way out.
 
 import { call, whenUnknown } from "./api.js";
-import { id, on, submitted, WORDS } from "./dom.js";
+import { id, on, submitted } from "./dom.js";
 import * as session from "./session.js";
+import { WORDS } from "./words.js";
 
 const AGAIN_MS = 5000;
 

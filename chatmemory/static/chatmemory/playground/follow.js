@@ -1,8 +1,8 @@
 // A reply, read to its end: through lost connections, servers that go away, and reloads.
 
 import { ApiError, request } from "./api.js";
-import { WORDS } from "./dom.js";
 import { eventsOf } from "./sse.js";
+import { WORDS } from "./words.js";
 
 const TRIES = 20; // while the browser is offline, they do not count
 const LONGEST_MS = 10_000;

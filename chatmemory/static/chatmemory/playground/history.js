@@ -1,6 +1,7 @@
 // The versions of a summary: what each one changed, and restoring it.
 
-import { counted, el, hint, id, link, number, time, WORDS } from "./dom.js";
+import { counted, el, hint, id, link, number, time } from "./dom.js";
+import { WORDS } from "./words.js";
 
 const NEAR = 80; // letters
 const MADE = {

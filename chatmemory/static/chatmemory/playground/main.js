@@ -6,7 +6,7 @@ import { Chats, titleOf } from "./chats.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { tell } from "./dialogs.js";
-import { announce, el, id, link, on, time, WORDS } from "./dom.js";
+import { announce, el, id, link, on, time } from "./dom.js";
 import { door } from "./door.js";
 import { keys, look } from "./look.js";
 import { Memory } from "./memory.js";
@@ -18,6 +18,7 @@ import * as session from "./session.js";
 import { hear, tellOthers } from "./tabs.js";
 import { Talk } from "./talk.js";
 import * as unsent from "./unsent.js";
+import { WORDS } from "./words.js";
 
 const WELCOMED = "cm-welcomed";
 let chat = null;

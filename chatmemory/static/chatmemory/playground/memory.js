@@ -2,9 +2,10 @@
 
 import { call } from "./api.js";
 import { clear, restore } from "./changes.js";
-import { announce, counted, el, hint, id, number, on, time, WORDS } from "./dom.js";
+import { announce, counted, el, hint, id, number, on, time } from "./dom.js";
 import { laidOut, showDifference, showHistory, told } from "./history.js";
 import { showContext } from "./sections.js";
+import { WORDS } from "./words.js";
 
 const TICK_MS = 2000;
 const AFTER_REPLY_MS = 8000;

@@ -1,7 +1,8 @@
 // One message as an element: who said it, what, how it ended, and what can be done with it.
 
-import { button, copy, counted, el, link, time, WORDS } from "./dom.js";
+import { button, copy, counted, el, link, time } from "./dom.js";
 import { show } from "./markdown.js";
+import { WORDS } from "./words.js";
 
 const LONG = 8000; // letters of a message that are shown before somebody asks for the rest
 

@@ -1,6 +1,7 @@
 // The line above the composer: what went wrong or goes on, as a sentence, with the one thing to do about it.
 
-import { el, relative, WORDS } from "./dom.js";
+import { el, relative } from "./dom.js";
+import { WORDS } from "./words.js";
 
 export class Note {
   #timer = 0;

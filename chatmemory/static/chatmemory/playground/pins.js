@@ -1,7 +1,8 @@
 // The pins of the open chat: what holds there until it is taken back, and stands in every prompt.
 
 import { call } from "./api.js";
-import { announce, el, hint, id, link, time, WORDS } from "./dom.js";
+import { announce, el, hint, id, link, time } from "./dom.js";
+import { WORDS } from "./words.js";
 
 export class Pins {
   #chatId = null;

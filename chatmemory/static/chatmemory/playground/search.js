@@ -2,8 +2,9 @@
 
 import { ApiError, call } from "./api.js";
 import { titleOf } from "./chats.js";
-import { announce, counted, el, id, time, WORDS } from "./dom.js";
+import { announce, counted, el, id, time } from "./dom.js";
 import { SPEAKERS } from "./message.js";
+import { WORDS } from "./words.js";
 
 const MOST = 10;
 const LEAST = 2; // letters from which on messages are searched

@@ -1,6 +1,7 @@
 // What a prompt is made of: a bar for the budget of memory, and each section with its text.
 
-import { counted, el, hint, id, number, WORDS } from "./dom.js";
+import { counted, el, hint, id, number } from "./dom.js";
+import { WORDS } from "./words.js";
 
 const BESIDE = ["instructions", "tools", "sources", "question", "open_turn", "attachments"];
 

@@ -1,10 +1,11 @@
 // What is being said: one question at a time, on its way to the server, and its reply on its way back.
 
 import { call, request } from "./api.js";
-import { announce, id, link, WORDS } from "./dom.js";
+import { announce, id, link } from "./dom.js";
 import { follow } from "./follow.js";
 import { tellOthers } from "./tabs.js";
 import * as unsent from "./unsent.js";
+import { WORDS } from "./words.js";
 
 export class Talk {
   #reading = null; // {controller, chatId, messageId, message}
