@@ -6,44 +6,38 @@ import ast
 import functools
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("chatmemory", "conversations", "memory")
 
-LEVELS = """
-chatmemory.text chatmemory.errors
-chatmemory.database chatmemory.llm
-chatmemory.runtime conversations.models memory.limits
-chatmemory.api chatmemory.templatetags conversations.accounts conversations.titles memory.models
-conversations.attachments memory.queue memory.usage memory.history
-memory.policies
-memory.recall
-memory.pins
-memory.briefs
-memory.context
-memory.explain
-memory.folding
-memory.revisions
-memory.changes
-memory.turn
-conversations.derived
-memory.signals conversations.interchange conversations.chat_lifecycle
-conversations.replies
-conversations.account_deletion conversations.message_changes conversations.branching memory.lab
-conversations.quickstart memory.worker
-memory.work
-conversations.api
-conversations.openai_api
-conversations.admin conversations.management
-memory.api memory.management memory.tasks
-memory.admin
-chatmemory.config
-chatmemory.settings chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.health
-"""
-"""A package imports those on the lines above it, and itself. The last line has the modules that connect everything,
-with the modules directly in each app's folder."""
-RANK = {name: rank for rank, line in enumerate(LEVELS.split("\n")) for name in line.split()}
+LAYERS = [
+    # ground: tools, models' clients, plumbing
+    "chatmemory.text chatmemory.errors chatmemory.database chatmemory.llm chatmemory.runtime chatmemory.templatetags",
+    # rows
+    "conversations.models conversations.titles memory.models memory.limits",
+    # stores
+    "chatmemory.api conversations.accounts conversations.attachments memory.queue memory.usage memory.history",
+    # decisions
+    "memory.policies memory.recall memory.pins memory.briefs",
+    # prompts
+    "memory.context",
+    # folds
+    "memory.folding memory.revisions memory.explain",
+    # the doors of memory
+    "memory.turn memory.changes",
+    # conversations
+    "memory.signals conversations.derived conversations.interchange conversations.chat_lifecycle conversations.replies "
+    "conversations.account_deletion conversations.message_changes conversations.branching conversations.quickstart",
+    # edges
+    "conversations.api conversations.openai_api conversations.admin conversations.management "
+    "memory.work memory.worker memory.lab memory.api memory.management memory.tasks memory.admin",
+    # wiring, with the modules directly in each app's folder
+    "chatmemory.config chatmemory.settings chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.health",
+]
+"""A package imports those of its own layer and of the layers above it. Nothing is imported in a circle."""
+RANK = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}
 TOP = max(RANK.values())
 
 PURE = """
@@ -103,7 +97,7 @@ def ours(name: str) -> set[str]:
 
 
 def package(name: str) -> str:
-    """Return the package for which the levels are defined: `memory.recall` for `memory.recall.analysis.terms`."""
+    """Return the package that has a layer: `memory.recall` for `memory.recall.analysis.terms`."""
     return ".".join(name.split(".")[:2])
 
 
@@ -120,14 +114,18 @@ def test_the_names_above_exist() -> None:
     assert set(RANK) <= {package(name) for name in sources()}
 
 
-def test_packages_import_what_stands_above_them() -> None:
-    wrong = {
-        (name, one)
-        for name in sources()
-        for one in ours(name)
-        if package(one) != package(name) and rank(one) >= rank(name) and rank(name) < TOP
-    }
-    assert wrong == set()
+def test_packages_import_their_own_layer_and_those_above_it() -> None:
+    assert [(name, one) for name in sources() for one in ours(name) if rank(one) > rank(name)] == []
+
+
+def test_nothing_is_imported_in_a_circle() -> None:
+    modules = {name: {one for one in ours(name) if one in sources() and one != name} for name in sources()}
+    list(TopologicalSorter(modules).static_order())
+    packages: dict[str, set[str]] = {name: set() for name in RANK}
+    for name, imports in modules.items():
+        if rank(name) < TOP:
+            packages[package(name)] |= {package(one) for one in imports} - {package(name)}
+    list(TopologicalSorter(packages).static_order())
 
 
 def test_no_import_is_relative() -> None:
