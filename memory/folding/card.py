@@ -27,7 +27,7 @@ from memory.history.turns import Turn, last_assistant_id
 from memory.models import CardOutcome, ContextRecord, ContextText, ConversationBrief, RevisionKind
 from memory.policies.card import state_after_reply
 from memory.policies.card_in_reply import unsaid_in
-from memory.policies.due import before_window, totals_of
+from memory.policies.due import before_window
 from memory.policies.protocol import Refusal, State
 
 logger = logging.getLogger(__name__)
@@ -192,13 +192,13 @@ def _note(brief: ConversationBrief, refusal: Refusal) -> None:
 
 
 def _folded(memory: Memory, reply: Message, turns: list[Turn], state: State, prompt_hash: str) -> Folded:
-    counts, brief = totals_of(turns), memory.brief
+    brief = memory.brief
     return Folded(
         policy=brief.policy,
         state=state,
         through_seq=turns[-1].through_seq if turns else brief.folded_through_seq,
-        turns=counts.turns,
-        tokens=counts.tokens,
+        turns=sum(turn.tokens > 0 for turn in turns),
+        tokens=sum(turn.tokens for turn in turns),
         last_assistant_id=last_assistant_id(turns),
         source_hash=source_hash(turns),
         model=reply.model,

@@ -42,7 +42,6 @@ from memory.history.turns import Bite, last_assistant_id
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, RevisionKind
 from memory.policies import prompt_hash
-from memory.policies.due import totals_of
 from memory.policies.protocol import Ask, Policy, Refusal, State
 from memory.usage import daily
 
@@ -169,13 +168,13 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
     except Refusal as refusal:
         raise FoldFailed(refusal.reason, str(refusal)) from refusal
     before, bite = folding.before, folding.bite
-    counts, cost = totals_of(bite.turns), calls.cost_usd
+    cost = calls.cost_usd
     return replace(
         before,
         state=state,
         through_seq=bite.turns[-1].through_seq,
-        turns=before.turns + counts.turns,
-        tokens=before.tokens + counts.tokens,
+        turns=before.turns + sum(turn.tokens > 0 for turn in bite.turns),
+        tokens=before.tokens + sum(turn.tokens for turn in bite.turns),
         last_assistant_id=last_assistant_id(bite.turns) or before.last_assistant_id,
         source_hash=source_hash(bite.turns, before.source_hash),
         usage=total_usage([before.usage, *(answer.usage for answer in calls.answers)]),

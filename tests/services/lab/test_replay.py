@@ -107,23 +107,6 @@ def test_it_runs_every_policy_and_says_so_to_people_and_machines(tmp_path: Path,
 
 
 @pytest.mark.processes
-def test_one_policy_a_budget_and_several_formats(tmp_path: Path, write: Any) -> None:
-    shared = {"conversations": [{"from": "human", "value": "Hello"}, {"from": "gpt", "value": "Hi"}]}
-    chats = {
-        "chats": [
-            {"id": "tau", "messages": [{"role": one["role"], "text": "x"} for one in HELLO["messages"]]}
-        ]
-    }
-    files = [write(HELLO, "a.json"), write(shared, "b.json"), write(chats, "c.json"), SAMPLE]
-    replay(*files, "--policy", "chunked", "--option", "budget=900", "--json", tmp_path / "out.json")
-    found = json.loads((tmp_path / "out.json").read_text())
-    assert [talk["name"] for talk in found["talks"]][:3] == ["a 1", "b 1", "tau"]
-    (policy,) = found["policies"]
-    assert {turn["budget"] for run in policy["runs"] for turn in run["turns"]} == {900}
-    assert 600 < policy["memory_max"] <= 900
-
-
-@pytest.mark.processes
 @pytest.mark.django_db
 def test_a_stored_chat_is_played_as_its_export_is(tmp_path: Path, write: Any) -> None:
     chat = make_chat(title="Opening hours", instructions="Be brief.")

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from django_q.models import OrmQ
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, UpstreamError
-from memory.folding import work
 from memory.models import ConversationBrief, RevisionKind
 from tests.support.exhaustive import first_row_of
 from tests.support.factories import add_turns, brief_of
@@ -119,18 +117,6 @@ def test_where_even_the_built_in_one_fails_the_task_ends(
 
 
 @pytest.mark.django_db
-def test_while_the_upstream_is_given_up_folds_go_on_and_cost_no_call(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    fail_until_given_up(chat, model)
-    calls, version = len(model.prompts), brief_of(chat).version
-    add_turns(chat, [turn(number) for number in range(13, 25)])
-    assert run(chat).outcome == "done"
-    assert len(model.prompts) == calls
-    assert brief_of(chat).version > version
-    assert_sound(chat)
-
-
-@pytest.mark.django_db
 def test_when_its_wait_is_over_the_upstream_is_asked_once_then_left_alone_again(model: KeepingModel) -> None:
     chat = chat_of(12)
     fail_until_given_up(chat, model)
@@ -180,16 +166,6 @@ def test_a_recovery_that_fails_leaves_the_memory_and_waits(model: KeepingModel) 
 
 @pytest.mark.promise("P12")
 @pytest.mark.django_db
-def test_a_poison_chat_does_not_keep_the_others_from_folding(model: KeepingModel) -> None:
-    poison, good = chat_of(12), chat_of(12)
-    model.lines = [DOWN]
-    run(poison)
-    assert run(good).outcome == "done"
-    assert brief_of(good).version >= 1
-
-
-@pytest.mark.promise("P12")
-@pytest.mark.django_db
 def test_attempts_that_killed_their_worker_count(model: KeepingModel) -> None:
     chat = chat_of(12)
     for number in range(1, 6):
@@ -213,17 +189,3 @@ def test_a_fault_of_our_own_is_written_down_and_raised(model: KeepingModel) -> N
     brief = brief_of(chat)
     assert brief.last_error is not None
     assert (brief.last_error["code"], brief.attempts, brief.lease_owner) == ("internal", 1, "")
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize(("attempts", "tasks"), [(1, 0), (5, 1)])
-def test_what_is_due_waits_for_the_upstream_only_until_it_is_given_up(attempts: int, tasks: int) -> None:
-    chat = chat_of(30)
-    later = timezone.now() + timedelta(hours=1)
-    ConversationBrief.objects.filter(pk=chat.pk).update(
-        due=True, attempts=attempts, next_attempt_at=later, queued_at=None
-    )
-    OrmQ.objects.all().delete()
-    brief = brief_of(chat)
-    work.enqueue_if_ready(brief)
-    assert OrmQ.objects.count() == tasks

@@ -63,19 +63,6 @@ def test_it_leaves_a_chat_alone_that_is_not_due(model: KeepingModel) -> None:
 
 
 @pytest.mark.django_db
-def test_a_turn_by_turn_chat_folds_when_it_becomes_due(model: KeepingModel) -> None:
-    chat = make_chat()
-    for number in range(1, 31):
-        add_turn(chat, *turn(number))
-        run(chat)
-    brief = brief_of(chat)
-    assert brief.version >= 3
-    assert_folded(chat, through=brief.folded_through_seq // 2)
-    assert unfolded(brief).turns == 30 - brief.folded_through_seq // 2
-    assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=brief.folded_through_seq)
-
-
-@pytest.mark.django_db
 def test_update_folds_all_outside_the_window_due_or_not(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "update")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -245,13 +244,3 @@ def test_a_reply_that_makes_its_chat_due_queues_the_fold_with_itself(model: Keep
         add_turn(chat, *turn(number))
     assert brief_of(chat).due
     assert {queued.task["args"][0] for queued in OrmQ.objects.all()} == {str(chat.pk)}
-
-
-def test_no_task_is_a_coroutine_function() -> None:
-    named = [value for name, value in vars(tasks).items() if name.endswith("_task")]
-    assert tasks.fold_task in named
-    assert tasks.sweep_task in named
-    for task in named:
-        assert inspect.isfunction(task)
-        assert not inspect.iscoroutinefunction(task)
-        assert not inspect.isasyncgenfunction(task)

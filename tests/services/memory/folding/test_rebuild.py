@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from conversations.chat_lifecycle import update_chat
 from conversations.models import Message
 from memory.briefs import unfolded
 from memory.changes import messages_changed
-from memory.folding.fold import fold
 from memory.folding.provenance import source_hash
 from memory.folding.rebuild import current_progress
 from memory.folding.request import request_resummarize
@@ -123,17 +121,6 @@ def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch:
     assert run(chat).outcome == "done"
     assert len(model.prompts) == calls
     assert_folded(chat, through=9)
-
-
-@pytest.mark.django_db
-def test_a_rebuild_in_several_tasks(model: KeepingModel) -> None:
-    chat = chat_of(30)
-    request_resummarize(chat, "rebuild")
-    for _ in range(40):
-        if fold(chat.pk, until=time.monotonic()).outcome != "more":
-            break
-    assert_folded(chat, through=27)
-    assert brief_of(chat).requested == ""
 
 
 @pytest.mark.django_db
@@ -259,20 +246,6 @@ def test_memory_is_rebuilt_after_so_many_folds(model: KeepingModel, settings: An
     kinds = [str(row.kind) for row in revisions(chat)][3:]
     assert kinds == ["fold", "fold", "rebuild", "fold", "fold", "rebuild", "fold"]
     assert_folded(chat, through=11)
-
-
-@pytest.mark.django_db
-def test_a_failing_upstream_puts_such_a_rebuild_off(model: KeepingModel, settings: Any) -> None:
-    settings.MEMORY_REBUILD_EVERY_FOLDS = 3
-    chat = chat_of(12)
-    model.lines = [lambda prompt: "T1", lambda prompt: "T2", lambda prompt: "T3", DOWN]
-    request_resummarize(chat, "update")
-    assert run(chat).outcome == "failed"
-    assert (brief_of(chat).requested, brief_of(chat).version) == ("rebuild", 3)
-    wait_over(chat)
-    assert run(chat).outcome == "done"
-    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
-    assert_folded(chat, through=9)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -145,17 +145,6 @@ def test_a_restored_version_is_kept_by_all_that_does_not_name_it(model: KeepingM
     assert_folded(chat, through=9)
 
 
-def test_the_policy_of_a_chat_is_its_memorys_again_after_a_restore(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    resummarize(str(chat.pk), "--sync")
-    resummarize(str(chat.pk), "--sync", policy="interval")
-    call_command("memory", str(chat.pk), "--restore", "3", stdout=io.StringIO())
-    would, _total = resummarize(str(chat.pk), "--dry-run", policy="interval")
-    assert would.endswith("(rebuild)")
-    resummarize(str(chat.pk), "--sync", policy="interval")
-    assert (brief_of(chat).policy, revisions(chat)[-1].kind) == ("interval", RevisionKind.REBUILD)
-
-
 def test_a_worker_that_is_at_a_rebuild_is_told_of(model: KeepingModel) -> None:
     chat = chat_of(12)
     resummarize(str(chat.pk), "--sync")

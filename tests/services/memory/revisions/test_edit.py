@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from chatmemory.errors import Conflict, NotFound
-from chatmemory.llm.protocol import Prompt
 from conversations import chat_lifecycle, message_changes
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
@@ -92,36 +91,6 @@ def test_a_rebuild_replaces_it(model: KeepingModel) -> None:
     run(chat)
     assert "heron" not in brief_of(chat).global_summary
     assert_folded(chat, through=9)
-
-
-def test_a_fold_under_way_does_not_publish_over_it(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    add_turns(chat, [turn(number) for number in range(13, 16)])
-    request_resummarize(chat, "update")
-
-    def meanwhile(prompt: Prompt) -> str:
-        write(chat)
-        return "T1 to T12, as if nothing had happened"
-
-    model.lines = [meanwhile]
-    report = run(chat)
-    assert (report.lost, report.outcome) == (1, "done")
-    assert "as if" not in brief_of(chat).global_summary
-    assert RevisionKind.MANUAL in [row.kind for row in revisions(chat)]
-
-
-def test_a_rebuild_under_way_is_dropped_for_it(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    request_resummarize(chat, "rebuild")
-
-    def meanwhile(prompt: Prompt) -> str:
-        write(chat)
-        return "T1 T2 T3"
-
-    model.lines = [meanwhile]
-    run(chat)
-    brief = brief_of(chat)
-    assert (brief.requested, brief.rebuild, brief.global_summary) == ("", None, HERON)
 
 
 def test_only_on_the_version_that_was_in_use(model: KeepingModel) -> None:

@@ -12,13 +12,12 @@ from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
 from conversations.chat_lifecycle import delete_chat, update_chat
 from conversations.models import Chat, Message
-from memory.briefs import Memory, unfolded
+from memory.briefs import unfolded
 from memory.context.build import preview
 from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind
 from memory.revisions.by_hand import clear, edit_by_hand, pause_updates, restore, resume_updates
-from memory.turn import require_fresh
 from memory.worker.sweep import sweep
 from tests.support.cards import card_chat, live
 from tests.support.exhaustive import first_of
@@ -63,15 +62,6 @@ def test_what_was_restored_holds_while_the_chat_goes_on(model: KeepingModel) -> 
     assert (brief.due, brief.head, unfolded(brief).turns) == (False, 4, 21)
     assert brief.global_summary == revisions(chat)[0].global_summary
     assert (len(model.prompts), queued(chat)) == (calls, False)
-
-
-def test_without_a_pause_what_is_newer_is_folded_again(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    pause_updates(chat, None)
-    brief = restore(chat, 1)
-    assert (brief.due, brief.paused_at) == (True, None)
-    assert run(chat).outcome == "done"
-    assert_folded(chat, through=9)
 
 
 def test_resuming_folds_what_waits(model: KeepingModel) -> None:
@@ -146,13 +136,6 @@ def test_what_the_built_in_summarizer_made_is_not_replaced_meanwhile(model: Keep
     resume_updates(chat, None)
     assert worked(chat).outcome == "done"
     assert not brief_of(chat).degraded
-
-
-def test_no_lazy_fold_is_waited_for(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    Chat.objects.filter(pk=chat.pk).update(policy="progressive")
-    restore(chat, 1, pauses=True)
-    require_fresh(Memory.of(brief_of(chat)))
 
 
 def test_an_edit_by_hand_holds_too(model: KeepingModel) -> None:

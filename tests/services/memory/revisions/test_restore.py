@@ -143,15 +143,6 @@ def test_what_a_card_told_of_before_its_turn_was_folded_counts_too(model: Keepin
     assert restore(chat, 2).seen_seq == 4
 
 
-def test_twice_and_one_that_was_restored(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    for version in (2, 2, 3, 4):
-        restore(chat, version)
-    assert [row.parent for row in revisions(chat)][3:] == [2, 2, 3, 4]
-    brief = brief_of(chat)
-    assert (brief.version, brief.folded_through_seq) == (7, 12)
-
-
 def test_it_keeps_the_policy_of_the_version_until_the_next_rebuild(model: KeepingModel) -> None:
     chat = folded_chat(model)
     update_chat(chat, {"policy": "interval"})

@@ -14,7 +14,6 @@ from django.core import serializers
 from django.db import transaction
 
 from chatmemory.errors import Conflict
-from chatmemory.llm.protocol import Prompt
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
 from memory.changes import messages_changed
@@ -24,7 +23,7 @@ from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.revisions.by_hand import clear, restore
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.factories import add_turn, add_turns, brief_of
-from tests.support.fakes.scripted import KeepingModel, codes, keep_codes
+from tests.support.fakes.scripted import KeepingModel, codes
 from tests.support.folds import WORDS, asked, assert_sound, chat_of, revisions, run, together, turn
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
@@ -159,42 +158,6 @@ def test_the_line_on_a_failed_answer_goes_with_its_question(model: KeepingModel)
     assert message(chat, 4).status == "deleted"
 
 
-def test_a_fold_under_way_does_not_publish_it(model: KeepingModel) -> None:
-    chat = chat_of(12)
-
-    def meanwhile(prompt: Prompt) -> str:
-        forget(chat, 3)
-        forget(chat, 4)
-        return keep_codes(prompt)
-
-    model.lines = [meanwhile]
-    report = run(chat)
-    assert report.lost == 1
-    assert "T2" not in codes(stored(chat))
-    assert list(dict.fromkeys(codes(brief_of(chat).global_summary)))[:2] == ["T1", "T3"]
-
-
-def test_a_rebuild_under_way_begins_anew(model: KeepingModel) -> None:
-    chat = folded(model, 20)
-    note_request(chat, "rebuild")
-    calls: list[Prompt] = []
-
-    def meanwhile(prompt: Prompt) -> str:
-        calls.append(prompt)
-        if len(calls) == 3:
-            assert "T3" in json.dumps(brief_of(chat).rebuild)
-            forget(chat, 5)
-            forget(chat, 6)
-            assert brief_of(chat).rebuild is None
-        return keep_codes(prompt)
-
-    model.lines = [meanwhile] * 3
-    run(chat)
-    assert "T3" not in codes(stored(chat))
-    assert brief_of(chat).requested == ""
-    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
-
-
 def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingModel) -> None:
     """Never step back to a removed revision, even if it had not seen the second message."""
     chat = folded(model)
@@ -291,15 +254,6 @@ def test_a_clearing_that_was_undone_clears_nothing(model: KeepingModel, how: str
 def both(chat: Chat, *acts: Callable[[], None]) -> None:
     together(*acts)
     assert_sound(chat)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_two_edits_at_once(model: KeepingModel) -> None:
-    chat = folded(model)
-    both(chat, lambda: edit(chat, 19, "T70 one"), lambda: edit(chat, 19, "T71 other"))
-    assert message(chat, 19).content in ("T70 one", "T71 other")
-    run(chat)
-    assert len({"T70", "T71"} & set(codes(stored(chat)))) == 1
 
 
 @pytest.mark.django_db(transaction=True)
