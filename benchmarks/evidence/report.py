@@ -52,27 +52,27 @@ NAMES = {
 
 
 def page(rows: Sequence[Row]) -> str:
-    """Return the tables of all sets, with fewer columns, as `docs/prompt.md` shows them."""
-    sets = dict.fromkeys(row.set for row in rows)
-    return "\n\n".join(
-        f"**{NAMES[name]}**\n\n{table('', [row for row in rows if row.set == name], ON_PAGE)}"
-        for name in sets
-    )
+    """Return one table of all sets and their halves, with fewer columns, as `docs/prompt.md` shows it."""
+    lines: list[tuple[str, Sequence[Row]]] = []
+    for name in dict.fromkeys(row.set for row in rows):
+        whole, *halves = _halves([row for row in rows if row.set == name])
+        lines += [(NAMES[name], whole[1]), *((f"– {label}", some) for label, some in halves)]
+    return _table("", lines, ON_PAGE)
 
 
-def table(name: str, rows: Sequence[Row], columns: Collection[str] = ()) -> str:
-    """Return a Markdown table of one set: all of it, both halves, and each kind of question. `columns`: () for all."""
+def table(name: str, rows: Sequence[Row]) -> str:
+    """Return a Markdown table of one set: all of it, both halves, and each kind of question."""
     kinds = sorted({row.kind for row in rows})
-    lines: list[tuple[str, Sequence[Row]]] = [
-        ("all", rows),
-        ("odd half", [row for row in rows if row.is_odd]),
-        ("even half", [row for row in rows if not row.is_odd]),
-        *(
-            (kind.replace("_", " "), [row for row in rows if row.kind == kind])
-            for kind in kinds
-            if len(kinds) > 1
-        ),
-    ]
+    by_kind = [(kind.replace("_", " "), [row for row in rows if row.kind == kind]) for kind in kinds]
+    return _table(name, [*_halves(rows), *(by_kind if len(kinds) > 1 else [])])
+
+
+def _halves(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
+    odd, even = [row for row in rows if row.is_odd], [row for row in rows if not row.is_odd]
+    return [("all", rows), ("odd half", odd), ("even half", even)]
+
+
+def _table(name: str, lines: Iterable[tuple[str, Sequence[Row]]], columns: Collection[str] = ()) -> str:
     shown = [one for one in COLUMNS if not columns or one[0] in columns]
     cells = [[name, *(head for head, _ in shown)]]
     cells += [[label, *(cell(some) for _, cell in shown)] for label, some in lines if some]
