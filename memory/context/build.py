@@ -19,7 +19,7 @@ from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
 from memory.briefs import Memory, brief_of
 from memory.context.plan import Plan
-from memory.context.planner import Material, choose, gather
+from memory.context.planner import Material, choose, sections_cost
 from memory.context.prompt import Context, PromptRequest, assemble, memory_limits, with_fitting_steps
 from memory.context.render import Source, outline_sections
 from memory.history.rows import COUNTS, MAX_SEQ, stored
@@ -52,13 +52,13 @@ def context_of(memory: Memory, span: Newest, asked: PromptRequest) -> Context:
     last = last_reply(span) if limits.enabled and memory.policy.shows_outline else None
     outline = outline_sections(stored_outline(brief.chat_id, last)) if last else []
     state = [*state, *outline]
-    material = gather(
-        state,
-        span.turns,
-        older_turns=span.older_turns,
-        older_from_seq=brief.folded_through_seq + 1 if span.older_turns else None,
+    material = Material(
+        state_tokens=sections_cost(state),
+        turns=tuple(turn for turn in span.turns if turn.tokens),
         limits=limits,
         window_turns=memory.window(span.turns),
+        older_turns=span.older_turns,
+        older_from_seq=brief.folded_through_seq + 1,
         anchor_seq=brief.anchor_seq,
     )
     plan = choose(material)

@@ -34,16 +34,19 @@ from memory.recall.excerpts import DAY, MARK, Excerpt, Quote, excerpts_head_cost
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The input of a plan. `turns` are those that have text (loaded or not), in order."""
+    """The input of a plan: counts of the newest unfolded turns, the limits, and what was found for the question."""
 
     state_tokens: tuple[int, ...]
     """Tokens of each section of the state, including message overhead."""
     turns: tuple[Turn, ...]
-    older_turns: int
-    older_from_seq: int | None
+    """The newest unfolded finished turns that have text, oldest first. Only counts and lines are read."""
     limits: MemoryLimits
     window_turns: int
-    anchor_seq: int
+    older_turns: int = 0
+    """Unfolded turns that are not among `turns`, from message `older_from_seq` on."""
+    older_from_seq: int = 1
+    anchor_seq: int = 0
+    """That of the previous plan; 0: there was none."""
     excerpts: tuple[Excerpt, ...] = ()
     """Excerpts of earlier turns, best first."""
     recall_tokens: int | None = None
@@ -58,33 +61,9 @@ class Material:
         return self.may_show is None or self.turns[index].from_seq in self.may_show
 
 
-def gather(
-    state: Sequence[StateSection],
-    turns: Sequence[Turn],
-    *,
-    older_turns: int,
-    older_from_seq: int | None,
-    limits: MemoryLimits,
-    window_turns: int,
-    anchor_seq: int,
-    excerpts: Sequence[Excerpt] = (),
-) -> Material:
-    """Collect the input of a plan: the newest unfolded finished turns (oldest first; only counts and lines are read).
-
-    `older_turns` is the number of unfolded turns that are not among them, from message `older_from_seq` on.
-    `anchor_seq` is that of the previous plan (0: none). `excerpts` are passages of earlier turns that match the
-    question, best first.
-    """
-    return Material(
-        state_tokens=tuple(count_repeated(section.text) + MESSAGE_OVERHEAD for section in state),
-        turns=tuple(turn for turn in turns if turn.tokens),
-        older_turns=older_turns,
-        older_from_seq=older_from_seq,
-        limits=limits,
-        window_turns=max(1, window_turns) if limits.enabled else 1,
-        anchor_seq=anchor_seq,
-        excerpts=tuple(excerpts) if limits.enabled else (),
-    )
+def sections_cost(state: Sequence[StateSection]) -> tuple[int, ...]:
+    """Tokens of each section, including message overhead."""
+    return tuple(count_repeated(section.text) + MESSAGE_OVERHEAD for section in state)
 
 
 MIN_NEWEST = 60
@@ -118,7 +97,8 @@ class _PlanChoice:
         self.budget = allowance
         self.costs = [turn_cost(turn) for turn in material.turns]
         self.lines = LineCosts(material.turns, older=material.older_turns > 0)
-        self.window_at = max(0, len(self.turns) - material.window_turns)
+        window_turns = max(1, material.window_turns) if material.limits.enabled else 1
+        self.window_at = max(0, len(self.turns) - window_turns)
         self.verbatim: dict[int, Shown] = {}
         self.part = allowance if self._is_all() else min(allowance, self._stable_part())
         self.left = self.part
@@ -341,7 +321,7 @@ class _PlanChoice:
         return Merged(self._merged_from(merged), self._merged_through(merged), count)
 
     def _merged_from(self, merged: Sequence[int]) -> int:
-        if self.m.older_turns and self.m.older_from_seq is not None:
+        if self.m.older_turns:
             return self.m.older_from_seq
         return self.turns[merged[0]].from_seq if merged else 1
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.plan import Plan
-from memory.context.planner import Material, choose, gather
+from memory.context.planner import Material, choose, sections_cost
 from memory.context.prompt import Context, PromptRequest, assemble
 from memory.context.render import Source
 from memory.history.turns import Turn
@@ -93,9 +93,9 @@ def material_of(
     turns: Sequence[Turn], limits: MemoryLimits, state: Sequence[StateSection] = (), **given: Any
 ) -> Material:
     """Return the material of a plan: these turns from counts and lines only, and nothing before them."""
-    rest = {"older_turns": 0, "older_from_seq": None, "anchor_seq": 0, "window_turns": limits.k_raw_turns}
-    own = {name: given.pop(name) for name in ("recall_tokens", "lean") if name in given}
-    return replace(gather(state, without_texts(turns), **{**rest, **given, "limits": limits}), **own)
+    fields = {"window_turns": limits.k_raw_turns, "state_tokens": sections_cost(state), **given}
+    counted = tuple(turn for turn in without_texts(turns) if turn.tokens)
+    return Material(turns=counted, limits=limits, **fields)
 
 
 PIECES = st.sampled_from(

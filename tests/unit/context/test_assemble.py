@@ -180,9 +180,7 @@ def test_any_text_fits_any_budget(
     anchor: int,
     older: int,
 ) -> None:
-    context = context_of(
-        turns, limits, state, asked, anchor_seq=anchor, older_turns=older, older_from_seq=1 if older else None
-    )
+    context = context_of(turns, limits, state, asked, anchor_seq=anchor, older_turns=older, older_from_seq=1)
     assert context.tokens == memory_tokens(context) <= limits.prompt_budget
     assert context.tokens == sum(section.tokens for section in context.sections if section.kind in MEMORY)
     assert sum(s.tokens for s in context.sections if s.kind == "sources") <= limits.sources_budget
