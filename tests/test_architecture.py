@@ -51,7 +51,7 @@ memory.limits memory.policies memory.history.turns memory.history.open_turn_budg
 memory.context.plan memory.context.planner memory.context.prompt memory.context.render
 memory.recall.analysis memory.recall.candidates memory.recall.decision memory.recall.excerpts
 memory.recall.query memory.recall.question_forms memory.recall.ranking
-memory.pins.statements memory.pins.section memory.pins.wordings
+memory.pins.statements memory.pins.section memory.pins.standing memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts memory.folding.provenance
 memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.usage.figures memory.admin.charts

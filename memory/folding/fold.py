@@ -186,7 +186,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
     try:
         if job.bite is not None and is_fold:
             before = Folded(job.memory.policy.name, job.memory.state)
-            folding = FoldRequest(job.memory.policy, job.memory.limits, before, job.bite)
+            folding = FoldRequest(job.memory.policy, job.memory.limits, before, job.bite, lists_standing=True)
             folded = attempt(brief, folding, builtin=builtin, timeout=timeout)
             outcome = publish(brief, RevisionKind.FOLD, folded)
             report.turns += folded.turns if outcome is not StepOutcome.LOST else 0

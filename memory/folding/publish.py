@@ -25,6 +25,7 @@ from memory.briefs import decide_due
 from memory.folding.attempts import backoff_seconds
 from memory.folding.summarizer import Folded
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
+from memory.pins.pins import pin_quoted
 from memory.policies import get_policy
 from memory.usage import daily
 
@@ -69,6 +70,8 @@ def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> Step
             )
             return StepOutcome.LOST
         revision = write(brief, kind, folded)
+        if folded.standing and kind == RevisionKind.FOLD:
+            pin_quoted(revision, folded.standing)
         fault_points.point("publish.stored")
     # Not in the transaction: all folds of a day write one row, and would wait for each other's commit.
     daily.count_fold(revision)

@@ -41,6 +41,8 @@ from memory.folding.provenance import NOTHING_RETAINED, source_hash, text_of
 from memory.history.turns import Bite, last_assistant_id
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, RevisionKind
+from memory.pins.standing import parted, with_standing
+from memory.pins.statements import Statement
 from memory.policies import prompt_hash
 from memory.policies.protocol import Ask, Policy, Refusal, State
 from memory.usage import daily
@@ -79,6 +81,8 @@ class Folded:
     """Defects of the state, which was accepted anyway (`memory.folding.answer_checks`)."""
     retained: Retained = NOTHING_RETAINED
     """Which salient spans of the newest turns the state has."""
+    standing: tuple[Statement, ...] = ()
+    """What the user wants from now on, quoted from the newest turns; nobody has checked that a message has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,8 @@ class FoldRequest:
     limits: MemoryLimits
     before: Folded
     bite: Bite
+    lists_standing: bool = False
+    """Whether the summarizer also lists what the user wants from now on, to be pinned."""
 
 
 class FoldFailed(Exception):
@@ -144,6 +150,7 @@ class _Accepted:
 
     state: State
     room: int = 0
+    standing: tuple[Statement, ...] = ()
 
 
 def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout: float) -> Folded:
@@ -162,7 +169,7 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
         is_free=builtin or registry.is_offline(),
     )
     try:
-        state, found = _best(folding, calls)
+        best, found = _best(folding, calls)
     except UpstreamError as error:
         raise FoldFailed(error.code, str(error), error.retry_after) from error
     except Refusal as refusal:
@@ -171,7 +178,7 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
     cost = calls.cost_usd
     return replace(
         before,
-        state=state,
+        state=best.state,
         through_seq=bite.turns[-1].through_seq,
         turns=before.turns + sum(turn.tokens > 0 for turn in bite.turns),
         tokens=before.tokens + sum(turn.tokens for turn in bite.turns),
@@ -187,28 +194,29 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
         degraded=before.degraded or builtin,
         soft_faults=(*before.soft_faults, *found.to_json())[:MAX_FAULTS],
         retained=found.new.retained,
+        standing=best.standing,
     )
 
 
-def _best(folding: FoldRequest, calls: _Calls) -> tuple[State, Assessment]:
+def _best(folding: FoldRequest, calls: _Calls) -> tuple[_Accepted, Assessment]:
     """Return the state after the answer, or after the better of two if the first has faults.
 
     The built-in summarizer is asked only once: its first answer is its best.
     """
     if not without_invisible(text_of(folding.bite.shown)).strip():
         nothing = _Accepted(folding.before.state)  # any answer would be made up, and would be refused
-        return folding.before.state, _assess(folding, nothing)
+        return nothing, _assess(folding, nothing)
     first = _folded(folding, calls)
     found = _assess(folding, first)
     if not found.faults or not calls.may_repeat:
-        return first.state, found
+        return first, found
     logger.info("summarizer asked again", extra={"chat": calls.chat_id, "faults": list(found.faults)})
     try:
         second = _folded(folding, calls, retry_instructions(found))
     except (UpstreamError, Refusal):
-        return first.state, found
+        return first, found
     later = _assess(folding, second)
-    return (second.state, later) if later.rank < found.rank else (first.state, found)
+    return (second, later) if later.rank < found.rank else (first, found)
 
 
 def _assess(folding: FoldRequest, accepted: _Accepted) -> Assessment:
@@ -228,12 +236,17 @@ def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Accepted:
     policy, state, limits = folding.policy, folding.before.state, folding.limits
     turns = folding.bite.shown
     ask = policy.ask(state, turns, limits)
-    answer = _call(calls, replace(ask, input=ask.input + behind))
+    standing: tuple[Statement, ...] = ()
+    if folding.lists_standing and not calls.is_free:  # the built-in summarizer finds none
+        ask = with_standing(ask)
+        answer, standing = parted(ask, _call(calls, replace(ask, input=ask.input + behind)))
+    else:
+        answer = _call(calls, replace(ask, input=ask.input + behind))
     after = policy.absorb(state, turns, answer, limits)
     if calls.is_upstream:
         # The built-in summarizer only repeats what it was shown, and no fallback comes after it: never refused.
         answer_checks.check(state, after, answer_checks.said_in(turns))
-    return _Accepted(after, 0 if calls.is_free else ask.answer_tokens)
+    return _Accepted(after, 0 if calls.is_free else ask.answer_tokens, standing)
 
 
 def _call(calls: _Calls, ask: Ask) -> Completion:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -18,8 +19,19 @@ from django.utils import timezone
 from chatmemory.database.compiled import Select
 from chatmemory.errors import ChatBusy, Conflict, NotFound
 from conversations.models import Chat, Message, Role, Status, get_chat, get_message
-from memory.models import MAX_CHARS, MAX_PINS, PEOPLE, ConversationBrief, Pin, PinKind, PinnedBy, new_brief
+from memory.models import (
+    MAX_CHARS,
+    MAX_PINS,
+    PEOPLE,
+    ConversationBrief,
+    Pin,
+    PinKind,
+    PinnedBy,
+    SummaryRevision,
+    new_brief,
+)
 from memory.pins.section import ImportedPin, PinText, clipped, head_cost, pin_cost
+from memory.pins.standing import place_of
 from memory.pins.statements import Statement, StatementKind, replaces, statements_to_pin, taken_back
 
 logger = logging.getLogger(__name__)
@@ -57,6 +69,31 @@ def pin_statements(question: Message) -> None:
     holding = _HoldingPins(question.chat_id)
     holding.state(question, stated)
     holding.save()
+
+
+def pin_quoted(revision: SummaryRevision, standing: Sequence[Statement]) -> None:
+    """Pin what the summarizer of a fold quotes of the user's messages; a quote that no message has is refused.
+
+    A message is left alone if the same was pinned of it before, even if that pin has ended. Call it in the transaction
+    that publishes the fold.
+    """
+    span = revision.from_seq, revision.through_seq
+    rows = Message.objects.filter(chat_id=revision.chat_id, role=Role.USER, seq__range=span)
+    said = list(rows.filter(status=Status.COMPLETE, superseded_by=None).order_by("-seq"))
+    known = list(Pin.objects.filter(message__in=said).values_list("message_id", "text"))
+    holding = _HoldingPins(revision.chat_id, PinnedBy.SUMMARIZER)
+    refused = 0
+    for one in standing:
+        places = ((message, place_of(one.text, message.content)) for message in said)
+        message, at = next(((message, at) for message, at in places if at >= 0), (None, 0))
+        if message is None:
+            refused += 1
+        elif not any(pk == message.pk and (one.text in text or text in one.text) for pk, text in known):
+            holding.state(message, [replace(one, start=at)])
+    holding.save()
+    if refused:
+        extra = {"chat": str(revision.chat_id), "version": revision.version, "quotes": refused}
+        logger.warning("quotes of the summarizer are in no message", extra=extra)
 
 
 def message_changed(message: Message) -> None:
@@ -154,8 +191,9 @@ def recount(chat_id: UUID) -> None:
 class _HoldingPins:
     """The pins of a chat that hold, updated as messages state something."""
 
-    def __init__(self, chat_id: UUID) -> None:
+    def __init__(self, chat_id: UUID, by: PinnedBy = PinnedBy.RULE) -> None:
         self._chat_id = chat_id
+        self._by = by
         self._there = sorted(
             Pin.objects.filter(chat_id=chat_id, ended_at__isnull=True), key=lambda one: one.place
         )
@@ -180,7 +218,7 @@ class _HoldingPins:
             chat_id=self._chat_id,
             text=one.text,
             kind=kind,
-            by=PinnedBy.RULE,
+            by=self._by,
             message=message,
             seq=message.seq,
             start=one.start,
@@ -231,7 +269,8 @@ class _HoldingPins:
             pin.save(update_fields=["ended_at", "ended_by"])
         recount(self._chat_id)
         if self._new:
-            logger.info("pins found", extra={"chat": str(self._chat_id), "pins": len(self._new)})
+            extra = {"chat": str(self._chat_id), "pins": len(self._new), "by": self._by.value}
+            logger.info("pins found", extra=extra)
 
 
 def _stated(pin: Pin) -> Statement:

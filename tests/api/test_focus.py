@@ -68,7 +68,7 @@ def test_the_operators_instructions_replace_the_task_and_keep_the_answers_format
     assert folded(plain, upstream).instructions.startswith(task)
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, summarizer_task=OWN)
     told = folded(chat, upstream).instructions
-    assert (told.startswith(OWN), told.endswith(answer_format), task in told) == (True, True, False)
+    assert (told.startswith(OWN), answer_format in told, task in told) == (True, True, False)
     was, now = newest(alice, plain), newest(alice, chat)
     assert (was["custom_instructions"], now["custom_instructions"]) == (False, True)
     assert was["prompt_hash"] != now["prompt_hash"]
@@ -84,7 +84,7 @@ def test_a_focus_is_added_to_the_task_and_told_by_the_version(
     alice.patch(f"chats/{chat.pk}", json={"options": {"focus": FOCUS}}).raise_for_status()
     was = newest(alice, chat)
     told, now = folded(chat, upstream, "rebuild").instructions, newest(alice, chat)
-    assert (FOCUS in plain, told.startswith(task), told.endswith(answer_format)) == (False, True, True)
+    assert (FOCUS in plain, told.startswith(task), answer_format in told) == (False, True, True)
     assert f"\n=== FOCUS ===\n{FOCUS}\n=== END_FOCUS ===\n" in told
     assert (was["focus"], now["focus"], now["kind"]) == ("", FOCUS, "rebuild")
     assert was["prompt_hash"] != now["prompt_hash"]
@@ -103,7 +103,7 @@ def test_a_focus_can_neither_end_its_section_nor_open_another(
     start = lines.index("=== FOCUS ===")
     assert lines[start + 2] == "=== END_FOCUS ==="
     assert [line for line in lines if line.startswith("===")] == ["=== FOCUS ===", "=== END_FOCUS ==="]
-    assert sent.instructions.endswith(default(policy)[1])
+    assert default(policy)[1] in sent.instructions
     assert "<|im_start|>" not in sent.instructions
     assert sent.said == usual.said, "the turns are as without it"
     assert "ZX-9999" not in str(newest(alice, hostile)["state"]) + newest(alice, hostile)["global_summary"]
