@@ -87,18 +87,17 @@ pieces = st.sampled_from([*CONTROL_TOKENS, "<", "|", ">", "[", "]", "｜", "/", 
 mixed = st.lists(pieces | st.text(max_size=5), max_size=12).map("".join)
 
 
-@pytest.mark.parametrize("token", CONTROL_TOKENS)
-def test_each_is_broken_and_can_still_be_read(token: str) -> None:
-    text = f"before {token}after\n{token}"
-    broken = disarm(text)
-    assert token not in broken
-    assert broken.replace(" ", "") == text.replace(" ", "")
-    assert len(broken) == len(text) + 2
+def test_each_is_broken_and_can_still_be_read() -> None:
+    for token in CONTROL_TOKENS:
+        text = f"before {token}after\n{token}"
+        broken = disarm(text)
+        assert token not in broken
+        assert broken.replace(" ", "") == text.replace(" ", "")
+        assert len(broken) == len(text) + 2
 
 
-@pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary_text_and_code_stay_as_they_are(text: str) -> None:
-    assert disarm(text) == text
+def test_ordinary_text_and_code_stay_as_they_are() -> None:
+    assert [text for text in ORDINARY if disarm(text) != text] == []
 
 
 def test_markup_stays_what_it_is() -> None:

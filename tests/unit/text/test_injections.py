@@ -16,21 +16,21 @@ TALK = "I like tea. The rules of the house are strict; the system is old. Please
 
 
 @pytest.mark.parametrize("frame", VARIANTS)
-@pytest.mark.parametrize("order", ORDERS, ids=range(len(ORDERS)))
-def test_an_order_that_nobody_gave_is_new(order: str, frame: str) -> None:
-    if frame == "- {}" and order.startswith(("User:", "Assistant:")):
-        return  # a list item is not a line of dialogue: many summaries have such items
-    assert KnownOrders([TALK]).new_in(frame.format(order))
+def test_an_order_that_nobody_gave_is_new(frame: str) -> None:
+    known = KnownOrders([TALK])
+    missed = [order for order in ORDERS if not known.new_in(frame.format(order))]
+    if frame == "- {}":  # a list item is not a line of dialogue: many summaries have such items
+        missed = [order for order in missed if not order.startswith(("User:", "Assistant:"))]
+    assert missed == []
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=range(len(ORDERS)))
-def test_an_order_that_was_given_may_be_repeated(order: str) -> None:
-    assert not KnownOrders([TALK, f"Hello. {order} Thanks!"]).new_in(f"- {order}")
+def test_an_order_that_was_given_may_be_repeated() -> None:
+    for order in ORDERS:
+        assert not KnownOrders([TALK, f"Hello. {order} Thanks!"]).new_in(f"- {order}")
 
 
-@pytest.mark.parametrize("text", ORDINARY, ids=range(len(ORDINARY)))
-def test_an_ordinary_summary_gives_no_orders(text: str) -> None:
-    assert not KnownOrders([TALK]).new_in(text)
+def test_an_ordinary_summary_gives_no_orders() -> None:
+    assert [text for text in ORDINARY if KnownOrders([TALK]).new_in(text)] == []
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,10 @@ def test_an_order_that_was_said_vouches_for_no_other(said: str, order: str) -> N
     assert KnownOrders([said]).new_in(order)
 
 
-@pytest.mark.parametrize("line", [*MARKERS, *DOUBLES], ids=range(len(MARKERS + DOUBLES)))
-def test_our_own_markers_are_new_but_for_counted_turns(line: str) -> None:
-    assert bool(KnownOrders([TALK]).new_in(line)) == (not line.startswith("Turn "))
+def test_our_own_markers_are_new_but_for_counted_turns() -> None:
+    known = KnownOrders([TALK])
+    missed = [line for line in (*MARKERS, *DOUBLES) if not known.new_in(line)]
+    assert missed == [line for line in (*MARKERS, *DOUBLES) if line.startswith("Turn ")]
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from uuid import UUID
@@ -31,23 +32,16 @@ def turn(user: str, assistant: str, cut_off: bool = False) -> Turn:
     return Turn(1, 2, user, assistant, cut_off, len(user), len(assistant), (UUID(int=1),), None)
 
 
-@pytest.mark.parametrize("marker", MARKERS)
-def test_a_marker_is_quoted_wherever_a_line_begins(marker: str) -> None:
-    assert quote_markers(marker) == f"> {marker}"
-    for end in LINE_ENDS:
-        assert quote_markers(f"hello{end}  {marker}") == f"hello{end}>   {marker}"
-
-
 @pytest.mark.promise("P23")
-@pytest.mark.parametrize("double", DOUBLES, ids=range(len(DOUBLES)))
-def test_a_marker_is_one_however_it_is_spelled(double: str) -> None:
-    assert quote_markers(double) == f"> {double}"
-    assert quote_markers(f"hello\u2028 {double}") == f"hello\u2028>  {double}"
+def test_a_marker_is_quoted_wherever_a_line_begins_and_however_it_is_spelled() -> None:
+    for marker in (*MARKERS, *DOUBLES):
+        assert quote_markers(marker) == f"> {marker}"
+        for end in LINE_ENDS:
+            assert quote_markers(f"hello{end}  {marker}") == f"hello{end}>   {marker}"
 
 
-@pytest.mark.parametrize("hider", HIDERS)
-def test_invisible_characters_hide_no_marker(hider: str) -> None:
-    for marker in MARKERS:
+def test_invisible_characters_hide_no_marker() -> None:
+    for hider, marker in itertools.product(HIDERS, MARKERS):
         hidden = f"{hider}{marker[:2]}{hider}{marker[2:]}"
         assert quote_markers(hidden) == f"> {hidden}"
 
@@ -145,9 +139,9 @@ def test_what_is_written_is_read_back(existing: str, said: list[tuple[str, str, 
     assert pairs == [(quote_markers(each.user), quote_markers(assistant_text(each))) for each in spoken]
 
 
-@pytest.mark.parametrize("plain", CONFUSABLES)
-def test_each_double_looks_like_its_plain_sign(plain: str) -> None:
-    assert {skeleton(double) for double in CONFUSABLES[plain]} == {plain}
+def test_each_double_looks_like_its_plain_sign() -> None:
+    for plain, doubles in CONFUSABLES.items():
+        assert {skeleton(double) for double in doubles} == {plain}
 
 
 def test_no_double_is_in_two_places_or_ascii() -> None:
