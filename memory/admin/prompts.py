@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby
 from typing import Any
 from uuid import UUID
 
@@ -169,12 +169,9 @@ def _shown(chat_id: UUID, sections: Sequence[Section]) -> list[ShownSection]:
 
 def runs(seqs: Iterable[int]) -> list[tuple[int, int]]:
     """The seqs as sorted runs of consecutive numbers, each as its first and last."""
-    ordered = sorted(set(seqs))
-    if not ordered:
-        return []
-    breaks = [(a, b) for a, b in pairwise(ordered) if b > a + 1]
-    starts, ends = [ordered[0], *(b for _, b in breaks)], [*(a for a, _ in breaks), ordered[-1]]
-    return list(zip(starts, ends, strict=True))
+    places = groupby(enumerate(sorted(set(seqs))), lambda place: place[1] - place[0])
+    found = [[seq for _, seq in run] for _, run in places]
+    return [(run[0], run[-1]) for run in found]
 
 
 def timeline_link(chat_id: UUID, seq: int, text: str) -> SafeString:

@@ -43,6 +43,7 @@ from conversations.models import (
     Window,
 )
 from conversations.replies.generation import is_draining, refuse_when_draining
+from memory.api.serializers import RevisionOut
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
 from memory.usage import daily
 
@@ -57,11 +58,7 @@ _BRIEF = (
     "policy options global_summary state version head folded_through_seq token_count degraded "
     "last_error paused_at updated_at"
 ).split()
-_REVISION = (
-    "version parent kind policy degraded global_summary state from_seq through_seq turns tokens_before tokens_after "
-    "input_tokens output_tokens cost_usd model prompt_hash focus custom_instructions source_hash duration_ms retained "
-    "soft_faults created_at forgotten_at"
-).split()
+_REVISION = ["policy", *RevisionOut().fields]
 _CONTEXT = (
     "revision policy sections tokens budget unrepresented clipped dropped card instructions_hash "
     "turn_instructions_hash sources_hash prompt_hash"

@@ -12,18 +12,13 @@ from chatmemory.text.word_diff import DiffPiece
 from memory.policies import policy_name
 
 register = template.Library()
+register.filter("policy_label", policy_name)
 
 
 @register.filter
 def grouped(number: int | None) -> str:
     """A count with thousands separators: 12,345."""
     return "–" if number is None else f"{number:,}"
-
-
-@register.filter
-def policy_label(name: str) -> str:
-    """The display name of a policy."""
-    return policy_name(name)
 
 
 @register.filter
