@@ -70,12 +70,6 @@ def test_what_is_no_choice_is_refused(alice: Client, chat: str) -> None:
     assert alice.get(f"chats/{chat}/brief").json()["version"] == 3
 
 
-def test_what_is_somebody_elses_does_not_exist(bob: Client, chat: str) -> None:
-    for path in ("pause", "resume", "clear"):
-        error(bob.post(f"chats/{chat}/brief/{path}"), 404, "not_found")
-    error(bob.get(f"chats/{chat}/estimate"), 404, "not_found")
-
-
 def test_pausing_and_resuming_in_a_loop_is_counted(alice: Client, chat: str, settings: Any) -> None:
     """Each pause drops a fold in progress, which must then be made and paid for again."""
     settings.LIMITS = Limits(resummarize_per_hour=3)

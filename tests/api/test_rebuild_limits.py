@@ -222,23 +222,6 @@ def test_edits_of_what_was_not_folded_cost_nothing(alice: Client) -> None:
     assert (counted(), brief_of(chat).delayed_until) == (0, None)
 
 
-@pytest.mark.exhaustive
-def test_an_edit_again_and_again_wastes_no_more_calls_than_the_limit(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    """Each edit invalidates a fold in progress; the fourth within the hour makes it wait."""
-    chat = folded(20)
-    calls = summarizer_calls(upstream)
-    question = Message.objects.get(chat=chat, seq=1)
-    for number in range(12):
-        alice.patch(f"chats/{chat.pk}/messages/{question.pk}", json={"content": f"again {number}"})
-        if queued():
-            work_once()
-    assert counted() == 3
-    rebuilt = summarizer_calls(upstream) - calls
-    assert rebuilt <= 3 * 7, "a fold of the whole chat takes seven bites at most"
-
-
 def test_ordinary_folding_goes_on(alice: Client, settings: Any) -> None:
     """Folds that are due by turns are limited neither by the hour's count nor by a spent day."""
     chat = folded(20)
@@ -308,17 +291,3 @@ def test_at_once_as_many_as_the_limit_allows_get_through(alice: Client) -> None:
     assert sorted(answers) == [202] * 3 + [429] * 9
     assert counted() == 3
     assert ConversationBrief.objects.exclude(requested="").count() == 3
-
-
-@pytest.mark.exhaustive
-def test_an_operator_is_not_held_by_a_users_limits(alice: Client, settings: Any) -> None:
-    from memory.folding.request import request_resummarize
-
-    chat = folded(20)
-    use_up(alice, chat)
-    question = Message.objects.get(chat=chat, seq=1)
-    alice.patch(f"chats/{chat.pk}/messages/{question.pk}", json={"content": "redacted"})
-    assert brief_of(chat).delayed_until is not None
-    request_resummarize(chat, "update")
-    work()
-    assert not brief_of(chat).due

@@ -99,10 +99,6 @@ def test_a_text_by_which_nothing_can_be_found_is_a_bad_request(alice: Client, ch
     assert "text" in told["details"]
 
 
-def test_nobody_else_can_trace_it(bob: Client, chat: str) -> None:
-    error(bob.post(f"chats/{chat}/trace", json={"text": FACT}), 404, "not_found")
-
-
 def test_of_a_long_history_few_versions_are_read_and_the_answer_says_so(
     alice: Client, chat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,6 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies import (
-    POLICIES,
     Ask,
     Counts,
     Refusal,
@@ -65,18 +64,6 @@ def absorbed(text: str, limits: MemoryLimits = LIMITS) -> str:
 
 
 # The registry and the state
-
-
-def test_every_policy_is_found_by_its_own_name() -> None:
-    assert {name: policy.name for name, policy in POLICIES.items()} == {name: name for name in POLICIES}
-    with pytest.raises(KeyError):
-        get_policy("none such")
-
-
-@given(st.text(), st.dictionaries(st.text(), st.one_of(st.none(), st.integers(), st.text())))
-def test_a_state_survives_storage(summary: str, data: dict[str, int | str | None]) -> None:
-    state = State(summary, {**data}, version=3)
-    assert State.from_json(summary, state.to_json()) == state
 
 
 def test_a_chat_that_was_never_folded_has_an_empty_state() -> None:
