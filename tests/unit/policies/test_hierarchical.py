@@ -152,7 +152,7 @@ def test_the_built_in_model_reads_the_same_layout(turns: list[Turn]) -> None:
     assume(all(clean(text) for _, text in sides))  # no other text is ever stored
     talk = Talk.of(facts_input([Fact("order_id", "#1"), Fact("x", "y: z")], turns))
     assert talk.before == ("- order_id: #1", "- x: y: z")
-    assert [by_user for _, by_user in talk.said] == [by_user for by_user, _ in sides]
+    assert [by_user for _, by_user in talk.messages] == [by_user for by_user, _ in sides]
 
 
 # What is accepted
