@@ -96,12 +96,6 @@ def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
     return _material(reply.chat_id, record.turn_instructions_hash, record.sources_hash)
 
 
-def tools_of(reply: Message) -> list[Any]:
-    """Return the tools that were offered to the model for `reply`, in the format of Chat Completions."""
-    sha256 = ContextRecord.objects.filter(pk=reply.pk).values_list("tools_hash", flat=True).first()
-    return list(_tools(reply.chat_id, sha256 or ""))
-
-
 def _tools(chat_id: UUID, sha256: str) -> tuple[Any, ...]:
     if not sha256:
         return ()

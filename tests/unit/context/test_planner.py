@@ -49,10 +49,6 @@ def test_a_short_chat_is_shown_whole() -> None:
     assert (plan.lines, plan.merged, plan.state, plan.unrepresented) == ((), None, (None,), 0)
 
 
-def test_an_empty_chat_has_an_empty_plan() -> None:
-    assert plan_of([], LIMITS) == Plan(budget=3000)
-
-
 def test_turns_that_exactly_fill_the_budget_are_all_verbatim() -> None:
     turns = chat(*[292] * 10)
     assert shown(plan_of(turns, LIMITS)) == list(range(10))
@@ -213,12 +209,6 @@ def test_a_turn_without_a_line_is_counted_as_left_out() -> None:
     turns = [make_turn(0, words(2000), words(900), line=""), *chat(1, 600, 600, 600)[1:]]
     plan = plan_of(turns, LIMITS)
     assert (lined(plan), plan.unrepresented) == ([0], 1)
-
-
-def test_a_turn_without_text_is_nowhere() -> None:
-    turns = [turn_of(0, 50), make_turn(1, "", ""), turn_of(2, 50)]
-    plan = plan_of(turns, LIMITS)
-    assert (shown(plan), plan.unrepresented, plan.dropped) == ([0, 2], 0, 0)
 
 
 def test_without_memory_only_the_newest_turns_that_fit() -> None:

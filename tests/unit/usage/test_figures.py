@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.usage.figures import CountedReply, ago, days_until, short, sums_of, usd
+from memory.usage.figures import CountedReply, ago, short, sums_of, usd
 
 REPLY = CountedReply(
     day=date(2026, 3, 1),
@@ -69,10 +69,6 @@ def test_batches_add_up_to_the_whole(many: list[CountedReply], cut: int) -> None
     for key, sums in whole.items():
         for name, value in sums.items():
             assert first.get(key, {}).get(name, 0) + second.get(key, {}).get(name, 0) == value
-
-
-def test_days_end_with_the_last() -> None:
-    assert days_until(date(2026, 3, 2), 3) == [date(2026, 2, 28), date(2026, 3, 1), date(2026, 3, 2)]
 
 
 @pytest.mark.parametrize(

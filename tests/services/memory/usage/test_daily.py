@@ -212,9 +212,6 @@ def test_saved_is_against_sending_the_whole_chat(model: KeepingModel, settings: 
     assert row.saved_tokens == record.history_tokens - record.tokens
 
 
-# An older version's rows
-
-
 # Concurrency and crashes
 
 
@@ -281,9 +278,7 @@ def test_a_crash_leaves_whole_batches(monkeypatch: Any, after: str) -> None:
         ("", "complete", (0, 0)),
         (CardOutcome.KEPT, "complete", (1, 1)),
         (CardOutcome.MISSING, "complete", (1, 0)),
-        (CardOutcome.MALFORMED, "complete", (1, 0)),
         (CardOutcome.MISSING, "failed", (0, 0)),
-        (CardOutcome.MISSING, "cancelled", (0, 0)),
     ],
 )
 def test_cards_are_counted_of_complete_replies(card: str, ending: str, counted: tuple[int, int]) -> None:
