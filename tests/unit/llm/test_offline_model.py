@@ -8,7 +8,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
-from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -31,7 +30,7 @@ from chatmemory.llm.protocol import (
 )
 from chatmemory.text.markers import LINES_HEADING, SUMMARY_HEADING
 from chatmemory.text.tokens import count_tokens
-from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
+from memory.history.turns import Turn
 from memory.policies.answers import summarizer_input
 from tests.unit.llm.makers import ANY_TEXT, SAYINGS, VARIANT, ask, messages_input, turn, turns_input
 
@@ -317,22 +316,3 @@ def test_short_chats_keep_half_of_their_slot_values() -> None:
         shares.append(sum(kept) / len(kept))
     assert len(shares) == 10
     assert sum(shares) / len(shares) >= 0.5
-
-
-@pytest.mark.skipif("SAMPLES" not in os.environ, reason="SAMPLES names no folder of real chats")
-def test_real_chats_keep_three_times_what_chance_would() -> None:
-    shares = []
-    for chat in recorded("tau_airline_xl.json"):
-        rows = [
-            StoredMessage(
-                UUID(int=i), i, said["role"], "complete", False, count_tokens(said["text"]), said["text"]
-            )
-            for i, said in enumerate(chat["messages"], start=1)
-        ]
-        summary, turns = "", to_turns(rows)
-        while turns:
-            bite = take_bite(turns, 6000)
-            summary, turns = summarize(summary, bite), turns[len(bite) :]
-        kept = [any(surface in summary for surface in fact["surface"]) for fact in chat["facts"]]
-        shares.append(sum(kept) / len(kept))
-    assert sum(shares) / len(shares) > 0.33
