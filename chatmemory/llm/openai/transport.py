@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -145,7 +145,8 @@ def _close(client: AsyncOpenAI) -> None:
     """Close the connections of threads, at the end of the process or of their server."""
     closing = asyncio.run_coroutine_threadsafe(client.close(), _loop_of_threads())
     if threading.current_thread().name != THREAD:
-        closing.result(CLOSE_SECONDS)
+        with suppress(RuntimeError, TimeoutError):  # at the end of a process, some of it may be gone already
+            closing.result(CLOSE_SECONDS)
 
 
 os.register_at_fork(after_in_child=_loop_of_threads.cache_clear)
