@@ -24,7 +24,7 @@ WINDOW = 3
 @pytest.mark.promise("P11")
 @pytest.mark.parametrize(
     ("numbers", "turns", "folds"),
-    [({}, 60, 2), pytest.param(LOW, 30, 3, marks=pytest.mark.slow)],
+    [({}, 40, 1), pytest.param(LOW, 30, 3, marks=pytest.mark.slow)],
     ids=["defaults", "low"],
 )
 def test_nothing_is_forgotten(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from chatmemory.llm.protocol import Prompt
@@ -17,11 +17,9 @@ from conversations.replies.reply import BegunTurn, Ending
 from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.folding.request import request_resummarize
-from memory.models import CardOutcome
 from memory.policies.card import CONTEXT
-from memory.turn import turn_finished
 from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks
-from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import run, together, turn
 
@@ -165,19 +163,6 @@ def test_a_turn_costs_the_same_however_long_the_chat_is(model: KeepingModel) -> 
     counted = [queries(chat, number) for number in range(1, 41)]
     assert len(set(counted[5:])) == 1
     assert brief_of(chat).token_count < 200
-
-
-def test_other_policies_pay_nothing_for_it(model: KeepingModel) -> None:
-    chat = make_chat()
-    live(chat, 1)
-    begun = begin(chat, "T2 asked")
-    assert begun.pending.snapshot.card_epoch is None
-    reply = _saved(begun)
-    with CaptureQueriesContext(connection) as captured, transaction.atomic():
-        turn_finished(reply, begun.pending.snapshot, '{"goal": "x"}')
-    statements = [row["sql"] for row in captured if "SAVEPOINT" not in row["sql"]]
-    assert len(statements) <= 2, "the record, and where the verbatim part begins"
-    assert marks(chat)[-1] == CardOutcome.NONE
 
 
 def _saved(begun: BegunTurn) -> Message:
