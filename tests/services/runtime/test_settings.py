@@ -13,7 +13,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory.config.declared import Config
-from chatmemory.config.environment import read, text_or_file
+from chatmemory.config.environment import make_folder, read, text_or_file
 from chatmemory.llm.protocol import Price, Usage
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -51,8 +51,8 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_else(tmp_path: Path) -> N
 
 
 def test_a_folder_that_cannot_be_made_is_named() -> None:
-    run = start(DATABASE_URL="sqlite:////dev/null/folder/db.sqlite3")
-    assert run.stderr.startswith("chatmemory cannot start: DATABASE_URL names the folder /dev/null/folder, ")
+    with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL names the folder /dev/null/folder, "):
+        make_folder("DATABASE_URL", Path("/dev/null/folder"))
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,9 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
     [
         ("WORKER_THREADS", "1001", "is '1001', but must be a whole number, 1 to 1,000."),
         ("MEMORY_PROMPT_TOKEN_BUDGET", "many", "is 'many', but must be a whole number, 200 or more."),
-        ("LIMIT_STREAMS", "1.5", "is '1.5', but must be a whole number, 0 or more."),
         ("REPLY_IDLE_SECONDS", "nan", "is 'nan', but must be a number of seconds, 0.05 to 86,400."),
-        ("REPLY_IDLE_SECONDS", "inf", "is 'inf', but must be a number of seconds, 0.05 to 86,400."),
         ("MEMORY_RECALL_SHARE", "0.91", "is '0.91', but must be a share, 0 to 0.9."),
         ("MEMORY_ENABLED", "maybe", "is 'maybe', but must be true or false."),
-        ("MEMORY_POLICY", "elephant", "is 'elephant', but must be one of card, chunked, "),
         ("MEMORY_SUMMARIZER_EFFORT", "enormous", "is 'enormous', but must be one of none, minimal, low,"),
         ("MEMORY_SUMMARIZER_MODEL", "m" * 129, "must be a name of 1 to 128 printable characters, unlike 'm"),
         ("OPENAI_MODEL_ALIASES", "gpt-4.1", "must be pairs of names such as "),
@@ -114,15 +111,7 @@ def test_a_bad_url_of_a_database_is_not_shown(url: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        *(
-            "http://",
-            "http:api.example/v1",
-            "http:///v1",
-            "http://:8080/v1",
-            "http://a:b/v1",
-            "http://a:99999/v1",
-        ),
-        *("http://[::1/v1", "http://münchen.example/v1", "http://a b/v1", "ftp://host/v1"),
+        *("http:///v1", "http://a:99999/v1", "http://[::1/v1", "http://münchen.example/v1", "ftp://host/v1"),
         *("http://user:sk-pass@host/v1", "http://host/v1?api-version=1", "http://host/v1#part"),
     ],
 )
@@ -140,17 +129,13 @@ def test_a_good_endpoint_is_taken(url: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *("not json", "{}", "[]", '{"a": {}}', '{"a": {"model": "m", "colour": "red"}}'),
-        '{"a": {"model": "m", "reasoning_effort": "enormous"}}',
+        *("not json", "{}", '{"a": {"model": "m", "colour": "red"}}'),
         '{"a": {"model": "m", "max_output_tokens": 0}}',
         '{"a": {"model": "m", "max_output_tokens": true}}',
-        '{"a": {"model": "m", "price": {"input": 1}}}',
-        '{"a": {"model": "m", "price": {"input": -1, "cached": 0, "output": 0}}}',
         '{"a": {"model": "m", "price": {"input": 1e30, "cached": 0, "output": 0}}}',
-        *('{"": {"model": "m"}}', '{" ": {"model": "m"}}', '{"a\\u0000": {"model": "m"}}'),
+        *('{"": {"model": "m"}}', '{"a\\u0000": {"model": "m"}}'),
         json.dumps({"n" * 65: {"model": "m"}}),  # no column has room for the name
         json.dumps({"a": {"model": "m" * 129}}),
-        *('{"a": {"model": " m"}}', '{"a": {"model": "m\\ud800"}}'),
     ],
 )
 def test_bad_variants_are_named(value: str) -> None:
@@ -194,10 +179,7 @@ def test_lists_are_read() -> None:
     ("name", "meant"),
     [
         ("MEMORY_PROMT_TOKEN_BUDGET", "MEMORY_PROMPT_TOKEN_BUDGET"),
-        ("MEMROY_POLICY", "MEMORY_POLICY"),
-        ("OPENAI_BASE_ULR", "OPENAI_BASE_URL"),
         ("DATABSE_URL", "DATABASE_URL"),
-        ("PLAYGROUD", "PLAYGROUND"),
     ],
 )
 def test_a_misspelt_name_is_told_with_the_one_that_was_meant(name: str, meant: str) -> None:
@@ -216,28 +198,8 @@ def test_a_removed_name_is_reported_with_what_to_do() -> None:
 
 
 def test_the_names_of_others_are_left_alone() -> None:
-    kubernetes = (
-        "SERVICE_HOST",
-        "SERVICE_PORT",
-        "SERVICE_PORT_HTTP",
-        "PORT",
-        "PORT_80_TCP",
-        "PORT_80_TCP_ADDR",
-    )
-    names = [
-        "PATH",
-        "PORT",
-        "DJANGO_SETTINGS_MODULE",
-        "DJANGO_SUPERUSER_PASSWORD",
-        "LOG_DIR",
-        "POSTGRES_PASSWORD",
-    ]
-    names += [
-        "OPENAI_ORG_ID",
-        "OPENAI_LOG",
-        "MEMORY_PRESSURE_WATCH",
-        *(f"CHATMEMORY_{one}" for one in kubernetes),
-    ]
+    names = ["PATH", "PORT", "DJANGO_SETTINGS_MODULE", "LOG_DIR", "POSTGRES_PASSWORD", "OPENAI_ORG_ID"]
+    names += ["MEMORY_PRESSURE_WATCH", "CHATMEMORY_SERVICE_HOST", "CHATMEMORY_PORT_80_TCP_ADDR"]
     assert read(dict.fromkeys(names, "1") | {"MEMORY_PROMT_TOKEN_BUDGET": " "}) == Config()
 
 

@@ -95,13 +95,3 @@ def test_waiting_ends_with_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert budget.held == 0
 
     asyncio.run(run())
-
-
-def test_small_work_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_work, "_memory", SharedAmount(2_000_000))
-
-    async def run() -> None:
-        async with large_work.large(2_000_000), large_work.large(large_work.SMALL_BYTES):
-            pass
-
-    asyncio.run(run())
