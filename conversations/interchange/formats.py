@@ -1,6 +1,6 @@
 """What a file of conversations may hold, as pydantic models: our own format, OpenAI's messages, and ShareGPT's. Pure.
 
-Our own format, which `write` writes, is OpenAI's with more fields. Of the other formats only what is declared in
+Our own format, which `export_chat` writes, is OpenAI's with more fields. Of the other formats only what is declared in
 `FileMessage` and `FileChat` has a meaning. A missing field and a null field are the same.
 """
 

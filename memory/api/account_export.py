@@ -32,7 +32,7 @@ from chatmemory.database.rows import in_chunks
 from chatmemory.runtime.escape import plain_json
 from conversations.accounts import quotas
 from conversations.interchange.rows import chat_values, message_values
-from conversations.interchange.write import chat_fields, json_text, message_fields
+from conversations.interchange.values import chat_fields, json_text, message_fields
 from conversations.models import (
     Allowance,
     Chat,

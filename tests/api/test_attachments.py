@@ -23,7 +23,7 @@ from conversations import attachments
 from conversations.accounts.limits import Limits
 from conversations.interchange.read import read_chats
 from conversations.interchange.rows import chat_values, import_chat, message_values
-from conversations.interchange.write import export_chat_text
+from conversations.interchange.values import export_chat_text
 from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
 from tests.api.talking import held, sdk
 from tests.support.fakes.upstream import FakeUpstream

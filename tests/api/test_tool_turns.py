@@ -14,7 +14,7 @@ from openai import OpenAI
 
 from conversations.interchange.read import read_chats
 from conversations.interchange.rows import chat_values, import_chat, message_values
-from conversations.interchange.write import export_chat_text
+from conversations.interchange.values import export_chat_text
 from conversations.models import Chat
 from tests.api.talking import Turn, heard, held, messages, sdk
 from tests.api.tool_talk import ANSWERED, CALLED, FIRST, OUTPUT, QUESTION, ToolTalk, roles, scripted

@@ -13,7 +13,7 @@ from openai import OpenAI
 
 from conversations.interchange.read import read_chats
 from conversations.interchange.rows import chat_values, import_chat, message_values
-from conversations.interchange.write import export_chat_text
+from conversations.interchange.values import export_chat_text
 from conversations.models import Chat, ChatCompletion, Message
 from memory.briefs import unfolded
 from memory.history.rows import pending_seq

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.runtime.escape import plain
 from conversations.interchange.rows import chat_values, message_values
-from conversations.interchange.write import export_chat_text
+from conversations.interchange.values import export_chat_text
 from conversations.management.prompts import chat_named
 
 

@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 import conversations
 from chatmemory.database.ids import new_id
 from conversations.interchange.rows import chat_values, message_values
-from conversations.interchange.write import export_chat_text
+from conversations.interchange.values import export_chat_text
 from conversations.models import Chat
 from memory.lab import runner
 from memory.lab.conversation import Conversation, Exchange

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 
 from chatmemory.llm.attachments import Attachment
 from conversations.interchange.read import read_chats
-from conversations.interchange.values import FormatError, ImportedChat, ImportedMessage, ImportedUsage, Status
-from conversations.interchange.write import export_chat_text
+from conversations.interchange.values import (
+    FormatError,
+    ImportedChat,
+    ImportedMessage,
+    ImportedUsage,
+    Status,
+    export_chat_text,
+)
 
 HELLO = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi there"}]
 
