@@ -109,6 +109,8 @@ class AsyncView(APIView):
             answer = await answering
         except Exception as exc:  # noqa: BLE001  # the same last resort as DRF's dispatch: every error gets its body
             answer = self._failed(exc)
+            if self.length > SMALL_BYTES and answer.status_code == 404:
+                await self.count_refusal()
         return answer if not isinstance(answer, Response) else self._rendered(answer)
 
     def _open(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -153,6 +154,16 @@ def test_who_is_told_to_wait_for_a_reply_takes_nothing(
     assert taken().minute_requests == 1
     alice.ask("now", turn.chat)
     error(alice.post("message", json={"message": "x", "chat_id": turn.chat}), 429, "rate_limited")
+
+
+def test_a_large_body_for_a_chat_that_does_not_exist_is_counted(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(requests_per_minute=1)
+    sources = [{"text": "x" * 200_000}] * 6
+    body = {"message": "Hello", "chat_id": str(UUID(int=1)), "sources": sources}
+    error(alice.post("message", json=body), 404, "not_found")
+    error(alice.post("message", json=body), 429, "rate_limited")
 
 
 # Tokens a day
