@@ -29,12 +29,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "recall.md"
 PROMPTS = (1000, 2000, 3000)
 SERVICE = "Service chats (tau-bench, airline)"
-ORDERS = "Small orders (TM-4)"
 PEOPLE = "People's chats (LoCoMo), the half by which numbers were chosen"
 HELD_OUT = "People's chats (LoCoMo), the other half"
 ASSISTANT = "An assistant's chats (LongMemEval)"
 OWN = "Eleven languages, six facts each among 160 exchanges of small talk"
-BUDGETS = {ORDERS: (500, *PROMPTS), OWN: (100, 150, 1000)}
+BUDGETS = {OWN: (100, 150, 1000)}
 """Tokens of a prompt, for the sets that do not use `PROMPTS`."""
 DATABASES = {"SQLite": databases.sqlite, "PostgreSQL": databases.postgres}
 
@@ -93,7 +92,6 @@ def _sets() -> Iterator[tuple[str, list[Chat]]]:
         yield ASSISTANT, public.longmemeval(assistant)
     if folder := os.environ.get("SAMPLES"):
         yield SERVICE, recorded(Path(folder) / "tau_airline_xl.json")
-        yield ORDERS, recorded(Path(folder) / "tm4_long.json")
     yield OWN, own()
 
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from memory.recall.query import Question
 
-NEIGHBOURS = ((1, 0.6), (2, 0.45), (3, 0.3), (4, 0.2))
+NEIGHBOURS = ((1, 0.6), (2, 0.45), (3, 0.3))
 """How much a term counts that occurs so many messages before or after."""
 NEIGHBOURS_SHARE = 0.5
 """How much all neighbours together count compared with the message's own words."""

@@ -1,7 +1,6 @@
 """Parse a question into what to search for: weighted terms, neighbouring terms, its form, and the time it asks about.
 
-Pure. Words that prefer the first or the last mention are known in a few languages; without one there is no
-preference.
+Pure.
 """
 
 from __future__ import annotations
@@ -20,17 +19,6 @@ MOST_TERMS = 12
 """Maximum number of terms that are looked up: of a longer question the most specific in what is read of it."""
 HEAD_CHARS, TAIL_CHARS = 2000, 1000
 """Characters at the beginning and end of a very long question that are read."""
-
-_FIRST = re.compile(
-    r"\b(?:first|originally|initially|at the start|beginning|zuerst|anfangs|ursprunglich|d'abord|premier|premiere"
-    r"|primero|primera|al principio|inizialmente|primeiro|впервые|сначала)\b|最初|第一次|一开始|처음|أول مرة"
-)
-_LAST = re.compile(
-    r"\b(?:last|latest|most recent|recently|newest|yesterday|currently|zuletzt|neulich|gestern|dernier|derniere|hier"
-    r"|ultimo|ultima|recientemente|ayer|ieri|ontem|недавно|вчера|в последний раз)\b"
-    r"|最近|上次|昨天|最後|昨日|마지막|어제|آخر مرة|أمس"
-)
-
 
 CODE_CHARS = 5
 """Length from which a word counts as an id, if it has letters and digits or is in capitals: "5 pm" does not, nor does
@@ -51,11 +39,10 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to search for. `pairs` are indexes of neighbouring words. `lean`: -1 prefers the oldest, 1 the newest."""
+    """What to search for. `pairs` are indexes of neighbouring words."""
 
     words: tuple[Word, ...]
     pairs: tuple[tuple[int, int], ...] = ()
-    lean: int = 0
     times: tuple[Time, ...] = ()
     """Days or months that it names."""
     form: Form = NO_FORM
@@ -75,8 +62,7 @@ def read_question(text: str, owner_id: int) -> Question:
     )
     beside = {(a, b) for a, b in pairwise(said) if a != b and a in places and b in places}
     pairs = tuple(sorted((places[a], places[b]) for a, b in beside))
-    folded = fold(text[:HEAD_CHARS])
-    return Question(words, pairs, _lean(folded), times(folded), form_of(text))
+    return Question(words, pairs, times(fold(text[:HEAD_CHARS])), form_of(text))
 
 
 def _most_specific(found: Sequence[str]) -> list[str]:
@@ -104,8 +90,3 @@ def _codes(found: Sequence[str], text: str) -> set[str]:
 
 def _has_letters_and_digits(term: str) -> bool:
     return len(term) >= CODE_CHARS and any(map(str.isalpha, term)) and any(map(str.isdigit, term))
-
-
-def _lean(folded: str) -> int:
-    first, last = _FIRST.search(folded) is not None, _LAST.search(folded) is not None
-    return last - first

@@ -38,14 +38,12 @@ NEIGHBOUR_SHARES = ((1, 0.15), (2, 0.1))
 messages, they say in several. A long message gains nothing."""
 LENGTH = 0.4
 """How much less a passage counts the longer it is, like b in BM25."""
-SIDE, LEAST = 0.4, 0.3
-"""How much less the side counts that usually writes more: the ratio to this power, but at least `LEAST`."""
+SIDE = 0.4
+"""How much less the side counts that usually writes more: the ratio to this power."""
 LOWEST, HIGHEST = 0.4, 1.5
 """Bounds of a message's weight by length and side: an answer should rank before messages that are only next to it."""
 NOT_ASKED_FOR = 0.6
 """How much the user's messages count if the question asks for what the assistant said."""
-LEAN = 0.3
-"""How much the place in the chat counts if a question asks for the first or the last time."""
 TIMELY, WITHIN = 1.0, 10.0
 """How much more a message counts that was sent when the question asks about: on that day or in that month, and about
 a third as much `WITHIN` days before or after."""
@@ -80,11 +78,6 @@ class Ranked:
         """About how many tokens are shown."""
         share = 1 if self.passage is None else len(self.message.passages)
         return self.message.tokens // share
-
-    @property
-    def duplicate_key(self) -> tuple[int, str]:
-        """A key that is equal for two passages with the same terms and the same words of the question around them."""
-        return self.words, self.text
 
     @property
     def text(self) -> str:
@@ -142,7 +135,8 @@ class Lengths:
     def weight(self, size: Size) -> float:
         """The weight of a passage of that length and side."""
         usual = (self.user + self.assistant) / 2
-        length = 1 / (1 - LENGTH + LENGTH * min(size.tokens, WHOLE_TOKENS) / min(usual, WHOLE_TOKENS))
+        relative = min(size.tokens, WHOLE_TOKENS) / min(usual, WHOLE_TOKENS)
+        length = 1 / (1 - LENGTH + LENGTH * relative)
         return max(LOWEST, min(HIGHEST, length) * self.side(size.is_user))
 
     def side(self, is_user: bool) -> float:
@@ -150,7 +144,7 @@ class Lengths:
         if self.asks_for_reply:
             return NOT_ASKED_FOR if is_user else 1.0
         own, other = (self.user, self.assistant) if is_user else (self.assistant, self.user)
-        return max(LEAST, math.pow(min(1.0, other / own), SIDE))
+        return math.pow(min(1.0, other / own), SIDE)
 
 
 def closest(question: Question, matches: Matches, sizes: Mapping[int, Size], most: int) -> list[int]:
@@ -161,17 +155,13 @@ def closest(question: Question, matches: Matches, sizes: Mapping[int, Size], mos
     return sorted(scores, key=lambda seq: (-scores[seq], -seq))[:most]
 
 
-def rank(
-    question: Question, matches: Matches, messages: Iterable[Indexed], last_seq: int, lengths: Lengths
-) -> list[Ranked]:
+def rank(question: Question, matches: Matches, messages: Iterable[Indexed], lengths: Lengths) -> list[Ranked]:
     """Return the passages of `messages` with a score above zero, best first; if two are equal, the newer first."""
     words = _Words.of(question)
     found = [
         one
         for message in messages
-        for one in _further(
-            _passages(words, matches, message, _in_time(question, message, last_seq), lengths)
-        )
+        for one in _further(_passages(words, matches, message, _in_time(question, message), lengths))
     ]
     return best_first(_beside_good_ones(found, matches))
 
@@ -210,11 +200,6 @@ def best_first(ranked: Iterable[Ranked]) -> list[Ranked]:
 def unranked(message: Indexed) -> Ranked:
     """The first passage of a message that was found in another way than by words."""
     return Ranked(0.0, message, None if _is_whole(message) else 0)
-
-
-def words_in(question: Question, message: Indexed) -> int:
-    """The question's words in the message itself, as bits."""
-    return _in(_Words.of(question), "\n".join(message.passages))
 
 
 def score_alone(question: Question, worth: Sequence[float], message: Indexed) -> tuple[float, int]:
@@ -268,15 +253,11 @@ def _in(words: _Words, passage: str) -> int:
     return sum([bit for bit, token in words.tokens if token in passage])
 
 
-def _in_time(question: Question, message: Indexed, last_seq: int) -> float:
+def _in_time(question: Question, message: Indexed) -> float:
     """The weight of a message by when it was sent, if the question says anything about that."""
-    weight = 1.0
-    if question.lean:
-        place = message.seq / max(1, last_seq)
-        weight += LEAN * (place if question.lean > 0 else 1 - place)
-    if question.times and message.on:
-        weight *= 1 + TIMELY * closeness(message.on, question.times, WITHIN)
-    return weight
+    if not (question.times and message.on):
+        return 1.0
+    return 1 + TIMELY * closeness(message.on, question.times, WITHIN)
 
 
 MEANING_WEIGHT = 0.8
@@ -347,30 +328,17 @@ def messages_to_read(room: int) -> int:
     return max(12, min(200, room // TOKENS_PER_MESSAGE))
 
 
-def with_ids_first(question: Question, ranked: Sequence[Ranked]) -> list[Ranked]:
-    """Return `ranked` (best first) with the best passage for each id that the question names at its beginning.
-
-    Otherwise passages that repeat one id, such as a user's, fill the room before another one has its turn.
-    """
-    first: dict[int, Ranked] = {}
-    for word in (word for word in question.words if word.is_code):
-        having = (at for at, one in enumerate(ranked) if word.token in one.text)
-        if (at := next(having, None)) is not None:
-            first[at] = ranked[at]
-    return [*(first[at] for at in sorted(first)), *(one for at, one in enumerate(ranked) if at not in first)]
-
-
 def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
     """Return those of `ranked` (best first) that are good enough to show, about as many as fit into `room` tokens.
 
-    A passage that says the same to the question as a better one is left out.
+    A passage with the same terms as a better one, and the same words of the question around it, is left out.
     """
     shown: dict[object, Ranked] = {}
     best = max((one.score for one in ranked), default=0.0)
     for one in ranked:
         if room <= 0 or one.score < WORTH * best:
             break
-        if shown.setdefault(one.duplicate_key, one) is one:
+        if shown.setdefault((one.words, one.text), one) is one:
             room -= one.tokens + MARK
     return list(shown.values())
 

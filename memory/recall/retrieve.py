@@ -33,7 +33,6 @@ from memory.recall.ranking import (
     messages_to_read,
     rank,
     unranked,
-    with_ids_first,
     worth_showing,
 )
 
@@ -75,7 +74,7 @@ class Search:
         ranked, messages = self._ranked(messages_to_read(room), hidden)
         if near := [one for one in self._near if one.seq not in hidden]:
             ranked, messages = _fused(self._question, ranked, messages, near)
-        ranked = worth_showing(with_ids_first(self._question, ranked), SPARE_FACTOR * room)
+        ranked = worth_showing(ranked, SPARE_FACTOR * room)
         if not ranked:
             return Recalled()
         said = messages.said({one.message.seq for one in ranked})
@@ -99,7 +98,7 @@ class Search:
         there = sizes(self._chat_id, promising)
         messages = read_messages(self._chat_id, closest(asked, matches, there, most))
         lengths = Lengths.of(asked, there.values())
-        return rank(asked, matches, messages.indexed().values(), last_seq, lengths), messages
+        return rank(asked, matches, messages.indexed().values(), lengths), messages
 
 
 def _look_up(chat_id: UUID, asked: Question, before_seq: int) -> Matches:

@@ -92,7 +92,7 @@ class Told:
         ]
         sizes = {one.seq: Size(one.is_user, one.tokens) for one in promising if one}
         there = [self.messages[seq] for seq in sorted(closest(asked, matches, sizes, most))]
-        return rank(asked, matches, there, len(self.said), Lengths.of(asked, sizes.values()))
+        return rank(asked, matches, there, Lengths.of(asked, sizes.values()))
 
     def best(self, question: str) -> list[int]:
         """The seqs of the messages, best passage first."""

@@ -13,7 +13,6 @@ from memory.recall.ranking import (
     Ranked,
     excerpts,
     score_alone,
-    with_ids_first,
     worth_showing,
 )
 from tests.support.folds import WORDS
@@ -36,13 +35,6 @@ def test_an_answer_is_found_by_its_question_and_by_the_turn_before() -> None:
 def test_terms_side_by_side_count_more() -> None:
     told = Told(*small_talk(9), "blue boat", "ok", *small_talk(9), "boat of a blue dog", "ok", *small_talk(9))
     assert told.best("the blue boat")[0] == 19
-
-
-def test_first_and_last_lean() -> None:
-    told = Told(*small_talk(9), "zeppelin one", "ok", *small_talk(9), "zeppelin two", "ok", *small_talk(9))
-    assert told.best("the first zeppelin")[0] == 19
-    assert told.best("the latest zeppelin")[0] == 39
-    assert told.best("zeppelin")[0] == 39
 
 
 @pytest.mark.parametrize(
@@ -189,25 +181,3 @@ def test_a_passage_gains_where_the_rest_of_its_message_has_its_words_again() -> 
     )
     worth = (1.0,) * len(question.words)
     assert score_alone(question, worth, again)[0] > score_alone(question, worth, once)[0]
-
-
-def test_each_id_of_a_question_comes_before_what_repeats_another() -> None:
-    often = [
-        text
-        for turn in range(9)
-        for text in (f"My user ID is mia_li_3668, for the flight of May {turn + 1}", "Which flight?")
-    ]
-    told = Told("The number is H8Q05L", "Thank you", *small_talk(10), *often)
-    question = "My user ID is mia_li_3668, for the flight of May 3: please cancel H8Q05L"
-    ranked = told.ranked(question)
-    found = with_ids_first(read_question(question, 1), ranked)
-    assert 1 not in [one.message.seq for one in ranked[:2]]
-    assert 1 in [one.message.seq for one in found[:2]]
-    assert sorted(found, key=ranked.index) == ranked
-
-
-def test_without_an_id_the_order_stays() -> None:
-    told = Told("The zeppelin lands here", "Fine", *small_talk(5))
-    found = told.ranked("Where does the zeppelin land?")
-    assert found
-    assert with_ids_first(read_question("Where does the zeppelin land?", 1), found) == found
