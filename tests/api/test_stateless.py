@@ -220,7 +220,7 @@ def test_what_is_open_ends_with_the_process(
 
 
 def test_a_history_is_summarized_to_the_letter(alice: Client, upstream: FakeUpstream) -> None:
-    upstream.behave("normal", lane="complete", text="Here is a summary:\n- They met\n- The user paints")
+    upstream.behave("normal", lane="complete", text="Here is a summary:\nThey met.\nThe user paints.")
     body = summarize(alice).json()
     assert body["summary"] == "They met. The user paints."
     assert set(body) == {"summary", "state", "usage"}
