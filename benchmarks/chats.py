@@ -22,7 +22,7 @@ from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message, Role, Status
 from memory.context.plan import Plan, Shown
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from memory.recall.analysis.hashed_terms import stored_terms
+from memory.recall.terms import stored_terms
 
 TAIL = 10
 """Turns that are not folded: the average of a chat of 240-token turns between two folds."""

@@ -12,7 +12,7 @@ from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line, outline
 from conversations.models import Message, Role
 from memory.history.turns import StoredMessage, to_turns
-from memory.recall.analysis.hashed_terms import stored_terms
+from memory.recall.terms import stored_terms
 
 
 def derived(text: str, role: str, owner_id: int) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Message(models.Model):
     outline = models.CharField(max_length=400, blank=True, default="")
     line = models.TextField(blank=True, default="")
     terms = models.TextField(null=True, editable=False)
-    """Search terms for recall (`memory.recall.analysis.terms`); None until the message is analysed."""
+    """Search terms for recall (`memory.recall.terms`); None until the message is analysed."""
     response_id = models.CharField(max_length=200, blank=True, default="")
     input_tokens = models.PositiveIntegerField(null=True, blank=True)
     cached_tokens = models.PositiveIntegerField(null=True, blank=True)

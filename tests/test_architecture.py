@@ -48,8 +48,8 @@ conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement
 memory.limits memory.policies memory.history.turns memory.history.open_turn_budget
 memory.context.plan memory.context.planner memory.context.prompt memory.context.render
-memory.recall.analysis memory.recall.candidates memory.recall.decision memory.recall.excerpts
-memory.recall.query memory.recall.question_forms memory.recall.ranking
+memory.recall.terms memory.recall.excerpts
+memory.recall.question memory.recall.ranking
 memory.pins.statements memory.pins.section memory.pins.standing memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts memory.folding.provenance
 memory.explain.reasons memory.explain.timeline memory.explain.fact
@@ -96,7 +96,7 @@ def ours(name: str) -> set[str]:
 
 
 def package(name: str) -> str:
-    """Return the package that has a layer: `memory.recall` for `memory.recall.analysis.terms`."""
+    """Return the package that has a layer: `memory.recall` for `memory.recall.terms`."""
     return ".".join(name.split(".")[:2])
 
 

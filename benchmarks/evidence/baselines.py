@@ -72,7 +72,7 @@ def users_messages(messages: Sequence[Message]) -> Ranking:
 
 def chunks(messages: Sequence[Message]) -> Ranking:
     """Rank all messages, in pieces of about 100 tokens."""
-    from memory.recall.analysis.terms import passages
+    from memory.recall.terms import passages
 
     return Ranking(
         [
@@ -85,6 +85,6 @@ def chunks(messages: Sequence[Message]) -> Ranking:
 
 def _unit(text: str, at: int) -> Unit:
     from chatmemory.text.tokens import count_tokens
-    from memory.recall.analysis.terms import terms
+    from memory.recall.terms import terms
 
     return Unit(text, count_tokens(text), Counter(terms(text)), at)

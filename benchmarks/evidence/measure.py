@@ -112,7 +112,7 @@ def _sections(context: Context) -> dict[str, int]:
 
 def _baselines(question: Question, rankings: Rankings, room: int, rest: str = "") -> tuple[float, float]:
     """Return the shares that BM25 finds in `room` tokens beside `rest`: over users' messages, over pieces of all."""
-    from memory.recall.analysis.terms import terms
+    from memory.recall.terms import terms
 
     asked = set(terms(question.text))
     users, chunks = (
@@ -124,7 +124,7 @@ def _baselines(question: Question, rankings: Rankings, room: int, rest: str = ""
 
 def _rankings(sample: Sample, cache: Path) -> Rankings:
     """Return the baselines of `sample`, from `cache` if the same text was analysed by the same code before."""
-    from memory.recall.analysis import terms as analysis
+    from memory.recall import terms as analysis
 
     reads = hashlib.sha256(Path(analysis.__file__).read_bytes() + Path(baselines.__file__).read_bytes())
     file = cache / f"{sample.key.replace('/', '-')}-{reads.hexdigest()[:12]}.pickle"

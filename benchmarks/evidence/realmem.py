@@ -50,7 +50,7 @@ def _pieces(used: Sequence[Mapping[str, Any]], sessions: Mapping[str, Sequence[s
 
 def _best(point: str, said: Sequence[str]) -> str:
     """Return the message with most of the words of `point`, the first of several; "" if none has any."""
-    from memory.recall.analysis.terms import terms
+    from memory.recall.terms import terms
 
     wanted = set(terms(point))
     return max(said, key=lambda text: len(wanted & set(terms(text))), default="")

@@ -115,7 +115,7 @@ def _evidence(
     answer: str, there: Mapping[int, bool], messages: Sequence[Message]
 ) -> dict[int, tuple[str, ...]]:
     """Return the answering passage of each message `there` (number → whether marked) that is evidence, by number."""
-    from memory.recall.analysis.terms import terms
+    from memory.recall.terms import terms
 
     wanted = set(terms(answer))
     if marked := [at for at, is_one in there.items() if is_one]:
@@ -129,7 +129,7 @@ def _evidence(
 
 def _best_passage(text: str, wanted: set[str]) -> str:
     """Return the passage with most of these terms, or the whole text if it has none of them."""
-    from memory.recall.analysis.terms import passages, terms
+    from memory.recall.terms import passages, terms
 
     pieces = [text[start:end].strip() for start, end in passages(text)]
     found = [len(wanted & set(terms(piece))) for piece in pieces]

@@ -26,7 +26,7 @@ from chatmemory.text.turn_line import make_line
 from conversations.models import Chat, Message
 from memory.context.build import preview
 from memory.recall import index_upkeep, schema
-from memory.recall.retrieve import Search
+from memory.recall.index import Search
 
 TURNS = 50_000
 OTHER_TURNS = 5_000

@@ -24,8 +24,8 @@ class Stored:
         from conversations.interchange.values import ImportedChat, ImportedMessage
         from memory.models import ChatEmbeddings
         from memory.recall import embeddings
-        from memory.recall.analysis.terms import terms
         from memory.recall.embeddings import near_now
+        from memory.recall.terms import terms
 
         owner, _ = User.objects.get_or_create(username="recall")
         messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in chat.messages)
@@ -55,7 +55,7 @@ class Stored:
 
     def _recalled(self, question: str, budget: int, near: Sequence[Near] = ()) -> dict[int, str]:
         from memory.context.planner import ExcerptChoice
-        from memory.recall.retrieve import Search
+        from memory.recall.index import Search
 
         found = Search(self.row, question, before_seq=self.row.last_seq + 1, near=near).recalled(budget)
         choice = ExcerptChoice(found.excerpts)
@@ -67,7 +67,7 @@ class Stored:
         return self._filled(shown, budget - choice.cost)
 
     def _bm25(self, question: str, budget: int) -> dict[int, str]:
-        from memory.recall.analysis.terms import terms
+        from memory.recall.terms import terms
 
         scores: dict[int, float] = {}
         for term in set(terms(question)):

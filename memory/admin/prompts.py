@@ -26,8 +26,7 @@ from memory.explain.reasons import Explanation, Topic, budget_of, explain, name_
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, SummaryRevision
 from memory.policies import policy_name
-from memory.recall.analysis.highlights import highlights
-from memory.recall.analysis.terms import terms
+from memory.recall.terms import highlights, terms
 
 NEAR = 200
 """How many messages before and after a reply are searched for the adjacent replies."""

@@ -31,7 +31,7 @@ from memory.models import CardOutcome, ConversationBrief, RevisionKind, SummaryR
 from memory.policies import POLICIES
 from memory.policies.edit_form import Shape
 from memory.policies.interval import Interval
-from memory.recall.decision import REASONS, Recall, Sought
+from memory.recall.ranking import REASONS, Recall, Sought
 from memory.work import WorkPhase, work_of
 
 

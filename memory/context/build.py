@@ -30,11 +30,11 @@ from memory.pins.pins import holding_pins
 from memory.pins.section import NO_PINS, PinSection, fit_pins
 from memory.policies import StateSection
 from memory.recall import index
-from memory.recall.analysis.terms import terms
-from memory.recall.decision import Recall, is_lean, room_for
 from memory.recall.embeddings import last_question, near_now
 from memory.recall.excerpts import RecalledMessage
-from memory.recall.retrieve import Recalled, Search
+from memory.recall.index import Recalled, Search
+from memory.recall.ranking import Recall, is_lean, room_for
+from memory.recall.terms import terms
 
 logger = logging.getLogger(__name__)
 

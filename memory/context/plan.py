@@ -14,8 +14,8 @@ from uuid import UUID
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from memory.limits import TurnsAs
 from memory.pins.section import ShownPin
-from memory.recall.decision import Recall
 from memory.recall.excerpts import Quote
+from memory.recall.ranking import Recall
 
 RENDERER = 11
 """Version of the rendering. Raise it with any change that renders the same plan differently."""

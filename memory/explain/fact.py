@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from memory.explain.reasons import OUTSIDE_MEMORY
-from memory.recall.analysis.terms import passages, terms
-from memory.recall.query import Question
+from memory.recall.question import Question
+from memory.recall.terms import passages, terms
 
 WAYS = {
     "verbatim": "in full",

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 from memory.context.plan import Plan, Shown
 from memory.policies import POLICIES
 from memory.policies.protocol import FAULTS
-from memory.recall.decision import REASONS
 from memory.recall.excerpts import Quote
+from memory.recall.ranking import REASONS
 
 SECTION_NAMES = {
     **{kind: title for policy in POLICIES.values() for kind, title in policy.section_titles.items()},

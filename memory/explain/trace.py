@@ -19,8 +19,8 @@ from memory.context.build import preview
 from memory.explain.fact import TracedFact, held_spans, ways_in
 from memory.explain.timeline import Fold, LineageStep, Versions, lineage, on_lineage
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
-from memory.recall.decision import Recall
-from memory.recall.query import read_question
+from memory.recall.question import read_question
+from memory.recall.ranking import Recall
 from memory.recall.search import PassageMatches, said_in
 
 MOST_SHOWN = 20

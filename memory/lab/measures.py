@@ -18,7 +18,7 @@ from chatmemory.llm.protocol import Prompt, Usage, Variant
 from chatmemory.text.spans import CJK, spans
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.lab.conversation import Conversation
-from memory.recall.analysis.terms import terms
+from memory.recall.terms import terms
 
 CACHE_FROM = 1024
 CACHE_STEP = 128

@@ -17,7 +17,7 @@ from enum import StrEnum
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import links_in
 from memory.pins import wordings
-from memory.recall.analysis.terms import fold, terms
+from memory.recall.terms import fold, terms
 
 END_CHARS = 2_000
 """Characters at each end of a message that are examined: in longer messages the middle is taken to be pasted text."""

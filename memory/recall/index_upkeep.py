@@ -10,8 +10,8 @@ import logging
 from django.db import connection, transaction
 
 from conversations.models import Message
-from memory.recall.analysis.hashed_terms import stored_terms
 from memory.recall.schema import FTS
+from memory.recall.terms import stored_terms
 
 logger = logging.getLogger(__name__)
 

@@ -1,8 +1,12 @@
-"""Rank the passages of earlier messages by how well they answer a question, and choose what of each is shown. Pure.
+"""Decide whether a question calls for earlier turns, which messages to read, and which of their passages to show. Pure.
+
+Excerpts cost tokens, useful or not. Whoever asks gets as many as there is room for, whenever anything matches: that the
+window has the question's words says that the topic is there, not the answer. Anything else gets some if it matches
+earlier messages well. `docs/prompt.md` says on which chats that was chosen.
 
 A short message is one passage, a long one several: long replies mention much and say each thing in one place. A
-passage scores by its own terms, by those of the rest of its message, and by those of the messages around it
-(`memory.recall.candidates`), so that an answer is found by its question and vice versa; a short message also by how
+passage scores by its own terms, by those of the rest of its message, and by those of the messages around it,
+so that an answer is found by its question and vice versa; a short message also by how
 well its neighbours answer. Long messages count less, and so does the side of a chat that writes more: replies of
 several pages repeat what the user said in a line. There is no switch by kind of chat. The numbers were chosen on the
 odd chats of several sets at once (`docs/recall.md`).
@@ -16,16 +20,16 @@ a vector has none.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
-from memory.recall.analysis.dates import closeness
-from memory.recall.analysis.terms import passages
-from memory.recall.candidates import AGAIN, NEIGHBOURS_SHARE, Matches
+from memory.limits import MemoryLimits
 from memory.recall.excerpts import MARK, Excerpt, Quote, RecalledMessage, excerpt_of
-from memory.recall.query import Question
+from memory.recall.question import Question
+from memory.recall.terms import closeness, passages
 
 ELSEWHERE = 0.25
 """How much a term counts that occurs in another passage of the same message."""
@@ -359,3 +363,220 @@ def excerpts(ranked: Iterable[Ranked], said: Mapping[int, RecalledMessage]) -> l
         if one.passage < len(spans[seq]):
             made.append(excerpt_of((Quote(seq, *spans[seq][one.passage]),), said))
     return [excerpt for excerpt in made if excerpt.tokens]
+
+
+NEIGHBOURS = ((1, 0.6), (2, 0.45), (3, 0.3))
+"""How much a term counts that occurs so many messages before or after."""
+NEIGHBOURS_SHARE = 0.5
+"""How much all neighbours together count compared with the message's own words."""
+AGAIN = 0.5
+"""The share of that which counts if the term also occurs nearer."""
+
+
+class _WeightSums(dict[int, float]):
+    """The sum of weights of each set of words, computed at its first use."""
+
+    def __init__(self, worth: tuple[float, ...]) -> None:
+        super().__init__()
+        self._worth = worth
+
+    def __missing__(self, words: int) -> float:
+        total = self[words] = sum([worth for at, worth in enumerate(self._worth) if words >> at & 1])
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The words of a question found at each seq (`at`), and the weight of each word, highest for rare ones."""
+
+    at: Mapping[int, int]
+    worth: tuple[float, ...]
+    _sums: _WeightSums = field(init=False, compare=False, repr=False)
+    _near: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Compute the weight of each set of words when it is first needed: many messages have the same."""
+        object.__setattr__(self, "_sums", _WeightSums(self.worth))
+
+    def total(self, words: int) -> float:
+        """The sum of the weights of these words."""
+        return self._sums[words]
+
+    def around(self, seq: int, own: int) -> tuple[float, int]:
+        """The weight that neighbours add to message `seq`, which has the words `own`; and all words of both."""
+        at, totals, added = self.at.get, self._sums, 0.0
+        for step, share in NEIGHBOURS:
+            if there := at(seq - step, 0) | at(seq + step, 0):
+                again = there & own
+                added += share * (totals[there ^ again] + AGAIN * totals[again] if again else totals[there])
+                own |= there
+        return added, own
+
+    def near(self, seq: int) -> float:
+        """The weight of the words in message `seq` and around it, computed once."""
+        known = self._near.get(seq)
+        if known is None:
+            own = self.at.get(seq, 0)
+            known = self._near[seq] = self.total(own) + NEIGHBOURS_SHARE * self.around(seq, own)[0]
+        return known
+
+
+def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq: int) -> Matches:
+    """Collect the matches of each word, of which at most `most` were read, and weight the words by estimated rarity."""
+    worth = tuple(
+        word.weight * _rarity(_spread(found, most, last_seq), last_seq)
+        for word, found in zip(question.words, seqs, strict=True)
+    )
+    return Matches(_placed({}, ((1 << at, found) for at, found in enumerate(seqs))), worth)
+
+
+def words_to_combine(matches: Matches, is_cut: Sequence[bool]) -> list[tuple[int, ...]]:
+    """Return which words to look up together because each by itself is too common to be read completely.
+
+    These are the two rarest. Empty if a word that was read completely occurs anywhere, or if fewer than two
+    are too common.
+    """
+    common = sorted((at for at, cut in enumerate(is_cut) if cut), key=lambda at: -matches.worth[at])
+    if len(common) < 2:
+        return []
+    rare = sum([1 << at for at, cut in enumerate(is_cut) if not cut])
+    if any(words & rare for words in set(matches.at.values())):
+        return []
+    return [tuple(common[:2])]
+
+
+def with_places(
+    matches: Matches, together: Sequence[tuple[int, ...]], seqs: Sequence[Sequence[int]]
+) -> Matches:
+    """Add to `matches` where the words that were looked up together occur."""
+    words = (sum([1 << at for at in ats]) for ats in together)
+    return Matches(_placed(matches.at, zip(words, seqs, strict=True)), matches.worth)
+
+
+def promising_seqs(matches: Matches, shown: frozenset[int], most: int) -> list[int]:
+    """Return the seqs of the messages that may be worth reading, best first: at most `most`, none of them `shown`."""
+    having: dict[int, list[int]] = defaultdict(list)
+    for seq, words in matches.at.items():
+        having[words].append(seq)
+    first: list[int] = []
+    for words in sorted(having, key=matches.total, reverse=True):
+        first += sorted(having[words], reverse=True)[: most - len(first)]
+        if len(first) == most:
+            break
+    beside = {seq + step for seq in first[: most // 4] for step in (-2, -1, 1, 2, 3)}
+    around = {*first, *beside} - shown
+    ranked = sorted([(matches.near(seq), seq) for seq in around if seq > 0], reverse=True)
+    return [seq for _, seq in ranked[:most]]
+
+
+def _placed(at: Mapping[int, int], found: Iterable[tuple[int, Sequence[int]]]) -> dict[int, int]:
+    """Return `at` with these words added at these seqs."""
+    placed = dict(at)
+    for words, seqs in found:
+        for seq in seqs:
+            placed[seq] = placed.get(seq, 0) | words
+    return placed
+
+
+def _spread(found: Sequence[int], most: int, last_seq: int) -> float:
+    """Estimate how many messages contain a word, from how dense the matches are that were read.
+
+    PostgreSQL may have read matches from several places, so the widest gaps are ignored.
+    """
+    if len(found) < most:
+        return float(len(found))
+    places = sorted(found)
+    gaps = sorted([after - before for before, after in pairwise(places)])
+    kept = gaps[: max(1, len(gaps) * 9 // 10)]
+    return last_seq * len(kept) / sum(kept)
+
+
+def _rarity(messages: float, last_seq: int) -> float:
+    """Weight a term by its rarity: close to zero if every second message has it, but never zero."""
+    return math.log(1 + max(0.5, last_seq - messages + 0.5) / (messages + 0.5))
+
+
+STRONG = 40.0
+"""Weight of a message's words that occur in earlier turns from which they are worth some tokens although it asks for
+nothing: about half a dozen rare ones."""
+
+REASONS = {
+    "chosen": "Recall is set to search for every question.",
+    "question": "It asks for something that may have been said before.",
+    "refers_back": "It refers to what was said before.",
+    "strong_match": "Earlier messages match it well.",
+    "new_words": "It has words that appear only in earlier messages.",
+    "nothing_new": "It asks for nothing, and nothing earlier matches it well.",
+    "no_words": "It has no words to search for.",
+    "all_shown": "Every turn is in the prompt in full.",
+    "off": "Recall is switched off.",
+}
+"""The reasons, as shown to people."""
+
+
+def decide(limits: MemoryLimits, question: Question, matches: Matches, known: int) -> Recall:
+    """Decide how much of earlier turns `question` calls for. `known` are its words shown in the prompt, as bits."""
+    form = question.form
+    there = _there(matches)
+    if form.asks:
+        return Recall("all", "question")
+    if limits.recall == "always":
+        return Recall("all", "chosen")
+    if form.refers_back and there:
+        return Recall("all", "refers_back")
+    if there & _codes(question) & ~known:
+        return Recall("some", "new_words")
+    if form.forgot and there:  # they cannot name what they look for
+        return Recall("some", "refers_back")
+    if matches.total(there) >= STRONG:
+        return Recall("some", "strong_match")
+    return Recall("none", "nothing_new")
+
+
+def _codes(question: Question) -> int:
+    """The words that are ids, as bits."""
+    return sum(1 << at for at, word in enumerate(question.words) if word.is_code)
+
+
+def is_lean(recall: Recall) -> bool:
+    """Whether turns before the window become lines in this prompt, to make room for excerpts.
+
+    An answer from far back is worth one miss in the provider's cache; context is not.
+    """
+    return recall.sought == "all" and recall.reason != "chosen"
+
+
+def room_for(recall: Recall, limits: MemoryLimits, free: int) -> int:
+    """Tokens of the `free` ones that excerpts may have."""
+    if recall.sought == "some":
+        return min(free, limits.some_room)
+    return free if recall.sought == "all" else 0
+
+
+def known_words(
+    question: Question, matches: Matches, shown: Iterable[int], remembered: Collection[str]
+) -> int:
+    """The question's words, as bits, that occur in the messages `shown` or among the terms `remembered`."""
+    known = 0
+    for seq in shown:
+        known |= matches.at.get(seq, 0)
+    return known | sum(1 << at for at, word in enumerate(question.words) if word.term in remembered)
+
+
+def _there(matches: Matches) -> int:
+    """All words that occur anywhere earlier, as bits."""
+    there = 0
+    for words in matches.at.values():
+        there |= words
+    return there
+
+
+Sought = Literal["all", "some", "none"]
+"""How much of earlier turns a question calls for: as much as there is room for, a little, or nothing."""
+
+
+class Recall(NamedTuple):
+    """Whether earlier turns were searched for a question, and why (`memory.recall.ranking.REASONS`)."""
+
+    sought: Sought
+    reason: str

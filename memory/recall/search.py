@@ -19,11 +19,10 @@ from django.db.models import Q, QuerySet
 
 from chatmemory.database.rows import byte_size, count_fitting
 from conversations.models import MEMORY_COLUMNS, Chat, Message
-from memory.recall.analysis.highlights import highlights
-from memory.recall.analysis.terms import passages, terms
 from memory.recall.index import owner_matches, postings
-from memory.recall.query import Question, read_question
+from memory.recall.question import Question, read_question
 from memory.recall.ranking import Indexed, score_alone
+from memory.recall.terms import highlights, passages, terms
 
 MAX_READ = 80
 """Messages that are read closely."""

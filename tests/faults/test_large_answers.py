@@ -18,7 +18,7 @@ from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
 from memory.changes import messages_changed
 from memory.models import ConversationBrief, SummaryRevision
-from memory.recall.analysis.hashed_terms import stored_terms
+from memory.recall.terms import stored_terms
 from tests.faults.bench.resident import MB, MOST, resident
 from tests.support.live_server import Client
 from tests.support.processes import Product, here

@@ -15,7 +15,7 @@ from chatmemory.text.turn_line import make_line, outline
 from conversations.models import Chat, Message, Role, Status
 from memory.changes import messages_changed
 from memory.models import ConversationBrief
-from memory.recall.analysis.hashed_terms import stored_terms
+from memory.recall.terms import stored_terms
 
 CUT_OFF = (Status.INCOMPLETE, Status.CANCELLED)
 

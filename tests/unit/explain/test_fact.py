@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory.explain.fact import TracedFact, held_spans, ways_in
-from memory.recall.query import read_question
+from memory.recall.question import read_question
 
 
 def fact(text: str) -> TracedFact:

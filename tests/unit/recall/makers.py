@@ -10,10 +10,8 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import count_tokens
-from memory.recall.analysis.hashed_terms import stored_terms
-from memory.recall.candidates import promising_seqs, weigh
 from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of
-from memory.recall.query import read_question
+from memory.recall.question import read_question
 from memory.recall.ranking import (
     PRESELECT_FACTOR,
     Indexed,
@@ -22,8 +20,11 @@ from memory.recall.ranking import (
     Size,
     closest,
     messages_to_read,
+    promising_seqs,
     rank,
+    weigh,
 )
+from memory.recall.terms import stored_terms
 from tests.unit.context.makers import long_texts
 
 BEFORE = 1000

@@ -7,10 +7,8 @@ from time import perf_counter
 import pytest
 
 from memory.limits import MemoryLimits
-from memory.recall.candidates import Matches, weigh
-from memory.recall.decision import Recall, decide, is_lean, known_words, room_for
-from memory.recall.query import read_question
-from memory.recall.question_forms import READ_CHARS, form_of
+from memory.recall.question import READ_CHARS, form_of, read_question
+from memory.recall.ranking import Matches, Recall, decide, is_lean, known_words, room_for, weigh
 
 RARE, COMMON = (7,), tuple(range(1, 200, 2))
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from memory.recall import ranking
-from memory.recall.analysis.hashed_terms import stored_terms
-from memory.recall.candidates import weigh, with_places, words_to_combine
-from memory.recall.query import MOST_TERMS, read_question
+from memory.recall.question import MOST_TERMS, read_question
 from memory.recall.ranking import (
     Indexed,
     Ranked,
     excerpts,
     score_alone,
+    weigh,
+    with_places,
+    words_to_combine,
     worth_showing,
 )
+from memory.recall.terms import stored_terms
 from tests.support.folds import WORDS
 from tests.unit.recall.makers import MOST, Told, small_talk
 

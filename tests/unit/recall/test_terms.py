@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import count_tokens
-from memory.recall.analysis.hashed_terms import HASH_CHARS, MOST_TERMS, hashed, stored_terms
-from memory.recall.analysis.highlights import highlights
-from memory.recall.analysis.terms import LONGEST_TERM, passages, terms
+from memory.recall.terms import (
+    HASH_CHARS,
+    LONGEST_TERM,
+    MOST_TERMS,
+    hashed,
+    highlights,
+    passages,
+    stored_terms,
+    terms,
+)
 from tests.support.exhaustive import first_of
 from tests.unit.context.makers import long_texts
 

@@ -9,9 +9,8 @@ from django.db.models.functions import Now
 
 from conversations.models import Chat, Message, Status
 from memory.recall import index_upkeep, schema
-from memory.recall.analysis.hashed_terms import hashed, stored_terms
-from memory.recall.analysis.terms import terms
 from memory.recall.index import postings
+from memory.recall.terms import hashed, stored_terms, terms
 from memory.worker.sweep import sweep
 from tests.support.factories import add_turn, add_turns, make_chat, make_user
 

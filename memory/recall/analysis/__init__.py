@@ -1,1 +1,0 @@
-"""Analyse text into search terms. Pure."""
