@@ -12,7 +12,7 @@ from django.db import DEFAULT_DB_ALIAS
 from chatmemory.database import vector_field
 from conversations.models import Message, Role
 from memory import turn
-from memory.recall import embeddings, index_upkeep, schema
+from memory.recall import embeddings, schema
 
 
 def message_saved(
@@ -27,6 +27,6 @@ def message_saved(
 def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
     """Index messages that have no terms yet, restore the recall index after a migration, set up pgvector."""
     if using == DEFAULT_DB_ALIAS and schema.has_terms():
-        index_upkeep.fill()
+        schema.fill()
         schema.ensure()
         vector_field.ensure()

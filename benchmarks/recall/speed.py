@@ -25,7 +25,7 @@ from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line
 from conversations.models import Chat, Message
 from memory.context.build import preview
-from memory.recall import index_upkeep, schema
+from memory.recall import schema
 from memory.recall.index import Search
 
 TURNS = 50_000
@@ -173,6 +173,6 @@ def _pick(chance: random.Random, words: Sequence[str], ranks: range, number: int
 def _settle() -> None:
     """Do what some minutes of sweeps, and the database itself, do after so many new rows."""
     for _ in range(SWEEPS):
-        index_upkeep.merge()
+        schema.merge()
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")

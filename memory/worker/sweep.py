@@ -25,7 +25,7 @@ from conversations.replies.begin import KEY_IS_OLD
 from conversations.replies.finish import finish_expired
 from memory import queue
 from memory.folding import work
-from memory.recall import embeddings, index_upkeep
+from memory.recall import embeddings, schema
 from memory.usage import daily
 from memory.worker import alive
 
@@ -83,12 +83,12 @@ def sweep() -> SweepReport:
         calls_refunded=quotas.refund_expired(),
         windows_removed=_remove(Window.objects.filter(since__lt=Now() - KEEP_WINDOWS)),
         users_erased=account_deletion.erase_waiting(ERASE_SECONDS),
-        messages_analysed=index_upkeep.fill(ANALYSED_AT_ONCE),
+        messages_analysed=schema.fill(ANALYSED_AT_ONCE),
         chats_to_embed=embeddings.enqueue_missing(),
         replies_counted=daily.count_replies(COUNT_SECONDS),
         attachments_removed=attachments.remove_old(),
     )
-    index_upkeep.merge()
+    schema.merge()
     executors.truncate_wal()
     logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
     return report

@@ -8,7 +8,7 @@ from django.db import connection, models
 from django.db.models.functions import Now
 
 from conversations.models import Chat, Message, Status
-from memory.recall import index_upkeep, schema
+from memory.recall import schema
 from memory.recall.index import postings
 from memory.recall.terms import hashed, stored_terms, terms
 from memory.worker.sweep import sweep
@@ -95,7 +95,7 @@ def test_an_altered_table_still_finds_the_right_message() -> None:
 
 def test_what_was_stored_before_is_analysed_after_a_migration() -> None:
     chat = make_chat()
-    add_turns(chat, [(f"word{number} zeppelin", None) for number in range(index_upkeep.BATCH + 1)])
+    add_turns(chat, [(f"word{number} zeppelin", None) for number in range(schema.BATCH + 1)])
     Message.objects.filter(chat=chat).update(terms=None)
     assert found(chat, "word7") == []
     management.call_command("migrate", verbosity=0)
@@ -125,7 +125,7 @@ def test_merging_changes_no_find_and_leaves_fewer_parts() -> None:
     for number in range(30):
         add_turn(chat, f"zeppelin {number}", f"hangar {number}")
     found_before, before = found(chat, "zeppelin"), _parts()
-    index_upkeep.merge()
+    schema.merge()
     assert found(chat, "zeppelin") == found_before == [*range(1, 60, 2)]
     if connection.vendor == "sqlite":
         assert 0 < _parts() < before
