@@ -38,6 +38,9 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
         report = fold.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "idle":
             queue.task_started(report.chat_id)
+            # Until now, nobody could queue another task, and a lost lease leaves work behind.
+            if work.ready().filter(pk=report.chat_id).exists():
+                report.outcome = "more"
         if report.outcome == "more":
             queue.enqueue_fold(report.chat_id)
         elif report.was_demanded or report.outcome == "idle":

@@ -91,7 +91,8 @@ def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> Step
             "degraded": folded.degraded,
         },
     )
-    return StepOutcome.FINISHED if not brief.lease_owner else StepOutcome.PUBLISHED
+    is_over = not (brief.due or brief.requested or brief.degraded)
+    return StepOutcome.FINISHED if is_over else StepOutcome.PUBLISHED
 
 
 def write(

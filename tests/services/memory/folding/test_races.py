@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -12,11 +13,12 @@ from django_q.models import OrmQ
 
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Chat, Message
-from memory import tasks
+from memory import queue, tasks
 from memory.briefs import unfolded
 from memory.changes import messages_changed
+from memory.folding.fold import FoldReport, fold
 from memory.models import ConversationBrief
-from tests.support.factories import add_turn, brief_of, make_chat
+from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     Killed,
@@ -244,3 +246,38 @@ def test_a_reply_that_makes_its_chat_due_queues_the_fold_with_itself(model: Keep
         add_turn(chat, *turn(number))
     assert brief_of(chat).due
     assert {queued.task["args"][0] for queued in OrmQ.objects.all()} == {str(chat.pk)}
+
+
+@pytest.mark.django_db
+def test_a_turn_that_ends_while_a_task_finds_nothing_queues_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the turn, only the task is known that is about to end."""
+    chat = chat_of(1)
+    queue.enqueue_fold(chat.pk)
+
+    def find_nothing(chat_id: UUID, *, until: float) -> FoldReport:
+        report = fold(chat_id, until=until)
+        assert report.outcome == "idle"
+        add_turns(chat, [turn(number) for number in range(2, 13)])
+        return report
+
+    monkeypatch.setattr(tasks.fold, "fold", find_nothing)
+    assert OrmQ.objects.count() == 1
+    tasks.fold_task(str(chat.pk))
+    assert brief_of(chat).due
+    assert OrmQ.objects.count() == 2
+
+
+@pytest.mark.django_db
+def test_a_worker_taken_for_dead_publishes_and_leaves_the_rest_to_others(model: KeepingModel) -> None:
+    chat = chat_of(60)
+
+    def taken_for_dead(prompt: Prompt) -> str:
+        ConversationBrief.objects.filter(chat=chat).update(lease_owner="", lease_expires_at=None)
+        return "T1 T2 T3"
+
+    model.lines = [taken_for_dead]
+    OrmQ.objects.all().delete()
+    tasks.fold_task(str(chat.pk))
+    brief = brief_of(chat)
+    assert (brief.version, brief.due) == (1, True)
+    assert OrmQ.objects.count() == 1
