@@ -49,8 +49,8 @@ class TaskRunner:
         self._room = threading.Semaphore(settings.WORKER_THREADS)
         self._threads = ThreadPoolExecutor(settings.WORKER_THREADS, thread_name_prefix="task")
         """They are kept, because compiled statements belong to a thread's connection."""
-        self._started: dict[int, float] = {}
-        """When each running task was started, in monotonic time, by the id of its thread."""
+        self._started: dict[Any, float] = {}
+        """When each task that was taken was started, in monotonic time, by its id in the queue."""
 
     def run(self, stopped: threading.Event, parent: int = 0) -> bool:
         """Work until `stopped`, then wait for what runs, up to `WORKER_STOP_SECONDS`. Returns whether all has ended.
@@ -67,6 +67,7 @@ class TaskRunner:
             if taken is None:
                 self._room.release()
                 continue
+            self._started[taken[0]] = time.monotonic()
             self._threads.submit(self._run, broker, *taken)
         until = time.monotonic() + settings.WORKER_STOP_SECONDS
         while self._started and time.monotonic() < until:
@@ -88,15 +89,16 @@ class TaskRunner:
 
     def _run(self, broker: Any, queue_id: Any, payload: str) -> None:
         """Run a task, and remove it from the queue."""
-        self._started[threading.get_ident()] = time.monotonic()
         try:
             run_task(payload)
             broker.acknowledge(queue_id)
         except UNAVAILABLE as exc:
             logger.warning("a task could not be removed from the queue", extra={"error": type(exc).__name__})
+        except Exception:  # the pool would keep it to itself
+            logger.exception("a task could not be run")
         finally:
             connections.close_all()
-            del self._started[threading.get_ident()]
+            del self._started[queue_id]
             self._room.release()
 
     def _keep_time(self, stopped: threading.Event, parent: int) -> None:

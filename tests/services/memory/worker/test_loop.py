@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -56,6 +57,41 @@ def test_a_failure_is_kept_and_does_not_end_the_worker(monkeypatch: pytest.Monke
     loop.run_task(payload())
     failure = Failure.objects.get()
     assert (failure.func, failure.result) == (queue.FOLD_TASK, "TaskFailed: it broke")
+
+
+class OneTask:
+    """A broker with one task, which the worker is told to end while it takes it."""
+
+    def __init__(self, stopped: threading.Event) -> None:
+        self._stopped = stopped
+
+    def dequeue(self) -> list[tuple[int, str]]:
+        self._stopped.set()
+        return [(7, "payload")]
+
+    def acknowledge(self, queue_id: int) -> None:
+        raise LookupError(queue_id)
+
+
+def test_a_worker_that_stops_waits_for_the_task_that_it_took_last(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And what nobody expected of a task is in the log."""
+    stopped, begun, ended = threading.Event(), threading.Event(), []
+
+    def run_task(payload: str) -> None:
+        assert begun.wait(10)
+        ended.append(payload)
+
+    runner = loop.TaskRunner()
+    monkeypatch.setattr(loop, "get_broker", lambda: OneTask(stopped))
+    monkeypatch.setattr(loop, "run_task", run_task)
+    monkeypatch.setattr(loop.TaskRunner, "_keep_time", lambda *_: stopped.wait(10))
+    monkeypatch.setattr(alive, "leave", begun.set)  # only if the worker did not wait
+    monkeypatch.setattr(loop.time, "sleep", lambda _: begun.set())
+    assert runner.run(stopped)
+    assert ended == ["payload"]
+    assert "a task could not be run" in caplog.messages
 
 
 def held_by(name: str) -> ConversationBrief:
