@@ -43,9 +43,9 @@ class ConversationBrief(models.Model):
 
     `version` only grows; `head` is the revision in use (0 if there is none). `epoch` is raised whenever something was
     removed that a fold may have read, so that a running fold cannot publish. `folded_tokens` is the size in tokens of
-    the turns up to `folded_through_seq`, before folding (None if nothing is folded, and until the next fold of a chat
-    that an older version folded). `seen_seq` is the last message
-    that went into the state, which is later than `folded_through_seq` if a card describes a turn that is still shown.
+    the turns up to `folded_through_seq`, before folding (None if nothing is folded, and until the next rebuild of a
+    chat that an older version folded). `seen_seq` is the last message that went into the state, which is later than
+    `folded_through_seq` if a card describes a turn that is still shown.
     `policy` and `options` are those in use: the chat's, once memory has been rebuilt with them.
 
     `queued_at`: since when a task of this chat, `task_name`, has been waiting in the queue; None if none is.

@@ -71,18 +71,14 @@ def has_worker() -> bool:
     return alive.problem() is None
 
 
-def work_of(
-    brief: ConversationBrief | None,
-    now: datetime | None = None,
-    has_worker: Callable[[], bool] = has_worker,
-) -> MemoryWork:
+def work_of(brief: ConversationBrief | None, *, has_worker: Callable[[], bool] = has_worker) -> MemoryWork:
     """Return the state of the work on `brief`; a chat without messages may have none.
 
     `has_worker` is called only if a worker is waited for.
     """
     if brief is None:
         return MemoryWork("idle", "Up to date", "Up to date. No summary yet.", "good")
-    now = now or timezone.now()
+    now = timezone.now()
     is_flagged = brief.due or brief.requested != Requested.NOTHING
     is_wanted = is_flagged or (brief.degraded and brief.paused_at is None)
     is_rebuild = brief.requested == Requested.REBUILD or (is_wanted and not is_flagged)

@@ -102,7 +102,7 @@ def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _:
 
 
 def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> bool:
-    """Work under the work. Return whether it was given back, because nothing is left to do."""
+    """Work under the lease. Return whether it was given back, because nothing is left to do."""
     # A call that is unlikely to end in time is not begun: it needs half of a call's limit, or half of all the time.
     enough = min(settings.SUMMARIZER_TOTAL_SECONDS, until - time.monotonic()) / 2
     while (job := _load(chat_id, owner)) is not None:

@@ -81,17 +81,13 @@ def newest_turns(
     *,
     limit: int = MAX_TURNS,
     before_seq: int | None = None,
-    text: bool = False,
 ) -> list[Turn]:
-    """Return the newest turns after `after_seq`, oldest first: at most `limit` that have any text.
-
-    Texts are loaded only with `text`; lines and counts always are.
-    """
+    """Return the newest turns after `after_seq`, oldest first, without texts: at most `limit` that have any."""
     rows: list[StoredMessage] = []
     page = 2 * limit + 1
     before = before_seq
     while True:
-        found = _page(chat_id, after_seq, before, text=text, newest=True, size=page)
+        found = _page(chat_id, after_seq, before, text=False, newest=True, size=page)
         rows = found[::-1] + rows
         whole = to_turns(rows) if len(found) < page else to_turns(rows)[1:]
         if len(found) < page or sum(turn.tokens > 0 for turn in whole) >= limit:

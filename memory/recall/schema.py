@@ -138,8 +138,6 @@ def _ensure_triggers() -> bool:
     return True
 
 
-logger = logging.getLogger(__name__)
-
 MERGED_PAGES = 200
 """Pages of 4 kB that are written at once: other writers wait for about 50 ms."""
 
