@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -114,7 +115,7 @@ class ReplyView(LimitedView):
         turn = await begin_when_ready(opened.begin, opened.search)
         del opened
         await self.memory.aclose()
-        slot = None
+        slot: ReaderSlot | None = None
         if isinstance(turn, ExistingReply):  # one more reader of it
             head, slot = await stream.attach(caller(self.request).pk, turn)
         else:
@@ -123,7 +124,8 @@ class ReplyView(LimitedView):
             head = turn.pending.head
         if self.wants_stream:
             return event_stream(stream.reply_events(head), slot)
-        return await _whole(head)  # the slot is held until this returns
+        with slot or nullcontext():
+            return await _whole(head)
 
 
 async def _whole(head: ReplyHead) -> Response:

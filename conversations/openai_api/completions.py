@@ -172,11 +172,15 @@ class CompletionsView(OpenAIView):
             if self.body.stream:
                 chunks = _chunks(answer, reader, prompt_tokens, with_usage=self.body.include_usage)
                 response: HttpResponseBase = event_stream(await _begun_stream(chunks), slot)
-            else:  # the slot is held until this returns
+                slot = None  # the response holds it
+            else:
                 with reader:
                     response = Response(answer.completion(await _ended(reader, prompt_tokens)))
         except ModelFailed as failed:
             response = self._failed(failed)
+        finally:
+            if slot is not None:
+                slot.release()
         for name, value in headers.items():
             response[name] = value
         return response

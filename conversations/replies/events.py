@@ -38,8 +38,9 @@ class ReplyEvents:
 
     def ending(self, message: Message | None) -> bytes:
         """Return the last event: `reconnect` if there is no final message."""
-        if not self._ending:
-            self._ending = reconnect() if message is None else final(message)
+        if message is None:  # another reader may see the final message
+            return reconnect()
+        self._ending = self._ending or final(message)
         return self._ending
 
 

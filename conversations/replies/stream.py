@@ -2,8 +2,8 @@
 
 Replies of this process come from their generation's log as they grow, final ones from their row, and those of other
 processes from their checkpoints, by one poller per reply and process for any number of readers. A poller reads the
-last checkpoint about as often as one is stored, less often while nothing comes or the database is slow, and wakes its
-readers when there is more. It ends with the reply, or with its last reader.
+last checkpoint about as often as one is stored, less often while the database is slow, and wakes its readers when
+there is more. It ends with the reply, or with its last reader.
 
 How many readers a user may have is counted only in this process: reading writes nothing, so there is no row to count
 in, and the purpose is to limit this process's own work. The reader that begins a turn is not counted; the limit on
@@ -233,6 +233,12 @@ class ReaderSlot:
 
     def __init__(self, user_id: int) -> None:
         self.user_id = user_id
+
+    def __enter__(self) -> ReaderSlot:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         with _lock:

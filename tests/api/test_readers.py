@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from chatmemory.llm.protocol import Reply
 from conversations.accounts.limits import Limits
 from conversations.models import ActiveReply, Allowance
-from conversations.replies import begin, sse, stream
+from conversations.replies import begin, generation, sse, stream
 from conversations.replies.finish import finish
 from conversations.replies.reply import BegunTurn, Ending, Pending, TurnRequest
 from tests.api.talking import Turn, begun, error, final, held, opened
@@ -28,6 +28,9 @@ from tests.support.waiting import wait_for
 
 MANY = 40
 """More readers than are woken together."""
+
+
+COMPLETION = {"model": "arco", "messages": [{"role": "user", "content": "x"}], "stream": True}
 
 
 @pytest.fixture
@@ -220,6 +223,42 @@ def test_a_user_has_so_many_readers(
         upstream.release()
         assert list(own)[-1].name == "message.completed"
     wait_for(lambda: alice.get(f"{turn.path}/stream").status_code == 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "again"),
+    [
+        ("message/first", {"message": "x"}, {"message": "x", "stream": False}),
+        ("chat/completions", COMPLETION, COMPLETION),
+    ],
+)
+def test_a_reader_that_gets_an_error_is_none_any_more(
+    path: str,
+    body: dict[str, Any],
+    again: dict[str, Any],
+    alice: Client,
+    upstream: FakeUpstream,
+    limit: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At once, not when the garbage is collected: an error holds the frames that it came through."""
+
+    def away(*place: Any) -> str | None:
+        raise OperationalError("away")
+
+    limit(1)
+    held(upstream, deltas=60, after=5)
+    key = {"Idempotency-Key": "k"}
+    with alice.http.stream("POST", f"/v1/{path}", json=body, headers=key) as own:
+        assert own.status_code == 200
+        with monkeypatch.context() as patch:
+            patch.setattr(stream, "GIVE_UP_SECONDS", 0)
+            patch.setattr(stream, "text_after", away)
+            patch.setattr(generation, "running", lambda message_id: None)
+            failed = alice.post(path, json=again, headers=key)
+        assert (failed.status_code, stream._taken) == (503, {})
+        upstream.release()
+        own.read()
 
 
 def test_without_limits_nobody_counts(
