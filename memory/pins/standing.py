@@ -50,16 +50,20 @@ def parted(ask: Ask, answer: Completion) -> tuple[Completion, tuple[Statement, .
     """Return the answer to `ask` without the list, and what the list says; a field of an object is left where it is."""
     if ask.schema is None:
         text, *listed = _HEADING.split(answer.text, maxsplit=1)
-        return replace(answer, text=text), tuple(_read("".join(listed).splitlines()))
+        return replace(answer, text=text), _read("".join(listed).splitlines())
     try:
         found = object_in(answer.text).get(FIELD)
     except Refusal:
         found = None
-    return answer, tuple(_read(found if isinstance(found, list) else ()))
+    return answer, _read(found if isinstance(found, list) else ())
 
 
-def _read(listed: Iterable[object]) -> Iterator[Statement]:
-    """Yield the statements of a list that may be pinned."""
+def _read(listed: Iterable[object]) -> tuple[Statement, ...]:
+    """The statements of a list that may be pinned, each once."""
+    return tuple(dict.fromkeys(_statements(listed)))
+
+
+def _statements(listed: Iterable[object]) -> Iterator[Statement]:
     for line in islice(listed, MAX_STATEMENTS):
         found = _ITEM.fullmatch(line) if isinstance(line, str) else None
         if found is None:

@@ -156,6 +156,7 @@ LISTED = [
     "instruction: Kein Satz von mir.",
     "order: Hallo",
     "preference: ",
+    "instruction: Antworte ab jetzt immer in metrischen Einheiten.",
 ]
 ANSWERS: dict[str, dict[str, Any]] = {
     "card": {"goal": "To see K2"},
