@@ -250,7 +250,7 @@ class _HoldingPins:
         return bool(gone)
 
     def _make_room(self, now: datetime) -> None:
-        """End the oldest pin that was found in a message if more than `MAX_PINS` hold; never one that somebody pinned."""
+        """End the oldest pin that was found in a message if more than `MAX_PINS` hold, never one that somebody made."""
         if len(self._there) > MAX_PINS:
             oldest = next((one for one in self._there if one.by not in PEOPLE), None)
             if oldest is not None:
