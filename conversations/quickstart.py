@@ -60,7 +60,7 @@ def prepare() -> QuickstartData:
     """Create what is missing. The tables must exist. The sample is folded here only if that calls no upstream."""
     path = folder() / "quickstart.json"
     kept: dict[str, str] = {}
-    with suppress(FileNotFoundError, ValueError):
+    with suppress(FileNotFoundError, ValueError, TypeError):
         kept = dict(json.loads(path.read_text(encoding="utf-8")))
     demo, _ = User.objects.get_or_create(username=DEMO, defaults={"password": "!"})  # it has only the token
     made = QuickstartData(

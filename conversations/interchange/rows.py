@@ -210,9 +210,9 @@ def chat_values(chat: Chat) -> ImportedChat:
     )
 
 
-def message_values(chat: Chat, from_seq: int = 1) -> Iterator[ImportedMessage]:
+def message_values(chat: Chat) -> Iterator[ImportedMessage]:
     """Yield the messages of a chat in order, read as they are consumed; none that came after `chat` was read."""
-    rows = Message.objects.filter(chat=chat, seq__gte=from_seq, seq__lte=chat.last_seq).order_by("seq")
+    rows = Message.objects.filter(chat=chat, seq__lte=chat.last_seq).order_by("seq")
     rows = rows.defer(*MEMORY_COLUMNS).annotate(
         reply_to_seq=F("reply_to__seq"), superseded_by_seq=F("superseded_by__seq")
     )

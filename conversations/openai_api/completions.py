@@ -317,7 +317,7 @@ async def _begun_stream(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Return `pieces`, of which the first has come, so that a failure before it has a status of its own.
 
     Raises what they raise before it; later, they end in an error. The wait is bounded: if a model says nothing for
-    `sse.KEEP_ALIVE_SECONDS`, the first piece is a comment.
+    `sse.KEEP_ALIVE_SECONDS`, the first piece comes all the same.
     """
     first = await anext(pieces)
     return _after(first, pieces)

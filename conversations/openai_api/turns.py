@@ -214,6 +214,4 @@ def find_existing(completion: CompletionRequest) -> CompletionTurn | None:
     reply = Message.objects.filter(pk=first.message_id).first()
     if reply is not None and reply.status != Status.COMPLETE:
         return None
-    earlier = Message.objects.filter(chat=first.chat_id, seq__lt=first.seq, role=Role.USER)
-    question = earlier.order_by("-seq").values_list("pk", flat=True)[0]
-    return CompletionTurn(ExistingReply(first.chat_id, question, first.message_id), "repeated", "retry")
+    return CompletionTurn(ExistingReply(first.chat_id, first.message_id), "repeated", "retry")

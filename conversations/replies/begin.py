@@ -317,7 +317,7 @@ def known_turn(user: User, key: str, request_hash: str) -> ExistingReply | None:
         return None
     if row.request_hash != request_hash:
         raise IdempotencyMismatch("This idempotency key was used with another request.")
-    return ExistingReply(row.chat_id, row.user_message_id, row.message_id)
+    return ExistingReply(row.chat_id, row.message_id)
 
 
 def _remember(user: User, key: str, request_hash: str, pending: Pending) -> None:

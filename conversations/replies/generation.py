@@ -414,7 +414,7 @@ _draining = False
 _drain_task: asyncio.Task[None] | None = None
 
 
-def start(begun: BegunTurn) -> TurnReply:
+def start(begun: BegunTurn) -> None:
     """Start generating, in a separate task on the running loop."""
     global _checkpointer  # one per process
     reply = TurnReply(begun)
@@ -422,7 +422,6 @@ def start(begun: BegunTurn) -> TurnReply:
     _in_background(reply.run()).add_done_callback(lambda _: _running.pop(begun.pending.message_id, None))
     if _checkpointer is None or _checkpointer.done():
         _checkpointer = asyncio.get_running_loop().create_task(_checkpoints(), context=contextvars.Context())
-    return reply
 
 
 def _in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -121,7 +121,6 @@ class ExistingReply:
     """A reply that already exists, final or being written, and can be followed."""
 
     chat_id: UUID
-    user_message_id: UUID
     message_id: UUID
 
 

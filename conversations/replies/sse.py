@@ -38,9 +38,9 @@ def json_text(text: str) -> bytes:
     return (encoded if encoded.isascii() else _safe(encoded)).encode()
 
 
-def comment(text: str = "keep-alive") -> bytes:
-    """Return a line that readers ignore; it keeps a silent connection open. `text` is one line."""
-    return f": {text}\n\n".encode()
+def comment() -> bytes:
+    """Return a line that readers ignore; it keeps a silent connection open."""
+    return b": keep-alive\n\n"
 
 
 def _one_line(data: dict[str, object]) -> str:

@@ -103,8 +103,10 @@ class Command(BaseCommand):
                 try:
                     server.run()
                     problem = f"Server and worker were not ready within {READY_SECONDS} s. {_end_of(logs[0])}"
-                except SystemExit:  # uvicorn passes on the signal that has ended it
-                    problem = ""
+                except (
+                    SystemExit
+                ) as ended:  # uvicorn passes on the signal that has ended it, or could not start
+                    problem = f"The server could not start. {_end_of(logs[0])}" if ended.code else ""
         if problem:
             raise CommandError(problem)
         self.stdout.write("Ended.")

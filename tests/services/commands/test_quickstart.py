@@ -70,7 +70,7 @@ def test_a_staff_user_that_is_not_its_own_stays_as_it_is(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", first_of(["", "{", "[]", '{"demo_token": 5}', '{"demo_token": "of another database"}'])
+    "content", first_of(["", "{", "[5]", '{"demo_token": 5}', '{"demo_token": "of another database"}'])
 )
 def test_a_file_that_is_of_no_use_is_replaced(content: str, folder: Path) -> None:
     (folder / "quickstart.json").write_text(content)
