@@ -260,7 +260,7 @@ def test_a_turn_that_ends_while_a_task_finds_nothing_queues_another(monkeypatch:
         add_turns(chat, [turn(number) for number in range(2, 13)])
         return report
 
-    monkeypatch.setattr(tasks.fold, "fold", find_nothing)
+    monkeypatch.setattr("memory.folding.fold.fold", find_nothing)
     assert OrmQ.objects.count() == 1
     tasks.fold_task(str(chat.pk))
     assert brief_of(chat).due

@@ -88,7 +88,7 @@ def test_a_worker_that_stops_waits_for_the_task_that_it_took_last(
     monkeypatch.setattr(loop, "run_task", run_task)
     monkeypatch.setattr(loop.TaskRunner, "_keep_time", lambda *_: stopped.wait(10))
     monkeypatch.setattr(alive, "leave", begun.set)  # only if the worker did not wait
-    monkeypatch.setattr(loop.time, "sleep", lambda _: begun.set())
+    monkeypatch.setattr("time.sleep", lambda _: begun.set())
     assert runner.run(stopped)
     assert ended == ["payload"]
     assert "a task could not be run" in caplog.messages
