@@ -1,4 +1,4 @@
-"""Recall by meaning in tests: by pgvector where the test database can have it, else by a twin in plain Python."""
+"""Recall by meaning in tests: by pgvector on PostgreSQL, if its server has it; on SQLite by a twin in plain Python."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ def enable_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this test store and compare vectors, whatever the database."""
     embeddings._has_pgvector.cache_clear()
     if not add_pgvector():
+        if connection.vendor == "postgresql":
+            pytest.skip("needs pgvector")
         monkeypatch.setattr(vector_field, "is_pgvector", lambda: True)
         monkeypatch.setattr(embeddings, "nearest_messages", nearest_by_hand)
 
