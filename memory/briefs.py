@@ -18,7 +18,7 @@ from django.conf import settings
 
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
-from memory.history.rows import each_turn, newest_turns, pending_seq
+from memory.history.rows import counts_between, each_turn, newest_turns, pending_seq
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, SummaryRevision, new_brief
@@ -193,7 +193,9 @@ def history_tokens(brief: ConversationBrief | None, unfolded_tokens: int | None 
         return 0
     if brief.folded_through_seq and brief.folded_tokens is None:
         return None
-    left = unfolded(brief).tokens if unfolded_tokens is None else unfolded_tokens
+    left = unfolded_tokens
+    if left is None:
+        _, left = counts_between(brief.chat_id, brief.folded_through_seq, pending_seq(brief.chat_id))
     return left + ((brief.folded_tokens or 0) if brief.folded_through_seq else 0)
 
 

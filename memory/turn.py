@@ -80,7 +80,7 @@ def prompt_for(
     snapshot = replace(
         snapshot_of(memory, context, request),
         again=again,
-        history_tokens=history_tokens(brief, None if span.older_turns else span.tokens),
+        history_tokens=history_tokens(brief, span.tokens),
         card_epoch=brief.epoch if request.card_instructions else None,
     )
     standing = None if span.older_turns else Standing(memory, span.turns)
@@ -137,7 +137,7 @@ def turn_closed(chat_id: UUID) -> None:
     """Have the chat folded if it is due by now: its last turn is finished, and no other has begun."""
     brief = _LOCKED_BRIEF.first(chat_id)
     assert brief is not None  # the turn began with it
-    unfolded = newest_turns(chat_id, brief.folded_through_seq)
-    brief.due = Memory.of(brief).is_due(unfolded)
-    brief.save(update_fields=["due"])
+    if not brief.due:  # one turn more does not change that
+        brief.due = Memory.of(brief).is_due(newest_turns(chat_id, brief.folded_through_seq))
+        brief.save(update_fields=["due"])
     work.enqueue_if_ready(brief)

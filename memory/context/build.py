@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Sum, When, Window
+from django.db.models import Case, F, QuerySet, Sum, When, Window
 
 from chatmemory.database.compiled import Select
 from chatmemory.llm import registry
@@ -22,7 +22,7 @@ from memory.context.plan import Plan
 from memory.context.planner import Material, choose, sections_cost
 from memory.context.prompt import Context, PromptRequest, assemble, memory_limits, with_fitting_steps
 from memory.context.render import Source, outline_sections
-from memory.history.rows import COUNTS, MAX_SEQ, stored
+from memory.history.rows import COUNTS, MAX_SEQ, counts_between, stored
 from memory.history.turns import Step, StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.models import ConversationBrief
@@ -210,10 +210,12 @@ class Newest:
     """Content and payload of the newest rows, by seq."""
     older_turns: int = 0
     """Unfolded turns before these."""
+    older_tokens: int = 0
 
     @property
     def tokens(self) -> int:
-        return sum(turn.tokens for turn in self.turns)
+        """Tokens of all unfolded turns."""
+        return self.older_tokens + sum(turn.tokens for turn in self.turns)
 
 
 def newest(memory: Memory, before_seq: int | None = None) -> Newest:
@@ -229,19 +231,8 @@ def newest(memory: Memory, before_seq: int | None = None) -> Newest:
         return Newest(before_seq, tuple(rows), tuple(to_turns(rows)), texts)
     first = next((index for index, row in enumerate(rows) if row.role == Role.USER), 0)
     whole = tuple(rows[first:])
-    return Newest(before_seq, whole, tuple(to_turns(whole)), texts, _older_turns(brief, whole[0].seq))
-
-
-def _older_turns(brief: ConversationBrief, before_seq: int) -> int:
-    """The number of unfolded turns before a message: questions with a text, or whose answer has one.
-
-    Only for chats that have very many.
-    """
-    asked = Message.objects.filter(
-        chat_id=brief.chat_id, seq__gt=brief.folded_through_seq, seq__lt=before_seq, role=Role.USER
-    )
-    answer = Message.objects.filter(reply_to=OuterRef("pk"), token_count__gt=0)
-    return asked.filter(Q(token_count__gt=0) | Exists(answer)).count()
+    older = counts_between(brief.chat_id, after, whole[0].seq)
+    return Newest(before_seq, whole, tuple(to_turns(whole)), texts, *older)
 
 
 def last_reply(span: Newest) -> UUID | None:

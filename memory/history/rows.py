@@ -11,10 +11,11 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 
 from chatmemory.database.compiled import Select
-from conversations.models import Chat, Message
+from chatmemory.text.tokens import MESSAGE_OVERHEAD
+from conversations.models import Chat, Message, Role, Status
 from memory.history.turns import Bite, StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS
 
@@ -55,6 +56,21 @@ def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bo
         yield from turns[:-1]
         rows = [row for row in rows if row.seq >= turns[-1].from_seq]
         after_seq = rows[-1].seq
+
+
+def counts_between(chat_id: UUID, after_seq: int, before_seq: int | None) -> tuple[int, int]:
+    """The number and the tokens of the turns with `after_seq` < seq < `before_seq`, counted by the database.
+
+    A turn is a question with a text, or whose answer has one. Outputs of tools count whole.
+    """
+    rows = Message.objects.filter(chat_id=chat_id, seq__gt=after_seq, seq__lt=before_seq or MAX_SEQ)
+    answer = Message.objects.filter(reply_to=OuterRef("pk"), token_count__gt=0)
+    turn = Q(role=Role.USER) & (Q(token_count__gt=0) | Exists(answer))
+    spoken = Q(superseded_by=None, token_count__gt=0) & ~Q(status=Status.FAILED)
+    found = rows.aggregate(
+        turns=Count("pk", filter=turn), tokens=Sum(F("token_count") + MESSAGE_OVERHEAD, filter=spoken)
+    )
+    return found["turns"], found["tokens"] or 0
 
 
 def next_bite(chat_id: UUID, after_seq: int, through_seq: int, max_tokens: int) -> Bite | None:
