@@ -134,10 +134,18 @@ class Server:
         )
 
 
-@functools.cache
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+
+
 def _loop_of_threads() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name=THREAD, daemon=True).start()
+    """Return the loop of this process; a fork gets another."""
+    if (loop := _loops.get(os.getpid())) is None:
+        own = asyncio.new_event_loop()
+        loop = _loops.setdefault(os.getpid(), own)
+        if loop is own:
+            threading.Thread(target=loop.run_forever, name=THREAD, daemon=True).start()
+        else:  # another thread was first
+            own.close()
     return loop
 
 
@@ -147,9 +155,6 @@ def _close(client: AsyncOpenAI) -> None:
     if threading.current_thread().name != THREAD:
         with suppress(RuntimeError, TimeoutError):  # at the end of a process, some of it may be gone already
             closing.result(CLOSE_SECONDS)
-
-
-os.register_at_fork(after_in_child=_loop_of_threads.cache_clear)
 
 
 def forbid_running_loop() -> None:
