@@ -65,7 +65,7 @@ def counts_between(chat_id: UUID, after_seq: int, before_seq: int | None) -> tup
     """
     rows = Message.objects.filter(chat_id=chat_id, seq__gt=after_seq, seq__lt=before_seq or MAX_SEQ)
     answer = Message.objects.filter(reply_to=OuterRef("pk"), token_count__gt=0)
-    turn = Q(role=Role.USER) & (Q(token_count__gt=0) | Exists(answer))
+    turn: Any = Q(role=Role.USER) & (Q(token_count__gt=0) | Exists(answer))
     spoken = Q(superseded_by=None, token_count__gt=0) & ~Q(status=Status.FAILED)
     found = rows.aggregate(
         turns=Count("pk", filter=turn), tokens=Sum(F("token_count") + MESSAGE_OVERHEAD, filter=spoken)
