@@ -51,8 +51,11 @@ def load_object(data: bytes) -> dict[str, Any]:
     """Parse one JSON object. Raise `MalformedError` for anything else: bad UTF-8, bad JSON, a list."""
     try:
         value = orjson.loads(data)
-    except ValueError:
+    except orjson.JSONDecodeError as refused:
         # Python accepts some JSON that orjson refuses, such as half a surrogate pair, whose other half may come next.
+        # It would go as deep as the interpreter can, where whatever is tidied up meanwhile fails, too.
+        if "depth" in refused.msg:
+            raise MalformedError from refused
         try:
             value = _decode(data.decode())
         except (ValueError, RecursionError) as exc:
