@@ -172,7 +172,7 @@ if IS_SQLITE:
     }
     _database["TEST"] = {"NAME": f"{_database['NAME']}.test"}
 else:
-    _database["CONN_HEALTH_CHECKS"] = True  # a pooled connection is checked when it is taken (P15)
+    _database["ENGINE"] = "chatmemory.database.postgresql"  # which checks a pooled connection (P15)
     # They do not survive a pooler in transaction mode. What may be long is read by `chatmemory.database.rows`.
     _database["DISABLE_SERVER_SIDE_CURSORS"] = True
     _database["OPTIONS"] = {

@@ -1,0 +1,1 @@
+"""The PostgreSQL backend that `DATABASES` names: Django's, with cheaper checks of pooled connections."""

@@ -1,0 +1,43 @@
+"""Django's PostgreSQL backend, with a health check only for pooled connections that may be broken.
+
+With `CONN_HEALTH_CHECKS`, the pool checks each time, which costs a round trip per job; and after a restart of the
+server it waits longer after each broken connection that it finds, so that a request finds none in 10 seconds. A server
+that went away, or ended a session, has closed the connection or sent a message: then there is something to read on it,
+where nothing should be.
+"""
+
+from __future__ import annotations
+
+import select
+from typing import Any
+
+from django.db.backends.postgresql import base
+from psycopg import Connection, OperationalError
+from psycopg_pool import ConnectionPool
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """A connection that is checked when it is taken from the pool, if there is reason to."""
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Connection[Any]:
+        while True:
+            connection: Connection[Any] = super().get_new_connection(conn_params)
+            if self.pool is None or not _may_be_gone(connection) or _lives(connection):
+                return connection
+            self.pool.putconn(connection)  # which finds that it is broken, and makes another
+
+
+def _may_be_gone(connection: Connection[Any]) -> bool:
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _lives(connection: Connection[Any]) -> bool:
+    try:
+        ConnectionPool.check_connection(connection)
+    except OperationalError:
+        return False
+    return True
