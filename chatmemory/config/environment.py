@@ -92,7 +92,8 @@ def _wrong_names(given: Collection[str], declared: Collection[str]) -> Iterator[
         if reason := REMOVED.get(name):
             yield f"{name} is no longer a setting: {reason}."
         elif close := difflib.get_close_matches(name, declared, 1, LIKE if is_ours else NEARLY):
-            yield f"{name} is not a setting. Did you mean {close[0]}?"
+            earlier = " If an earlier version had it, see docs/upgrade.md." if is_ours else ""
+            yield f"{name} is not a setting. Did you mean {close[0]}?{earlier}"
         elif is_ours:
             yield f"{name} is not a setting. docs/settings.md lists them, docs/upgrade.md those that were removed."
 

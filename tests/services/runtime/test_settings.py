@@ -44,7 +44,8 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_else(tmp_path: Path) -> N
     run = start(CHATMEMORY_HOME=str(tmp_path), LOG_LEVEL="LOUD", OPENAI_API_KEY="sk-ü")
     assert run.returncode == 1
     assert run.stderr.splitlines() == [
-        "chatmemory cannot start: MEMORY_POLCY is not a setting. Did you mean MEMORY_POLICY?",
+        "chatmemory cannot start: MEMORY_POLCY is not a setting. Did you mean MEMORY_POLICY?"
+        " If an earlier version had it, see docs/upgrade.md.",
         "OPENAI_API_KEY must be printable ASCII without spaces; it is not shown here.",
         "LOG_LEVEL is 'LOUD', but must be one of DEBUG, INFO, WARNING, ERROR.",
     ]
@@ -174,16 +175,19 @@ def test_lists_are_read() -> None:
 
 # Names
 
+EARLIER = " If an earlier version had it, see docs/upgrade.md."
+
 
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("MEMORY_PROMT_TOKEN_BUDGET", "MEMORY_PROMPT_TOKEN_BUDGET"),
-        ("DATABSE_URL", "DATABASE_URL"),
+        ("MEMORY_PROMT_TOKEN_BUDGET", f"MEMORY_PROMPT_TOKEN_BUDGET?{EARLIER}"),
+        ("MEMORY_CARD_TOKEN_BUDGET", f"MEMORY_PROMPT_TOKEN_BUDGET?{EARLIER}"),
+        ("DATABSE_URL", "DATABASE_URL?"),
     ],
 )
 def test_a_misspelt_name_is_told_with_the_one_that_was_meant(name: str, meant: str) -> None:
-    assert problems(**{name: "1"}) == [f"{name} is not a setting. Did you mean {meant}?"]
+    assert problems(**{name: "1"}) == [f"{name} is not a setting. Did you mean {meant}"]
 
 
 def test_a_name_like_none_that_begins_like_ours_is_told() -> None:
