@@ -11,14 +11,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_JOINERS = "\\u200c\\u200d\\ufe00-\\ufe0f\\U000e0100-\\U000e01ef"
-# Controls, soft hyphen, letters that are blank, zero-width space, bidi marks and embeddings, word joiner and similar
-# characters, BOM, tags, surrogates. Joiners and variation selectors stay, because emoji and several scripts need
-# them, but no more of them in a row than that takes: more could encode a hidden text.
+BLANKS: Final = (
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f"
+)
+"""Ranges of characters that no text needs to be read: controls, soft hyphen, letters that are blank, zero-width space,
+bidi marks and embeddings, word joiner and similar characters, BOM, tags.
+"""
+_JOINERS = "\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
+# Joiners and variation selectors stay, because emoji and several scripts need them, but no more of them in a row than
+# that takes: more could encode a hidden text.
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
-    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
-    f"|(?<=[{_JOINERS}][{_JOINERS}])[{_JOINERS}]+"
+    f"[{BLANKS}\x0b-\x0d\x1c-\x1f\ud800-\udfff]|(?<=[{_JOINERS}][{_JOINERS}])[{_JOINERS}]+"
 )
 
 
@@ -35,13 +39,6 @@ def clean(text: str) -> str:
 def without_invisible(text: str) -> str:
     """`text` without invisible characters: controls, direction marks, tags, lone surrogates."""
     return _INVISIBLE.sub("", text)
-
-
-def clip_bytes(text: str, limit: int) -> str:
-    """The longest prefix of clean `text` that takes at most `limit` bytes of UTF-8."""
-    if len(text) * 4 <= limit:
-        return text
-    return text.encode()[: max(limit, 0)].decode(errors="ignore")
 
 
 class TextCleaner:
@@ -64,44 +61,24 @@ class TextCleaner:
         return clean(held)
 
 
-_ANGLED: Final = (
-    # The beginning and the end of texts and turns.
-    *("s", "bos", "eos", "eot", "eom", "eod", "sop", "eop", "eoh", "eoa", "pad", "unk", "mask", "sep", "cls"),
-    *("start_of_turn", "end_of_turn", "startoftext", "endoftext", "end_of_text", "end_of_utterance"),
-    *("im_start", "im_end", "im_sep", "start_of_role", "end_of_role", "think_start", "think_end"),
-    # Tools.
-    *("tool_call", "tool_calls", "tool_response", "tool_responses", "tool_result", "tool_results"),
-    *(
-        "tool_output",
-        "tool_outputs",
-        "function_call",
-        "function_calls",
-        "function_result",
-        "function_results",
-    ),
-    # Images and audio.
-    *("image", "img", "start_of_image", "end_of_image", "image_soft_token", "start_of_audio", "end_of_audio"),
-    "audio_soft_token",
-    # Fill-in-the-middle for code.
-    *("fim_prefix", "fim_middle", "fim_suffix", "fim_pad", "file_sep", "repo_name"),
-    # Spare tokens, some of which models are trained to use for roles.
-    *(
-        r"extra_id_\d+",
-        r"unused_?\d+",
-        r"reserved_\d+",
-        r"(?i:special)_\d+",
-        r"TOKENS_UNUSED_\d+",
-        r"ctrl\d+",
-    ),
-    r"seed:\w{1,40}",
-)
-"""Names of tokens in angle brackets, such as `<s>` and `</s>`."""
-_SQUARE: Final = (
-    *("INST", "SYSTEM_PROMPT", "MODEL_SETTINGS", "THINK", "AVAILABLE_TOOLS", "TOOL_CALLS", "TOOL_RESULTS"),
-    *("TOOL_CONTENT", "CALL_ID", "ARGS", "IMG", "IMG_BREAK", "IMG_END", "AUDIO", "BEGIN_AUDIO"),
-    *("PREFIX", "MIDDLE", "SUFFIX", r"CONTROL_\d+", r"UNUSED_TOKEN_\d+"),
-    *("gMASK", "sMASK", "MASK", "CLS", "SEP", "PAD", "UNK", "BOS", "EOS"),
-)
+_ANGLED: Final = r"""
+s bos eos eot eom eod sop eop eoh eoa pad unk mask sep cls
+start_of_turn end_of_turn startoftext endoftext end_of_text end_of_utterance
+im_start im_end im_sep start_of_role end_of_role think_start think_end
+tool_call tool_calls tool_response tool_responses tool_result tool_results tool_output tool_outputs
+function_call function_calls function_result function_results
+image img start_of_image end_of_image image_soft_token start_of_audio end_of_audio audio_soft_token
+fim_prefix fim_middle fim_suffix fim_pad file_sep repo_name
+extra_id_\d+ unused_?\d+ reserved_\d+ (?i:special)_\d+ TOKENS_UNUSED_\d+ ctrl\d+ seed:\w{1,40}
+""".split()
+"""Names of tokens in angle brackets, such as `<s>` and `</s>`: ends of texts and turns, tools, images and audio,
+fill-in-the-middle, and spare tokens, some of which models are trained to use for roles.
+"""
+_SQUARE: Final = r"""
+INST SYSTEM_PROMPT MODEL_SETTINGS THINK AVAILABLE_TOOLS TOOL_CALLS TOOL_RESULTS TOOL_CONTENT CALL_ID ARGS
+IMG IMG_BREAK IMG_END AUDIO BEGIN_AUDIO PREFIX MIDDLE SUFFIX CONTROL_\d+ UNUSED_TOKEN_\d+
+gMASK sMASK MASK CLS SEP PAD UNK BOS EOS
+""".split()
 """Names of tokens in square brackets."""
 
 _OPEN, _CLOSE, _PIPE = "<＜", ">＞", "|｜"

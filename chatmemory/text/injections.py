@@ -53,7 +53,7 @@ _PHRASES = {
 
 _SHAPES = {
     "speaks": re.compile(
-        r"(?:[\s>#*_\[<(|-]*(?:system|developer)(?: (?:prompt|message|note|instructions?))?"
+        r"\A(?:[\s>#*_\[<(|-]*(?:system|developer)(?: (?:prompt|message|note|instructions?))?"
         r"|[\s>#*_\[<(|]*(?:user|ass[il1|]stant|human|tool|function))[\]>)*_|\s]*:"
     ),
     "calls": re.compile(
@@ -90,7 +90,7 @@ class KnownOrders:
     def __init__(self, texts: Iterable[str]) -> None:
         sentences = [sentence for text in texts for sentence in _sentences(text)]
         self._kinds = {kind for sentence in sentences for kind in _kinds(sentence)}
-        self._spoken = [_words(sentence) for sentence in sentences if _SHAPES["speaks"].match(sentence)]
+        self._spoken = [_words(sentence) for sentence in sentences if _SHAPES["speaks"].search(sentence)]
         self._marks = _without_spaces("\n".join(sentences))
         self._words = f" {' | '.join(filter(None, map(_words, sentences)))} "
 
@@ -105,9 +105,8 @@ class KnownOrders:
             # It may be the beginning of a known line, because it may have been cut.
             return not any(line.startswith(_words(sentence)) for line in self._spoken)
         if kind in _SHAPES:
-            return any(
-                _without_spaces(found[0]) not in self._marks for found in _SHAPES[kind].finditer(sentence)
-            )
+            found = _SHAPES[kind].finditer(sentence)
+            return any(_without_spaces(mark[0]) not in self._marks for mark in found)
         if kind == POSES:
             return kind not in self._kinds
         return any(self._is_order(kind, words) for words in _readings(sentence))
@@ -145,15 +144,8 @@ def _kinds(sentence: str) -> set[str]:
     """The kinds of orders in a sentence."""
     readings = _readings(sentence)
     found = {kind for kind, rule in _PHRASES.items() if any(map(rule.search, readings))}
-    found |= {kind for kind, rule in _SHAPES.items() if _in_shape(kind, rule, sentence)}
-    return found | {POSES} if _is_marked(sentence) else found
-
-
-def _in_shape(kind: str, rule: re.Pattern[str], sentence: str) -> bool:
-    return bool(rule.match(sentence) if kind == "speaks" else rule.search(sentence))
-
-
-def _is_marked(sentence: str) -> bool:
-    """Whether a sentence imitates our headings or markers. "Turn 1:" does not count: summaries number turns."""
-    sentence = sentence.lstrip(_BULLETS)
-    return is_marker(sentence) and not _SHAPES["speaks"].match(sentence) and not _TURN.match(sentence)
+    found |= {kind for kind, rule in _SHAPES.items() if rule.search(sentence)}
+    # "Turn 1:" imitates no marker: summaries number turns.
+    item = sentence.lstrip(_BULLETS)
+    is_other = _SHAPES["speaks"].search(item) or _TURN.match(item)
+    return found if is_other or not is_marker(item) else found | {POSES}

@@ -18,27 +18,33 @@ from urllib.parse import unquote
 
 from chatmemory.text.markers import INVISIBLE
 
-COUNTRIES = frozenset(
-    "ac ad ae af ag ai al am ao aq ar as at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw by bz ca cc cd "
-    "cf cg ch ci ck cl cm cn co cr cu cv cw cx cy cz de dj dk dm do dz ec ee eg er es et eu fi fj fk fm fo fr ga gd ge "
-    "gf gg gh gi gl gm gn gp gq gr gs gt gu gw gy hk hm hn hr ht hu id ie il im in io iq ir is it je jm jo jp ke kg kh "
-    "ki km kn kp kr kw ky kz la lb lc li lk lr ls lt lu lv ly ma mc md me mg mh mk ml mm mn mo mp mq mr ms mt mu mv mw "
-    "mx my mz na nc ne nf ng ni nl no np nr nu nz om pa pe pf pg ph pk pl pm pn pr ps pt pw py qa re ro rs ru rw sa sb "
-    "sc sd se sg sh si sk sl sm sn so sr ss st su sv sx sy sz tc td tf tg th tj tk tl tm tn to tr tt tv tw tz ua ug uk "
-    "us uy uz va vc ve vg vi vn vu wf ws ye yt za zm zw".split()
+_COUNTRIES = frozenset(
+    """
+    ac ad ae af ag ai al am ao aq ar as at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw by bz ca cc cd
+    cf cg ch ci ck cl cm cn co cr cu cv cw cx cy cz de dj dk dm do dz ec ee eg er es et eu fi fj fk fm fo fr ga gd ge
+    gf gg gh gi gl gm gn gp gq gr gs gt gu gw gy hk hm hn hr ht hu id ie il im in io iq ir is it je jm jo jp ke kg kh
+    ki km kn kp kr kw ky kz la lb lc li lk lr ls lt lu lv ly ma mc md me mg mh mk ml mm mn mo mp mq mr ms mt mu mv mw
+    mx my mz na nc ne nf ng ni nl no np nr nu nz om pa pe pf pg ph pk pl pm pn pr ps pt pw py qa re ro rs ru rw sa sb
+    sc sd se sg sh si sk sl sm sn so sr ss st su sv sx sy sz tc td tf tg th tj tk tl tm tn to tr tt tv tw tz ua ug uk
+    us uy uz va vc ve vg vi vn vu wf ws ye yt za zm zw
+    """.split()
 )
 """Top-level domains of countries (the root zone, as IANA lists it)."""
 
-GENERIC = frozenset(
-    "com net org edu gov mil int info biz name pro mobi aero coop museum arpa onion app dev page cloud tech online "
-    "site website store shop blog club live news link click xyz top icu vip fun work world space zone agency digital "
-    "media network systems solutions studio design email chat support download example invalid test".split()
+_DOMAINS = _COUNTRIES | frozenset(
+    """
+    com net org edu gov mil int info biz name pro mobi aero coop museum arpa onion app dev page cloud tech online
+    site website store shop blog club live news link click xyz top icu vip fun work world space zone agency digital
+    media network systems solutions studio design email chat support download example invalid test
+    """.split()
 )
-"""Other well-known top-level domains, and those that documents use as examples."""
+"""These, other well-known top-level domains, and those that documents use as examples."""
 
-WORDS_AND_FILES = frozenset(
-    "am as at be by do id in is it me my no so to us md ml pl ps py rs sh cc int name page work link live news chat "
-    "email media design support download store test".split()
+_WORDS_AND_FILES = frozenset(
+    """
+    am as at be by do id in is it me my no so to us md ml pl ps py rs sh cc int name page work link live news chat
+    email media design support download store test
+    """.split()
 )
 """Top-level domains that are also file extensions or words that may follow a stop without a space ("came back.It
 rained"). Two words of which the second is one of these are no domain, unless they have `www.` or a path.
@@ -106,9 +112,8 @@ class KnownLinks:
 
 def _plain(text: str) -> str:
     """`text` as a browser would read its links."""
-    if text.isascii():
-        return INVISIBLE.sub("", text)
-    return _IDEOGRAPHIC_STOP.sub(".", unicodedata.normalize("NFKC", INVISIBLE.sub("", text)))
+    seen = INVISIBLE.sub("", text)
+    return seen if seen.isascii() else _IDEOGRAPHIC_STOP.sub(".", unicodedata.normalize("NFKC", seen))
 
 
 def _found(text: str) -> Iterator[tuple[str, int]]:
@@ -138,16 +143,22 @@ def _is_host(host: str, tail: str) -> bool:
         return bool(tail)
     if labels[0] == "www" or last.startswith("xn--"):
         return last.isalpha() or last.startswith("xn--")
-    if last not in COUNTRIES | GENERIC:
+    if last not in _DOMAINS:
         return False
     if tail.strip(":?") or len(labels) > 1:
         return True
-    return last not in WORDS_AND_FILES and len(labels[0]) > (len(last) == 2)
+    return last not in _WORDS_AND_FILES and len(labels[0]) > (len(last) == 2)
 
 
 def _canonical(scheme: str, rest: str) -> str:
     """A link in normalized form: host, port and the decoded rest."""
-    rest = _without_stops(_narrow(rest.replace("\\", "/").lstrip("/")))
+    rest = rest.replace("\\", "/").lstrip("/")
+    at, wide = _authority(rest), _WIDE.search(rest)
+    if wide and wide.start() < at:
+        name, _, last = rest[: wide.start()].rpartition(".")
+        if not (name and last.casefold() in _DOMAINS):  # it is part of the host
+            wide = _WIDE.search(rest, at)
+    rest = _without_stops(rest[: wide.start()] if wide else rest)
     at = _authority(rest)
     user, has_user, host = rest[:at].rpartition("@")
     kind = "" if scheme in _WEB else f"{scheme}://" if scheme else ""
@@ -159,16 +170,6 @@ def _authority(rest: str) -> int:
     """The index at which the host and port of a link end."""
     border = _BORDER.search(rest)
     return border.start() if border else len(rest)
-
-
-def _narrow(rest: str) -> str:
-    """Cut a link at the first character of a script without spaces that is not part of its host."""
-    at, wide = _authority(rest), _WIDE.search(rest)
-    if wide and wide.start() < at:
-        name, stop, last = rest[: wide.start()].rpartition(".")
-        if not (name and stop and last.casefold() in COUNTRIES | GENERIC):
-            wide = _WIDE.search(rest, at)
-    return rest[: wide.start()] if wide else rest
 
 
 def _host(host: str) -> str:

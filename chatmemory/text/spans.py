@@ -8,7 +8,6 @@ meaning of a text, and asks no model.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 LONGEST_WORD = 100
@@ -33,34 +32,36 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 _LETTER = re.compile(r"\w")
 POSSESSIVE = re.compile(r"['’]s\b")
 
-_CURRENCIES = "$ € £ ¥ ₹ usd eur gbp chf jpy inr cad aud"
-_MONTH_NAMES = """
-january february march april may june july august september october november december
-jan feb mar apr jun jul aug sep sept oct nov dec
-"""
-_MEASURES = """
-% percent dollars dollar euros euro pounds cents am pm a.m p.m kg g mg lb lbs oz km m cm mm mi mile miles ml l
-liter liters litre litres ms s sec seconds second min mins minute minutes h hr hrs hour hours day days night
-nights week weeks month months year years kb mb gb tb tokens times people points degrees °c °f
-"""
-_LINKS = "of de del della di da do dos das du des van von der den la le al bin ibn ter y"
-_EVERYDAY = """
-i i'm i'll i've i'd i’m i’ll i’ve i’d a about additionally after all also although an and another any anyway
-are as at based because before both but by can could dear despite did do does during each either else every
-finally first for from given good great had has have he hello her here hey hi his how however if in instead is
-it it's it’s its just last lastly let let's like may maybe me might more moreover most my next no none not
-note now of oh ok okay on once one only or other otherwise our perfect please regarding right second see
-several shall she should since so some sorry still such sure thank thanks that that's the their them then
-there therefore these they third this those though thus to today together tomorrow unfortunately until upon us
-was we we'll well were what what's when where whether which while who whose why will with would yes yesterday
-yet you you're you'll you've your yours
-"""
-
-_MONTHS = frozenset(_MONTH_NAMES.split())
-_BEFORE_NUMBER = frozenset(_CURRENCIES.split()) | _MONTHS
-_UNITS = frozenset(_CURRENCIES.split()) | frozenset(_MEASURES.split())
-_CONNECTORS = frozenset(_LINKS.split())
-COMMON_WORDS = frozenset(_EVERYDAY.split())
+_CURRENCIES = frozenset("$ € £ ¥ ₹ usd eur gbp chf jpy inr cad aud".split())
+_MONTHS = frozenset(
+    """
+    january february march april may june july august september october november december
+    jan feb mar apr jun jul aug sep sept oct nov dec
+    """.split()
+)
+_UNITS = _CURRENCIES | frozenset(
+    """
+    % percent dollars dollar euros euro pounds cents am pm a.m p.m kg g mg lb lbs oz km m cm mm mi mile miles ml l
+    liter liters litre litres ms s sec seconds second min mins minute minutes h hr hrs hour hours day days night
+    nights week weeks month months year years kb mb gb tb tokens times people points degrees °c °f
+    """.split()
+)
+_CONNECTORS = frozenset(
+    "of de del della di da do dos das du des van von der den la le al bin ibn ter y".split()
+)
+COMMON_WORDS = frozenset(
+    """
+    i i'm i'll i've i'd i’m i’ll i’ve i’d a about additionally after all also although an and another any anyway
+    are as at based because before both but by can could dear despite did do does during each either else every
+    finally first for from given good great had has have he hello her here hey hi his how however if in instead is
+    it it's it’s its just last lastly let let's like may maybe me might more moreover most my next no none not
+    note now of oh ok okay on once one only or other otherwise our perfect please regarding right second see
+    several shall she should since so some sorry still such sure thank thanks that that's the their them then
+    there therefore these they third this those though thus to today together tomorrow unfortunately until upon us
+    was we we'll well were what what's when where whether which while who whose why will with would yes yesterday
+    yet you you're you'll you've your yours
+    """.split()
+)
 """Words that are never a name on their own."""
 
 LIST_CAP = 200
@@ -76,9 +77,7 @@ _GROUPING = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 def scan(text: str) -> list[tuple[str, bool]]:
     """Find the spans of `text` in order, distinct ignoring case, and whether each is hard: a number, id or address."""
-    finder = _Finder(text)
-    finder.run()
-    return finder.result()
+    return _Finder(text).spans()
 
 
 class _Finder:
@@ -93,10 +92,9 @@ class _Finder:
         self.doubtful: set[str] = set()
         """Keys of names seen only where any word has a capital."""
 
-    def run(self) -> None:
-        words, count = self.words, len(self.words)
-        while self.at < count:
-            word = words[self.at]
+    def spans(self) -> list[tuple[str, bool]]:
+        while self.at < len(self.words):
+            word = self.words[self.at]
             if word.islower() and word.isalpha():
                 self.opening = False
                 self.at += 1
@@ -105,10 +103,7 @@ class _Finder:
                 self.at += 1
             else:
                 self._look(word)
-
-    def result(self) -> list[tuple[str, bool]]:
-        firm = [key for key in self.found if key not in self.doubtful]
-        parts = {part for key in firm for part in key.split()}
+        parts = {part for key in self.found if key not in self.doubtful for part in key.split()}
         return [span for key, span in self.found.items() if key not in self.doubtful or key in parts]
 
     def _look(self, word: str) -> None:
@@ -143,7 +138,7 @@ class _Finder:
             self.at += 1  # the number of a list item
             return
         before = self.words[self.at - 1] if self.at else ""
-        parts = [before, core] if before.casefold() in _BEFORE_NUMBER else [core]
+        parts = [before, core] if before.casefold() in _CURRENCIES | _MONTHS else [core]
         self.at += 1
         while self.at < len(self.words) and len(parts) < LONGEST_NUMBER:
             after = self.words[self.at].rstrip(_TRIM)
@@ -166,34 +161,28 @@ class _Finder:
                     self._add(piece, hard=False)
 
     def _take_name(self, core: str) -> None:
-        opening, words = self.opening, self.words
+        words = self.words
         self.at += 1
         if core.casefold() in COMMON_WORDS:
             return
         parts = [POSSESSIVE.sub("", core)]
-        while (
-            len(parts) < LONGEST_NAME and words[self.at - 1] == parts[-1] and (more := self._name_goes_on())
-        ):
+        while len(parts) < LONGEST_NAME and words[self.at - 1] == parts[-1]:
+            # The next word belongs to the name if it has a capital, or is a connector before one that has.
+            ahead = [word.strip(_TRIM) for word in words[self.at : self.at + 2]]
+            if ahead and _is_name(ahead[0]):
+                more = ahead[:1]
+            elif len(ahead) == 2 and words[self.at] in _CONNECTORS and _is_name(ahead[1]):
+                more = ahead
+            else:
+                break
             parts += [POSSESSIVE.sub("", part) for part in more]
             self.at += len(more)
-        if (
-            len(parts) == 1
-            and core.casefold() in _MONTHS
-            and self.at < len(words)
-            and words[self.at][0].isdigit()
-        ):
+        is_month = len(parts) == 1 and core.casefold() in _MONTHS
+        if is_month and self.at < len(words) and words[self.at][0].isdigit():
             return  # it becomes part of the number
         label = words[self.at - 1][-1] == ":"
         plain = len(parts) == 1 and core[1:] == core[1:].lower()
-        self._add(" ".join(parts), hard=False, doubtful=opening and (plain or label))
-
-    def _name_goes_on(self) -> list[str]:
-        """The next words that belong to the current name: one with a capital, or a connector and one with a capital."""
-        ahead = [word.strip(_TRIM) for word in self.words[self.at : self.at + 2]]
-        if ahead and _is_name(ahead[0]):
-            return ahead[:1]
-        joined = len(ahead) == 2 and self.words[self.at] in _CONNECTORS and _is_name(ahead[1])
-        return ahead if joined else []
+        self._add(" ".join(parts), hard=False, doubtful=self.opening and (plain or label))
 
     def _add(self, span: str, *, hard: bool, doubtful: bool = False) -> None:
         key = span.casefold()
@@ -211,10 +200,11 @@ def _is_name(core: str) -> bool:
 
 def _joins(parts: list[str], stop: str, after: str) -> bool:
     """Whether the word `after` belongs to the number before it: a unit, a month, the year of a date."""
-    year = _YEAR.fullmatch(after) is not None and any(part.casefold() in _MONTHS for part in parts)
     if stop in ".!?:":
         return False
-    return year or (stop != "," and (after in _UNITS or after in _MONTHS))
+    if _YEAR.fullmatch(after) and any(part.casefold() in _MONTHS for part in parts):
+        return True
+    return stop != "," and (after in _UNITS or after in _MONTHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,29 +224,25 @@ def spans(text: str) -> list[str]:
 
 def retained(source: str, summary: str) -> Retained:
     """Which salient spans of `source` are in `summary`: as whole words, in sequence, ignoring case."""
-    found = spans(source)
-    index = SpanIndex(summary, found)
+    found, index = spans(source), SpanIndex(summary)
     kept = [span for span in found if span in index]
     lost = [span for span in found if span not in index]
     return Retained(kept[:LIST_CAP], lost[:LIST_CAP], len(kept) / len(found) if found else 1.0)
 
 
 class SpanIndex:
-    """The words of a text, indexed to look up many spans: as whole words, in sequence, ignoring case.
+    """The words of a text, indexed to look up many spans: as whole words, in sequence, ignoring case."""
 
-    `sought`: the only spans that will be looked up, if they are known.
-    """
-
-    def __init__(self, text: str, sought: Iterable[str] | None = None) -> None:
-        lengths = set(range(LONGEST_KEY + 1)) if sought is None else {len(_key(span)) for span in sought}
-        self._have = _index(text, lengths)
+    def __init__(self, text: str) -> None:
+        words = _words(text)
+        lengths = range(LONGEST_KEY + 1)
+        self._runs = {words[at : at + length] for length in lengths for at in range(len(words) - length + 1)}
+        # "HAT062/HAT039" contains both ids, but "2024-05-12" contains no 12.
+        parts = (part for word in words if not word.isalnum() for part in _PART.findall(word))
+        self._runs.update((part,) for part in parts if not part.isdigit())
 
     def __contains__(self, span: str) -> bool:
-        return _key(span) in self._have
-
-
-def _key(span: str) -> tuple[str, ...]:
-    return _words(span)[:LONGEST_KEY]
+        return _words(span)[:LONGEST_KEY] in self._runs
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -266,12 +252,3 @@ def _words(text: str) -> tuple[str, ...]:
     for word in _KEY.findall(plain):
         words += [word] if len(word) <= LONGEST_WORD else CUTS.split(word)
     return tuple(words)
-
-
-def _index(text: str, lengths: set[int]) -> set[tuple[str, ...]]:
-    """All runs of words of the given lengths in `text`, and the parts of words that have letters."""
-    words = _words(text)
-    runs = {words[at : at + length] for length in lengths for at in range(len(words) - length + 1)}
-    # "HAT062/HAT039" contains both ids, but "2024-05-12" contains no 12.
-    parts = (_PART.findall(word) for word in words if not word.isalnum())
-    return runs | {(part,) for found in parts for part in found if not part.isdigit()}

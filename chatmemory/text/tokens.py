@@ -23,7 +23,7 @@ RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d
 """As published with tiktoken (`tiktoken_ext/openai_public.py`)."""
 
 PIECE_CHARS = 250_000
-"""Longer texts are counted in pieces: exact for any message, off by a token or two per piece beyond that."""
+"""Longer texts are counted in pieces, which adds up to two tokens each: a million spaces make tiktoken panic."""
 
 BORDER_CHARS = 40
 """Maximum distance in characters that a cut in the middle moves to reach a word boundary."""
@@ -46,17 +46,13 @@ _PATTERN = "|".join(
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]?(?=\s)|[。！？]|\n")
 _WHITESPACE = re.compile(r"\s")
 
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 """Maximum number of texts whose count is kept: 1.5 MB."""
 _counted: dict[bytes, int] = {}
 
 
-class RanksError(RuntimeError):
-    """The packaged token ranks are missing or differ from the published ones. The message names the file."""
-
-
 def load() -> None:
-    """Load the tokenizer (about 0.4 s, 45 MB); later calls do nothing. Raise `RanksError`."""
+    """Load the tokenizer (about 0.4 s, 45 MB); later calls do nothing. Raise `RuntimeError` if its file is damaged."""
     _tokenizer()
 
 
@@ -70,7 +66,7 @@ def count_repeated(text: str) -> int:
     key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     count = _counted.get(key)
     if count is None:
-        if len(_counted) >= MOST_COUNTED:
+        if len(_counted) >= MAX_COUNTED:
             _counted.clear()
         count = _counted[key] = count_tokens(text)
     return count
@@ -87,7 +83,14 @@ def clip_middle(text: str, max_tokens: int) -> str:
         return text
     room = max_tokens - count_tokens(_left_out(len(tokens)))
     while room >= 0:
-        clipped = _around_the_middle(tokens, room)
+        tail = room // 2
+        head = _decode(tokens[: room - tail])
+        border = max(head.rfind(" ", -BORDER_CHARS), head.rfind("\n", -BORDER_CHARS))
+        head = head[:border].rstrip() if border > 0 else head
+        end = _decode(tokens[len(tokens) - tail :])
+        space = _WHITESPACE.search(end, 0, BORDER_CHARS)
+        end = end[space.end() :].lstrip() if space else end
+        clipped = " ".join(filter(None, (head, _left_out(len(tokens) - room), end)))
         excess = count_tokens(clipped) - max_tokens
         if excess <= 0:
             return clipped
@@ -116,7 +119,17 @@ def clip_end(text: str, max_tokens: int) -> str:
 
 @functools.cache
 def _tokenizer() -> tiktoken.Encoding:
-    ranks = _read_ranks(RANKS_FILE)
+    try:
+        raw = RANKS_FILE.read_bytes()
+    except OSError as error:
+        raise RuntimeError(f"cannot read the token ranks in {RANKS_FILE}: {error.strerror}") from error
+    found = hashlib.sha256(raw).hexdigest()
+    if found != RANKS_SHA256:
+        raise RuntimeError(
+            f"the token ranks in {RANKS_FILE} are damaged: SHA-256 is {found}, not {RANKS_SHA256}"
+        )
+    words = raw.split()
+    ranks = dict(zip(map(binascii.a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
     encoding = tiktoken.Encoding(
         "o200k_base",
         pat_str=_PATTERN,
@@ -128,30 +141,11 @@ def _tokenizer() -> tiktoken.Encoding:
     return encoding
 
 
-def _read_ranks(path: Path) -> dict[bytes, int]:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise RanksError(f"cannot read the token ranks in {path}: {error.strerror}") from error
-    found = hashlib.sha256(raw).hexdigest()
-    if found != RANKS_SHA256:
-        raise RanksError(f"the token ranks in {path} are damaged: SHA-256 is {found}, not {RANKS_SHA256}")
-    words = raw.split()
-    return dict(zip(map(binascii.a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
-
-
 def _encode(text: str) -> list[int]:
-    if len(text) > PIECE_CHARS:
-        starts = range(0, len(text), PIECE_CHARS)
-        return [token for at in starts for token in _encode(text[at : at + PIECE_CHARS])]
-    try:
+    if len(text) <= PIECE_CHARS:
         return _tokenizer().encode_ordinary(text)
-    except ValueError:
-        # The pattern engine ran out of stack. Half of the text needs half of it; one character always passes.
-        if len(text) < 2:
-            raise
-        middle = len(text) // 2
-        return _encode(text[:middle]) + _encode(text[middle:])
+    starts = range(0, len(text), PIECE_CHARS)
+    return [token for at in starts for token in _encode(text[at : at + PIECE_CHARS])]
 
 
 def _decode(tokens: list[int]) -> str:
@@ -161,28 +155,6 @@ def _decode(tokens: list[int]) -> str:
 
 def _left_out(tokens: int) -> str:
     return f"[… {tokens} tokens left out …]"
-
-
-def _around_the_middle(tokens: list[int], room: int) -> str:
-    head = (room + 1) // 2
-    tail = room - head
-    note = _left_out(len(tokens) - room)
-    parts = (
-        _end_at_word(_decode(tokens[:head])),
-        note,
-        _start_at_word(_decode(tokens[len(tokens) - tail :])),
-    )
-    return " ".join(part for part in parts if part)
-
-
-def _end_at_word(text: str) -> str:
-    cut = max(text.rfind(" ", -BORDER_CHARS), text.rfind("\n", -BORDER_CHARS))
-    return text[:cut].rstrip() if cut > 0 else text
-
-
-def _start_at_word(text: str) -> str:
-    border = _WHITESPACE.search(text, 0, BORDER_CHARS)
-    return text[border.end() :].lstrip() if border else text
 
 
 def _to_a_stop(longer: str, text: str) -> str:

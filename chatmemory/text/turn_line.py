@@ -6,7 +6,6 @@ Both are made on every reply, so they are cheap.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from chatmemory.text.spans import scan
 from chatmemory.text.tokens import clip_end, count_tokens
@@ -50,15 +49,19 @@ def one_line(text: str) -> str:
 
 
 def _gist(user: str, assistant: str, max_tokens: int) -> str:
-    """Salient spans of both sides in about two thirds of `max_tokens`, then the beginning of the user's message."""
-    spans_room = max_tokens * 2 // 3
+    """Salient spans of both sides in about two thirds of `max_tokens`, then the beginning of the user's message.
+
+    Numbers and ids come first, then names, then tiny spans; the user's first in each.
+    """
+    both = {span.casefold(): (span, hard) for span, hard in (*scan(user), *scan(assistant))}
+    room = max_tokens * 2 // 3
     chosen: list[str] = []
-    for span in _by_weight(user, assistant):
+    for span, _ in sorted(both.values(), key=lambda one: 2 if len(one[0]) <= SHORT_SPAN else not one[1]):
         cost = count_tokens(f", {span}")
-        if cost <= spans_room:
+        if cost <= room:
             chosen.append(span)
-            spans_room -= cost
-        if spans_room < 2:
+            room -= cost
+        if room < 2:
             break
     start = ", ".join(chosen)
     room = max_tokens - count_tokens(f'{start} — "…"')
@@ -68,24 +71,12 @@ def _gist(user: str, assistant: str, max_tokens: int) -> str:
     return " — ".join(part for part in (start, began and f'"{began}{more}"') if part)
 
 
-def _by_weight(user: str, assistant: str) -> Iterator[str]:
-    """Yield the distinct spans of both sides: numbers and ids, then names, then tiny ones; the user's first in each."""
-    both = {span.casefold(): (span, hard) for span, hard in (*scan(user), *scan(assistant))}
-    yield from (span for span, hard in both.values() if hard and len(span) > SHORT_SPAN)
-    yield from (span for span, hard in both.values() if not hard and len(span) > SHORT_SPAN)
-    yield from (span for span, _ in both.values() if len(span) <= SHORT_SPAN)
-
-
 def outline(reply: str) -> str:
     """Up to five headings or bullets of a reply, 50 characters each, joined by ` | `, or else its first short lines.
 
     At most 400 characters (seed 002, generateOutline).
     """
-    lines = [one_line(line) for line in reply.splitlines()]
+    lines = [line for line in map(one_line, reply.splitlines()) if line]
     points = [line for line in lines if _HEADING.match(line)][:5]
-    return " | ".join(line[:50] for line in points or _short(lines))[:400]
-
-
-def _short(lines: list[str]) -> list[str]:
-    spoken = [line for line in lines if line]
-    return [line for line in spoken if len(line) <= 80][:3] or spoken[:1]
+    short = [line for line in lines if len(line) <= 80][:3]
+    return " | ".join(line[:50] for line in points or short or lines[:1])[:400]

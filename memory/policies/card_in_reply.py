@@ -140,10 +140,8 @@ def unsaid_in(texts: Collection[str], material: Iterable[str], said: Sequence[st
 
 
 def _with_spans(texts: Collection[str], material: Iterable[str], said: Iterable[str]) -> set[str]:
-    found = {text: spans(text) for text in texts}
-    sought = {span for some in found.values() for span in some}
-    given, told = SpanIndex("\n".join(material), sought), SpanIndex("\n".join(said), sought)
-    return {text for text, some in found.items() if any(span in given and span not in told for span in some)}
+    given, told = SpanIndex("\n".join(material)), SpanIndex("\n".join(said))
+    return {text for text in texts if any(span in given and span not in told for span in spans(text))}
 
 
 def _with_runs(texts: Collection[str], material: Iterable[str], said: Iterable[str]) -> set[str]:

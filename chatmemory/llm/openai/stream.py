@@ -20,7 +20,7 @@ from uuid import uuid4
 from chatmemory.llm.openai import failures, responses
 from chatmemory.llm.openai.responses import CUSTOM, MalformedError
 from chatmemory.llm.protocol import Reply, ReplyError, ReplyStatus, ToolCall, Usage
-from chatmemory.text.cleaning import TextCleaner, clean, clip_bytes
+from chatmemory.text.cleaning import TextCleaner, clean
 
 Style = Literal["responses", "chat"]
 Terminal = Literal["strict", "done"]
@@ -124,13 +124,13 @@ class ReplyReader:
         return Reply(status, error, self._usage, self._model or model, self._response_id, calls)
 
     def _within_room(self, text: str) -> str:
-        fitting = clip_bytes(text, self._room)
-        self._room -= len(fitting) if fitting.isascii() else len(fitting.encode())
-        self._has_text = self._has_text or bool(fitting)
-        if len(fitting) < len(text):
+        size = len(text) if text.isascii() else len(text.encode())
+        if size > self._room:
             self._error = self._error or failures.TOO_LONG
-            self._room = 0
-        return fitting
+            text, size = text.encode()[: self._room].decode(errors="ignore"), self._room
+        self._room -= size
+        self._has_text = self._has_text or bool(text)
+        return text
 
     def _text_in(self, chunk: bytes) -> str:
         """The text of the events that `chunk` completes, uncleaned. An event without its blank line does not count."""

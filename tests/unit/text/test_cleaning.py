@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.cleaning import TextCleaner, clean, clip_bytes, disarm
+from chatmemory.text.cleaning import TextCleaner, clean, disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.plan import Plan
 from memory.context.prompt import PromptRequest, rebuild
@@ -61,15 +61,6 @@ def test_any_cut_gives_the_same_text(text: str, cuts: list[int]) -> None:
         piece.encode()  # no lone surrogate in any piece
 
 
-@given(st.text(), st.integers(-1, 60))
-def test_a_clipped_text_is_the_longest_start_that_fits(text: str, limit: int) -> None:
-    clipped = clip_bytes(text, limit)
-    assert text.startswith(clipped)
-    assert len(clipped.encode()) <= max(limit, 0)
-    if clipped != text:
-        assert len(text[: len(clipped) + 1].encode()) > limit
-
-
 ORDINARY = (
     "if a < b and c > d: return a|b",
     "x <| f |> g and Parser p <|> q",
@@ -98,10 +89,6 @@ def test_each_is_broken_and_can_still_be_read() -> None:
 
 def test_ordinary_text_and_code_stay_as_they_are() -> None:
     assert [text for text in ORDINARY if disarm(text) != text] == []
-
-
-def test_markup_stays_what_it_is() -> None:
-    assert disarm("<s>old</s> new") == "<s >old</s > new"
 
 
 @given(mixed)

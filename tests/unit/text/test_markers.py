@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.markers import CONFUSABLES, is_marker, quote_markers, skeleton
+from chatmemory.text.markers import LOOKALIKES, is_marker, quote_markers, skeleton
 from chatmemory.text.turn_line import CUT_OFF
 from memory.context.render import Source, render_sources
 from memory.history.turns import Turn, assistant_text
@@ -140,27 +140,14 @@ def test_what_is_written_is_read_back(existing: str, said: list[tuple[str, str, 
 
 
 def test_each_double_looks_like_its_plain_sign() -> None:
-    for plain, doubles in CONFUSABLES.items():
+    for plain, doubles in LOOKALIKES.items():
         assert {skeleton(double) for double in doubles} == {plain}
 
 
 def test_no_double_is_in_two_places_or_ascii() -> None:
-    doubles = "".join(CONFUSABLES.values())
+    doubles = "".join(LOOKALIKES.values())
     assert len(set(doubles)) == len(doubles) > 350
     assert not [double for double in doubles if double.isascii()]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\uabaa\u1d8c\uabaat\uab32m:",  # Cherokee and others
-        "\ua4e2Y\ua4e2\ua4d4\ua4f0\ua4df:",  # Lisu
-        "\U000118c1YSTEM:",  # Warang Citi
-        "s\u0443st\u22ffm:",  # Cyrillic, and a mathematical sign
-    ],
-)
-def test_words_of_several_scripts(text: str) -> None:
-    assert skeleton(text) == "system:"
 
 
 def test_digits_of_numbers_stay_digits() -> None:

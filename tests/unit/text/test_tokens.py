@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text import tokens
-from chatmemory.text.tokens import RanksError, clip_end, clip_middle, count_tokens
+from chatmemory.text.tokens import clip_end, clip_middle, count_tokens
 from tests.support.exhaustive import first_of
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -73,10 +73,6 @@ def test_a_long_text_counts_about_as_its_pieces() -> None:
     assert 0 <= count_tokens(text) - exact <= 3 * pieces
 
 
-def test_a_surrogate_pair_is_the_character_it_stands_for() -> None:
-    assert count_tokens("ok \ud83d\ude00") == count_tokens("ok 😀")
-
-
 @given(st.one_of(ANY_TEXT, LONG_TEXT), st.integers(0, 60))
 def test_clipped_texts_keep_to_their_limit(text: str, limit: int) -> None:
     for clip in (clip_middle, clip_end):
@@ -98,10 +94,6 @@ def test_the_middle_goes_and_says_so() -> None:
     assert clipped.endswith(" word999")
     assert "tokens left out …]" in clipped
     assert count_tokens(clipped) > 45
-
-
-def test_nothing_is_left_where_not_even_the_note_has_room() -> None:
-    assert clip_middle("one two three four five six seven eight nine ten", 3) == ""
 
 
 @pytest.mark.parametrize(
@@ -126,24 +118,11 @@ def test_missing_and_damaged_ranks_are_refused_by_name(
 ) -> None:
     ranks = tmp_path / "ranks.tiktoken"
     monkeypatch.setattr(tokens, "RANKS_FILE", ranks)
-    with pytest.raises(RanksError, match=r"cannot read .*ranks\.tiktoken"):
+    with pytest.raises(RuntimeError, match=r"cannot read .*ranks\.tiktoken"):
         tokens._tokenizer.__wrapped__()
     ranks.write_bytes(b"IQ== 0\n")
-    with pytest.raises(RanksError, match="damaged"):
+    with pytest.raises(RuntimeError, match="damaged"):
         tokens._tokenizer.__wrapped__()
-
-
-@given(ANY_TEXT)
-def test_what_the_tokenizer_refuses_is_counted_in_halves(text: str) -> None:
-    class Fussy:
-        def encode_ordinary(self, piece: str) -> list[int]:
-            if len(piece) > 3:
-                raise ValueError("Regex error while tokenizing: max stack size exceeded")
-            return [0] * len(piece)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "_tokenizer", Fussy)
-        assert count_tokens(text) == len(text)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +130,7 @@ def test_what_the_tokenizer_refuses_is_counted_in_halves(text: str) -> None:
 )
 def test_a_text_that_comes_again_counts_as_before(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_counted", {})
-    monkeypatch.setattr(tokens, "MOST_COUNTED", 1)
+    monkeypatch.setattr(tokens, "MAX_COUNTED", 1)
     expected = count_tokens(text)
     assert [tokens.count_repeated(text) for _ in range(2)] == [expected, expected]
     assert tokens.count_repeated(f"{text} and more") == count_tokens(f"{text} and more")

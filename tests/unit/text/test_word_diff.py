@@ -7,21 +7,15 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.word_diff import MOST_WORDS, DiffPiece, word_diff
+from chatmemory.text.word_diff import MAX_WORDS, DiffPiece, word_diff
 
-words = st.lists(st.sampled_from(["the", "hall", " ", "\n", "19:00", "–", "é", ","])).map("".join)
+words = st.text() | st.lists(st.sampled_from(["the", "hall", " ", "\n", "19:00", "–", "é", ","])).map("".join)
 
 
 @given(words, words)
 def test_the_pieces_give_both_texts_back(older: str, newer: str) -> None:
     pieces = word_diff(older, newer)
     assert "".join(piece.text for piece in pieces if piece.kind != "ins") == older
-    assert "".join(piece.text for piece in pieces if piece.kind != "del") == newer
-
-
-@given(st.text(), st.text())
-def test_it_loses_nothing_of_any_text(older: str, newer: str) -> None:
-    pieces = word_diff(older, newer)
     assert "".join(piece.text for piece in pieces if piece.kind != "del") == newer
 
 
@@ -40,7 +34,7 @@ def test_a_line_that_is_added_changes_nothing_of_the_line_before() -> None:
 
 
 def test_a_giant_text_is_not_compared_but_shown_as_a_whole() -> None:
-    giant = "word " * (MOST_WORDS + 1)
+    giant = "word " * (MAX_WORDS + 1)
     assert word_diff(giant, giant) == [DiffPiece("same", giant)]
     assert word_diff(giant, "short") == [DiffPiece("del", giant), DiffPiece("ins", "short")]
 
@@ -56,8 +50,8 @@ def test_words_that_both_have_once_hold_long_texts_together() -> None:
 def test_no_texts_take_long() -> None:
     """Few words, repeated many times: the slowest input for a full comparison."""
     for words in (2, 110):
-        older = "".join(f"w{n * n % words} " for n in range(MOST_WORDS // 2))
-        newer = "".join(f"w{n * 7 % words} " for n in range(MOST_WORDS // 2))
+        older = "".join(f"w{n * n % words} " for n in range(MAX_WORDS // 2))
+        newer = "".join(f"w{n * 7 % words} " for n in range(MAX_WORDS // 2))
         started = time.process_time()
         pieces = word_diff(older, newer)
         assert time.process_time() - started < 10, "a second or two; a full comparison takes minutes"
