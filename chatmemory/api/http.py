@@ -82,6 +82,13 @@ def caller(request: Request) -> User:
     return request.user
 
 
+def validated(serializer: type[serializers.Serializer[Any]], data: Any) -> dict[str, Any]:
+    """Return the fields of a request's body or query. Raises `ValidationError`."""
+    fields = serializer(data=data)
+    fields.is_valid(raise_exception=True)
+    return dict(fields.validated_data)
+
+
 LIMIT_MAX = 200
 """The largest page of every list."""
 PAGING = [

@@ -8,12 +8,11 @@ hash.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -65,79 +64,50 @@ _CONTEXT = (
 ).split()
 
 
-def write_account(user_id: int, file: IO[str]) -> None:
-    """Write the beginning of the object: everything about the user except their chats, up to the list of those."""
-    with executors.snapshot():
-        user = User.objects.filter(pk=user_id).first()
-        if user is not None:
-            _write(_account(user), file)
+Pieces = Iterator[str]
 
 
-CLOSING = "\n]}\n"
-
-
-def next_chat(user_id: int, after: UUID | None) -> UUID | None:
-    """The user's chat that follows `after`; None after the last."""
-    chats = Chat.objects.filter(owner=user_id).order_by("pk")
-    return (chats.filter(pk__gt=after) if after else chats).values_list("pk", flat=True).first()
-
-
-def write_chat(chat_id: UUID, file: IO[str]) -> None:
-    """Write everything of a chat and its memory; nothing if it is gone."""
-    with executors.snapshot():
-        chat = Chat.objects.filter(pk=chat_id).first()
-        if chat is not None:
-            _write(_chat(chat), file)
-
-
-def _write(pieces: Iterator[str], file: IO[str]) -> None:
-    """Write piece by piece: `writelines` of a spooled file keeps everything in memory before it checks the length."""
-    for piece in pieces:
-        file.write(piece)
-
-
-def _account(user: User) -> Iterator[str]:
-    told = {
+def _account(user_id: int) -> Pieces:
+    """The beginning of the object: everything about the user except their chats, up to the list of those."""
+    user = User.objects.filter(pk=user_id).first()
+    if user is None:
+        return
+    windows = Window.objects.filter(key=str(user_id)).order_by("kind")
+    fields = {
         "format": FORMAT,
         "account": {name: getattr(user, name) for name in _ACCOUNT},
-        "limits": Allowance.objects.filter(pk=user.pk).values(*_LIMITS).first(),
+        "limits": Allowance.objects.filter(pk=user_id).values(*_LIMITS).first(),
         "usage": daily.days_of(user),
-        "windows": list(
-            Window.objects.filter(key=str(user.pk)).order_by("kind").values("kind", "since", "count")
-        ),
+        "windows": list(windows.values("kind", "since", "count")),
     }
-    lists = {
-        "tokens": _rows(AuthToken.objects.filter(user=user).order_by("created"), ["created", "expiry"]),
-        "idempotency_keys": _rows(IdempotencyKey.objects.filter(user=user), _KEY),
-        "named_conversations": _rows(NamedConversation.objects.filter(user=user), ["name", "chat_id"]),
-        "completions": _rows(ChatCompletion.objects.filter(user=user), _COMPLETION),
-        "looked_at_by_staff": _rows(ContentView.objects.filter(owner_id=user.pk), _LOOK),
-    }
-    yield _json(told).removesuffix("}")
-    for name, rows in lists.items():
-        yield from _named_list(name, rows)
+    yield _json(fields).removesuffix("}")
+    tokens = AuthToken.objects.filter(user=user).order_by("created")
+    yield from _list("tokens", _rows(tokens, ["created", "expiry"]))
+    yield from _list("idempotency_keys", _rows(IdempotencyKey.objects.filter(user=user), _KEY))
+    named = NamedConversation.objects.filter(user=user)
+    yield from _list("named_conversations", _rows(named, ["name", "chat_id"]))
+    yield from _list("completions", _rows(ChatCompletion.objects.filter(user=user), _COMPLETION))
+    yield from _list("looked_at_by_staff", _rows(ContentView.objects.filter(owner_id=user_id), _LOOK))
     yield ',\n "chats": ['
 
 
-def _chat(chat: Chat) -> Iterator[str]:
+def _chat(chat_id: UUID) -> Pieces:
+    """Everything of a chat and its memory; nothing if it is gone."""
+    chat = Chat.objects.filter(pk=chat_id).first()
+    if chat is None:
+        return
     head = {"id": chat.pk, **chat_fields(chat_values(chat)), "updated_at": chat.updated_at}
     yield "\n" + _json(head).removesuffix("}")
-    said = (message_fields(message, seq) for seq, message in enumerate(message_values(chat), start=1))
-    yield from _named_list("messages", said)
+    messages = (message_fields(message, seq) for seq, message in enumerate(message_values(chat), start=1))
+    yield from _list("messages", messages)
     brief = ConversationBrief.objects.filter(chat=chat).values(*_BRIEF).first()
     yield ',\n "memory": {"brief": ' + _json(brief)
-    for name, rows in _remembered(chat).items():
-        yield from _named_list(name, rows)
-    yield "}}"
-
-
-def _remembered(chat: Chat) -> dict[str, Iterator[dict[str, Any]]]:
+    revisions = SummaryRevision.objects.filter(chat=chat).order_by("version")
+    yield from _list("revisions", _rows(revisions, _REVISION))
     contexts = ContextRecord.objects.filter(reply__chat=chat).order_by("reply__seq")
-    return {
-        "revisions": _rows(SummaryRevision.objects.filter(chat=chat).order_by("version"), _REVISION),
-        "contexts": _rows(contexts, ["reply__seq", *_CONTEXT]),
-        "given": _rows(ContextText.objects.filter(chat=chat), ["sha256", "text"]),
-    }
+    yield from _list("contexts", _rows(contexts, ["reply__seq", *_CONTEXT]))
+    yield from _list("given", _rows(ContextText.objects.filter(chat=chat), ["sha256", "text"]))
+    yield "}}"
 
 
 def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
@@ -146,7 +116,7 @@ def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
     return in_chunks(rows.values(*fields))
 
 
-def _named_list(name: str, values: Iterator[dict[str, Any]]) -> Iterator[str]:
+def _list(name: str, values: Iterator[dict[str, Any]]) -> Pieces:
     """Yield one more field of an object that already has some."""
     yield f",\n {_json(name)}: ["
     separator = "\n  "
@@ -195,27 +165,39 @@ class ExportView(AsyncView):
             "Cache-Control": "no-store, no-transform",
             "Content-Disposition": 'attachment; filename="chatmemory-export.json"',
         }
-        return StreamingHttpResponse(_pieces(user_id), content_type="application/json", headers=headers)
+        return StreamingHttpResponse(_export(user_id), content_type="application/json", headers=headers)
 
 
-async def _pieces(user_id: int) -> AsyncIterator[str]:
+async def _export(user_id: int) -> AsyncIterator[str]:
     """Yield the export as it is read: each part is fetched when the one before it has been sent."""
-    async for piece in _part(partial(write_account, user_id)):
+    async for piece in _sent(_account(user_id)):
         yield piece
     chat_id, before = None, ""
-    while (chat_id := await executors.read(next_chat, user_id, chat_id)) is not None:
+    while (chat_id := await executors.read(_next_chat, user_id, chat_id)) is not None:
         separator = before
-        async for piece in _part(partial(write_chat, chat_id)):  # nothing, if it is gone
+        async for piece in _sent(_chat(chat_id)):  # nothing, if it is gone
             yield separator + piece
             separator, before = "", ","
     if not is_draining():
-        yield CLOSING
+        yield "\n]}\n"
 
 
-async def _part(write: Callable[[IO[str]], None]) -> AsyncIterator[str]:
-    """Yield what `write` writes, in pieces; stop when this process shuts down."""
+def _next_chat(user_id: int, after: UUID | None) -> UUID | None:
+    """The user's chat that follows `after`; None after the last."""
+    chats = Chat.objects.filter(owner=user_id).order_by("pk")
+    return (chats.filter(pk__gt=after) if after else chats).values_list("pk", flat=True).first()
+
+
+async def _sent(part: Pieces) -> AsyncIterator[str]:
+    """Yield a part once all of it is read, in pieces; stop when this process shuts down."""
+
+    def read() -> None:
+        with executors.snapshot():
+            for text in part:
+                file.write(text)  # `writelines` keeps everything in memory before it checks the length
+
     with SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8") as file:
-        await executors.slow(write, file)
+        await executors.slow(read)
         file.seek(0)
         while not is_draining() and (piece := file.read(PIECE)):
             yield piece

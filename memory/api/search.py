@@ -9,20 +9,30 @@ from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DateTimeField,
+    IntegerField,
+    ListField,
+    Serializer,
+    URLField,
+    UUIDField,
+    ValidationError,
+)
 from rest_framework.views import APIView
 
-from chatmemory.api.http import Text, Whole, caller, example, no_longer_than, not_blank
+from chatmemory.api.http import Text, Whole, caller, example, no_longer_than, not_blank, validated
 from conversations.api.serializers import MessageOut, Strict
 from conversations.models import Role, get_chat
-from conversations.replies.events import message_json
 from memory.api.serializers import RecallOut
 from memory.explain.fact import WAYS
 from memory.explain.trace import trace_fact
 from memory.models import RevisionKind
-from memory.recall.search import Hit, search
+from memory.recall.search import search
 
 MAX_QUERY_CHARS = 2000
 """The longest query, in characters: more would not find more."""
@@ -45,29 +55,27 @@ class SearchIn(Strict):
     )
 
 
-class SnippetOut(serializers.Serializer[Any]):
-    text = serializers.CharField(source="snippet", help_text="The passage as text.")
-    matches = serializers.ListField(
-        child=serializers.ListField(child=serializers.IntegerField(), min_length=2, max_length=2),
+class SnippetOut(Serializer[Any]):
+    text = CharField(source="snippet", help_text="The passage as text.")
+    matches = ListField(
+        child=ListField(child=IntegerField(), min_length=2, max_length=2),
         help_text="Where in the text it matches: from the first code point to before the last, each.",
     )
 
 
-class HitOut(serializers.Serializer[Any]):
-    chat_id = serializers.UUIDField(help_text="The chat's id.")
+class HitOut(Serializer[Any]):
+    chat_id = UUIDField(source="message.chat_id", help_text="The chat's id.")
     message = MessageOut(help_text="The message.")
-    snippet = SnippetOut(help_text="The passage that matches.")
+    snippet = SnippetOut(source="*", help_text="The passage that matches.")
 
 
-class SearchOut(serializers.Serializer[Any]):
+class SearchOut(Serializer[Any]):
     results = HitOut(many=True, help_text="Items on this page.")
-    next = serializers.URLField(
+    next = URLField(
         allow_null=True,
         help_text="Always null: what is not among the best, or has no room in the answer, is not listed.",
     )
-    previous = serializers.URLField(
-        allow_null=True, help_text="Address of the page before; null on the first."
-    )
+    previous = URLField(allow_null=True, help_text="Address of the page before; null on the first.")
 
 
 class SearchView(APIView):
@@ -82,85 +90,72 @@ class SearchView(APIView):
         tags=["messages"],
     )
     def post(self, request: Request) -> Response:
-        body = SearchIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        hits = search(caller(request), body.validated_data["q"], body.validated_data["limit"])
-        return Response({"results": [_hit_json(hit) for hit in hits], "next": None, "previous": None})
-
-
-def _hit_json(hit: Hit) -> dict[str, Any]:
-    return {
-        "chat_id": str(hit.message.chat_id),
-        "message": message_json(hit.message),
-        "snippet": SnippetOut(hit).data,
-    }
+        fields = validated(SearchIn, request.data)
+        hits = search(caller(request), fields["q"], fields["limit"])
+        return Response(SearchOut({"results": hits, "next": None, "previous": None}).data)
 
 
 # Tracing a fact
 
 MAX_TRACE_CHARS = 500
 """The longest text to trace, in characters: a fact is short."""
-TEXT_HELP = (
-    "What to trace: words, a number, an id. A text has it if all these words are in one passage of it, "
-    f"in any of their forms. At most {MAX_TRACE_CHARS} characters."
-)
-NOTHING_TO_TRACE = "This contains only very common words, which are not searched."
 
 
 class TraceIn(Strict):
     text = Text(
         validators=[not_blank, no_longer_than(lambda: MAX_TRACE_CHARS)],
         trim_whitespace=False,
-        help_text=TEXT_HELP,
+        help_text="What to trace: words, a number, an id. A text has it if all these words are in one passage of it, "
+        f"in any of their forms. At most {MAX_TRACE_CHARS} characters.",
     )
 
 
-class SayingOut(serializers.Serializer[Any]):
-    id = serializers.UUIDField(source="message.pk", help_text="The message's id.")
-    seq = serializers.IntegerField(source="message.seq", help_text="Its place in the chat, from 1.")
-    role = serializers.ChoiceField(Role.choices, source="message.role", help_text="Who said it.")
-    created_at = serializers.DateTimeField(source="message.created_at", help_text="When it was sent.")
+class SayingOut(Serializer[Any]):
+    id = UUIDField(source="message.pk", help_text="The message's id.")
+    seq = IntegerField(source="message.seq", help_text="Its place in the chat, from 1.")
+    role = ChoiceField(Role.choices, source="message.role", help_text="Who said it.")
+    created_at = DateTimeField(source="message.created_at", help_text="When it was sent.")
     snippet = SnippetOut(source="*", help_text="The passage of the message that says it.")
 
 
-class SaidOut(serializers.Serializer[Any]):
+class SaidOut(Serializer[Any]):
     messages = SayingOut(
         many=True, source="said.hits", help_text="Messages that say it, newest first, at most 20."
     )
-    more = serializers.BooleanField(
+    more = BooleanField(
         source="is_said_elsewhere", help_text="Whether there may be older messages that say it."
     )
 
 
-class LossOut(serializers.Serializer[Any]):
-    version = serializers.IntegerField(help_text="The version that lost it. Its diff shows how.")
-    kind = serializers.ChoiceField(RevisionKind.choices, help_text="What made that version.")
-    from_seq = serializers.IntegerField(help_text="The first message that was folded into that version.")
-    through_seq = serializers.IntegerField(help_text="The last one; before `from_seq` if none was.")
-    created_at = serializers.DateTimeField(help_text="When that version was made.")
+class LossOut(Serializer[Any]):
+    version = IntegerField(help_text="The version that lost it. Its diff shows how.")
+    kind = ChoiceField(RevisionKind.choices, help_text="What made that version.")
+    from_seq = IntegerField(help_text="The first message that was folded into that version.")
+    through_seq = IntegerField(help_text="The last one; before `from_seq` if none was.")
+    created_at = DateTimeField(help_text="When that version was made.")
 
 
-class HeldOut(serializers.Serializer[Any]):
-    from_version = serializers.IntegerField(help_text="The first version that has it.")
-    through_version = serializers.IntegerField(help_text="The last of those that follow and have it.")
+class HeldOut(Serializer[Any]):
+    from_version = IntegerField(help_text="The first version that has it.")
+    through_version = IntegerField(help_text="The last of those that follow and have it.")
     lost = LossOut(
         allow_null=True, help_text="The next version, which lost it; null if there is none after these."
     )
 
 
-class TracedSummaryOut(serializers.Serializer[Any]):
-    in_use = serializers.BooleanField(help_text="Whether the memory in use has it.")
+class TracedSummaryOut(Serializer[Any]):
+    in_use = BooleanField(help_text="Whether the memory in use has it.")
     held = HeldOut(many=True, help_text="The versions that have it, oldest first.")
-    exact = serializers.BooleanField(source="is_exact", help_text="Whether every version was read.")
-    more = serializers.BooleanField(
+    exact = BooleanField(source="is_exact", help_text="Whether every version was read.")
+    more = BooleanField(
         source="is_cut", help_text="Whether there are older versions that were not looked at."
     )
 
 
-class TracedNowOut(serializers.Serializer[Any]):
-    how = serializers.ListField(
+class TracedNowOut(Serializer[Any]):
+    how = ListField(
         source="now",
-        child=serializers.ChoiceField(list(WAYS)),
+        child=ChoiceField(list(WAYS)),
         help_text="How the next prompt would have it if the text itself were asked. Empty: it would not.",
     )
     recall = RecallOut(
@@ -168,8 +163,8 @@ class TracedNowOut(serializers.Serializer[Any]):
     )
 
 
-class TraceOut(serializers.Serializer[Any]):
-    text = serializers.CharField(help_text="What was traced.")
+class TraceOut(Serializer[Any]):
+    text = CharField(help_text="What was traced.")
     said = SaidOut(source="*", help_text="Where it was said.")
     summary = TracedSummaryOut(
         source="versions", help_text="Which versions of the summary have it, and where it was lost."
@@ -184,17 +179,13 @@ class TraceView(APIView):
         operation_id="trace",
         examples=example({"text": "AB-1234"}),
         summary="Trace a fact",
-        description=(
-            "Where a text was said in the chat, which versions of the summary had it and which lost it, and whether it "
-            "would be in a prompt now. No model is asked."
-        ),
+        description="Where a text was said in the chat, which versions of the summary had it and which lost it, and "
+        "whether it would be in a prompt now. No model is asked.",
         tags=["memory"],
     )
     def post(self, request: Request, chat_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
-        body = TraceIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        found = trace_fact(chat, body.validated_data["text"])
+        found = trace_fact(chat, validated(TraceIn, request.data)["text"])
         if found is None:
-            raise serializers.ValidationError({"text": [NOTHING_TO_TRACE]})
+            raise ValidationError({"text": ["This contains only very common words, which are not searched."]})
         return Response(TraceOut(found).data)

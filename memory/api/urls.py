@@ -1,27 +1,31 @@
 from django.urls import path
 
-from memory.api import account_export, pins, search, views
+from memory.api.account_export import ExportView
+from memory.api.pins import PinViews
+from memory.api.search import SearchView, TraceView
+from memory.api.views import BriefViews, ContextViews, RevisionViews, SummarizeView, UsageView
 
 chat = "chats/<uuid:chat_id>"
+version = f"{chat}/revisions/<int:version>"
 
 urlpatterns = [
-    path("summarize", views.SummarizeView.as_view()),
-    path("me/export", account_export.ExportView.as_view()),
-    path("search", search.SearchView.as_view()),
-    path("usage", views.UsageView.as_view()),
-    path(f"{chat}/brief", views.BriefView.as_view()),
-    path(f"{chat}/brief/pause", views.PauseView.as_view()),
-    path(f"{chat}/brief/resume", views.ResumeView.as_view()),
-    path(f"{chat}/brief/clear", views.ClearView.as_view()),
-    path(f"{chat}/estimate", views.EstimateView.as_view()),
-    path(f"{chat}/revisions", views.RevisionsView.as_view()),
-    path(f"{chat}/revisions/<int:version>", views.RevisionView.as_view()),
-    path(f"{chat}/revisions/<int:version>/diff", views.DifferenceView.as_view()),
-    path(f"{chat}/revisions/<int:version>/restore", views.RestoreView.as_view()),
-    path(f"{chat}/resummarize", views.ResummarizeView.as_view()),
-    path(f"{chat}/context", views.ContextView.as_view()),
-    path(f"{chat}/trace", search.TraceView.as_view()),
-    path(f"{chat}/pins", pins.PinsView.as_view()),
-    path(f"{chat}/pins/<uuid:pin_id>", pins.PinView.as_view()),
-    path(f"{chat}/messages/<uuid:message_id>/context", views.PastContextView.as_view()),
+    path("summarize", SummarizeView.as_view()),
+    path("me/export", ExportView.as_view()),
+    path("search", SearchView.as_view()),
+    path("usage", UsageView.as_view()),
+    path(f"{chat}/brief", BriefViews.as_view({"get": "read"})),
+    path(f"{chat}/brief/pause", BriefViews.as_view({"post": "pause"})),
+    path(f"{chat}/brief/resume", BriefViews.as_view({"post": "resume"})),
+    path(f"{chat}/brief/clear", BriefViews.as_view({"post": "clear"})),
+    path(f"{chat}/estimate", BriefViews.as_view({"get": "estimate"})),
+    path(f"{chat}/revisions", RevisionViews.as_view({"get": "page"})),
+    path(version, RevisionViews.as_view({"get": "read"})),
+    path(f"{version}/diff", RevisionViews.as_view({"get": "compare"})),
+    path(f"{version}/restore", RevisionViews.as_view({"post": "restore"})),
+    path(f"{chat}/resummarize", BriefViews.as_view({"post": "resummarize"})),
+    path(f"{chat}/context", ContextViews.as_view({"post": "next_prompt"})),
+    path(f"{chat}/trace", TraceView.as_view()),
+    path(f"{chat}/pins", PinViews.as_view({"get": "page", "post": "pin"})),
+    path(f"{chat}/pins/<uuid:pin_id>", PinViews.as_view({"delete": "unpin"})),
+    path(f"{chat}/messages/<uuid:message_id>/context", ContextViews.as_view({"get": "sent_prompt"})),
 ]

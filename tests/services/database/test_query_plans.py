@@ -14,6 +14,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.urls import resolve
 from rest_framework.request import Request
 from rest_framework.test import APIRequestFactory, force_authenticate
 
@@ -21,13 +22,12 @@ from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
 from chatmemory.llm.protocol import Reply
 from chatmemory.runtime import process
-from conversations.api.chats import ChatsView, ChatView, MessageView, messages_page
+from conversations.api.chats import ChatView, messages_page
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message, get_message
 from conversations.replies import begin as services
 from conversations.replies import finish, stream
 from conversations.replies.reply import BegunTurn, Ending, ExistingReply, TurnRequest
-from memory.api.views import BriefView, ContextView, PastContextView, RevisionsView, RevisionView
 from memory.changes import messages_changed
 from memory.folding import fold as folding
 from memory.models import ConversationBrief
@@ -51,17 +51,23 @@ class World:
     long: Chat
     short: Chat
 
-    def get(self, view: Any, **arguments: Any) -> None:
-        """Call `view` with a GET request for this user, without the URL routing."""
-        self._call(view, APIRequestFactory().get("/"), arguments)
+    def get(self, path: str) -> None:
+        """Call the view of a path with a GET request for this user."""
+        self._call(APIRequestFactory().get(f"/v1/{path}"))
 
-    def post(self, view: Any, **arguments: Any) -> None:
-        """Call `view` with an empty POST request."""
-        self._call(view, APIRequestFactory().post("/", {}, format="json"), arguments)
+    def post(self, path: str) -> None:
+        """Call it with an empty POST request."""
+        self._call(APIRequestFactory().post(f"/v1/{path}", {}, format="json"))
 
-    def _call(self, view: Any, request: Any, arguments: dict[str, Any]) -> None:
+    @property
+    def path(self) -> str:
+        """The path of the long chat."""
+        return f"chats/{self.long.pk}"
+
+    def _call(self, request: Any) -> None:
         force_authenticate(request, self.owner)
-        assert view.as_view()(request, **arguments).status_code == 200
+        match = resolve(request.path)
+        assert match.func(request, **match.kwargs).status_code == 200
 
     def newest(self) -> Message:
         return self.at(self.long.last_seq)
@@ -146,16 +152,14 @@ ACTS: dict[str, Callable[[World], object]] = {
     "fold": fold,
     "sweep": sweep,
     "pages": pages,
-    "chats": lambda world: world.get(ChatsView),
-    "chat": lambda world: world.get(ChatView, chat_id=world.long.pk),
-    "message": lambda world: world.get(MessageView, chat_id=world.long.pk, message_id=world.newest().pk),
-    "brief": lambda world: world.get(BriefView, chat_id=world.long.pk),
-    "revisions": lambda world: world.get(RevisionsView, chat_id=world.long.pk),
-    "revision": lambda world: world.get(RevisionView, chat_id=world.long.pk, version=3),
-    "context": lambda world: world.post(ContextView, chat_id=world.long.pk),
-    "past context": lambda world: world.get(
-        PastContextView, chat_id=world.long.pk, message_id=turn(world, world.long).pk
-    ),
+    "chats": lambda world: world.get("chats"),
+    "chat": lambda world: world.get(world.path),
+    "message": lambda world: world.get(f"{world.path}/messages/{world.newest().pk}"),
+    "brief": lambda world: world.get(f"{world.path}/brief"),
+    "revisions": lambda world: world.get(f"{world.path}/revisions"),
+    "revision": lambda world: world.get(f"{world.path}/revisions/3"),
+    "context": lambda world: world.post(f"{world.path}/context"),
+    "past context": lambda world: world.get(f"{world.path}/messages/{turn(world, world.long).pk}/context"),
     "edit": lambda world: edit_message(world.long, world.newest().pk, "It was so."),
     "forget": lambda world: forget_message(world.long.pk, world.newest().pk),
     "edit behind the fold": lambda world: messages_changed(world.long.pk, from_seq=49_999),
