@@ -125,20 +125,21 @@ def _played(talks: Sequence[Conversation], **options: str) -> Outcome:
     from django.conf import settings
 
     from memory.lab import runner
-    from memory.lab.measures import Models, Outcome
+    from memory.lab.measures import Outcome
     from memory.policies import POLICIES
 
-    models = Models(settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT], settings.SUMMARIZER, True)
-    return Outcome(tuple(talks), runner.run(talks, list(POLICIES), options=options), models)
+    runs = runner.run(talks, list(POLICIES), options=options)
+    replies = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
+    return Outcome(tuple(talks), runs, replies, settings.SUMMARIZER, is_offline=True)
 
 
 def _talks(collection: Collection) -> Iterator[Conversation]:
     from conversations.interchange.read import read_chats
-    from memory.lab.conversation import name_of, talk_of
+    from memory.lab.conversation import talk_of
 
     for path in collection.files:
         for number, chat in enumerate(read_chats(path.read_text(encoding="utf-8")), start=1):
-            yield talk_of(chat, name_of(chat, f"{path.stem} {number}"))
+            yield talk_of(chat, f"{path.stem} {number}")
 
 
 def _with(text: str, part: str, written: str) -> str:

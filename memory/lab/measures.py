@@ -12,12 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from os.path import commonprefix
 from typing import Any
 
 from chatmemory.llm.protocol import Prompt, Usage, Variant
 from chatmemory.text.spans import CJK, spans
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.lab.conversation import Conversation
+from memory.lab.conversation import Conversation, KnownFact
 from memory.recall.terms import terms
 
 CACHE_FROM = 1024
@@ -40,7 +41,7 @@ def shared_prefix(earlier: Prompt, later: Prompt) -> int:
             shared += count_tokens(one[1]) + MESSAGE_OVERHEAD
             continue
         if one[0] == other[0]:
-            shared += count_tokens(_common_start(one[1], other[1]))
+            shared += count_tokens(commonprefix([one[1], other[1]]))  # noqa: RUF071  # they are no paths
         break
     return shared
 
@@ -48,11 +49,6 @@ def shared_prefix(earlier: Prompt, later: Prompt) -> int:
 def memory_text(prompt: Prompt) -> str:
     """The text of memory in a prompt, provided that only the question follows it."""
     return "\n".join(message.text for message in prompt.messages[:-1])
-
-
-def _common_start(one: str, other: str) -> str:
-    pairs = enumerate(zip(one, other, strict=False))
-    return one[: next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))]
 
 
 def _parts(prompt: Prompt) -> list[tuple[str, str]]:
@@ -149,22 +145,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
-    """The models whose prices are used for replies and the summarizer, and whether the built-in one ran."""
-
-    replies: Variant
-    summarizer: Variant
-    is_offline: bool
-    """The built-in model summarized; its calls are billed at the summarizer's price."""
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """Talks and their runs by policy, in the order of the talks."""
 
     talks: tuple[Conversation, ...]
     runs: Mapping[str, Sequence[Run]]
-    models: Models
+    replies: Variant
+    """The model whose price is used for replies."""
+    summarizer: Variant
+    is_offline: bool
+    """The built-in model summarized; its calls are billed at the summarizer's price."""
 
     @property
     def rows(self) -> list[Row]:
@@ -174,14 +164,14 @@ class Outcome:
     @property
     def everything_usd(self) -> float | None:
         """The cost of sending each question with everything that was said before it."""
-        price = self.models.replies.price
+        price = self.replies.price
         if price is None:
             return None
         return sum(float(price.cost(one)) for talk in self.talks for one in everything(talk))
 
     def costs(self, run: Run) -> list[float] | None:
         """The cost of each turn of a run in USD, replies and summarizer; None if a price is unknown."""
-        price, folding = self.models.replies.price, self.models.summarizer.price
+        price, folding = self.replies.price, self.summarizer.price
         if price is None or (folding is None and any(turn.calls for turn in run.turns)):
             return None
         return [
@@ -214,10 +204,9 @@ class Outcome:
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     """Everything that was measured, as `docs/lab.md` documents it."""
-    models = outcome.models
     return {
-        "models": {"replies": models.replies.model, "summarizer": models.summarizer.model},
-        "is_offline": models.is_offline,
+        "models": {"replies": outcome.replies.model, "summarizer": outcome.summarizer.model},
+        "is_offline": outcome.is_offline,
         "talks": [{"name": talk.name, "turns": len(talk.exchanges)} for talk in outcome.talks],
         "everything_usd": outcome.everything_usd,
         "policies": [
@@ -240,6 +229,9 @@ ENOUGH = 2
 MOST_MENTIONS = 40
 """Things of one turn that are followed; of more than that, an evenly spaced sample is taken."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_LETTER = rf"(?!{CJK.pattern})[^\W_]"
+_EDGE = rf"(?!(?<={_LETTER}){_LETTER})"
+"""Matches everywhere but within a word; scripts without spaces have no words."""
 
 
 class Haystack:
@@ -249,24 +241,9 @@ class Haystack:
         self._folded = _folded(text)
 
     def has(self, forms: Iterable[str]) -> bool:
-        """Whether one of `forms` is in the text, ignoring case and white space."""
-        return any(_is_in(_folded(form), self._folded) for form in forms)
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """Something that was mentioned, in all its forms. `key` is the same for the same thing."""
-
-    key: str
-    forms: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The terms beside a thing where it was last said."""
-
-    mention: Mention
-    beside: frozenset[str]
+        """Whether one of `forms` is in the text, as whole words, ignoring case and white space."""
+        phrases = [phrase for form in forms if (phrase := _folded(form)) and phrase in self._folded]
+        return any(re.search(_EDGE + re.escape(phrase) + _EDGE, self._folded) for phrase in phrases)
 
 
 @dataclass(slots=True)
@@ -275,52 +252,38 @@ class NamedTracker:
 
     named: int = 0
     held: int = 0
-    _places: dict[str, _Place] = field(default_factory=dict)
+    _beside: dict[str, tuple[KnownFact, set[str]]] = field(default_factory=dict)
+    """Each thing that was said, with the terms of the sentences that said it last."""
     _turns_with: Counter[str] = field(default_factory=Counter)
     _turns: int = 0
 
     def look(self, question: str, memory: Haystack) -> None:
         """Look up in the next prompt's memory the things that its `question` names."""
-        asked = Haystack(question)
-        most = max(2.0, RARE * self._turns)
-        rare = {term for term in terms(question) if self._turns_with[term] <= most}
-        for place in self._places.values():
-            if len(rare & place.beside) >= ENOUGH or asked.has(place.mention.forms):
+        repeated = Haystack(question)
+        common = max(2.0, RARE * self._turns)
+        rare = {term for term in terms(question) if self._turns_with[term] <= common}
+        for fact, beside in self._beside.values():
+            if len(rare & beside) >= ENOUGH or repeated.has(fact.forms):
                 self.named += 1
-                self.held += memory.has(place.mention.forms)
+                self.held += memory.has(fact.forms)
 
-    def say(self, mentions: Sequence[Mention], *texts: str) -> None:
-        """Record a finished turn that said `mentions` in `texts`."""
+    def say(self, facts: Sequence[KnownFact], *texts: str) -> None:
+        """Record a finished turn that said `facts` in `texts`."""
         sentences = [one for text in texts for one in _SENTENCE_END.split(text) if one.strip()]
-        searched = [(Haystack(one), frozenset(terms(one))) for one in sentences]
-        for mention in mentions[:: max(1, -(-len(mentions) // MOST_MENTIONS))]:
-            own = {term for form in mention.forms for term in terms(form)}
-            beside = {term for text, said in searched if text.has(mention.forms) for term in said}
-            self._places[mention.key] = _Place(mention, frozenset(beside - own))
+        searched = [(Haystack(one), set(terms(one))) for one in sentences]
+        for fact in facts[:: max(1, -(-len(facts) // MOST_MENTIONS))]:
+            own = {term for form in fact.forms for term in terms(form)}
+            beside = {term for text, said in searched if text.has(fact.forms) for term in said}
+            self._beside[fact.key] = fact, beside - own
         self._turns_with.update({term for _, said in searched for term in said})
         self._turns += 1
 
 
-def spans_of(*texts: str) -> list[Mention]:
+def spans_of(*texts: str) -> list[KnownFact]:
     """The numbers, dates, names and ids of `texts`, each once."""
     found = {span.casefold(): span for text in texts for span in spans(text)}
-    return [Mention(key, (span,)) for key, span in found.items()]
+    return [KnownFact(span) for span in found.values()]
 
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _is_in(phrase: str, text: str) -> bool:
-    at = text.find(phrase) if phrase else -1
-    while at >= 0:
-        end = at + len(phrase)
-        if not _runs_on(text[at - 1 : at], phrase[0]) and not _runs_on(phrase[-1], text[end : end + 1]):
-            return True
-        at = text.find(phrase, at + 1)
-    return False
-
-
-def _runs_on(before: str, after: str) -> bool:
-    """Whether two adjacent characters belong to one word; False for scripts without spaces."""
-    return before.isalnum() and after.isalnum() and not CJK.match(before) and not CJK.match(after)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -33,7 +33,6 @@ from memory.folding import fold
 from memory.lab.conversation import Conversation, Exchange
 from memory.lab.measures import (
     Haystack,
-    Mention,
     NamedTracker,
     Run,
     TurnMeasure,
@@ -102,38 +101,45 @@ class Player:
         self._named.look(exchange.question, Haystack(memory_text(begun.prompt)))
         last = self._through_tools(begun, exchange)
         card = card_after(last.prompt, exchange.reply) if wants_card(last.prompt) else ""
-        _finish(last, exchange, card)
+        # Finished as by a generation that has removed the card from the reply.
+        status = Status.INCOMPLETE if exchange.cut_off else Status.COMPLETE
+        reply = Reply("incomplete" if exchange.cut_off else "complete", model=last.variant.model)
+        finish.finish(last.pending, exchange.reply, Ending(status, reply, card), owner=process.name())
         calls: list[Usage] = []
         with registry.wrap_models(lambda model: _Counted(model, calls)):
             folds, waited = _fold(self._chat.pk)
-        measured = self._measured(begun, _output(last.prompt, exchange, card))
-        self._turns.append(replace(measured, folds=folds, waited=waited, calls=tuple(calls)))
+        sent = begun.pending.snapshot
+        measure = TurnMeasure(
+            memory=sent.tokens,
+            budget=sent.plan.budget,
+            prompt=prompt_tokens(begun.prompt),
+            prefix=max((shared_prefix(one, begun.prompt) for one in self._prompts), default=0),
+            reply=count_tokens(exchange.reply + (card_block(card) if card else "")),
+            before=number,
+            unrepresented=sent.plan.unrepresented,
+            folds=folds,
+            waited=waited,
+            calls=tuple(calls),
+        )
+        self._turns.append(measure)
         self._prompts.append(begun.prompt)
-        self._named.say(self._mentions(number), exchange.question, exchange.reply)
+        if self.talk.facts:
+            facts = [fact for fact in self.talk.facts if number in fact.exchanges]
+        else:
+            facts = spans_of(exchange.question, exchange.reply)
+        self._named.say(facts, exchange.question, exchange.reply)
 
     def run(self) -> Run:
         """The measures so far."""
-        return Run(
-            talk=self.talk.name,
-            policy=self.policy,
-            turns=tuple(self._turns),
-            named=self._named.named,
-            held=self._named.held,
-        )
-
-    def _mentions(self, number: int) -> list[Mention]:
-        """What exchange `number` says: annotated facts, or if the talk has none, numbers, dates, names and ids."""
-        exchange = self.talk.exchanges[number]
-        if not self.talk.facts:
-            return spans_of(exchange.question, exchange.reply)
-        return [Mention(fact.key, fact.forms) for fact in self.talk.facts if number in fact.exchanges]
+        return Run(self.talk.name, self.policy, tuple(self._turns), self._named.named, self._named.held)
 
     def _through_tools(self, begun: BegunTurn, exchange: Exchange) -> BegunTurn:
         """Play the rounds in which tools were called, and return the begun reply that follows them."""
         for one in exchange.rounds:
-            reply = Reply("complete", model=begun.variant.model, calls=one.calls)
-            finish.finish(begun.pending, one.said, Ending(Status.COMPLETE, reply), owner=process.name())
-            outputs = tuple(ToolOutput(call_id, output) for call_id, output in one.outputs)
+            reply = Reply("complete", model=begun.variant.model, calls=one.message.calls)
+            ending = Ending(Status.COMPLETE, reply)
+            finish.finish(begun.pending, one.message.content, ending, owner=process.name())
+            outputs = tuple(ToolOutput(output.call_id, output.content) for output in one.outputs)
             begun = self._begin(TurnRequest(message="", variant=self._variant, outputs=outputs))
         return begun
 
@@ -141,18 +147,6 @@ class Player:
         begun = begin.begin_turn(self._owner, request, chat_id=self._chat.pk)
         assert isinstance(begun, BegunTurn)  # without an idempotency key there is no earlier reply
         return begun
-
-    def _measured(self, begun: BegunTurn, output: int) -> TurnMeasure:
-        sent = begun.pending.snapshot
-        return TurnMeasure(
-            memory=sent.tokens,
-            budget=sent.plan.budget,
-            prompt=prompt_tokens(begun.prompt),
-            prefix=max((shared_prefix(one, begun.prompt) for one in self._prompts), default=0),
-            reply=output,
-            before=len(self._turns),
-            unrepresented=sent.plan.unrepresented,
-        )
 
 
 def play(
@@ -169,29 +163,12 @@ def play(
     return player.run()
 
 
-def _finish(begun: BegunTurn, exchange: Exchange, card: str) -> None:
-    """Finish the reply as a generation that has removed the card from it does."""
-    status = Status.INCOMPLETE if exchange.cut_off else Status.COMPLETE
-    reply = Reply("incomplete" if exchange.cut_off else "complete", model=begun.variant.model)
-    finish.finish(begun.pending, exchange.reply, Ending(status, reply, card), owner=process.name())
-
-
-def _output(prompt: Prompt, exchange: Exchange, card: str) -> int:
-    """Output tokens of the reply: its text with the card."""
-    return count_tokens(exchange.reply + (card_block(card) if card else ""))
-
-
 def _fold(chat_id: UUID) -> tuple[int, bool]:
     """Fold what is due. Return the number of revisions that made, and whether the chat is still due."""
-    folds = 0
-    while due := _is_due(chat_id):
+    due = ConversationBrief.objects.filter(pk=chat_id, due=True)
+    folds, outcome = 0, "more"
+    while outcome == "more" and due.exists():
         report = fold.fold(chat_id, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         folds += report.published
-        if report.outcome != "more":
-            due = _is_due(chat_id)
-            break
-    return folds, due
-
-
-def _is_due(chat_id: UUID) -> bool:
-    return ConversationBrief.objects.filter(pk=chat_id, due=True).exists()
+        outcome = report.outcome
+    return folds, due.exists()

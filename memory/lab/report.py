@@ -43,10 +43,6 @@ COLUMNS = {
 """The columns of the table, and their meanings."""
 
 
-class NoLibrary(Exception):
-    """matplotlib is not installed. The message says how to install it."""
-
-
 def rows_of(outcome: Outcome) -> list[list[str]]:
     """The rows of the table, as text. The last one is for sending everything, which has no memory."""
     whole = outcome.everything_usd
@@ -79,14 +75,14 @@ def _entries(row: Row, whole: float | None) -> list[str]:
 
 def note_on(outcome: Outcome) -> str:
     """The note under a table: which models' prices it uses, and which summarizer ran."""
-    models = outcome.models
-    who = "the built-in model" if models.is_offline else models.summarizer.model
-    said = (
-        f"Replies are billed at the price of {models.replies.model}, the summarizer at that of "
-        f"{models.summarizer.model}; {who} summarized."
+    replies, summarizer = outcome.replies, outcome.summarizer
+    who = "the built-in model" if outcome.is_offline else summarizer.model
+    note = (
+        f"Replies are billed at the price of {replies.model}, the summarizer at that of {summarizer.model}; "
+        f"{who} summarized."
     )
-    unknown = {one.model for one in (models.replies, models.summarizer) if one.price is None}
-    return f"{said} {UNKNOWN}: no price is known of {' and '.join(sorted(unknown))}." if unknown else said
+    unknown = {one.model for one in (replies, summarizer) if one.price is None}
+    return f"{note} {UNKNOWN}: no price is known of {' and '.join(sorted(unknown))}." if unknown else note
 
 
 def as_rich(outcome: Outcome) -> Group:
@@ -110,16 +106,14 @@ def as_markdown(outcome: Outcome) -> str:
 def draw(outcome: Outcome, path: Path) -> None:
     """Draw what the longest talk has cost after each turn to `path`, in the format of its suffix.
 
-    The same outcome gives the same file. Raises `NoLibrary`, `OSError`.
+    The same outcome gives the same file. Raises `OSError`, and `ImportError` without matplotlib.
     """
-    try:
-        import matplotlib  # an optional library, imported only here
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise NoLibrary("matplotlib is not installed; `pip install matplotlib` brings it.") from None
+    import matplotlib  # an optional library, imported only here
+    from matplotlib.figure import Figure
+
     at = max(range(len(outcome.talks)), key=lambda number: len(outcome.talks[number].exchanges))
     costs = {policy: outcome.costs(runs[at]) for policy, runs in outcome.runs.items()}
-    if price := outcome.models.replies.price:
+    if price := outcome.replies.price:
         costs["everything"] = [float(price.cost(one)) for one in everything(outcome.talks[at])]
     fixed: dict[Any, object] = {"svg.hashsalt": "chatmemory", "svg.fonttype": "none", "font.size": 9.0}
     with matplotlib.rc_context(fixed):

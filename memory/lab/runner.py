@@ -1,46 +1,28 @@
 """Running talks under several policies, each in a child process on a scratch database in a temporary folder.
 
 The children's settings are this process's environment, except for the database, so that the server's own is never
-touched. A child is `python -m memory.lab.runner FOLDER POLICY`: it reads `work.json`, migrates its database, writes a
-byte to standard output after each turn, so that the parent sees the progress and a child ends when its parent has,
-and writes its runs to `POLICY.json`.
+touched. A child sends None after each turn, and at last its runs, or a sentence if it could not play.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
-import sys
-import time
+import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import django
-from django.conf import settings
-from pydantic import TypeAdapter
 
 from memory.lab.conversation import Conversation
 from memory.lab.measures import Run
 
-WORK = "work.json"
-LOOK_SECONDS = 0.2
-"""Seconds between two looks at how far the children are."""
 NICE = 5
 """Steps of priority of the children below this process: a server on the same machine comes first."""
-
-Child = subprocess.Popen[bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class LabWork:
-    """What a child is to play: talks, in chats with those of `options` that its policy has."""
-
-    talks: tuple[Conversation, ...]
-    options: dict[str, Any]
 
 
 class LabError(Exception):
@@ -59,85 +41,60 @@ def run(
     `options` are those of the chats, under the policies that have them. `tell` is called with the number of turns that
     are newly done. Raises `LabError`. After any error, no child and no file is left.
     """
-    with TemporaryDirectory(prefix="chatmemory-lab-") as name:
-        folder = Path(name)
-        work = LabWork(tuple(talks), dict(options))
-        (folder / WORK).write_bytes(TypeAdapter(LabWork).dump_json(work))
-        children: dict[str, Child] = {}
+    spawn = multiprocessing.get_context("spawn")  # a child reads the settings anew
+    runs: dict[str, list[Run]] = {}
+    children: list[BaseProcess] = []
+    playing: dict[Connection, str] = {}
+    with TemporaryDirectory(prefix="chatmemory-lab-") as folder:
         try:
             for policy in policies:
-                children[policy] = _start(folder, policy)
-            _watch(children, folder, tell)
+                ours, theirs = spawn.Pipe(duplex=False)
+                work = (theirs, f"{folder}/{policy}.sqlite3", policy, list(talks), dict(options))
+                children.append(spawn.Process(target=_play, args=work, daemon=True))
+                children[-1].start()
+                theirs.close()  # so that the pipe ends with the child
+                playing[ours] = policy
+            while playing:
+                for pipe in cast("list[Connection]", wait(list(playing))):
+                    message = _received(pipe)
+                    if message is None:
+                        tell(1)
+                    elif isinstance(message, str):
+                        raise LabError(f"The policy {playing[pipe]!r} could not be run: {message}")
+                    else:
+                        runs[playing.pop(pipe)] = message
         finally:
-            for process in children.values():
-                process.kill()
-                process.communicate()
-        read = TypeAdapter(list[Run]).validate_json
-        return {policy: read((folder / f"{policy}.json").read_bytes()) for policy in policies}
+            for child in children:
+                child.kill()
+                child.join()
+    return {policy: runs[policy] for policy in policies}
 
 
-def _start(folder: Path, policy: str) -> Child:
-    environment = {
-        **os.environ,
-        "DATABASE_URL": f"sqlite:///{folder / policy}.sqlite3",
+def _received(pipe: Connection) -> list[Run] | str | None:
+    try:
+        return cast("list[Run] | str | None", pipe.recv())
+    except EOFError:
+        return "it ended without a word."
+
+
+def _play(
+    pipe: Connection, database: str, policy: str, talks: list[Conversation], options: dict[str, Any]
+) -> None:
+    """Play all talks under `policy`, in the child. It ends when its parent has: the pipe is broken then."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the child
+    os.nice(NICE)
+    os.environ |= {
+        "DATABASE_URL": f"sqlite:///{database}",
         "RATE_LIMITS": "off",  # turns played here count against nobody's limits
         "LOG_LEVEL": "ERROR",
     }
-    with (folder / f"{policy}.log").open("wb") as log:
-        process = subprocess.Popen(  # noqa: S603  # our own module, no shell
-            [sys.executable, "-m", "memory.lab.runner", str(folder), policy],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd=settings.BASE_DIR,
-            env=environment,
-            start_new_session=True,  # Ctrl-C is for the parent, which then ends them
-        )
-    assert process.stdout is not None
-    os.set_blocking(process.stdout.fileno(), False)
-    return process
+    try:
+        django.setup()
+        from django.core.management import call_command  # needs the settings
 
+        from memory.lab.replay import play
 
-def _watch(children: Mapping[str, Child], folder: Path, tell: Callable[[int], None]) -> None:
-    """Wait until all children have ended. Raises `LabError` as soon as one fails."""
-    running = set(children)
-    while running:
-        time.sleep(LOOK_SECONDS)
-        for policy in sorted(running):
-            process = children[policy]
-            ended = process.poll()
-            assert process.stdout is not None
-            tell(len(process.stdout.read() or b""))
-            if ended:
-                raise LabError(f"The policy {policy!r} could not be run: {_last_line(folder, policy)}")
-            if ended == 0:
-                running.remove(policy)
-
-
-def _last_line(folder: Path, policy: str) -> str:
-    lines = (folder / f"{policy}.log").read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing.")
-
-
-def _play(folder: Path, policy: str) -> None:
-    """Play all talks under `policy`, in the child."""
-    os.nice(NICE)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
-    django.setup()
-    from django.core.management import call_command  # needs the settings
-
-    from memory.lab.replay import play
-
-    call_command("migrate", verbosity=0, interactive=False)
-    work = TypeAdapter(LabWork).validate_json((folder / WORK).read_bytes())
-    runs = [play(talk, policy, _tell, work.options) for talk in work.talks]
-    (folder / f"{policy}.json").write_bytes(TypeAdapter(list[Run]).dump_json(runs))
-
-
-def _tell() -> None:
-    sys.stdout.write(".")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    _play(Path(sys.argv[1]), sys.argv[2])
+        call_command("migrate", verbosity=0, interactive=False)
+        pipe.send([play(talk, policy, lambda: pipe.send(None), options) for talk in talks])
+    except Exception as exc:  # noqa: BLE001  # whatever it is, the parent tells it
+        pipe.send(" ".join(f"{exc}".split()) or type(exc).__name__)

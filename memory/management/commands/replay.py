@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from chatmemory.runtime.escape import plain
 from conversations.interchange.rows import chat_values, message_values
 from conversations.management.prompts import chat_named, chats_in, progress_bar
 from memory.lab import report, runner
-from memory.lab.conversation import Conversation, name_of, talk_of
-from memory.lab.measures import Models, Outcome, outcome_to_json
+from memory.lab.conversation import Conversation, talk_of
+from memory.lab.measures import Outcome, outcome_to_json
 from memory.policies import POLICIES
 from memory.policies.options import bounds_for, option_errors
 
@@ -36,21 +37,10 @@ class Command(BaseCommand):
         parser.add_argument(
             "files", nargs="*", metavar="FILE", type=Path, help="JSON or JSON lines, in UTF-8"
         )
-        parser.add_argument(
-            "--chat",
-            nargs="+",
-            action="extend",
-            default=[],
-            metavar="ID",
-            help="chats of this server, played on a copy",
-        )
-        parser.add_argument(
-            "--policy",
-            nargs="+",
-            action="extend",
-            metavar="P",
-            help=f"of {', '.join(sorted(POLICIES))}; default: all",
-        )
+        several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+        parser.add_argument("--chat", **several, metavar="ID", help="chats of this server, played on a copy")
+        known = ", ".join(sorted(POLICIES))
+        parser.add_argument("--policy", **several, metavar="P", help=f"of {known}; default: all")
         parser.add_argument(
             "--option",
             action="append",
@@ -64,34 +54,27 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        policies = _policies(options["policy"])
+        policies = list(dict.fromkeys(options["policy"] or POLICIES))
+        if unknown := next((name for name in policies if name not in POLICIES), None):
+            raise CommandError(f"There is no policy {unknown!r}; there is: {', '.join(sorted(POLICIES))}.")
         chosen = _options(options["option"], policies)
         _check_outputs(options["json"], options["plot"])
         talks = _talks(options["files"], options["chat"])
+        turns = len(policies) * sum(len(talk.exchanges) for talk in talks)
         try:
-            outcome = self._run(talks, policies, chosen)
+            with progress_bar("Playing", turns, self.stderr) as advance:
+                runs = runner.run(talks, policies, tell=advance, options=chosen)
         except runner.LabError as exc:
             raise CommandError(str(exc)) from exc
         except KeyboardInterrupt:
             raise CommandError("Stopped.", returncode=INTERRUPTED) from None
+        replies = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
+        outcome = Outcome(tuple(talks), runs, replies, settings.SUMMARIZER, registry.is_offline())
         width = None if self.stdout.isatty() else FILE_WIDTH
         console = Console(file=self.stdout, highlight=False, width=width)  # type: ignore[arg-type]  # has all rich uses
         console.print(report.as_rich(outcome))
         console.print(report.note_on(outcome), markup=False)
         _write(outcome, options["json"], options["plot"])
-
-    def _run(
-        self, talks: Sequence[Conversation], policies: Sequence[str], options: dict[str, Any]
-    ) -> Outcome:
-        turns = len(policies) * sum(len(talk.exchanges) for talk in talks)
-        with progress_bar("Playing", turns, self.stderr) as advance:
-            runs = runner.run(talks, policies, tell=advance, options=options)
-        models = Models(
-            settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT],
-            settings.SUMMARIZER,
-            registry.is_offline(),
-        )
-        return Outcome(tuple(talks), runs, models)
 
 
 def _write(outcome: Outcome, json_path: Path | None, plot_path: Path | None) -> None:
@@ -102,15 +85,8 @@ def _write(outcome: Outcome, json_path: Path | None, plot_path: Path | None) -> 
             report.draw(outcome, plot_path)
     except OSError as exc:
         raise CommandError(f"{exc.filename and plain(str(exc.filename))}: {exc.strerror or exc}") from exc
-    except report.NoLibrary as exc:
-        raise CommandError(f"{plain(str(plot_path))} was not drawn: {exc}") from exc
-
-
-def _policies(named: list[str] | None) -> list[str]:
-    for name in named or ():
-        if name not in POLICIES:
-            raise CommandError(f"There is no policy {name!r}; there is: {', '.join(sorted(POLICIES))}.")
-    return list(dict.fromkeys(named or POLICIES))
+    except ImportError as exc:
+        raise CommandError("matplotlib is not installed; `pip install matplotlib` brings it.") from exc
 
 
 def _options(given: Sequence[str], policies: Sequence[str]) -> dict[str, Any]:
@@ -120,21 +96,15 @@ def _options(given: Sequence[str], policies: Sequence[str]) -> dict[str, Any]:
         name, is_given, value = text.partition("=")
         if not is_given:
             raise CommandError(f"--option {plain(text)} must be of the form NAME=VALUE.")
-        options[name] = _value(value)
+        options[name] = value
+        with suppress(ValueError):  # then it is a word
+            options[name] = json.loads(value)
     had = {name for policy in policies for name in bounds_for(POLICIES[policy])}
     elsewhere = {name: value for name, value in options.items() if name in had}
     for policy in policies:
         if wrong := option_errors(POLICIES[policy], options, settings.MEMORY_LIMITS, elsewhere):
             raise CommandError(f"{plain(wrong[0])}.")
     return options
-
-
-def _value(text: str) -> Any:
-    """Parse a value as JSON, or else as a word."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
@@ -149,19 +119,14 @@ def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
 def _talks(files: Sequence[Path], chats: Sequence[str]) -> list[Conversation]:
     """The talks of all files and stored chats in which at least one question was answered."""
     talks = [
-        talk_of(chat, name_of(chat, otherwise=f"{path.stem} {number}"))
+        talk_of(chat, f"{path.stem} {number}")
         for path in files
         for number, chat in enumerate(chats_in(path), start=1)
     ]
-    talks += map(_stored, chats)
+    for chat in map(chat_named, chats):  # as its export would be read
+        recorded = replace(chat_values(chat), messages=tuple(message_values(chat)))
+        talks.append(talk_of(recorded, str(chat.pk)))
     talks = [talk for talk in talks if talk.exchanges]
     if not talks:
         raise CommandError("There is nothing to replay: name files or chats with an answered question.")
     return talks
-
-
-def _stored(text: str) -> Conversation:
-    """The talk of a chat of this server, as its export would be read."""
-    chat = chat_named(text)
-    recorded = replace(chat_values(chat), messages=tuple(message_values(chat)))
-    return talk_of(recorded, name_of(recorded, otherwise=text))

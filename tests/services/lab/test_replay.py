@@ -177,15 +177,16 @@ def test_ctrl_c_leaves_nothing(write: Any, scratch: Path) -> None:
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         wait_for(lambda: list(scratch.glob("*/chunked.sqlite3")))
-        assert children_of(process.pid)
         running = children_of(process.pid)
+        assert running
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     finally:
         process.kill()
     assert (process.returncode, out, err.decode().strip()) == (130, b"", "CommandError: Stopped.")
     assert list(scratch.iterdir()) == []
-    assert not any(Path(f"/proc/{pid}").exists() for pid in running)
+    gone_or_zombies = [Path(f"/proc/{pid}/cmdline") for pid in running]
+    assert not any(one.exists() and one.read_bytes() for one in gone_or_zombies)
 
 
 def wait_for(condition: Any) -> None:

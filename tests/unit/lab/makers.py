@@ -7,10 +7,12 @@ from typing import Any
 
 from chatmemory.llm.protocol import Price, Variant
 from memory.lab.conversation import Conversation, Exchange, KnownFact
-from memory.lab.measures import Models, Outcome, Run, TurnMeasure
+from memory.lab.measures import Outcome, Run, TurnMeasure
 
 PRICE = Price(input=Decimal(1), cached=Decimal("0.1"), output=Decimal(10))
-MODELS = Models(Variant("arco", "big", price=PRICE), Variant("summarizer", "small", price=PRICE), False)
+REPLIES = Variant("arco", "big", price=PRICE)
+SUMMARIZER = Variant("summarizer", "small", price=PRICE)
+UNPRICED = Variant("arco", "mystery")
 TALK = Conversation(
     "A talk",
     "Be brief.",
@@ -28,5 +30,7 @@ def run_of(*turns: TurnMeasure, policy: str = "chunked", named: int = 0, held: i
     return Run("A talk", policy, turns, named, held)
 
 
-def outcome_of(*runs: Run, models: Models = MODELS) -> Outcome:
-    return Outcome((TALK,), {run.policy: [run] for run in runs}, models)
+def outcome_of(
+    *runs: Run, replies: Variant = REPLIES, summarizer: Variant = SUMMARIZER, is_offline: bool = False
+) -> Outcome:
+    return Outcome((TALK,), {run.policy: [run] for run in runs}, replies, summarizer, is_offline)

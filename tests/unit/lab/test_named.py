@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from memory.lab.measures import MOST_MENTIONS, Haystack, Mention, NamedTracker, spans_of
+from memory.lab.conversation import KnownFact
+from memory.lab.measures import MOST_MENTIONS, Haystack, NamedTracker, spans_of
 
-HOTEL = Mention("heron", ("Heron", "The Heron"))
+HOTEL = KnownFact("Heron", ("The Heron",))
 
 
 def counted(question: str, memory: str, *, turns_between: int = 0) -> tuple[int, int]:
@@ -69,14 +70,14 @@ def test_what_is_said_again_is_known_by_its_new_sentence() -> None:
 def test_of_very_many_things_some_are_followed() -> None:
     numbers = [str(number) for number in range(10 * MOST_MENTIONS)]
     tracker = NamedTracker()
-    tracker.say([Mention(number, (number,)) for number in numbers], " ".join(numbers))
+    tracker.say([KnownFact(number) for number in numbers], " ".join(numbers))
     tracker.look(" ".join(numbers), Haystack("0 10 20"))
     assert (tracker.named, tracker.held) == (MOST_MENTIONS, 3)
 
 
 def test_spans_of_both_sides_count_once() -> None:
     found = spans_of("Order QX-17 please", "qx-17 is sent to Lima")
-    assert [mention.forms for mention in found] == [("qx-17",), ("Lima",)]
+    assert [fact.forms for fact in found] == [("qx-17",), ("Lima",)]
 
 
 @pytest.mark.parametrize(

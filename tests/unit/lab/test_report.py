@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from chatmemory.llm.protocol import Usage, Variant
-from memory.lab.report import COLUMNS, NoLibrary, as_markdown, as_rich, draw, note_on, rows_of
-from tests.unit.lab.makers import MODELS, outcome_of, run_of, turn
+from chatmemory.llm.protocol import Usage
+from memory.lab.report import COLUMNS, as_markdown, as_rich, draw, note_on, rows_of
+from tests.unit.lab.makers import UNPRICED, outcome_of, run_of, turn
 
 RUN = run_of(
     turn(100, prompt=2000),
@@ -37,7 +35,7 @@ def test_almost_none_is_not_none_and_almost_all_is_not_all(held: int, shown: str
 
 
 def test_an_unknown_price_is_said() -> None:
-    outcome = outcome_of(RUN, models=replace(MODELS, replies=Variant("arco", "mystery")))
+    outcome = outcome_of(RUN, replies=UNPRICED)
     assert rows_of(outcome)[0][8:10] == ["?", "?"]
     assert note_on(outcome).endswith("?: no price is known of mystery.")
     assert "?" not in note_on(outcome_of(RUN))
@@ -45,8 +43,7 @@ def test_an_unknown_price_is_said() -> None:
 
 def test_it_says_who_summarized() -> None:
     assert "small summarized" in note_on(outcome_of(RUN))
-    offline = replace(MODELS, is_offline=True)
-    assert "the built-in model summarized" in note_on(outcome_of(RUN, models=offline))
+    assert "the built-in model summarized" in note_on(outcome_of(RUN, is_offline=True))
 
 
 def test_each_column_is_explained() -> None:
@@ -72,12 +69,5 @@ def test_the_picture_of_the_same_outcome_is_the_same_file(tmp_path: Path, name: 
 
 
 def test_a_picture_without_prices(tmp_path: Path) -> None:
-    unknown = replace(MODELS, replies=Variant("arco", "mystery"))
-    draw(outcome_of(RUN, models=unknown), tmp_path / "a.svg")
+    draw(outcome_of(RUN, replies=UNPRICED), tmp_path / "a.svg")
     assert "no price is known" in (tmp_path / "a.svg").read_text()
-
-
-def test_without_the_library_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(NoLibrary, match="pip install matplotlib"):
-        draw(outcome_of(RUN), tmp_path / "a.png")
