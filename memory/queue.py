@@ -51,11 +51,6 @@ def enqueue_fold(chat_id: UUID, name: str = "", *, lost: bool = False) -> str:
     return _enqueue(FOLD_TASK, str(chat_id), request_id.get(), name=name)
 
 
-def task_started(chat_id: UUID) -> None:
-    """Record that a worker has begun the chat's task, so that another one may be queued."""
-    ConversationBrief.objects.filter(pk=chat_id, queued_at__isnull=False).update(queued_at=None)
-
-
 def enqueue_embedding(chat_id: UUID, *, lost: bool = False) -> None:
     """Queue a task that embeds a chat's messages without vectors. At most one per chat waits, as with folds."""
     rows = ChatEmbeddings.objects.filter(pk=chat_id)
@@ -63,11 +58,6 @@ def enqueue_embedding(chat_id: UUID, *, lost: bool = False) -> None:
     if not free.update(queued_at=Now()) and rows.exists():
         return
     _enqueue(EMBED_TASK, str(chat_id), request_id.get())
-
-
-def embedding_task_started(chat_id: UUID) -> None:
-    """Record that a worker has begun to embed a chat, so that another task may be queued."""
-    ChatEmbeddings.objects.filter(pk=chat_id, queued_at__isnull=False).update(queued_at=None)
 
 
 def enqueue_sweep() -> str:

@@ -15,6 +15,7 @@ from django.conf import settings
 from chatmemory.runtime.logs import request_context, safe_traceback
 from memory import queue
 from memory.folding import fold, work
+from memory.models import ChatEmbeddings, ConversationBrief
 from memory.recall import embeddings
 from memory.worker import sweep
 
@@ -37,8 +38,8 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
     with _task(request_id):
         report = fold.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "idle":
-            queue.task_started(report.chat_id)
             # Until now, nobody could queue another task, and a lost lease leaves work behind.
+            ConversationBrief.objects.filter(pk=report.chat_id).update(queued_at=None)
             if work.ready().filter(pk=report.chat_id).exists():
                 report.outcome = "more"
         if report.outcome == "more":
@@ -50,7 +51,9 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
 def embed_task(chat_id: str, request_id: str = "") -> None:
     """Compute the vectors of a chat's messages, and queue the task again if its time was not enough."""
     with _task(request_id):
-        queue.embedding_task_started(UUID(chat_id))
+        ChatEmbeddings.objects.filter(pk=UUID(chat_id)).update(
+            queued_at=None
+        )  # so that another may be queued
         if embeddings.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
             queue.enqueue_embedding(UUID(chat_id))
 

@@ -51,7 +51,7 @@ memory.context.plan memory.context.planner memory.context.prompt memory.context.
 memory.recall.terms memory.recall.excerpts
 memory.recall.question memory.recall.ranking
 memory.pins.statements memory.pins.section memory.pins.standing memory.pins.wordings
-memory.folding.answer_checks memory.folding.attempts memory.folding.provenance
+memory.folding.answer_checks memory.folding.attempts
 memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.usage.figures memory.admin.charts
 memory.lab.conversation memory.lab.measures memory.lab.report

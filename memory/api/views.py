@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
+from threading import Event
 from typing import Any
 from uuid import UUID
 
@@ -39,7 +41,8 @@ from memory.context.render import Source
 from memory.explain.verify import why_not_exact
 from memory.folding.estimate import estimate_for
 from memory.folding.request import demand_resummarize
-from memory.folding.stateless import SummaryRequest, TimeLeft, summarize
+from memory.folding.stateless import summarize
+from memory.folding.summarizer import Folded
 from memory.models import ConversationBrief, SummaryRevision
 from memory.revisions import by_hand, diff
 from memory.usage import daily
@@ -274,23 +277,25 @@ class SummarizeView(LimitedView):
         "taken for the previous summary.",
         tags=["stateless"],
     )
-    def post(self, request: Request) -> tuple[SummaryRequest, int]:
+    def post(self, request: Request) -> tuple[Callable[[Event], Folded], int]:
         fields = validated(serializers.SummarizeIn, request.data)
         refuse_when_draining()
-        summary = SummaryRequest(fields["policy"], fields["previous_summary"], spoken(fields["messages"]))
-        return summary, count_prompt(summary.messages, summary.previous)
+        messages, previous = spoken(fields["messages"]), fields["previous_summary"]
+        seconds = settings.REPLY_DEADLINES.total
+        work = partial(summarize, fields["policy"], previous, messages, seconds)
+        return work, count_prompt(messages, previous)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        request, tokens = opened
-        time_left = TimeLeft(settings.REPLY_DEADLINES.total)
+        work, tokens = opened
         call = await begin_call(caller(self.request).pk, tokens, settings.SUMMARIZER)
         spent: int | None = None
+        ended = Event()
         try:
-            folded = await cancel_on_drain(executors.apart(partial(summarize, request, time_left)))
+            folded = await cancel_on_drain(executors.apart(partial(work, ended)))
             reported = folded.usage.input_tokens + folded.usage.output_tokens
             spent = reported or tokens + count_tokens(folded.state.summary)
         finally:
-            time_left.end()
+            ended.set()
             await asyncio.shield(end_call(call, spent))
         return Response(
             {

@@ -19,12 +19,12 @@ from memory.briefs import Memory
 from memory.context.build import open_steps, planned_turns
 from memory.context.plan import Plan, Snapshot
 from memory.folding import answer_checks, work
-from memory.folding.provenance import retained_in, source_hash
+from memory.folding.answer_checks import held, source_hash, text_of, words_of
 from memory.folding.publish import locked_brief, write
 from memory.folding.summarizer import Folded
 from memory.history.rows import each_turn
 from memory.history.turns import Turn, last_assistant_id
-from memory.models import CardOutcome, ContextRecord, ContextText, ConversationBrief, RevisionKind
+from memory.models import CardOutcome, ContextRecord, ContextText, RevisionKind
 from memory.policies.card import state_after_reply
 from memory.policies.card_in_reply import unsaid_in
 from memory.policies.due import before_window
@@ -64,15 +64,32 @@ def _publish(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
         spoken = _Spoken(memory, reply, sent, turns)
         state = _state_after(memory, spoken, text)
     except Refusal as refusal:
-        if refusal.reason in CONTENT_REFUSALS:
-            _note(brief, refusal)
+        # For staff, unless a failure of the summarizer is recorded already.
+        if refusal.reason in CONTENT_REFUSALS and brief.last_error is None:
+            message = f"A reply's memory card was not taken. {refusal}"
+            at = timezone.now().isoformat()
+            brief.last_error = {"code": refusal.reason, "message": message, "at": at, "attempt": 0}
+            brief.save(update_fields=["last_error"])
         return CardOutcome.MALFORMED
     # What was left out of the card may have been about the turns that it would fold.
     turns = [] if spoken.has_unsaid else turns
     waited = bool(brief.due or brief.requested)
     if (brief.last_error or {}).get("attempt") == 0:
         brief.last_error = None
-    write(brief, RevisionKind.FOLD, _folded(memory, reply, turns, state, sent.prompt_hash), reply)
+    folded = Folded(
+        policy=brief.policy,
+        state=state,
+        through_seq=turns[-1].through_seq if turns else brief.folded_through_seq,
+        turns=sum(turn.tokens > 0 for turn in turns),
+        tokens=sum(turn.tokens for turn in turns),
+        last_assistant_id=last_assistant_id(turns),
+        source_hash=source_hash(turns),
+        model=reply.model,
+        prompt_hash=sent.prompt_hash,
+        degraded=brief.degraded,
+        retained=held([text_of(turns)], words_of(memory.policy, state)).retained,
+    )
+    write(brief, RevisionKind.FOLD, folded, reply)
     if (brief.due or brief.requested) and not waited:
         work.enqueue_if_ready(brief)
     return CardOutcome.KEPT
@@ -92,25 +109,21 @@ def _covered(memory: Memory, reply: Message, plan: Plan) -> list[Turn]:
         if turn.tokens and turn.from_seq not in shown:
             return []
         turns.append(turn)
-    clipped = [turn for turn in turns if turn.tokens and shown[turn.from_seq].clipped]
-    return turns[: before_window(turns, memory.window_reach - 1)] if _told_themselves(clipped) else []
-
-
-def _told_themselves(turns: list[Turn]) -> bool:
-    """Whether the reply of each of `turns` had its own card kept: the model of that reply had the whole turn."""
-    replies = {turn.last_assistant_id for turn in turns}
-    kept = ContextRecord.objects.filter(pk__in=replies - {None}, card=CardOutcome.KEPT)
-    return not replies or kept.count() == len(replies)
+    # The reply to a clipped turn must have had its own card kept: the model of that reply had the whole turn.
+    clipped = {turn.last_assistant_id for turn in turns if turn.tokens and shown[turn.from_seq].clipped}
+    kept = ContextRecord.objects.filter(pk__in=clipped - {None}, card=CardOutcome.KEPT)
+    if clipped and kept.count() < len(clipped):
+        return []
+    return turns[: before_window(turns, memory.window_reach - 1)]
 
 
 class _Spoken:
     """What may be remembered of a reply's turn: what somebody said, and not what was only given to the model."""
 
     def __init__(self, memory: Memory, reply: Message, sent: Snapshot, turns: list[Turn]):
-        question = reply.reply_to.content if reply.reply_to else ""
         self._memory, self._reply, self._sent = memory, reply, sent
-        steps = open_steps(reply.chat_id, sent.plan.open_turn)
-        tools = [step.content for step in steps]
+        question = reply.reply_to.content if reply.reply_to else ""
+        tools = [step.content for step in open_steps(reply.chat_id, sent.plan.open_turn)]
         self.near = [question, *tools, reply.content, *answer_checks.said_in(turns)]
         """The texts of the turn itself and of those that its card folds."""
         self.has_unsaid = False
@@ -177,32 +190,3 @@ def _state_after(memory: Memory, spoken: _Spoken, text: str) -> State:
     if spoken.has_unsaid:
         answer_checks.check(before, after, spoken.said)
     return after
-
-
-def _note(brief: ConversationBrief, refusal: Refusal) -> None:
-    """Record for staff why a card was refused, unless a failure of the summarizer is recorded already."""
-    if brief.last_error is None:
-        brief.last_error = {
-            "code": refusal.reason,
-            "message": f"A reply's memory card was not taken. {refusal}",
-            "at": timezone.now().isoformat(),
-            "attempt": 0,
-        }
-        brief.save(update_fields=["last_error"])
-
-
-def _folded(memory: Memory, reply: Message, turns: list[Turn], state: State, prompt_hash: str) -> Folded:
-    brief = memory.brief
-    return Folded(
-        policy=brief.policy,
-        state=state,
-        through_seq=turns[-1].through_seq if turns else brief.folded_through_seq,
-        turns=sum(turn.tokens > 0 for turn in turns),
-        tokens=sum(turn.tokens for turn in turns),
-        last_assistant_id=last_assistant_id(turns),
-        source_hash=source_hash(turns),
-        model=reply.model,
-        prompt_hash=prompt_hash,
-        degraded=brief.degraded,
-        retained=retained_in(memory.policy, state, turns),
-    )

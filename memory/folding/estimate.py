@@ -5,25 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from statistics import median
 
 from django.conf import settings
-from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Sum, Value, When
+from django.db.models import Avg
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Usage
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from conversations.models import Chat, Message, Role, Status
+from chatmemory.text.tokens import count_tokens
+from conversations.models import Chat
 from memory.briefs import Memory, brief_of
 from memory.folding.request import Mode
-from memory.history.rows import newest_turns, pending_seq
+from memory.history.rows import counts_between, newest_turns, pending_seq
 from memory.history.turns import Turn
-from memory.limits import MemoryLimits
 from memory.models import RevisionKind, SummaryRevision
-from memory.policies.protocol import Policy, State
 
-CALLS_LOOKED_AT = 50
-"""Newest folds from which the time of a call is estimated."""
+_NEXT_TO_NOTHING = Turn(1, 2, "?", "!", False, 1, 1, (), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +44,24 @@ def estimate_for(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Est
     `after_seq`: for an update, start after this message instead of at the end of the memory in use.
     """
     brief = brief_of(chat)
+    in_use = Memory.of(brief)
     if mode == "rebuild":
         memory, after = Memory.anew(brief), 0
     else:
-        memory = Memory.of(brief)
-        after = brief.folded_through_seq if after_seq is None else after_seq
+        memory, after = in_use, brief.folded_through_seq if after_seq is None else after_seq
     newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
-    through = memory.through_beyond(newest, after)
-    bite_tokens = memory.limits.bite_tokens
-    turns, tokens = _to_read(chat, after, through, bite_tokens)
-    # The current state is about as large as the one that is sent along from bite to bite.
-    state = Memory.of(brief).state if memory.policy.name == brief.policy else memory.state
-    sent, answered = _call(memory.policy, state, memory.limits)
-    calls = _bites(turns, tokens, bite_tokens)
-    took = _call_ms(chat)
-    usage = Usage(tokens + calls * sent, 0, calls * answered)
-    price = settings.SUMMARIZER.price
+    through, bite_tokens = memory.through_beyond(newest, after), memory.limits.bite_tokens
+    turns, tokens = counts_between(chat.pk, after, through + 1, max_tokens=bite_tokens)
+    # Of each bite, the room that the next turn did not fit into stays empty: half a turn on average.
+    mean = tokens / max(1, turns)
+    calls = math.ceil(tokens / min(bite_tokens, max(mean, bite_tokens - mean / 2)))
+    # The state in use is about as large as the one that is sent along from bite to bite.
+    state = in_use.state if memory.policy.name == brief.policy else memory.state
+    ask = memory.policy.ask(state, (_NEXT_TO_NOTHING,), memory.limits)
+    sent = count_tokens(ask.instructions_under(memory.limits)) + count_tokens(ask.input)
+    usage, price = Usage(tokens + calls * sent, 0, calls * ask.answer_tokens), settings.SUMMARIZER.price
+    folds = SummaryRevision.objects.filter(chat=chat, kind=RevisionKind.FOLD, input_tokens__gt=0)
+    call_ms = folds.aggregate(mean=Avg("duration_ms"))["mean"]
     return Estimate(
         turns=turns,
         tokens=tokens,
@@ -71,46 +69,5 @@ def estimate_for(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Est
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cost_usd=Decimal(0) if registry.is_offline() else None if price is None else price.cost(usage),
-        minutes=calls * median(took) / 60_000 if took else None,
+        minutes=calls * call_ms / 60_000 if call_ms else None,
     )
-
-
-def _to_read(chat: Chat, after_seq: int, through_seq: int, bite_tokens: int) -> tuple[int, int]:
-    """The turns and tokens that a summarizer would read of these messages. A giant is cut to the length of a bite."""
-    giant = When(token_count__gt=bite_tokens, then=Value(bite_tokens))
-    found = _spoken(chat, after_seq, through_seq).aggregate(
-        questions=Count("pk", filter=Q(role=Role.USER)),
-        messages=Count("pk"),
-        tokens=Sum(Case(giant, default=F("token_count"), output_field=IntegerField()), default=0),
-    )
-    turns = max(found["questions"], min(1, found["messages"]))
-    return turns, found["tokens"] + found["messages"] * MESSAGE_OVERHEAD
-
-
-def _spoken(chat: Chat, after_seq: int, through_seq: int) -> QuerySet[Message]:
-    rows = Message.objects.filter(chat=chat, seq__gt=after_seq, seq__lte=through_seq, token_count__gt=0)
-    return rows.filter(superseded_by=None).exclude(status__in=[Status.FAILED, Status.DELETED])
-
-
-def _bites(turns: int, tokens: int, bite_tokens: int) -> int:
-    """Of each bite, the room that the next turn did not fit into stays empty: half a turn on average."""
-    if not turns:
-        return 0
-    mean = tokens / turns
-    return math.ceil(tokens / min(bite_tokens, max(mean, bite_tokens - mean / 2)))
-
-
-def _call(policy: Policy, state: State, limits: MemoryLimits) -> tuple[int, int]:
-    """The tokens that a call sends besides its turns, and those of its answer."""
-    ask = policy.ask(state, (_NEXT_TO_NOTHING,), limits)
-    return count_tokens(ask.instructions_under(limits)) + count_tokens(ask.input), ask.answer_tokens
-
-
-def _call_ms(chat: Chat) -> list[int]:
-    folds = SummaryRevision.objects.filter(
-        chat=chat, kind=RevisionKind.FOLD, duration_ms__gt=0, input_tokens__gt=0
-    )
-    return list(folds.order_by("-version").values_list("duration_ms", flat=True)[:CALLS_LOOKED_AT])
-
-
-_NEXT_TO_NOTHING = Turn(1, 2, "?", "!", False, 1, 1, (), None)

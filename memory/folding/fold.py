@@ -19,9 +19,17 @@ from chatmemory.runtime import fault_points
 from memory.briefs import Memory, decide_due, unfolded_turns
 from memory.folding import work
 from memory.folding.attempts import NextStep, Work, WorkState, next_step
-from memory.folding.publish import StepOutcome, locked_brief, publish, settle
+from memory.folding.publish import StepOutcome, locked_unchanged, publish, settle
 from memory.folding.rebuild import rebuild_step
-from memory.folding.summarizer import NO_FAILURES, Folded, FoldFailed, FoldRequest, LeaseLost, attempt
+from memory.folding.summarizer import (
+    NO_FAILURES,
+    Folded,
+    FoldFailed,
+    FoldRequest,
+    LeaseLost,
+    ask_summarizer,
+    attempt,
+)
 from memory.history.rows import next_bite
 from memory.history.turns import Bite, Turn
 from memory.models import Requested, RevisionKind
@@ -48,7 +56,6 @@ class FoldReport:
     """Number of revisions published."""
     bites: int = 0
     """Number of answers accepted from a summarizer, including the intermediate ones of a rebuild."""
-    turns: int = 0
     lost: int = 0
     """Number of answers dropped because the memory had changed in the meantime."""
     error: str = ""
@@ -57,14 +64,6 @@ class FoldReport:
     """The chat's owner demanded the work."""
     stuck: bool = False
     """Even the built-in summarizer failed: the next task tries again."""
-
-    def add(self, later: FoldReport) -> None:
-        """Add what a later call did for the same chat."""
-        self.outcome, self.error = later.outcome, later.error or self.error
-        self.published += later.published
-        self.bites += later.bites
-        self.turns += later.turns
-        self.lost += later.lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
         report.was_demanded = report.was_demanded or is_demanded
         if job.step.work is Work.NOTHING:
             report.outcome = "done" if report.bites else "nothing"
-            return _settle(chat_id, job)
+            return _settle(job)
         if job.step.work is Work.WAIT or report.stuck:
             report.outcome = "failed" if report.error else "waiting"
             return False
@@ -130,16 +129,18 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
 
 def _load(chat_id: UUID, owner: str) -> Job | None:
     """Load the chat's brief and decide the next step. None if the lease was lost, or the chat is gone."""
-    brief = (
-        work.held(chat_id, owner)
-        .select_related("chat")
-        .annotate(waits=work.WAITS, is_delayed=work.DELAYED)
-        .first()
-    )
+    held = work.held(chat_id, owner).select_related("chat")
+    brief = held.annotate(waits=work.WAITS, is_delayed=work.DELAYED).first()
     if brief is None:
         return None
     memory, newest = Memory.of(brief), unfolded_turns(brief)
-    bite = _bite_due(memory, newest)
+    after, through, bite = brief.folded_through_seq, None, None
+    if brief.requested == Requested.UPDATE:
+        through = memory.through_beyond(newest, after)
+    elif memory.is_due(newest):
+        through = memory.through_due(newest, after)
+    if through is not None:
+        bite = next_bite(chat_id, after, through, settings.MEMORY_LIMITS.bite_tokens)
     standing = WorkState(
         due=bite is not None,
         rebuild_requested=brief.requested == Requested.REBUILD,
@@ -151,24 +152,11 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
     return Job(memory, newest, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
 
 
-def _bite_due(memory: Memory, newest: Sequence[Turn]) -> Bite | None:
-    """The turns to fold now: the oldest that are due, or all beyond the window if an update was requested."""
-    after = memory.brief.folded_through_seq
-    if memory.brief.requested == Requested.UPDATE:
-        through = memory.through_beyond(newest, after)
-    elif memory.is_due(newest):
-        through = memory.through_due(newest, after)
-    else:
-        return None
-    return next_bite(memory.brief.chat_id, after, through, settings.MEMORY_LIMITS.bite_tokens)
-
-
-def _settle(chat_id: UUID, job: Job) -> bool:
+def _settle(job: Job) -> bool:
     """Record that nothing is to be done, unless the chat changed. Return whether the lease was given back."""
-    seen = job.memory.brief
     with transaction.atomic():
-        brief = locked_brief(chat_id)
-        if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
+        brief = locked_unchanged(job.memory.brief)
+        if brief is None:
             return False
         newest = decide_due(brief)
         if brief.requested == Requested.UPDATE and newest[-1:] == job.newest[-1:]:
@@ -182,17 +170,20 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
     left = max(0.0, until - time.monotonic())
     timeout = min(settings.SUMMARIZER_TOTAL_SECONDS, left + GRACE_SECONDS)
     brief, builtin = job.memory.brief, job.step.builtin
-    is_fold = job.bite is not None and job.step.work is Work.FOLD
+    kind = RevisionKind.FOLD if job.step.work is Work.FOLD else RevisionKind.REBUILD
     try:
-        if job.bite is not None and is_fold:
-            before = Folded(job.memory.policy.name, job.memory.state)
-            folding = FoldRequest(job.memory.policy, job.memory.limits, before, job.bite, lists_standing=True)
-            folded = attempt(brief, folding, builtin=builtin, timeout=timeout)
-            outcome = publish(brief, RevisionKind.FOLD, folded)
-            report.turns += folded.turns if outcome is not StepOutcome.LOST else 0
-        else:
-            recovers = job.step.work is Work.RECOVER
-            outcome = rebuild_step(brief, builtin=builtin, recovers=recovers, timeout=timeout)
+        with attempt(brief, kind, builtin=builtin):
+            if job.bite is not None and kind == RevisionKind.FOLD:
+                before = Folded(job.memory.policy.name, job.memory.state)
+                folding = FoldRequest(
+                    job.memory.policy, job.memory.limits, before, job.bite, lists_standing=True
+                )
+                folded = ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
+                fault_points.point("fold.answered")
+                outcome = publish(brief, kind, folded)
+            else:
+                recovers = job.step.work is Work.RECOVER
+                outcome = rebuild_step(brief, builtin=builtin, recovers=recovers, timeout=timeout)
     except FoldFailed as failure:
         report.error = failure.code
         report.stuck = builtin

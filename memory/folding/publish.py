@@ -47,34 +47,41 @@ class StepOutcome(Enum):
     """The result was dropped, because the memory had changed in the meantime."""
 
 
-_LOCKED_CHAT = Select(
-    lambda chat: Chat.objects.select_for_update(no_key=True).filter(pk=chat).values_list("pk"), UUID
-)
+_LOCKED_CHAT = Select(lambda chat: Chat.objects.select_for_update(no_key=True).filter(pk=chat), UUID)
 _LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
 
 
 def locked_brief(chat_id: UUID) -> ConversationBrief | None:
     """Return the brief, locked after its chat: the order of locks used everywhere. None if the chat is gone."""
-    _LOCKED_CHAT.rows(chat_id)
-    return _LOCKED_BRIEF.first(chat_id)
+    chat = _LOCKED_CHAT.first(chat_id)
+    brief = _LOCKED_BRIEF.first(chat_id)
+    if chat is None or brief is None:
+        return None
+    brief.chat = chat
+    return brief
+
+
+def locked_unchanged(seen: ConversationBrief) -> ConversationBrief | None:
+    """Return the brief, locked, if it is still at the version and epoch of `seen`."""
+    brief = locked_brief(seen.chat_id)
+    is_same = brief is not None and (brief.version, brief.epoch) == (seen.version, seen.epoch)
+    return brief if is_same else None
 
 
 def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> StepOutcome:
     """Make `folded` the memory in use, if the brief is still at the version and epoch of `seen`."""
     started = time.monotonic()
     with transaction.atomic():
-        brief = locked_brief(seen.chat_id)
-        if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
-            logger.info(
-                "memory fold lost the race", extra={"chat": str(seen.chat_id), "version": seen.version}
-            )
+        brief = locked_unchanged(seen)
+        if brief is None:
+            extra = {"chat": str(seen.chat_id), "version": seen.version}
+            logger.info("memory fold lost the race", extra=extra)
             return StepOutcome.LOST
         revision = write(brief, kind, folded)
         if folded.standing and kind == RevisionKind.FOLD:
             pin_quoted(revision, folded.standing)
         fault_points.point("publish.stored")
-    # Not in the transaction: all folds of a day write one row, and would wait for each other's commit.
-    daily.count_fold(revision)
+        daily.count_fold(revision)  # last, because all folds of a day lock one row until their commit
     fault_points.point("publish.committed")
     logger.info(
         "memory folded",

@@ -17,9 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from chatmemory.runtime import fault_points
 from memory.briefs import Memory, decide_due
 from memory.folding import work
-from memory.folding.provenance import NOTHING_RETAINED, RetainedTally
-from memory.folding.publish import StepOutcome, locked_brief, publish
-from memory.folding.summarizer import NO_FAILURES, Folded, FoldRequest, attempt
+from memory.folding.answer_checks import held, text_of, words_of
+from memory.folding.publish import StepOutcome, locked_unchanged, publish
+from memory.folding.summarizer import NO_FAILURES, NOTHING_RETAINED, Folded, FoldRequest, ask_summarizer
 from memory.history.rows import each_turn, newest_turns, next_bite, pending_seq
 from memory.models import PAUSE, ConversationBrief, Requested, RevisionKind
 from memory.policies import get_policy
@@ -45,31 +45,28 @@ def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, tim
     """Fold the next bite of the chat's rebuild, or publish the rebuild if everything beyond the window is folded.
 
     It uses the policy set on the chat. `recovers`: the rebuild replaces what the built-in summarizer did, so progress
-    in which that summarizer took part is discarded. Raises the same errors as `attempt`.
+    in which that summarizer took part is discarded. Raises `FoldFailed`.
     """
-    before = _begun(brief, recovers=recovers)
+    saved, policy = _saved(brief), brief.chat.policy
+    if saved is None or saved.folded.policy != policy or (recovers and saved.folded.degraded):
+        before = Folded(policy, State())
+    else:
+        before = saved.folded
     after = before.through_seq
     memory = Memory.anew(brief, before.state)
     newest = newest_turns(brief.chat_id, after, before_seq=pending_seq(brief.chat_id))
     through = memory.through_beyond(newest, after)
     bite = next_bite(brief.chat_id, after, through, settings.MEMORY_LIMITS.bite_tokens)
     if bite is None:
-        return _swap(brief, before) if before.turns or brief.head else _nothing(brief, before.policy)
+        return _swap(brief, before) if before.turns or brief.head else _change_policy(brief)
     folding = FoldRequest(memory.policy, memory.limits, before, bite)
-    folded = attempt(brief, folding, builtin=builtin, timeout=timeout, kind=RevisionKind.REBUILD)
+    folded = ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
+    fault_points.point("fold.answered")
     span = {"from_seq": bite.turns[0].from_seq, "through_seq": bite.turns[-1].through_seq}
     known = before.soft_faults
     faults = (*known, *({**fault, **span} for fault in folded.soft_faults[len(known) :]))
     folded = replace(folded, soft_faults=faults, retained=NOTHING_RETAINED)
     return _keep(brief, Progress(brief.epoch, folded, through), builtin)
-
-
-def _begun(brief: ConversationBrief, *, recovers: bool) -> Folded:
-    """What the rebuild has folded so far, if that is still valid, else nothing."""
-    saved, policy = _saved(brief), brief.chat.policy
-    if saved is None or saved.folded.policy != policy or (recovers and saved.folded.degraded):
-        return Folded(policy, State())
-    return saved.folded
 
 
 def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOutcome:
@@ -94,25 +91,24 @@ def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOu
 
 def _swap(brief: ConversationBrief, folded: Folded) -> StepOutcome:
     """Publish the rebuild, with which spans of all the originals it has."""
-    tally = RetainedTally(get_policy(folded.policy), folded.state)
-    for turn in each_turn(brief.chat_id, 0, folded.through_seq + 1, text=True):
-        tally.take(turn)
-    return publish(brief, RevisionKind.REBUILD, replace(folded, retained=tally.retained()))
+    turns = each_turn(brief.chat_id, 0, folded.through_seq + 1, text=True)
+    kept = held((text_of([turn]) for turn in turns), words_of(get_policy(folded.policy), folded.state))
+    return publish(brief, RevisionKind.REBUILD, replace(folded, retained=kept.retained))
 
 
-def _nothing(seen: ConversationBrief, policy: str) -> StepOutcome:
+def _change_policy(seen: ConversationBrief) -> StepOutcome:
     """Change only the policy: there is nothing to fold and nothing to replace."""
     with transaction.atomic():
-        brief = locked_brief(seen.chat_id)
-        if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
+        brief = locked_unchanged(seen)
+        if brief is None:
             return StepOutcome.LOST
-        brief.policy, brief.requested = policy, Requested.NOTHING
-        brief.options = brief.chat.options
-        brief.rebuild, brief.degraded = None, False
+        brief.policy, brief.options = brief.chat.policy, brief.chat.options
+        brief.requested, brief.rebuild, brief.degraded = Requested.NOTHING, None, False
+        brief.attempts, brief.next_attempt_at, brief.last_error = 0, None, None
         brief.unpause()
         decide_due(brief)
-        fields = ["policy", "options", "requested", "rebuild", "degraded"]
-        brief.save(update_fields=["due", *PAUSE, *fields])
+        fields = ["due", "policy", "options", "requested", "rebuild", "degraded"]
+        brief.save(update_fields=[*fields, *NO_FAILURES, *PAUSE])
     return StepOutcome.KEPT
 
 

@@ -6,12 +6,12 @@ Requests are stored in the brief; the queue is only a hint.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import Literal
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
@@ -22,7 +22,7 @@ from conversations.models import Chat
 from memory import queue
 from memory.briefs import lock_brief
 from memory.folding import work
-from memory.folding.fold import FoldReport, Outcome, fold
+from memory.folding.fold import FoldReport, fold
 from memory.models import PAUSE, ConversationBrief, Requested
 
 logger = logging.getLogger(__name__)
@@ -39,10 +39,8 @@ def request_resummarize(chat: Chat, mode: Mode, user: User | None = None) -> str
     with transaction.atomic():
         note_request(chat, mode)
         task_id = queue.enqueue_fold(chat.pk)
-    logger.info(
-        "memory resummarize requested",
-        extra={"chat": str(chat.pk), "mode": mode, "user": user.pk if user else None, "task": task_id},
-    )
+    extra = {"chat": str(chat.pk), "mode": mode, "user": user.pk if user else None, "task": task_id}
+    logger.info("memory resummarize requested", extra=extra)
     return task_id
 
 
@@ -66,10 +64,8 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
             work.mark_demanded(brief)
         brief.save(update_fields=["requested", "task_name", "on_demand_at", *PAUSE])
         work.enqueue_if_ready(brief)
-    logger.info(
-        "memory resummarize demanded",
-        extra={"chat": str(chat.pk), "mode": mode, "task": brief.task_name},
-    )
+    extra = {"chat": str(chat.pk), "mode": mode, "task": brief.task_name}
+    logger.info("memory resummarize demanded", extra=extra)
     return brief.task_name
 
 
@@ -92,18 +88,14 @@ def note_request(chat: Chat, mode: Mode) -> None:
 def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
     """Update or rebuild the memory of `chat` in this process, however long it takes; `tell` is called as in `fold`.
 
-    Must not run in a transaction. The outcome is `done` or `nothing` on success; `idle` if a worker has the chat.
+    Must not run in a transaction. The outcome is `done` or `nothing` on success; `idle` if a worker has the chat;
+    `more` if a worker does what became due meanwhile.
     """
     note_request(chat, mode)
-    total = FoldReport(chat.pk)
-    while True:
-        report = fold(chat.pk, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS, tell=tell)
-        total.add(report)
-        if report.outcome != "more":
-            break
-    if total.published and report.outcome in ("idle", "nothing"):
-        total.outcome = "done"
-    return total
+    report = fold(chat.pk, until=math.inf, tell=tell)
+    if report.outcome == "more":
+        queue.enqueue_fold(chat.pk)
+    return report
 
 
 # The lazy fold (seed 003): a reply that waits for a summary, for a bounded time
@@ -122,21 +114,15 @@ def freshen(chat_id: UUID, seconds: float) -> None:
     Must not be called in a transaction, nor on a thread that others wait for. Never raises.
     """
     started = time.monotonic()
+    until, due = started + seconds, ConversationBrief.objects.filter(chat_id=chat_id, due=True)
     try:
-        outcome = _fold(chat_id, started + seconds)
+        while (outcome := fold(chat_id, until=until).outcome) == "idle":
+            if time.monotonic() >= until or not due.exists():
+                break
+            time.sleep(POLL_SECONDS)
     except Exception:  # a reply with an older memory is better than none
         logger.exception("memory not freshened", extra={"chat": str(chat_id)})
         return
     waited = round((time.monotonic() - started) * 1000)
-    logger.info(
-        "reply waited for memory", extra={"chat": str(chat_id), "outcome": outcome, "waited_ms": waited}
-    )
-
-
-def _fold(chat_id: UUID, until: float) -> Outcome:
-    while True:
-        outcome = fold(chat_id, until=until).outcome
-        due = ConversationBrief.objects.filter(chat_id=chat_id, due=True)
-        if outcome != "idle" or time.monotonic() >= until or not due.exists():
-            return outcome
-        time.sleep(POLL_SECONDS)
+    extra = {"chat": str(chat_id), "outcome": outcome, "waited_ms": waited}
+    logger.info("reply waited for memory", extra=extra)

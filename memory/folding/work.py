@@ -13,7 +13,7 @@ concurrent demands both may be let in: this is about fairness, and needs no lock
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -28,56 +28,38 @@ from memory.folding.attempts import MAX_BACKOFF_SECONDS
 from memory.models import ConversationBrief, Requested
 
 CLOCK_TOLERANCE = timedelta(hours=1)
-"""A timestamp this far beyond the longest lease or wait was written before the clock was set back, and is ignored."""
-
 LONGEST_DELAY = timedelta(days=1)
+
+
+def _is_over(moment: str, longest: timedelta) -> Q:
+    """Match rows whose `moment` is not set or has come, or is beyond the longest wait: then the clock was set back."""
+    too_late = Now() + longest + CLOCK_TOLERANCE
+    return Q((moment, None)) | Q((f"{moment}__lte", Now())) | Q((f"{moment}__gt", too_late))
+
+
 FLAGGED = Q(due=True) | ~Q(requested=Requested.NOTHING)
 WANTED = FLAGGED | Q(degraded=True)
 """Chats whose memory needs work, now or when their next attempt is allowed."""
 UNPAUSED = Q(paused_at=None) | FLAGGED
 """What the built-in summarizer did is not replaced while updates are paused."""
-NOT_DELAYED = (
-    Q(delayed_until=None)
-    | Q(delayed_until__lte=Now())
-    | Q(delayed_until__gt=Now() + LONGEST_DELAY + CLOCK_TOLERANCE)
-)
-WAITS = ExpressionWrapper(Q(next_attempt_at__gt=Now()), BooleanField(null=True))
-"""Whether the next attempt must wait; NULL if nothing failed."""
+NOT_DELAYED = _is_over("delayed_until", LONGEST_DELAY)
+ATTEMPT_ALLOWED = _is_over("next_attempt_at", timedelta(seconds=MAX_BACKOFF_SECONDS))
+WAITS = ExpressionWrapper(~ATTEMPT_ALLOWED, BooleanField())
 DELAYED = ExpressionWrapper(~NOT_DELAYED, BooleanField())
 
 
 def unleased() -> Q:
     """Match briefs that no worker holds."""
-    return (
-        Q(lease_owner="")
-        | Q(lease_expires_at=None)
-        | Q(lease_expires_at__lt=Now())
-        | Q(lease_expires_at__gt=_latest_expiry())
-    )
+    return Q(lease_owner="") | _is_over("lease_expires_at", _lease())
 
 
-def leased() -> Q:
-    """Match briefs that a worker holds."""
-    return ~unleased()
-
-
-def attempt_allowed() -> Q:
-    """Match briefs whose next attempt is allowed."""
-    longest = timedelta(seconds=max(MAX_BACKOFF_SECONDS, settings.MEMORY_FOLD_BACKOFF_SECONDS))
-    return (
-        Q(next_attempt_at=None)
-        | Q(next_attempt_at__lte=Now())
-        | Q(next_attempt_at__gt=Now() + longest + CLOCK_TOLERANCE)
-    )
-
-
-def _latest_expiry() -> Any:
-    return expiry() + CLOCK_TOLERANCE
+def _lease() -> timedelta:
+    return timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
 
 
 def expiry() -> Any:
     """When a lease that is taken or renewed now expires."""
-    return Now() + timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
+    return Now() + _lease()
 
 
 def take(chat_id: UUID) -> str | None:
@@ -113,7 +95,7 @@ def ready() -> QuerySet[ConversationBrief]:
     """
     given_up = Q(attempts__gte=settings.MEMORY_FOLD_ATTEMPTS)
     return ConversationBrief.objects.filter(
-        unleased(), NOT_DELAYED, UNPAUSED, WANTED & attempt_allowed() | FLAGGED & given_up
+        unleased(), NOT_DELAYED, UNPAUSED, WANTED & ATTEMPT_ALLOWED | FLAGGED & given_up
     )
 
 
@@ -121,15 +103,17 @@ def ready() -> QuerySet[ConversationBrief]:
 
 
 def enqueue_if_ready(brief: ConversationBrief) -> None:
-    """Queue a task for a chat with work to do, if the work can begin now.
+    """Queue a task for a chat, which must have been saved, if it has work that can begin now.
 
     Otherwise the end of the current task, or the sweep, finds it.
     """
-    if not (brief.due or brief.requested) or not _can_begin(brief, timezone.now()):
+    if not (brief.due or brief.requested) or not ready().filter(pk=brief.pk).exists():
         return
     if brief.on_demand_at is None:
         queue.enqueue_fold(brief.chat_id)
-    elif not _busy(brief.chat.owner_id).exclude(pk=brief.chat_id).exists():
+        return
+    others = ConversationBrief.objects.filter(chat__owner=brief.chat.owner_id, on_demand_at__isnull=False)
+    if not others.filter(queue.RECENT | ~unleased()).exclude(pk=brief.chat_id).exists():
         brief.task_name = queue.enqueue_fold(brief.chat_id, brief.task_name)
 
 
@@ -160,7 +144,7 @@ def demanded_next(queued: Iterable[str], at_most: int) -> list[UUID]:
     For the sweep, which knows what is actually `queued`.
     """
     demanded = ConversationBrief.objects.filter(on_demand_at__isnull=False)
-    at_it = demanded.filter(Q(chat_id__in=list(queued)) | leased())
+    at_it = demanded.filter(Q(chat_id__in=list(queued)) | ~unleased())
     taken = set(at_it.values_list("chat__owner", flat=True))
     chosen = list[UUID]()
     rows = ready().filter(FLAGGED, on_demand_at__isnull=False).order_by("on_demand_at")
@@ -169,22 +153,3 @@ def demanded_next(queued: Iterable[str], at_most: int) -> list[UUID]:
             taken.add(owner)
             chosen.append(chat_id)
     return chosen
-
-
-def _can_begin(brief: ConversationBrief, now: datetime) -> bool:
-    """Whether no worker has the chat and it need not wait.
-
-    Once the upstream was given up, the built-in summarizer does not wait for its back-off.
-    """
-    if brief.delayed_until is not None and brief.delayed_until > now:
-        return False
-    if brief.lease_expires_at is not None and brief.lease_expires_at > now:
-        return False
-    given_up = brief.attempts >= settings.MEMORY_FOLD_ATTEMPTS
-    return given_up or brief.next_attempt_at is None or brief.next_attempt_at <= now
-
-
-def _busy(owner_id: int) -> QuerySet[ConversationBrief]:
-    """A user's chats whose demanded work is in the queue or with a worker."""
-    demanded = ConversationBrief.objects.filter(chat__owner=owner_id, on_demand_at__isnull=False)
-    return demanded.filter(queue.RECENT | leased())

@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Least
 
 from chatmemory.database.compiled import Select
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
@@ -58,17 +59,21 @@ def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bo
         after_seq = rows[-1].seq
 
 
-def counts_between(chat_id: UUID, after_seq: int, before_seq: int | None) -> tuple[int, int]:
+def counts_between(
+    chat_id: UUID, after_seq: int, before_seq: int | None, *, max_tokens: int = MAX_SEQ
+) -> tuple[int, int]:
     """The number and the tokens of the turns with `after_seq` < seq < `before_seq`, counted by the database.
 
-    A turn is a question with a text, or whose answer has one. Outputs of tools count whole.
+    A turn is a question with a text, or whose answer has one. Outputs of tools count whole, and a message for
+    `max_tokens` at most.
     """
     rows = Message.objects.filter(chat_id=chat_id, seq__gt=after_seq, seq__lt=before_seq or MAX_SEQ)
     answer = Message.objects.filter(reply_to=OuterRef("pk"), token_count__gt=0)
     turn: Any = Q(role=Role.USER) & (Q(token_count__gt=0) | Exists(answer))
     spoken = Q(superseded_by=None, token_count__gt=0) & ~Q(status=Status.FAILED)
     found = rows.aggregate(
-        turns=Count("pk", filter=turn), tokens=Sum(F("token_count") + MESSAGE_OVERHEAD, filter=spoken)
+        turns=Count("pk", filter=turn),
+        tokens=Sum(Least("token_count", max_tokens) + MESSAGE_OVERHEAD, filter=spoken),
     )
     return found["turns"], found["tokens"] or 0
 

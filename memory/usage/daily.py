@@ -4,8 +4,7 @@ Daily figures are kept up to date as work is done, so that nobody has to compute
 
 Replies are counted by the sweep, in batches of one transaction each, and not in the turn itself: every turn would
 wait for the one row of its day. Each is counted once, however many sweeps run at a time and wherever one is killed,
-because it is marked in the transaction that adds it. Folds are counted as soon as they are published; if a worker is
-killed at that moment, one is missing.
+because it is marked in the transaction that adds it. Folds are counted in the transaction that publishes them.
 """
 
 from __future__ import annotations

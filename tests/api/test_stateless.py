@@ -19,7 +19,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines, Price
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import sse
-from memory.folding.stateless import TimeLeft
+from conversations.replies.generation import end_call
 from memory.models import SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.interval import OPENING
@@ -329,13 +329,13 @@ def test_who_leaves_pays_for_no_further_call(
     alice: Client, upstream: FakeUpstream, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=500)
-    end, noticed = TimeLeft.end, threading.Event()
+    noticed = threading.Event()
 
-    def noticing(patience: TimeLeft) -> None:
-        end(patience)
+    async def noticing(call: int | None, tokens: int | None) -> None:
+        await end_call(call, tokens)
         noticed.set()
 
-    monkeypatch.setattr(TimeLeft, "end", noticing)
+    monkeypatch.setattr("memory.api.views.end_call", noticing)
     upstream.hold("complete")
     with pytest.raises(httpx.ReadTimeout):
         alice.post(SUMMARIZE, json={"messages": CODES}, timeout=0.5)

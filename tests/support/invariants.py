@@ -29,7 +29,7 @@ from memory.briefs import Memory, decide_due
 from memory.context.build import preview
 from memory.context.prompt import Context
 from memory.context.record import past_context
-from memory.folding.provenance import source_hash
+from memory.folding.answer_checks import source_hash
 from memory.history import rows as loading
 from memory.history.turns import Turn
 from memory.models import MAX_PINS, ConversationBrief, Pin, RevisionKind, SummaryRevision

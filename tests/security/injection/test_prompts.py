@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import is_marker, quote_markers, skeleton
-from memory.folding.answer_checks import AGAIN, END_AGAIN, without_retry_instructions
+from memory.folding.answer_checks import AGAIN, END_AGAIN
 from memory.policies import POLICIES
 from memory.policies.card import is_card
 from memory.policies.protocol import State
@@ -27,7 +27,7 @@ from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
 from tests.support.exhaustive import effort, first_of
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.connection import Request
-from tests.support.fakes.summarizer import read_turns
+from tests.support.fakes.summarizer import read_turns, without_retry_instructions
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memory.folding.answer_checks import without_retry_instructions
+from memory.folding.answer_checks import AGAIN
 
 CODE = r"[A-Z]{2}-\d{4}"
 FORM = re.compile(
@@ -36,6 +36,11 @@ class SummarizerInput:
     def codes(self, pattern: str = CODE) -> list[str]:
         """Return every code in it once, in order of appearance."""
         return list(dict.fromkeys(re.findall(pattern, f"{self.existing}\n{self.turns}")))
+
+
+def without_retry_instructions(text: str) -> str:
+    """Return an input without what a second request has below it."""
+    return text.partition(f"\n\n{AGAIN}\n")[0]
 
 
 def is_summarizer_input(text: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.folding.provenance import source_hash
+from memory.folding.answer_checks import source_hash
 from tests.unit.folding.makers import turn
 
 texts = st.text(max_size=20)

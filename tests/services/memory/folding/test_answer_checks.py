@@ -15,7 +15,7 @@ import pytest
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, Prompt, UpstreamError, Usage
 from conversations.models import Chat
-from memory.folding.answer_checks import AGAIN, END_AGAIN, without_retry_instructions
+from memory.folding.answer_checks import AGAIN, END_AGAIN
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
 from tests.processes.prompts import code, codes
@@ -23,6 +23,7 @@ from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import ScriptedModel, TellingModel, tell
+from tests.support.fakes.summarizer import without_retry_instructions
 from tests.support.folds import revisions, run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]

@@ -189,13 +189,12 @@ def test_a_crash_between_two_steps_wastes_a_call_at_worst(
     model: KeepingModel, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     chat = chat_of(12)
-    owner = "memory.folding.summarizer" if step == "ask_summarizer" else "memory.folding.fold"
 
     def killed(*args: Any, **kwargs: Any) -> Any:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"{owner}.{step}", killed)
+        patch.setattr(f"memory.folding.fold.{step}", killed)
         with pytest.raises(Killed):
             run(chat)
     assert revisions(chat) == []

@@ -13,7 +13,7 @@ from conversations.chat_lifecycle import update_chat
 from conversations.models import Message
 from memory.briefs import unfolded
 from memory.changes import messages_changed
-from memory.folding.provenance import source_hash
+from memory.folding.answer_checks import source_hash
 from memory.folding.rebuild import current_progress
 from memory.folding.request import request_resummarize
 from memory.history.rows import each_turn
@@ -118,6 +118,7 @@ def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch:
         with pytest.raises(Killed):
             run(chat)
     calls = len(model.prompts)
+    wait_over(chat)
     assert run(chat).outcome == "done"
     assert len(model.prompts) == calls
     assert_folded(chat, through=9)
