@@ -6,6 +6,7 @@ reads at most `MAX_COUNTED` rows. The daily figures behind the charts are also p
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from django.contrib import admin
@@ -27,7 +28,7 @@ from memory.admin.filters import MEMORY, STATES, waiting
 from memory.models import ContextRecord, FoldDay, UsageDay, Worker
 from memory.policies import policy_name
 from memory.usage import daily
-from memory.usage.figures import days_until, short
+from memory.usage.figures import short
 from memory.work import CONDITIONS
 from memory.worker import alive, sweep
 
@@ -57,7 +58,8 @@ def start(request: HttpRequest) -> HttpResponse:
         return admin.site.index(request)
     days = request.GET.get("days", "")
     period = int(days) if days in map(str, PERIODS) else DEFAULT_PERIOD
-    shown = days_until(daily.today(), period)
+    last = daily.today()
+    shown = [last - timedelta(days=back) for back in range(period - 1, -1, -1)]
     usage = list(UsageDay.objects.filter(day__gte=shown[0]).values())
     folds = list(FoldDay.objects.filter(day__gte=shown[0]).values())
     facts = [("Pending updates", _pending()), ("Worker", _worker(request))]

@@ -10,26 +10,26 @@ because it is marked in the transaction that adds it. Folds are counted in the t
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Count, F, Model, QuerySet, Sum
+from django.db.models import Count, F, Model, QuerySet, Sum, Value
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from conversations.models import Message, Role, Status
 from memory.models import CardOutcome, ContextRecord, FoldDay, RevisionKind, SummaryRevision, UsageDay
-from memory.usage.figures import CountedReply, sums_of
 
 BATCH = 500
 """Replies counted in one transaction."""
 
-_COLUMNS = (
+_FIELDS = (
     *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__status"),
     *("reply__input_tokens", "reply__cached_tokens", "reply__output_tokens", "reply__cost_usd"),
     *("tokens", "history_tokens", "sections", "card"),
@@ -103,39 +103,45 @@ def _count_batch() -> int:
 
 def _add_up(rows: QuerySet[ContextRecord]) -> None:
     """Add `rows`, which must be locked, to their days, and mark them."""
-    values = rows.values(*_COLUMNS)
-    for (day, variant), sums in sums_of(map(_reply, values)).items():
+    days: dict[tuple[date, str], Counter[str]] = {}
+    for record in rows.select_related("reply").only(*_FIELDS):
+        reply = record.reply
+        day = (reply.completed_at or reply.created_at).astimezone(UTC).date()
+        sums = days.setdefault((day, reply.model_variant), Counter())
+        for name, number in _figures_of(record).items():
+            sums[name] += number
+    for (day, variant), sums in sorted(days.items()):  # in one order, so that two sweeps cannot deadlock
         _add(UsageDay, {"day": day, "model_variant": variant}, sums)
     rows.update(is_counted=True)
 
 
-def _reply(row: Mapping[str, Any]) -> CountedReply:
-    ended = row["reply__completed_at"] or row["reply__created_at"]
-    return CountedReply(
-        day=ended.astimezone(UTC).date(),
-        variant=row["reply__model_variant"],
-        failed=row["reply__status"] == Status.FAILED,
-        input_tokens=row["reply__input_tokens"],
-        cached_tokens=row["reply__cached_tokens"] or 0,
-        output_tokens=row["reply__output_tokens"] or 0,
-        cost_usd=row["reply__cost_usd"],
-        memory_tokens=row["tokens"],
-        history_tokens=row["history_tokens"],
-        counted_tokens=_counted(row["sections"]),
-        card_kept=_card_kept(row),
-    )
-
-
-def _counted(sections: Sequence[Mapping[str, Any]]) -> int | None:
-    if any(section["kind"] == "attachments" for section in sections):
-        return None
-    return sum(int(section["tokens"]) for section in sections)
-
-
-def _card_kept(row: Mapping[str, Any]) -> bool | None:
-    """Whether the card was kept; None if none was requested, or if the reply was stopped or failed and needs none."""
-    is_asked = row["card"] and row["reply__status"] == Status.COMPLETE
-    return row["card"] == CardOutcome.KEPT if is_asked else None
+def _figures_of(record: ContextRecord) -> dict[str, Any]:
+    """What one reply adds to the row of its day, by column. What is not known is in no sum."""
+    reply = record.reply
+    has_failed = reply.status == Status.FAILED
+    figures: dict[str, Any] = {"replies": 1, "failed": int(has_failed)}
+    if reply.input_tokens is not None:
+        figures |= {
+            "billed": 1,
+            "input_tokens": reply.input_tokens,
+            "cached_tokens": reply.cached_tokens or 0,
+            "output_tokens": reply.output_tokens or 0,
+        }
+        if all(section["kind"] != "attachments" for section in record.sections):
+            counted = sum(section["tokens"] for section in record.sections)
+            figures |= {"counted_tokens": counted, "counted_billed": reply.input_tokens}
+    if reply.cost_usd is not None:
+        figures |= {"priced": 1, "cost_usd": reply.cost_usd}
+    if record.card and reply.status == Status.COMPLETE:  # a reply that was stopped or failed needs no card
+        figures |= {"cards": 1, "cards_kept": int(record.card == CardOutcome.KEPT)}
+    if not has_failed and record.history_tokens is not None:
+        figures |= {
+            "compared": 1,
+            "history_tokens": record.history_tokens,
+            "memory_tokens": record.tokens,
+            "saved_tokens": max(0, record.history_tokens - record.tokens),
+        }
+    return figures
 
 
 def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
@@ -152,8 +158,6 @@ def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) ->
 SUMMARIZER = "summarizer"
 """The variant under which folding is listed; its calls count as replies."""
 
-M = TypeVar("M", bound=Model)
-
 
 def days_of(user: User, since: datetime | None = None, until: datetime | None = None) -> list[dict[str, Any]]:
     """Rows `{"date", "model_variant", "replies", "input_tokens", "cached_tokens", "output_tokens", "cost_usd"}`.
@@ -162,34 +166,28 @@ def days_of(user: User, since: datetime | None = None, until: datetime | None = 
     """
     replies = Message.objects.filter(chat__owner=user, role=Role.ASSISTANT, input_tokens__isnull=False)
     folds = SummaryRevision.objects.filter(chat__owner=user, input_tokens__gt=0)
-    rows = [
-        *_sums(
-            _between(replies, "completed_at", since, until), "completed_at", "model_variant", "cached_tokens"
-        ),
-        *_sums(_between(folds, "created_at", since, until), "created_at"),
+    totals = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
+    rows: list[dict[str, Any]] = []
+    kinds: tuple[tuple[QuerySet[Any], str, Any, Any], ...] = (
+        (replies, "completed_at", F("model_variant"), Sum("cached_tokens")),
+        (folds, "created_at", Value(SUMMARIZER), Value(0)),
+    )
+    for calls, moment, variant, cached in kinds:
+        if since:
+            calls = calls.filter(**{f"{moment}__gte": since})
+        if until:
+            calls = calls.filter(**{f"{moment}__lt": until})
+        days = calls.values(day=TruncDate(moment), variant=variant).order_by()
+        rows += days.annotate(replies=Count("pk"), cached=cached, **totals)
+    return [
+        {
+            "date": row["day"].isoformat(),
+            "model_variant": row["variant"],
+            "replies": row["replies"],
+            "input_tokens": row["input_tokens"],
+            "cached_tokens": row["cached"] or 0,
+            "output_tokens": row["output_tokens"] or 0,
+            "cost_usd": float(row["cost_usd"] or 0),
+        }
+        for row in sorted(rows, key=lambda row: (row["day"], row["variant"]))
     ]
-    return sorted(map(_row, rows), key=lambda row: (row["date"], row["model_variant"]))
-
-
-def _between(rows: QuerySet[M], moment: str, since: datetime | None, until: datetime | None) -> QuerySet[M]:
-    if since:
-        rows = rows.filter(**{f"{moment}__gte": since})
-    return rows.filter(**{f"{moment}__lt": until}) if until else rows
-
-
-def _sums(rows: QuerySet[M], moment: str, group: str = "", *more: str) -> Any:
-    totals = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd", *more)}
-    days = rows.annotate(day=TruncDate(moment)).values("day", *([group] if group else []))
-    return days.annotate(count=Count("pk"), **totals).order_by()
-
-
-def _row(sums: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "date": sums["day"].isoformat(),
-        "model_variant": sums.get("model_variant", SUMMARIZER),
-        "replies": sums["count"],
-        "input_tokens": sums["input_tokens"],
-        "cached_tokens": sums.get("cached_tokens") or 0,
-        "output_tokens": sums["output_tokens"] or 0,
-        "cost_usd": float(sums["cost_usd"] or 0),
-    }
