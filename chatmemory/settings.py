@@ -24,11 +24,10 @@ from memory.policies import PER_POLICY
 PACKAGE_DIR = Path(__file__).resolve().parent
 BASE_DIR = PACKAGE_DIR.parent
 _templates = PACKAGE_DIR / "templates"
-IS_INSTALLED = _templates.is_dir()
+_is_installed = _templates.is_dir()
 """True where the wheel is installed, which has the templates inside of the package: then nothing is written here."""
 _given = os.environ.get("CHATMEMORY_HOME", "").strip()
-_home = _given or ("~/.chatmemory" if IS_INSTALLED else str(BASE_DIR))
-HOME = Path(_home).expanduser().resolve()
+HOME = Path(_given or ("~/.chatmemory" if _is_installed else BASE_DIR)).expanduser().resolve()
 VAR_DIR = HOME / "var"
 environ.Env.read_env(HOME / ".env")
 if os.environ.get("CHATMEMORY_HOME", "").strip() != _given:
@@ -63,17 +62,10 @@ ALLOWED_HOSTS = config.DJANGO_ALLOWED_HOSTS.split(",")
 SECURE_SSL_REDIRECT = config.DJANGO_SECURE_SSL_REDIRECT
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come from inside, without secrets
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT
-SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_HTTPONLY = True
 SECURE_HSTS_SECONDS = 31_536_000 if SECURE_SSL_REDIRECT else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_SSL_REDIRECT
-SECURE_HSTS_PRELOAD = (
-    False  # it binds a whole domain for years, including hosts that are not ours: a decision for its owner
-)
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE_SSL_REDIRECT else None
-SECURE_REFERRER_POLICY = "same-origin"
-SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
-X_FRAME_OPTIONS = "DENY"
 # Pages load only our own files, and nothing inline: text from chats could do nothing even if it were rendered as
 # HTML.
 CONTENT_SECURITY_POLICY = {
@@ -118,11 +110,10 @@ MIDDLEWARE = [
 ]
 ROOT_URLCONF = "chatmemory.urls"
 ASGI_APPLICATION = "chatmemory.asgi.application"
-APPEND_SLASH = True  # the admin's URLs end in a slash; those of the API do not, and never redirect
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [_templates if IS_INSTALLED else BASE_DIR / "templates"],
+        "DIRS": [_templates if _is_installed else BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -137,20 +128,13 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
-LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
-USE_I18N = True
-USE_TZ = True
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 LOGIN_REDIRECT_URL = "admin:index"  # where a sign-in ends whose `next` is a foreign address
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-LOGGING_CONFIG = "logging.config.dictConfig"
-LOGGING = logging_config(
-    style=config.LOG_FORMAT,
-    level=config.LOG_LEVEL,
-)
+LOGGING = logging_config(config.LOG_FORMAT, config.LOG_LEVEL)
 
 # --- Database, queue ------------------------------------------------------------------------------------------
 
@@ -188,10 +172,7 @@ else:
 _database["CONN_MAX_AGE"] = 0  # under ASGI, threads come and go; our executors keep their own connections
 DATABASES = {"default": _database}
 
-# Never a shared cache: Django stores unsigned pickles, so anyone who can write to it could run code in the worker. We
-# cache nothing; django-q2 keeps the statistics of its processes here.
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-
+# No CACHES: a shared cache holds unsigned pickles, so anyone who can write to it could run code in the worker.
 WORKER_THREADS = config.WORKER_THREADS
 Q_TIMEOUT = 120
 """Seconds after which a task counts as hanging. Our own limits within each task are far lower."""
@@ -204,8 +185,6 @@ Q_CLUSTER = {
     "timeout": Q_TIMEOUT,
     "retry": 300,
     "max_attempts": 5,
-    "ack_failures": False,
-    "bulk": 1,
     "poll": 0.5,
     "catch_up": False,
     "save_limit": 100,

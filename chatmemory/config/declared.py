@@ -7,11 +7,12 @@ The environment is read into `Config` (`chatmemory.config.environment`), and doc
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import environ
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictInt
+from pydantic.fields import FieldInfo
 
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.openai.stream import Style, Terminal
@@ -36,17 +37,22 @@ MIB = 1024 * 1024
 
 def _whole(default: int, meaning: str, *, at_least: int = 0, at_most: int = UNBOUNDED) -> Any:
     """Declare a whole number."""
-    return Field(default, ge=at_least, le=at_most, description=meaning)
+    return _number(default, meaning, at_least, at_most)
 
 
 def _seconds(default: float, meaning: str, *, at_least: float = 0.05) -> Any:
     """Declare a number of seconds."""
-    return Field(default, ge=at_least, le=86_400, description=meaning, json_schema_extra={"unit": "s"})
+    return _number(default, meaning, at_least, 86_400, unit=" s")
 
 
 def _share(default: float, meaning: str, *, at_most: float = 1) -> Any:
     """Declare a number from 0 to `at_most`."""
-    return Field(default, ge=0, le=at_most, description=meaning)
+    return _number(default, meaning, 0, at_most)
+
+
+def _number(default: float, meaning: str, low: float, high: float, unit: str = "") -> Any:
+    allowed = f"{low:,} or more" if high == UNBOUNDED else f"{low:,} to {high:,}{unit}"
+    return Field(default, ge=low, le=high, description=meaning, json_schema_extra={"allowed": allowed})
 
 
 def _plain(default: Any, meaning: str) -> Any:
@@ -57,6 +63,15 @@ def _plain(default: Any, meaning: str) -> Any:
 def _other(default: Any, meaning: str, *, allowed: str = "text", shown: str = "") -> Any:
     """Declare a value whose type does not say what is allowed; `shown` is the default as the page shows it."""
     return Field(default, description=meaning, json_schema_extra={"allowed": allowed, "shown": shown})
+
+
+def allowed(field: FieldInfo) -> str:
+    """The values that a setting may have, for the page of settings."""
+    if isinstance(field.json_schema_extra, dict):
+        return str(field.json_schema_extra["allowed"])
+    if field.annotation is bool:
+        return "`true` or `false`"
+    return ", ".join(f"`{word}`" for word in get_args(field.annotation))
 
 
 def _is_plain(value: str) -> bool:
@@ -71,22 +86,18 @@ def _require_secret(value: str) -> str:
 
 def django_database(url: str) -> dict[str, Any]:
     """Django's settings for the database at a URL. Raise `ValueError`, without the URL: it carries a password."""
-    if not url.startswith(("sqlite:", "postgres:", "postgresql:")):
-        raise ValueError("must be a URL that starts with sqlite: or postgres: or postgresql:.")
-    unreadable = ValueError(
-        "cannot be read as scheme://user:password@host:port/name: the port is a number, and in the user and the "
-        "password / ? # @ : are written as %2F %3F %23 %40 %3A."
+    refusal = ValueError(
+        "must be sqlite:///path or postgres://user:password@host:port/name, where the port is a number, and in the "
+        "user and the password / ? # @ : are written as %2F %3F %23 %40 %3A."
     )
     try:
         found: dict[str, Any] = environ.Env.db_url_config(url)
     except ValueError:
-        raise unreadable from None
-    if "sqlite" in found["ENGINE"]:
-        return found
-    if not found["NAME"] and "service" not in found.get("OPTIONS", {}):
-        raise ValueError("must end in the name of a database.")
-    if "@" in found["NAME"]:  # a piece of a password
-        raise unreadable
+        raise refusal from None
+    is_named = found["NAME"] or "sqlite" in found["ENGINE"] or "service" in found.get("OPTIONS", {})
+    # An @ in the name is a piece of a password.
+    if not url.startswith(("sqlite:", "postgres:", "postgresql:")) or not is_named or "@" in found["NAME"]:
+        raise refusal
     return found
 
 
@@ -96,32 +107,23 @@ def _require_database(value: str) -> str:
 
 
 def _require_endpoint(value: str) -> str:
-    """The base URL of an API. Messages do not show it, because URLs carry passwords."""
+    """The base URL of an API. The message does not show it, because URLs carry passwords."""
     try:
         parts = urlsplit(value)
-        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        raise ValueError("must be a URL with a host, such as http://127.0.0.1:8080/v1.") from None
-    if not has_host or parts.scheme not in ("http", "https") or not _is_plain(value):
+        is_valid = False
+    if not is_valid or not _is_plain(value) or "@" in parts.netloc or "?" in value or "#" in value:
         raise ValueError(
-            "must be a URL of printable ASCII that starts with http: or https: and has a host, such as "
-            "http://127.0.0.1:8080/v1."
-        )
-    if "@" in parts.netloc or "?" in value or "#" in value:
-        raise ValueError(
-            "must have no user, no query and no fragment: paths are appended to it. The key has its own setting."
+            "must be a URL of printable ASCII such as http://127.0.0.1:8080/v1, without user, query and fragment: "
+            "paths are appended to it, and the key has its own setting."
         )
     return value
 
 
-def is_name(value: str, length: int) -> bool:
-    """Whether a value can be the name of a model or of a variant."""
-    return 0 < len(value) <= length and value.isprintable() and value == value.strip()
-
-
 def _named(length: int) -> Any:
     def require(value: str) -> str:
-        if not is_name(value, length):
+        if not (0 < len(value) <= length and value.isprintable() and value == value.strip()):
             raise ValueError(f"must be a name of 1 to {length} printable characters, unlike {value[:200]!r}.")
         return value
 

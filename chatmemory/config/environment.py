@@ -9,14 +9,13 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from django.core.exceptions import ImproperlyConfigured
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from chatmemory.config.declared import UNBOUNDED, Config
+from chatmemory.config.declared import Config, allowed
 
 PREFIXES = ("CHATMEMORY_", "MEMORY_", "LIMIT_", "REPLY_", "OPENAI_")
 """Names that begin with these are ours. Other names are taken for misspelt only if they are nearly a setting's."""
@@ -31,35 +30,12 @@ OTHERS = {
 _KUBERNETES = re.compile(r"_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)$")
 """What it sets in every container for a service of any name, such as `chatmemory`."""
 REMOVED = {
-    "MEMORY_EMBEDDINGS_FOLDER": "a server with /embeddings, such as Ollama or llama.cpp, runs local models. "
-    "Set MEMORY_EMBEDDINGS_MODEL",
-    "PROMPT_ID_SUMMARY_GLOBAL": "hosted prompts end on 2026-11-30. Set MEMORY_SUMMARIZER_INSTRUCTIONS to the prompt's "
-    "text, or to @ and the path of a file with it",
-    "PROMPT_VERSION_SUMMARY_GLOBAL": "it named the version of a hosted prompt, and these end on 2026-11-30",
-    "Q_WORKERS": "one worker runs many tasks. Set WORKER_THREADS",
-    "Q_BROKER": "the queue is in the database. Remove it",
-    "REDIS_URL": "the queue is in the database. Remove it",
-    **dict.fromkeys(
-        (
-            *(
-                "ATTACHMENT_MAX_BYTES",
-                "REQUEST_HEAD_MAX_BYTES",
-                "REQUEST_RECEIVE_SECONDS",
-                "METADATA_MAX_BYTES",
-            ),
-            *(
-                "INSTRUCTIONS_MAX_CHARS",
-                "IMPORT_METADATA_MAX_BYTES",
-                "SWEEP_SECONDS",
-                "WORKER_CANARY_SECONDS",
-            ),
-            "WORKER_PATIENCE_SECONDS",
-        ),
-        "its value is fixed now. Remove it",
-    ),
+    *("Q_WORKERS", "Q_BROKER", "REDIS_URL", "PROMPT_ID_SUMMARY_GLOBAL", "PROMPT_VERSION_SUMMARY_GLOBAL"),
+    *("ATTACHMENT_MAX_BYTES", "IMPORT_METADATA_MAX_BYTES", "INSTRUCTIONS_MAX_CHARS", "METADATA_MAX_BYTES"),
+    *("REQUEST_HEAD_MAX_BYTES", "REQUEST_RECEIVE_SECONDS", "SWEEP_SECONDS"),
+    *("WORKER_CANARY_SECONDS", "WORKER_PATIENCE_SECONDS"),
 }
-"""Settings of earlier versions that have another one in their place, or none of our prefixes. docs/upgrade.md names the
-others, which are refused like any other name with our prefixes."""
+"""Settings of earlier versions without our prefixes. docs/upgrade.md says what takes their place."""
 LIKE, NEARLY = 0.75, 0.9
 """How alike a name must be to one that is suggested for it, with one of our prefixes and without."""
 
@@ -88,28 +64,14 @@ def _wrong_names(given: Collection[str], declared: Collection[str]) -> Iterator[
     for name in given:
         if name in declared or name in OTHERS or _KUBERNETES.search(name):
             continue
-        is_ours = name.startswith(PREFIXES)
-        if reason := REMOVED.get(name):
-            yield f"{name} is no longer a setting: {reason}."
-        elif close := difflib.get_close_matches(name, declared, 1, LIKE if is_ours else NEARLY):
-            earlier = " If an earlier version had it, see docs/upgrade.md." if is_ours else ""
-            yield f"{name} is not a setting. Did you mean {close[0]}?{earlier}"
-        elif is_ours:
-            yield f"{name} is not a setting. docs/settings.md lists them, docs/upgrade.md those that were removed."
-
-
-def allowed(field: FieldInfo) -> str:
-    """The values that a setting may have, for the page of settings."""
-    extra = _extra(field)
-    if "allowed" in extra:
-        return str(extra["allowed"])
-    if words := get_args(field.annotation):
-        return ", ".join(f"`{word}`" for word in words)
-    if field.annotation is bool:
-        return "`true` or `false`"
-    low = next(rule.ge for rule in field.metadata if hasattr(rule, "ge"))
-    high = next(rule.le for rule in field.metadata if hasattr(rule, "le"))
-    return f"{low:,} or more" if high == UNBOUNDED else f"{low:,} to {high:,}{_unit(field)}"
+        is_ours = name.startswith(PREFIXES) or name in REMOVED
+        close = difflib.get_close_matches(name, declared, 1, LIKE if is_ours else NEARLY)
+        if close or is_ours:
+            question = f" Did you mean {close[0]}?" if close else ""
+            yield (
+                f"{name} is not a setting.{question} docs/settings.md lists them, docs/upgrade.md says what became of "
+                "earlier ones."
+            )
 
 
 def text_or_file(name: str, value: str, home: Path) -> str:
@@ -119,14 +81,12 @@ def text_or_file(name: str, value: str, home: Path) -> str:
     path = home / Path(value[1:].strip()).expanduser()
     try:
         text = path.read_text(encoding="utf-8").strip()
-    except OSError as exc:
-        raise ImproperlyConfigured(
-            f"{name} names the file {path}, which cannot be read: {exc.strerror}."
-        ) from None
-    except UnicodeDecodeError:
-        raise ImproperlyConfigured(f"{name} names the file {path}, which is not UTF-8.") from None
+    except (OSError, UnicodeDecodeError):
+        text = ""
     if not text:
-        raise ImproperlyConfigured(f"{name} names the file {path}, which is empty.")
+        raise ImproperlyConfigured(
+            f"{name} names the file {path}, which cannot be read, is empty or is not UTF-8."
+        )
     return text
 
 
@@ -152,22 +112,6 @@ def _sentence(error: ErrorDetails) -> str:
     if path or error["type"].startswith(("json", "dict", "too_short")):
         reason = error["msg"][:1].lower() + error["msg"][1:]
         return f"{where} is wrong: {reason.removesuffix('.')}."
-    return f"{where} is {error['input']!r}, but must be {_expected(Config.model_fields[name])}."
-
-
-def _expected(field: FieldInfo) -> str:
-    """The values that a setting may have, as part of a sentence."""
-    values = allowed(field).replace("`", "").removesuffix(" s")
-    if field.annotation is int:
-        return f"a whole number, {values}"
-    if field.annotation is float:
-        return f"a number of seconds, {values}" if _unit(field) else f"a share, {values}"
-    return values if field.annotation is bool else f"one of {values}"
-
-
-def _unit(field: FieldInfo) -> str:
-    return f" {unit}" if (unit := _extra(field).get("unit")) else ""
-
-
-def _extra(field: FieldInfo) -> dict[str, Any]:
-    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    field = Config.model_fields[name]
+    kind = "a whole number, " if field.annotation is int else "one of " if get_args(field.annotation) else ""
+    return f"{where} is {error['input']!r}, but must be {kind}{allowed(field).replace('`', '')}."

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from chatmemory.config.declared import AREAS, Area
-from chatmemory.config.environment import allowed
+from chatmemory.config.declared import AREAS, Area, allowed
 from memory.policies import POLICIES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
