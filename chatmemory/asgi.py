@@ -42,7 +42,7 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.core.signals import request_started
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection, reset_queries
 
-from chatmemory.api import error_handler
+from chatmemory.api.error_handler import ERRORS, error_body
 from chatmemory.llm import registry
 from chatmemory.runtime import process
 from chatmemory.runtime.logs import log_uncaught_exceptions, request_context, request_id, request_id_for
@@ -258,14 +258,6 @@ async def _throw_away(receive: Receive) -> None:
         comes_more = event.get("more_body", False)
 
 
-REFUSALS = {
-    400: "invalid_request",
-    408: "request_timeout",
-    413: "too_large",
-    414: "url_too_long",
-    431: "headers_too_large",
-}
-"""Error codes by status, for requests that are refused before Django sees them."""
 PATH_LOGGED = 200
 """Maximum characters of a path in the log, for requests that are refused before Django sees them."""
 
@@ -274,7 +266,7 @@ def refusal(
     status: int, method: str, path: str, request_id_given: str = ""
 ) -> tuple[list[tuple[bytes, bytes]], bytes]:
     """Build the headers and the body of a refusal, and log it. The connection is closed after it."""
-    answer = error_handler.error_body(REFUSALS[status], error_handler.SENTENCES[status])
+    answer = error_body(*ERRORS[status])
     body = json.dumps(
         openai_body(status, answer["error"]) if path.startswith(OPENAI_PATH) else answer
     ).encode()

@@ -29,7 +29,7 @@ urlpatterns = [
     path("v1/", include("memory.api.urls")),
 ]
 
-handler400 = page_error(400, "invalid_request")
-handler403 = page_error(403, "permission_denied")
+handler400 = page_error(400)
+handler403 = page_error(403)
 handler404 = no_such_page
-handler500 = page_error(500, "internal")
+handler500 = page_error(500)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import re
 from contextlib import suppress
 from typing import Any
-from uuid import UUID
 
 from django.core.exceptions import (
     ObjectDoesNotExist,
@@ -17,7 +15,6 @@ from django.core.exceptions import (
 )
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.urls import Resolver404, resolve
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -27,35 +24,27 @@ from chatmemory.errors import ChatMemoryError
 
 logger = logging.getLogger(__name__)
 
-_DRF_CODES = {
-    400: "invalid_request",
-    401: "not_authenticated",
-    403: "permission_denied",
-    404: "not_found",
-    405: "method_not_allowed",
-    406: "not_acceptable",
-    413: "too_large",
-    415: "unsupported_media_type",
-    429: "rate_limited",
+ERRORS = {
+    400: ("invalid_request", "The request is not valid."),
+    401: (
+        "not_authenticated",
+        "Authentication required: send `Authorization: Bearer <token>` with a valid token.",
+    ),
+    403: ("permission_denied", "You do not have permission to do this."),
+    404: ("not_found", "Not found."),
+    405: ("method_not_allowed", "This method is not allowed here."),
+    406: ("not_acceptable", "None of the media types in `Accept` is available."),
+    408: ("request_timeout", "The request timed out."),
+    413: ("too_large", "The request body is too large."),
+    414: ("url_too_long", "The URL is too long. Send the question in the body of a POST instead."),
+    415: ("unsupported_media_type", "The body is not JSON."),
+    431: ("headers_too_large", "The request headers are too large."),
+    500: ("internal", "Something went wrong on our side. It has been logged."),
+    503: ("unavailable", "The server cannot do this right now. Try again in a moment."),
 }
-SENTENCES = {
-    400: "The request is not valid.",
-    401: "Authentication required: send `Authorization: Bearer <token>` with a valid token.",
-    403: "You do not have permission to do this.",
-    404: "Not found.",
-    408: "The request timed out.",
-    413: "The request body is too large.",
-    414: "The URL is too long. Send the question in the body of a POST instead.",
-    431: "The request headers are too large.",
-    500: "Something went wrong on our side. It has been logged.",
-    503: "The server cannot do this right now. Try again in a moment.",
-}
-
-
-NO_ENDPOINT = "No such endpoint; see /v1/docs."
-_ID = re.compile(r"/(chats|messages|pins)/[^/]+")
-NOT_KNOWN = "Invalid or expired token."
-MOST_CHARS = 300
+"""Code and message by status, for errors that are not `ChatMemoryError`."""
+LATER = {"Retry-After": "1"}
+MAX_CHARS = 300
 """Maximum length of an error message in characters. It may quote what the client sent."""
 
 
@@ -71,28 +60,39 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
     """DRF's `EXCEPTION_HANDLER`: answer any exception of a view with an error body. None lets Django answer 500."""
     set_rollback()
     if isinstance(exc, ChatMemoryError):
-        return _ours(exc)
+        headers = {} if exc.retry_after is None else {"Retry-After": str(exc.retry_after)}
+        return _answer(exc.status, error_body(exc.code, exc.message, exc.details), headers)
     if isinstance(exc, ObjectDoesNotExist) or _is_missing_reference(exc):
-        exc = _gone(exc, context)
-    elif isinstance(exc, Http404):
-        exc = drf.NotFound()
-    elif isinstance(exc, PermissionDenied):
-        exc = drf.PermissionDenied()
-    elif isinstance(exc, RequestDataTooBig):
-        return Response(error_body("too_large", SENTENCES[413]), status=413)
-    elif isinstance(exc, SuspiciousOperation):
-        return Response(error_body("invalid_request", SENTENCES[400]), status=400)
+        # A row was deleted while the request ran: the chat, or the caller if the path names no chat.
+        logger.warning("what a request stood on is gone", extra={"error": type(exc).__name__})
+        is_caller = isinstance(exc, IntegrityError) and not context.get("kwargs")
+        return _answer(401 if is_caller else 404)
     if isinstance(exc, drf.APIException):
         return _drf(exc)
-    if cannot_serve(exc):
-        return Response(error_body("unavailable", SENTENCES[503]), status=503, headers=LATER)
-    return None
+    for kind, status in (
+        (Http404, 404),
+        (PermissionDenied, 403),
+        (RequestDataTooBig, 413),
+        (SuspiciousOperation, 400),
+    ):
+        if isinstance(exc, kind):
+            return _answer(status)
+    return _answer(503, headers=LATER) if cannot_serve(exc) else None
 
 
 def internal_error(exc: Exception) -> Response:
     """Return the answer to an unexpected exception, and log it with its traceback."""
     logger.error("request failed", exc_info=exc)
-    return Response(error_body("internal", SENTENCES[500]), status=500)
+    return _answer(500)
+
+
+def _answer(
+    status: int, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None
+) -> Response:
+    challenge = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return Response(
+        body or error_body(*ERRORS[status]), status=status, headers={**(headers or {}), **challenge}
+    )
 
 
 def _is_missing_reference(exc: Exception) -> bool:
@@ -100,44 +100,24 @@ def _is_missing_reference(exc: Exception) -> bool:
     return isinstance(exc, IntegrityError) and "foreign key constraint" in str(exc).lower()
 
 
-def _gone(exc: Exception, context: dict[str, Any]) -> drf.APIException:
-    """The error for a row that was deleted while the request ran: the chat, or the caller if the path names no chat."""
-    logger.warning("what a request stood on is gone", extra={"error": type(exc).__name__})
-    is_caller = isinstance(exc, IntegrityError) and not context.get("kwargs")
-    return drf.NotAuthenticated() if is_caller else drf.NotFound()
-
-
-def _ours(exc: ChatMemoryError) -> Response:
-    headers = {} if exc.retry_after is None else {"Retry-After": str(exc.retry_after)}
-    if exc.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return Response(error_body(exc.code, exc.message, exc.details), status=exc.status, headers=headers)
-
-
 def _drf(exc: drf.APIException) -> Response:
-    status = exc.status_code
-    headers: dict[str, str] = {}
-    if isinstance(exc, drf.AuthenticationFailed | drf.NotAuthenticated):
-        status, headers["WWW-Authenticate"] = 401, "Bearer"
-    if (wait := getattr(exc, "wait", None)) is not None:
-        headers["Retry-After"] = str(int(wait) + 1)
-    code = _DRF_CODES.get(status, "internal")
     if isinstance(exc, drf.ValidationError):
         fields = _fields(exc.detail)
-        return Response(error_body(code, _first(fields), fields), status=status, headers=headers)
+        return _answer(400, error_body(ERRORS[400][0], _first(fields), fields))
     if isinstance(exc, drf.AuthenticationFailed):
-        return Response(error_body(code, NOT_KNOWN), status=status, headers=headers)
-    message = SENTENCES.get(status) if status in (401, 404) else str(exc.detail)
-    return Response(error_body(code, message or str(exc.detail)), status=status, headers=headers)
+        return _answer(401, error_body(ERRORS[401][0], "Invalid or expired token."))
+    if isinstance(exc, drf.NotAuthenticated | drf.NotFound):
+        return _answer(401 if isinstance(exc, drf.NotAuthenticated) else 404)
+    return _answer(exc.status_code, error_body(ERRORS[exc.status_code][0], str(exc.detail)))
 
 
 def _first(fields: dict[str, list[str]]) -> str:
     """The first validation error as one sentence, because most clients show only that."""
     for name, messages in fields.items():
         if messages:
-            told = messages[0] if name == "non_field_errors" else f"{name}: {messages[0]}"
-            return told if len(told) <= MOST_CHARS else f"{told[: MOST_CHARS - 1]}…"
-    return SENTENCES[400]
+            sentence = messages[0] if name == "non_field_errors" else f"{name}: {messages[0]}"
+            return sentence if len(sentence) <= MAX_CHARS else f"{sentence[: MAX_CHARS - 1]}…"
+    return ERRORS[400][1]
 
 
 def _fields(detail: Any) -> dict[str, list[str]]:
@@ -156,12 +136,9 @@ def _fields(detail: Any) -> dict[str, list[str]]:
     return {"non_field_errors": [_text(detail)]}
 
 
-def _text(said: Any) -> str:
+def _text(message: Any) -> str:
     """Replace lone surrogates, which cannot be encoded: an error may quote what the client sent."""
-    return str(said).encode(errors="replace").decode()
-
-
-LATER = {"Retry-After": "1"}
+    return str(message).encode(errors="replace").decode()
 
 
 def cannot_serve(exc: Exception) -> bool:
@@ -171,53 +148,39 @@ def cannot_serve(exc: Exception) -> bool:
     """
     if not isinstance(exc, OperationalError | InterfaceError | ProgrammingError):
         return False
-    reason = _missing_migrations() if _is_schema_error(exc) else None
-    if reason is None and isinstance(exc, ProgrammingError):
-        return False
-    if reason is None:
-        logger.error("database unavailable", extra={"error": type(exc).__name__})
-    else:
+    reason = None
+    # A table, a column or a function is missing. SQLite reports that as an OperationalError.
+    if isinstance(exc, ProgrammingError) or "no such " in str(exc):
+        with suppress(DatabaseError, InterfaceError, SynchronousOnlyOperation):
+            reason = startup.migrations_problem()
+    if reason is not None:
         logger.error("database not migrated", extra={"reason": reason})
+    elif isinstance(exc, ProgrammingError):
+        return False
+    else:
+        logger.error("database unavailable", extra={"error": type(exc).__name__})
     return True
 
 
-def _is_schema_error(exc: Exception) -> bool:
-    """Whether a table, a column or a function is missing. SQLite reports that as an OperationalError."""
-    return isinstance(exc, ProgrammingError) or "no such " in str(exc)
+# Answers outside of our views, as JSON, too
 
 
-def _missing_migrations() -> str | None:
-    with suppress(DatabaseError, InterfaceError, SynchronousOnlyOperation):
-        return startup.migrations_problem()
-    return None
+def error_page(status: int) -> JsonResponse:
+    return JsonResponse(error_body(*ERRORS[status]), status=status, headers=LATER if status == 503 else None)
 
 
-def unavailable_page(exc: Exception) -> HttpResponse | None:
-    """Answer 503 as JSON for pages that are not our views, if the database cannot serve them. Otherwise None."""
-    if not cannot_serve(exc):
-        return None
-    return JsonResponse(error_body("unavailable", SENTENCES[503]), status=503, headers=LATER)
+def page_error(status: int) -> Any:
+    """Return a handler for urls.py."""
+
+    def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+        return error_page(status)
+
+    return handler
 
 
 def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """The handler for paths that do not exist: those of the API say where its documentation is."""
-    is_unknown = f"{request.path}/".startswith("/v1/") and not _has_malformed_id(request.path)
-    message = NO_ENDPOINT if is_unknown else SENTENCES[404]
-    return JsonResponse(error_body("not_found", message), status=404)
-
-
-def _has_malformed_id(path: str) -> bool:
-    """Whether the path is that of an endpoint but for an id that is none: then an object is missing, no endpoint."""
-    with suppress(Resolver404):
-        resolve(_ID.sub(rf"/\1/{UUID(int=0)}", path))
-        return True
-    return False
-
-
-def page_error(status: int, code: str) -> Any:
-    """Return a handler for urls.py that answers errors outside of our views as JSON."""
-
-    def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-        return JsonResponse(error_body(code, SENTENCES[status]), status=status)
-
-    return handler
+    if not f"{request.path}/".startswith("/v1/"):
+        return error_page(404)
+    sentence = "No such endpoint, or an id that is none; see /v1/docs."
+    return JsonResponse(error_body("not_found", sentence), status=404)

@@ -28,7 +28,7 @@ from django.middleware.gzip import GZipMiddleware
 from django.middleware.security import SecurityMiddleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from chatmemory.api import error_handler
+from chatmemory.api.error_handler import cannot_serve, error_page
 from chatmemory.runtime import process
 from chatmemory.runtime.logs import request_context, request_id, request_id_for
 
@@ -92,7 +92,7 @@ class RequestMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer 503 for pages that are not our views, such as an admin page without its tables."""
-        return error_handler.unavailable_page(exception)
+        return error_page(503) if cannot_serve(exception) else None
 
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
         process.count_bytes(_bytes_of(request, response))
