@@ -34,6 +34,8 @@ if os.environ.get("CHATMEMORY_HOME", "").strip() != _given:
     del os.environ["CHATMEMORY_HOME"]  # Django may load the settings again after an error
     raise ImproperlyConfigured("CHATMEMORY_HOME cannot be set in .env, which is a file in it.")
 config = environment.read(os.environ)
+globals().update(dict(config))
+"""Each is a setting of its name. Those that Django or we need in another form are set again below."""
 
 
 def _secret_key() -> str:
@@ -139,7 +141,6 @@ LOGGING = logging_config(config.LOG_FORMAT, config.LOG_LEVEL)
 # --- Database, queue ------------------------------------------------------------------------------------------
 
 DATABASE_URL = config.DATABASE_URL or f"sqlite:///{VAR_DIR / 'chatmemory.sqlite3'}"
-DATABASE_POOL_SIZE = config.DATABASE_POOL_SIZE
 _database = django_database(DATABASE_URL)
 IS_SQLITE = _database["ENGINE"] == "django.db.backends.sqlite3"
 if IS_SQLITE:
@@ -167,13 +168,12 @@ else:
         "keepalives_count": 3,
         "tcp_user_timeout": 20_000,
         **_database.get("OPTIONS", {}),
-        "pool": {"min_size": 1, "max_size": DATABASE_POOL_SIZE, "timeout": 10},
+        "pool": {"min_size": 1, "max_size": config.DATABASE_POOL_SIZE, "timeout": 10},
     }
 _database["CONN_MAX_AGE"] = 0  # under ASGI, threads come and go; our executors keep their own connections
 DATABASES = {"default": _database}
 
 # No CACHES: a shared cache holds unsigned pickles, so anyone who can write to it could run code in the worker.
-WORKER_THREADS = config.WORKER_THREADS
 Q_TIMEOUT = 120
 """Seconds after which a task counts as hanging. Our own limits within each task are far lower."""
 Q_CLUSTER = {
@@ -192,29 +192,23 @@ Q_CLUSTER = {
     "orm": "default",
     "broker_class": "memory.queue.Broker",
 }
-WORKER_STOP_SECONDS = config.WORKER_STOP_SECONDS
 
 # --- API -------------------------------------------------------------------------------------------------------------
 
-REQUEST_MAX_BYTES = config.REQUEST_MAX_BYTES
-OPENAI_REQUEST_MAX_BYTES = config.OPENAI_REQUEST_MAX_BYTES
 ATTACHMENT_MAX_BYTES = 20 * 1024 * 1024
 """The largest image or file that a message may have."""
-ATTACHMENTS_MAX_BYTES_PER_USER = config.ATTACHMENTS_MAX_BYTES_PER_USER
-ATTACHMENTS_KEEP_DAYS = config.ATTACHMENTS_KEEP_DAYS
-ATTACHMENTS_SENT_AGAIN = config.ATTACHMENTS_SENT_AGAIN
 REQUEST_HEAD_MAX_BYTES = 64 * 1024
 """URL and headers together. Larger ones get 431; a URL of more than half of it gets 414."""
 REQUEST_RECEIVE_SECONDS = 20.0
 """Time for the headers of a request to arrive, and the longest pause within its body. Then it gets 408."""
-MESSAGE_MAX_CHARS = config.MESSAGE_MAX_CHARS
 INSTRUCTIONS_MAX_CHARS = 20_000
 METADATA_MAX_BYTES = 16 * 1024
 """The largest `metadata` of a chat or a message, and the largest `options`, as JSON in UTF-8."""
 IMPORT_METADATA_MAX_BYTES = 1024 * 1024
 """The same where `import_chat` stores a message: recorded tool calls and their outputs are kept there."""
-DATA_UPLOAD_MAX_MEMORY_SIZE = max(REQUEST_MAX_BYTES, OPENAI_REQUEST_MAX_BYTES)  # per path: see `asgi`
-RATE_LIMITS = config.RATE_LIMITS
+DATA_UPLOAD_MAX_MEMORY_SIZE = max(
+    config.REQUEST_MAX_BYTES, config.OPENAI_REQUEST_MAX_BYTES
+)  # per path: see `asgi`
 LIMITS = Limits(
     requests_per_minute=config.LIMIT_REQUESTS_PER_MINUTE,
     tokens_per_day=config.LIMIT_TOKENS_PER_DAY,
@@ -228,7 +222,6 @@ LIMIT_EXPORT_SECONDS = 60
 """Time between two exports of all data of a user. Earlier ones get 429 `rate_limited`."""
 LIMIT_SIGN_INS = 10
 """Wrong passwords per minute for one name from one address; ten times as many from one address, or for one name."""
-PLAYGROUND = config.PLAYGROUND
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "chatmemory.api.http.TokenAuthentication",
@@ -285,15 +278,7 @@ SPECTACULAR_SETTINGS = {
 
 # --- Models ----------------------------------------------------------------------------------------------------------
 
-OPENAI_API_KEY = config.OPENAI_API_KEY
-OPENAI_BASE_URL = config.OPENAI_BASE_URL
-OPENAI_API_STYLE = config.OPENAI_API_STYLE
-UPSTREAM_CONTROL_TOKENS = config.UPSTREAM_CONTROL_TOKENS
-OPENAI_TERMINAL = config.OPENAI_TERMINAL
 MODEL_VARIANTS = {name: one.variant(name) for name, one in config.MODEL_VARIANTS.items()}
-DEFAULT_MODEL_VARIANT = config.DEFAULT_MODEL_VARIANT
-OPENAI_MODEL_ALIASES = config.OPENAI_MODEL_ALIASES
-OPENAI_CONVERSATION_HEADERS = config.OPENAI_CONVERSATION_HEADERS
 
 REPLY_MAX_BYTES = 2 * 1024 * 1024
 REPLY_DEADLINES = Deadlines(
@@ -306,11 +291,9 @@ REPLY_CHECKPOINT_SECONDS = 0.5
 """How often a partial reply is stored."""
 REPLY_LEASE_SECONDS = 15.0
 """A reply counts as interrupted when its process has given no sign for this long: many checkpoints."""
-REPLY_DRAIN_SECONDS = config.REPLY_DRAIN_SECONDS
 
 # --- Memory ----------------------------------------------------------------------------------------------------------
 
-MEMORY_POLICY = config.MEMORY_POLICY
 MEMORY_LIMITS = MemoryLimits(
     k_raw_turns=config.MEMORY_K_RAW_TURNS,
     summary_cap=config.MEMORY_SUMMARY_TOKEN_CAP,
@@ -340,8 +323,7 @@ SUMMARIZER = Variant(
     max_output_tokens=config.MEMORY_SUMMARIZER_OUTPUT_TOKENS or None,
     price=price_of(_summarizer),
 )
-SUMMARIZER_TOTAL_SECONDS = config.SUMMARIZER_TOTAL_SECONDS
-MEMORY_FOLD_SECONDS = min(70.0, max(45.0, SUMMARIZER_TOTAL_SECONDS + 5))
+MEMORY_FOLD_SECONDS = min(70.0, max(45.0, config.SUMMARIZER_TOTAL_SECONDS + 5))
 """Time of one fold task, which has room for one call. A longer fold continues in a new task."""
 MEMORY_FOLD_LEASE_SECONDS = 120.0
 """After this time, another worker takes over the fold of a worker that died."""
@@ -352,9 +334,6 @@ MEMORY_FOLD_BACKOFF_SECONDS = 10.0
 MEMORY_MIN_RETAINED = 0.5
 """Share of the known numbers, ids and names that a new summary must keep. Below it, the summarizer is asked once
 more, and the better answer is marked for staff."""
-MEMORY_REBUILD_EVERY_FOLDS = config.MEMORY_REBUILD_EVERY_FOLDS
-MEMORY_EMBEDDINGS_MODEL = config.MEMORY_EMBEDDINGS_MODEL
-MEMORY_EMBEDDINGS_DIMENSIONS = config.MEMORY_EMBEDDINGS_DIMENSIONS
 MEMORY_EMBEDDINGS_SECONDS = 0.3
 """The longest wait for the vector of a question. After it, the search uses words only."""
 SWEEP_SECONDS = 60.0
