@@ -266,7 +266,7 @@ def _chat_with_images(owner: User) -> str:
         image = image_of(_image(number), "image/png")
         assert image is not None
         messages.append(ImportedMessage("user", f"Look at {number}\n\n{image.mark}", attachments=(image,)))
-        messages.append(ImportedMessage("assistant", "I see.", reply_to=2 * number))
+        messages.append(ImportedMessage("assistant", "I see.", reply_to=2 * number + 1))
     return str(import_chat(owner, ImportedChat(title="images", messages=messages)).pk)
 
 

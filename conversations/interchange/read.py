@@ -1,8 +1,9 @@
-"""The text of a file → chats as values, in any of the formats of `formats`. Pure: no ORM, no clock, no files.
+"""The text of a file → chats as values: in our own format, in OpenAI's, or in ShareGPT's. Pure: no ORM, no files.
 
-Tool calls and their outputs become messages if it is known which belong together. Asides are everything else that
-neither side said: other tool messages, and system messages after the first words. They are kept in the metadata of
-the reply they led to (the next one before the user speaks again), or of the message before if no reply followed.
+Of the formats of others, only what is declared in `FileMessage` and `FileChat` has a meaning. Tool calls and their
+outputs become messages if it is known which belong together. Asides are everything else that neither side said: other
+tool messages, and system messages after the first words. They are kept in the metadata of the reply they led to (the
+next one before the user speaks again), or of the message before if no reply followed.
 """
 
 from __future__ import annotations
@@ -10,22 +11,38 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import ValidationError
+from annotated_types import MaxLen
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    model_validator,
+)
 
+from chatmemory.llm.attachments import Attachment, file_of, image_of, read_data_url
+from chatmemory.llm.protocol import ToolCall
 from chatmemory.text.cleaning import clean
-from conversations.interchange.formats import FileChat, FileMessage, FileRole, OwnChat, OwnMessage
-from conversations.interchange.values import OWN_FORMAT, FormatError, ImportedChat, ImportedMessage, Role
+from conversations.interchange.values import (
+    OWN_FORMAT,
+    FormatError,
+    ImportedChat,
+    ImportedMessage,
+    Time,
+    read_own,
+)
 from conversations.titles import automatic_title
-from memory.pins.section import ImportedPin
 
 MAX_DEPTH = 100
 """Maximum nesting. Deeper JSON is no conversation, and would cause a RecursionError later."""
 TITLE_CHARS = 200
 """Maximum length of a title in storage; a longer one is cut."""
-TOOL_MESSAGES = "tool_messages"
-SYSTEM_MESSAGES = "system_messages"
 
 
 def read_chats(text: str) -> list[ImportedChat]:
@@ -48,6 +65,17 @@ def read_chats(text: str) -> list[ImportedChat]:
     return chats
 
 
+def _sentence(error: ValidationError) -> str:
+    """Return the first of the things that are wrong, and where."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    loc = [str(one + 1) if isinstance(one, int) else one for one in first["loc"]]
+    if len(loc) > 1 and loc[0] in ("messages", "conversations", "pins"):
+        loc = [f"{'pin' if loc[0] == 'pins' else 'message'} {loc[1]}", *loc[2:]]
+    special = {"missing": "it is missing", "dataclass_type": "it should be an object"}
+    message = special.get(first["type"]) or first["msg"].removeprefix("Value error, ")
+    return ": ".join([*loc, message.replace("Input should", "it should")])
+
+
 # Text → JSON
 
 
@@ -59,59 +87,45 @@ def _entries(text: str) -> Iterator[tuple[object, int | None]]:
     try:
         whole = _parse(text)
     except FormatError:
-        if not _is_lines(text):
+        first, *more = (
+            (number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()
+        )
+        if not (more and _is_object(first[1])):
             raise
-        yield from _lines(text)
-        return
-    yield from ((item, None) for item in (whole if isinstance(whole, list) else [whole]))
-
-
-def _is_lines(text: str) -> bool:
-    first, _, rest = text.strip().partition("\n")
-    try:
-        return bool(rest) and isinstance(_parse(first), dict)
-    except FormatError:
-        return False
-
-
-def _lines(text: str) -> Iterator[tuple[object, int]]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
+        for number, line in (first, *more):
             try:
                 yield _parse(line), number
             except FormatError as exc:
                 raise FormatError(f"line {number}: {exc}") from None
+        return
+    yield from ((item, None) for item in (whole if isinstance(whole, list) else [whole]))
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(_parse(line), dict)
+    except FormatError:
+        return False
 
 
 def _parse(text: str) -> object:
     try:
-        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(text)
     except json.JSONDecodeError as exc:
         raise FormatError(f"not JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}") from None
     except RecursionError:
         raise FormatError("nested too deeply") from None
-    except FormatError:
-        raise
     except ValueError:  # an integer of thousands of digits
         raise FormatError("a number is too large") from None
     return _cleaned(value, 0)
-
-
-def _refuse(constant: str) -> object:
-    raise FormatError(f"{constant} is not a JSON value")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise FormatError("a number is too large")
-    return number
 
 
 def _cleaned(value: object, depth: int) -> object:
     """Return a JSON value as storage can hold it, with all its texts cleaned."""
     if depth > MAX_DEPTH:
         raise FormatError("nested too deeply")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise FormatError("a number is too large, or none")
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
@@ -128,192 +142,215 @@ def _chat(value: object) -> ImportedChat:
     if not isinstance(value, dict):
         raise FormatError("it is not an object")
     name = value.get("format")
-    if isinstance(name, str) and name.startswith("chatmemory/") and name != OWN_FORMAT:
+    if name == OWN_FORMAT:
+        own = read_own(value)
+        return replace(own, title=own.title[:TITLE_CHARS])
+    if isinstance(name, str) and name.startswith("chatmemory/"):
         raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")
-    own = OwnChat.model_validate(value) if name == OWN_FORMAT else None
-    chat: FileChat = own or FileChat.model_validate(value)
-    raws = value["messages" if "messages" in value else "conversations"]
-    leading, messages, asides = _assembled(chat.messages, raws)
-    title = (chat.title or "")[:TITLE_CHARS]
-    made = ""
-    if not (own or title.strip()):  # as for a chat begun here
+    chat = FileChat.model_validate(value)
+    leading, messages, asides = _assembled(
+        chat.messages, value["messages" if "messages" in value else "conversations"]
+    )
+    title, is_automatic = (chat.title or "")[:TITLE_CHARS], False
+    if not title.strip():  # as for a chat begun here
         made = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
-    source = {"source_id": chat.id} if not own and isinstance(chat.id, str | int) else {}
+        title, is_automatic = made or title, bool(made)
+    source = {"source_id": chat.id} if isinstance(chat.id, str | int) else {}
     return ImportedChat(
-        title=made or title,
-        title_is_automatic=bool(made) or bool(own and own.title_is_automatic),
-        instructions="\n\n".join(filter(None, (chat.instructions, chat.system, leading))),
+        title=title,
+        title_is_automatic=is_automatic,
+        instructions="\n\n".join(filter(None, (chat.instructions, chat.system, *leading))),
         metadata={**asides, **source, **(chat.metadata or {})},
-        policy=(own.policy or None) if own else None,
-        options=(own.options or {}) if own else {},
         created_at=chat.created_at,
         messages=messages,
-        pins=_pins(own, len(messages)) if own else None,
         facts=tuple(chat.facts) if isinstance(chat.facts, list) else (),
     )
 
 
-def _pins(chat: OwnChat, messages: int) -> tuple[ImportedPin, ...] | None:
-    if chat.pins is None:
-        return None
-    for number, pin in enumerate(chat.pins, start=1):
-        if max(pin.message or 0, pin.ended_by or 0) > messages:
-            raise FormatError(f"pin {number}: it names a message that the chat does not have")
-    return tuple(pin.value() for pin in chat.pins)
-
-
-def _sentence(error: ValidationError) -> str:
-    """Return the first of the things that are wrong, and where."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    loc = [str(one + 1) if isinstance(one, int) else one for one in first["loc"]]
-    if len(loc) > 1 and loc[0] in ("messages", "conversations", "pins"):
-        loc = [f"{'pin' if loc[0] == 'pins' else 'message'} {loc[1]}", *loc[2:]]
-    message = "it is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
-    return ": ".join([*loc, message.replace("Input should", "it should")])
-
-
-# The messages of a chat
-
-
-@dataclass
-class PlacedMessage:
-    """A message of the user, the assistant or a tool, with the asides it keeps."""
-
-    said: FileMessage
-    part: FileRole
-    payload: Mapping[str, object] | None
-    number: int
-    """Its place in the file, from 1, asides included."""
-    asides: list[tuple[FileRole, object]] = field(default_factory=list)
-
-
-ROLES: Mapping[FileRole, Role] = {
-    "user": "user",
-    "assistant": "assistant",
-    "tool_call": "tool_call",
-    "tool_output": "tool",
-}
-
-
 def _assembled(
     messages: Sequence[FileMessage], raws: Sequence[object]
-) -> tuple[str, tuple[ImportedMessage, ...], dict[str, object]]:
-    """Return the instructions, the messages, and the asides of a chat that has no messages."""
-    spoken: list[PlacedMessage] = []
+) -> tuple[list[str], tuple[ImportedMessage, ...], dict[str, object]]:
+    """Return the instructions, the messages with their calls, and the asides of a chat that has no messages."""
     leading: list[str] = []
+    found: list[ImportedMessage] = []
     waiting: list[tuple[FileRole, object]] = []
     called: dict[object, str] = {}
-    for number, (said, raw) in enumerate(zip(messages, raws, strict=True), start=1):
-        part, payload = said.part, said.payload
-        if part == "system" and len(leading) == number - 1:
-            leading.append(said.text)
-            continue
-        called |= {call.id: call.name for call in said.calls}
-        if part == "tool" and payload and payload["call_id"] in called:  # each call takes only one output
-            part, payload = "tool_output", {**payload, "name": called.pop(payload["call_id"])}
-        if part in ("system", "tool"):
-            waiting.append((part, raw))
-            continue
-        if part == "user" and spoken:
-            spoken[-1].asides += waiting
-            waiting = []
-        spoken.append(PlacedMessage(said, part, payload, number, waiting))
-        waiting = []
-    if spoken:
-        spoken[-1].asides += waiting
-        waiting = []
-    return "\n\n".join(leading), _linked(spoken), _with_asides({}, waiting)
-
-
-def _with_asides(
-    metadata: Mapping[str, object], asides: Sequence[tuple[FileRole, object]]
-) -> dict[str, object]:
-    result = dict(metadata)
-    for part, raw in asides:
-        key = TOOL_MESSAGES if part == "tool" else SYSTEM_MESSAGES
-        kept = result.get(key, [])
-        result[key] = [*(kept if isinstance(kept, list) else [kept]), raw]
-    return result
-
-
-def _linked(spoken: Sequence[PlacedMessage]) -> tuple[ImportedMessage, ...]:
-    """Return the messages, with the calls that they make, each with the message that it answers."""
-    indexes = _indexes(spoken)
-    messages: list[ImportedMessage] = []
     question: int | None = None
-    for one in spoken:
-        question = len(messages) if one.part == "user" else question
-        try:
-            messages.append(_message(one, indexes, question))
-        except FormatError as exc:
-            raise FormatError(f"message {one.number}: {exc}") from None
-        messages += (
-            ImportedMessage(
-                "tool_call",
-                call.text,
-                payload=call.payload,
-                created_at=one.said.created_at,
-                completed_at=one.said.completed,
-                number=one.number,
+    metadata = without_messages = dict[str, object]()
+    for number, (one, raw) in enumerate(zip(messages, raws, strict=True), start=1):
+        role, calls = one.role, one.calls
+        if role == "system" and len(leading) == number - 1:
+            leading.append(one.text)
+            continue
+        if role == "assistant" and not one.text and not calls and (one.tool_calls or one.function_call):
+            role = "tool"
+        called |= {call.id: call.name for call in calls}
+        payload: dict[str, object] | None = {"calls": len(calls)} if calls else None
+        if role == "tool" and isinstance(one.tool_call_id, str) and one.tool_call_id in called:
+            name = called.pop(one.tool_call_id)  # each call takes only one output
+            payload = {"call_id": one.tool_call_id, "name": name}
+        if role == "system" or (role == "tool" and payload is None):
+            waiting.append((role, raw))
+            continue
+        if role == "user":
+            question = len(found) + 1
+            if found:
+                _keep(metadata, waiting)
+        metadata = one.own_metadata
+        _keep(metadata, waiting)
+        made = partial(ImportedMessage, created_at=one.created_at, completed_at=one.created_at, number=number)
+        found.append(
+            made(
+                role,
+                one.text,
+                payload=payload,
+                attachments=one.content.attachments if one.content and role == "user" else (),
+                model=one.model or "",
+                metadata=metadata,
+                reply_to=question if role == "assistant" else None,
             )
-            for call in one.said.calls
         )
-    _check_links(messages)
-    return tuple(messages)
+        found += (made("tool_call", call.text, payload=call.payload) for call in calls)
+    _keep(metadata, waiting)
+    return leading, tuple(found), without_messages if not found else {}
 
 
-def _indexes(spoken: Sequence[PlacedMessage]) -> dict[int, int]:
-    """Map the number by which a file names a message to its index."""
-    indexes: dict[int, int] = {}
-    for index, one in enumerate(spoken):
-        seq = (one.said.seq if isinstance(one.said, OwnMessage) else None) or index + 1
-        if seq in indexes:
-            raise FormatError(f"message {one.number}: seq {seq} is there twice")
-        indexes[seq] = index
-    return indexes
+def _keep(metadata: dict[str, object], asides: list[tuple[FileRole, object]]) -> None:
+    """Move asides to the metadata of the message that keeps them."""
+    for role, raw in asides:
+        key = f"{role}_messages"
+        kept = metadata.get(key, [])
+        metadata[key] = [*(kept if isinstance(kept, list) else [kept]), raw]
+    asides.clear()
 
 
-def _message(one: PlacedMessage, indexes: Mapping[int, int], question: int | None) -> ImportedMessage:
-    said = one.said
-    own = said if isinstance(said, OwnMessage) else OwnMessage.model_construct()
-    names_it = one.part != "assistant" or "reply_to" in own.model_fields_set
-    return ImportedMessage(
-        role=ROLES[one.part],
-        content=said.text,
-        payload={"calls": len(said.calls)} if said.calls else one.payload,
-        attachments=said.attached,
-        status=own.status or "complete",
-        created_at=said.created_at,
-        completed_at=said.completed,
-        edited_at=own.edited_at,
-        model_variant=own.model_variant or "",
-        model=said.model or "",
-        metadata=_with_asides(said.own_metadata, one.asides),
-        usage=None if own.usage is None else own.usage.value(),
-        error=own.error,
-        reply_to=_index(own, "reply_to", indexes) if names_it else question,
-        superseded_by=_index(own, "superseded_by", indexes),
-        number=one.number,
+# The formats of others
+
+FileRole = Literal["user", "assistant", "system", "tool"]
+ROLES: Mapping[str, FileRole] = {
+    **dict.fromkeys(("user", "human"), "user"),
+    **dict.fromkeys(("assistant", "gpt", "chatgpt", "model", "bot"), "assistant"),
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("tool", "tool_call", "tool_response", "assistant_tool_call"), "tool"),
+    **dict.fromkeys(("function", "function_call", "function_response", "observation"), "tool"),
+}
+"""The meaning of the roles of all formats."""
+
+
+class Content(NamedTuple):
+    """A message's text, its images and files, and other parts of its content, unchanged."""
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    others: tuple[object, ...] = ()
+
+
+def _content(value: object) -> Content | None:
+    if value is None or isinstance(value, str):
+        return value if value is None else Content(value)
+    if not isinstance(value, list) or not all(isinstance(part, str | dict) for part in value):
+        raise ValueError("this is neither a string nor a list of parts")
+    parts = [_part(part) for part in value]
+    return Content(
+        "\n".join(
+            one.mark if isinstance(one, Attachment) else one for one in parts if not isinstance(one, dict)
+        ),
+        tuple(one for one in parts if isinstance(one, Attachment)),
+        tuple(one for one in parts if isinstance(one, dict)),
     )
 
 
-def _index(own: OwnMessage, name: str, indexes: Mapping[int, int]) -> int | None:
-    seq = getattr(own, name)
-    if seq is not None and seq not in indexes:
-        raise FormatError(f"{name} names message {seq}, which is not there")
-    return None if seq is None else indexes[seq]
+def _part(part: str | dict[str, Any]) -> str | Attachment | dict[str, Any]:
+    """Return the text of a part, or the image or file in it; any other part is returned as it is."""
+    match part:
+        case str(text) | {"text": str(text)} | {"refusal": str(text)}:
+            return text
+        case {"type": "image_url", "image_url": {"url": str(url), **more}}:
+            detail = more.get("detail")
+            detail = detail if isinstance(detail, str) else ""
+            if url.startswith(("https://", "http://")):
+                return Attachment("image", url=url, detail=detail)
+            if found := read_data_url(url):
+                return image_of(found[1], found[0], detail) or part
+        case {"type": "file", "file": {"file_data": str(url), **more}}:
+            if found := read_data_url(url):
+                return file_of(found[1], found[0], str(more.get("filename") or ""))
+    return part
 
 
-def _check_links(messages: Sequence[ImportedMessage]) -> None:
-    """Check that replies answer earlier user messages, and that messages are superseded only by other replies."""
-    for index, message in enumerate(messages):
-        answers, heir = message.reply_to, message.superseded_by
-        good_answer = answers is None or (answers < index and messages[answers].role == "user")
-        good_heir = heir is None or (heir != index and messages[heir].role == "assistant")
-        if message.role == "user" and (answers, heir) != (None, None):
-            raise FormatError(f"message {message.number}: a user message replies to nothing")
-        if message.role not in ("user", "assistant") and answers is not None:
-            raise FormatError(f"message {message.number}: a message of a tool replies to nothing")
-        if not good_answer or not good_heir:
-            name = "superseded_by" if good_answer else "reply_to"
-            raise FormatError(f"message {message.number}: {name} names a message that cannot be meant")
+def _role(value: object) -> FileRole:
+    if not isinstance(value, str) or value.lower() not in ROLES:
+        raise ValueError(f"{json.dumps(value)[:42]} is not a known role")
+    return ROLES[value.lower()]
+
+
+class FileMessage(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    role: Annotated[FileRole, PlainValidator(_role)] = Field(validation_alias=AliasChoices("role", "from"))
+    content: Annotated[Content | None, PlainValidator(_content)] = Field(
+        default=None, validation_alias=AliasChoices("text", "content", "value")
+    )
+    created_at: Time | None = None
+    model: Annotated[str, MaxLen(128)] | None = None
+    metadata: dict[str, Any] | None = None
+    name: Any = None
+    refusal: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
+    tool_call_id: Any = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> FileMessage:
+        has_content = self.content is not None or "content" in self.model_fields_set
+        if not (has_content or isinstance(self.refusal, str) or self.tool_calls or self.function_call):
+            raise ValueError('"content" is missing')
+        return self
+
+    @property
+    def text(self) -> str:
+        if self.content is not None:
+            return self.content.text
+        return self.refusal if isinstance(self.refusal, str) else ""
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of a reply; none if one of them is incomplete. Our own format has a message for each."""
+        found = self.tool_calls if self.role == "assistant" else None
+        calls = [_call(one) for one in found] if isinstance(found, list) else []
+        whole = tuple(call for call in calls if call is not None)
+        return whole if len({call.id for call in whole}) == len(calls) else ()
+
+    @property
+    def own_metadata(self) -> dict[str, object]:
+        """The message's metadata, together with data of the file that has no field here."""
+        if self.role == "tool":
+            return dict(self.metadata or {})
+        calls = {} if self.calls else {"tool_calls": self.tool_calls, "function_call": self.function_call}
+        kept = {"name": self.name, "refusal": self.refusal, **calls}
+        found = {name: value for name, value in kept.items() if value}
+        if self.content is not None and self.content.others:
+            found["content_parts"] = list(self.content.others)
+        return {**found, **(self.metadata or {})}
+
+
+def _call(value: object) -> ToolCall | None:
+    match value:
+        case {"type": "custom", "id": str(call_id), "custom": {"name": str(name), "input": str(text)}}:
+            return ToolCall(call_id, name, text, is_custom=True) if call_id and name else None
+        case {"id": str(call_id), "function": {"name": str(name), "arguments": str(text)}}:
+            return ToolCall(call_id, name, text) if call_id and name else None
+    return None
+
+
+class FileChat(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    messages: list[FileMessage] = Field(validation_alias=AliasChoices("messages", "conversations"))
+    title: str | None = None
+    instructions: str | None = None
+    system: str | None = None
+    metadata: dict[str, Any] | None = None
+    created_at: Time | None = None
+    id: Any = None
+    facts: Any = None

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Case, When
 from django.utils import timezone
 
 from chatmemory.database.rows import in_chunks, json_size
@@ -26,6 +25,7 @@ from conversations import attachments
 from conversations.derived import derived, set_lines
 from conversations.interchange.values import ImportedChat, ImportedMessage, ImportedUsage
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
+from conversations.replies.open_turn import OpenTurn
 from memory.changes import messages_changed
 from memory.pins.pins import exported_pins, pin_imported, restore_pins, stated_in
 from memory.pins.section import ImportedPin
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 """Rows per INSERT."""
+COLUMNS = "role content status created_at completed_at edited_at model_variant model metadata error".split()
+"""The columns of a message that are fields of its value, too."""
 
 
 def check_chat(chat: ImportedChat) -> None:
@@ -96,9 +98,20 @@ def prepare_chat(
     `advance` is called with the number of further messages that are ready to be stored.
     """
     check_chat(chat)
-    row = _chat_row(owner, chat)
+    row = Chat(
+        owner=owner,
+        title=chat.title,
+        title_is_automatic=chat.title_is_automatic,
+        policy=chat.policy or settings.MEMORY_POLICY,
+        options=chat.options,
+        instructions=chat.instructions,
+        metadata=chat.metadata,
+        last_seq=len(chat.messages),
+    )
     messages = _message_rows(row, chat.messages, advance)
-    row.open_seq = _open_seq(messages)
+    question = max((one.seq for one in messages if one.role == Role.USER), default=0)
+    if question and OpenTurn(messages[question - 1], tuple(messages[question:])).waiting:
+        row.open_seq = question
     set_lines(messages)
     stated = stated_in(messages) if chat.pins is None else []
     attached = [
@@ -120,77 +133,29 @@ def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], Non
     return row
 
 
-def _chat_row(owner: User, chat: ImportedChat) -> Chat:
-    return Chat(
-        owner=owner,
-        title=chat.title,
-        title_is_automatic=chat.title_is_automatic,
-        policy=chat.policy or settings.MEMORY_POLICY,
-        options=dict(chat.options),
-        instructions=chat.instructions,
-        metadata=dict(chat.metadata),
-        last_seq=len(chat.messages),
-    )
-
-
 def _message_rows(
     chat: Chat, messages: Sequence[ImportedMessage], advance: Callable[[int], None]
 ) -> list[Message]:
     now = timezone.now()
     rows: list[Message] = []
     for seq, message in enumerate(messages, start=1):
-        rows.append(_message_row(chat, seq, message, now))
+        fields = {name: getattr(message, name) for name in COLUMNS}
+        if message.created_at is None:
+            fields |= {"created_at": now, "completed_at": message.completed_at or now}
+        row = Message(
+            chat=chat,
+            seq=seq,
+            payload=payload_of(message.attachments) if message.attachments else message.payload,
+            **fields,
+            **(asdict(message.usage) if message.usage else {}),
+            **derived(message.content, message.role, chat.owner_id),
+        )
+        rows.append(row)
         advance(1)
     for row, message in zip(rows, messages, strict=True):
-        row.reply_to = None if message.reply_to is None else rows[message.reply_to]
-        row.superseded_by = None if message.superseded_by is None else rows[message.superseded_by]
+        row.reply_to = rows[message.reply_to - 1] if message.reply_to else None
+        row.superseded_by = rows[message.superseded_by - 1] if message.superseded_by else None
     return rows
-
-
-def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) -> Message:
-    usage = message.usage
-    return Message(
-        chat=chat,
-        seq=seq,
-        role=message.role,
-        content=message.content,
-        payload=_payload(message),
-        status=message.status,
-        model_variant=message.model_variant,
-        model=message.model,
-        input_tokens=usage.input_tokens if usage else None,
-        cached_tokens=usage.cached_tokens if usage else None,
-        output_tokens=usage.output_tokens if usage else None,
-        cost_usd=usage.cost_usd if usage else None,
-        error=None if message.error is None else dict(message.error),
-        metadata=dict(message.metadata),
-        created_at=message.created_at or now,
-        completed_at=message.completed_at or (None if message.created_at else now),
-        edited_at=message.edited_at,
-        **derived(message.content, message.role, chat.owner_id),
-    )
-
-
-def _payload(message: ImportedMessage) -> dict[str, object] | None:
-    if message.attachments:
-        return payload_of(message.attachments)
-    return None if message.payload is None else dict(message.payload)
-
-
-def _open_seq(rows: Sequence[Message]) -> int:
-    """Return the seq of the last question if calls that follow it have no output yet; else 0."""
-    waiting: set[str] = set()
-    question = 0
-    for row in rows:
-        call_id = (row.payload or {}).get("call_id", "")
-        if row.role == Role.USER:
-            question = row.seq
-            waiting = set()
-        elif row.role == Role.TOOL_CALL:
-            waiting.add(call_id)
-        elif row.role == Role.TOOL:
-            waiting.discard(call_id)
-    return question if waiting else 0
 
 
 # Export
@@ -212,40 +177,21 @@ def chat_values(chat: Chat) -> ImportedChat:
 
 def message_values(chat: Chat) -> Iterator[ImportedMessage]:
     """Yield the messages of a chat in order, read as they are consumed; none that came after `chat` was read."""
-    rows = Message.objects.filter(chat=chat, seq__lte=chat.last_seq).order_by("seq")
-    rows = rows.defer(*MEMORY_COLUMNS).annotate(
-        reply_to_seq=F("reply_to__seq"), superseded_by_seq=F("superseded_by__seq")
+    last = chat.last_seq
+    rows = Message.objects.filter(chat=chat, seq__lte=last).order_by("seq").defer(*MEMORY_COLUMNS)
+    rows = rows.annotate(
+        question=Case(When(reply_to__seq__lte=last, then="reply_to__seq")),
+        heir=Case(When(superseded_by__seq__lte=last, then="superseded_by__seq")),
     )
     for row in in_chunks(rows):
-        yield _values(row, chat)
-
-
-def _values(row: Any, chat: Chat) -> ImportedMessage:
-    attached = attachments_in(row.payload)
-    return ImportedMessage(
-        role=row.role,
-        content=row.content,
-        payload=None if attached else row.payload,
-        attachments=attachments.with_stored_bytes(chat.owner_id, attached) if attached else (),
-        status=row.status,
-        created_at=row.created_at,
-        completed_at=row.completed_at,
-        edited_at=row.edited_at,
-        model_variant=row.model_variant,
-        model=row.model,
-        metadata=row.metadata,
-        usage=_usage(row),
-        error=row.error,
-        reply_to=_index(row.reply_to_seq, chat.last_seq),
-        superseded_by=_index(row.superseded_by_seq, chat.last_seq),
-    )
-
-
-def _index(seq: int | None, last_seq: int) -> int | None:
-    return None if seq is None or seq > last_seq else seq - 1
-
-
-def _usage(row: Message) -> ImportedUsage | None:
-    if row.input_tokens is None:
-        return None
-    return ImportedUsage(row.input_tokens, row.cached_tokens or 0, row.output_tokens or 0, row.cost_usd)
+        attached = attachments_in(row.payload)
+        usage = ImportedUsage(row.input_tokens, row.cached_tokens or 0, row.output_tokens or 0, row.cost_usd)
+        yield ImportedMessage(
+            **{name: getattr(row, name) for name in COLUMNS},
+            number=row.seq,
+            payload=None if attached else row.payload,
+            attachments=attachments.with_stored_bytes(chat.owner_id, attached) if attached else (),
+            usage=None if row.input_tokens is None else usage,
+            reply_to=row.question,
+            superseded_by=row.heir,
+        )

@@ -1,43 +1,142 @@
-"""A conversation in a file as values, the error raised in reading it, and the values as JSON of our own format. Pure.
+"""A conversation as values, and these values as JSON of our own format, in both directions. Pure.
 
-These values know nothing of rows, ids or users. A message is referred to by its index in the chat, from 0; in a file,
-by `seq`, its number from 1. Our own format is a superset of OpenAI's, and imports again to the same values.
+The values know nothing of rows, ids or users. Messages are named by their number in the chat, from 1. Our own format is
+a superset of OpenAI's, and imports again to the same values. A null field is the same as a missing one.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Literal
+from hashlib import sha256
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Le, Lt, MaxLen
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Json,
+    PlainSerializer,
+    PlainValidator,
+    Strict,
+    TypeAdapter,
+)
 
 from chatmemory.llm.attachments import Attachment, json_parts
 from chatmemory.runtime.escape import plain_json
 from memory.pins.section import ImportedPin
 
-Role = Literal["user", "assistant", "tool_call", "tool"]
-Status = Literal["complete", "incomplete", "failed", "cancelled", "deleted"]
-
-
 OWN_FORMAT = "chatmemory/1"
 """The value of `format` in a file that `export_chat` writes."""
+MAX_COST = 10**7
+"""Upper bound of a cost in USD, exclusive: what the cost column can hold."""
+
+Role = Literal["user", "assistant", "tool_call", "tool"]
+Status = Literal["complete", "incomplete", "failed", "cancelled", "deleted"]
 
 
 class FormatError(ValueError):
     """A file that cannot be read as conversations. The message names the place and what is wrong there."""
 
 
+def _in_utc(time: datetime) -> datetime:
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+Time = Annotated[datetime, Field(strict=False), AfterValidator(_in_utc)]
+"""A time as ISO 8601, in UTC if it names no zone, or as seconds since 1970."""
+Count = Annotated[int, Strict(), Ge(0), Le(2**31 - 1)]
+Place = Annotated[int, Strict(), Ge(1), Le(2**31 - 1)]
+"""The number of a message, from 1."""
+Cost = Annotated[
+    Decimal,
+    Ge(0),
+    Lt(MAX_COST),
+    AfterValidator(lambda usd: usd.quantize(Decimal("1E-9"))),
+    PlainSerializer(float, when_used="json-unless-none"),
+]
+WithoutNulls = BeforeValidator(
+    lambda value: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+)
+
+
+class Part(BaseModel):
+    """A part of a message in our own format."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class CallPayload(Part):
+    """What a tool call has, as `Message.payload`."""
+
+    call_id: str
+    name: str
+    arguments: str
+    custom: Literal[True] = True
+    extra: Json[dict[str, Any]] = {}
+
+
+class OutputPayload(Part):
+    call_id: str
+    name: str
+
+
+class CallsPayload(Part):
+    calls: int
+
+
+PAYLOADS: Mapping[str, type[Part]] = {
+    "tool_call": CallPayload,
+    "tool": OutputPayload,
+    "assistant": CallsPayload,
+}
+
+
+class FileAttachment(Part):
+    """An image or a file, with its bytes as base64 if they were stored."""
+
+    kind: Literal["image", "file"]
+    sha256: str = ""
+    url: str = ""
+    media_type: str = ""
+    name: str = ""
+    detail: str = ""
+    width: Count = 0
+    height: Count = 0
+    size: Count = 0
+    data: str | None = None
+
+
+def _attachment(value: object) -> Attachment:
+    read = FileAttachment.model_validate(value)
+    attachment = Attachment(**read.model_dump(exclude={"data"}))
+    if read.data is None:
+        return attachment
+    try:
+        data = base64.b64decode(read.data, validate=True)
+    except binascii.Error:
+        raise ValueError("the base64 of an attachment is broken") from None
+    if sha256(data).hexdigest() != attachment.sha256 or len(data) != attachment.size:
+        raise ValueError("the bytes of an attachment are not those that it names")
+    return replace(attachment, data=data)
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedUsage:
     """Tokens that a reply was billed for, and their cost in USD if the price was known."""
 
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    cost_usd: Decimal | None = None
+    input_tokens: Count = 0
+    cached_tokens: Count = 0
+    output_tokens: Count = 0
+    cost_usd: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +146,41 @@ class ImportedMessage:
     role: Role
     content: str
     status: Status = "complete"
-    created_at: datetime | None = None
-    completed_at: datetime | None = None
-    edited_at: datetime | None = None
-    model_variant: str = ""
-    model: str = ""
+    created_at: Time | None = None
+    completed_at: Time | None = None
+    edited_at: Time | None = None
+    model_variant: Annotated[str, MaxLen(64)] = ""
+    model: Annotated[str, MaxLen(128)] = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
-    usage: ImportedUsage | None = None
+    usage: Annotated[ImportedUsage, WithoutNulls] | None = None
     error: Mapping[str, object] | None = None
     """`code` and `message`."""
-    reply_to: int | None = None
-    """Index of the user message that this one answers."""
-    superseded_by: int | None = None
-    """Index of the later reply that replaced this one."""
-    payload: Mapping[str, object] | None = None
+    reply_to: Place | None = None
+    """Number of the user message that this one answers."""
+    superseded_by: Place | None = None
+    """Number of the later reply that replaced this one."""
+    payload: Annotated[Mapping[str, object] | None, Field(alias="tool")] = None
     """As `Message.payload`, for tool calls, their outputs, and replies that make calls."""
-    attachments: Sequence[Attachment] = ()
+    attachments: Sequence[Annotated[Attachment, PlainValidator(_attachment)]] = ()
     """Images and files of a user's message, with their bytes if these are available."""
-    number: int = field(default=0, compare=False)
+    number: Annotated[int, Strict(), Ge(1), Field(alias="seq")] = field(default=0, compare=False)
     """Its place among all messages of the file's conversation, from 1, asides included."""
+
+
+def _checked(message: ImportedMessage) -> ImportedMessage:
+    """Check that a message of our own format has what its role has."""
+    if message.role == "user" and message.status not in ("complete", "deleted"):
+        raise ValueError(f"status: a message of user is not {message.status}")
+    if message.payload is not None:
+        if message.role not in PAYLOADS:
+            raise ValueError("tool: a message of this role has nothing of a tool")
+        PAYLOADS[message.role].model_validate(message.payload)
+    elif message.role in ("tool_call", "tool") and message.status != "deleted":
+        raise ValueError("tool: it is missing")
+    return message
+
+
+OwnMessage = Annotated[ImportedMessage, WithoutNulls, AfterValidator(_checked)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,55 +188,83 @@ class ImportedChat:
     """One conversation with the fields that apply to all of it."""
 
     title: str = ""
-    title_is_automatic: bool = False
+    title_is_automatic: Annotated[bool, Strict()] = False
     instructions: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
     policy: str | None = None
     """Name of a memory policy as in the file, unchecked. None: the server's default."""
     options: Mapping[str, object] = field(default_factory=dict)
-    created_at: datetime | None = None
-    messages: Sequence[ImportedMessage] = ()
-    pins: Sequence[ImportedPin] | None = None
+    created_at: Time | None = None
+    messages: Sequence[OwnMessage] = ()
+    pins: Sequence[Annotated[ImportedPin, WithoutNulls]] | None = None
     """None: the file has no field for pins, so they are found in the messages."""
     facts: Sequence[object] = field(default=(), compare=False)
     """Annotated facts of the conversation, as in the file; read by `memory.lab`, never stored."""
 
 
+_MESSAGE = TypeAdapter(ImportedMessage)
+_CHAT: TypeAdapter[ImportedChat] = TypeAdapter(Annotated[ImportedChat, WithoutNulls])
+
+
+def read_own(value: object) -> ImportedChat:
+    """Read a chat of our own format. Messages are numbered anew, because some may have been taken out of the file.
+
+    Raises `FormatError` and pydantic's `ValidationError`.
+    """
+    chat = _CHAT.validate_python(value)
+    places: dict[int, int] = {}
+    for number, message in enumerate(chat.messages, start=1):
+        if places.setdefault(message.number or number, number) != number:
+            raise FormatError(f"message {number}: seq {message.number} is there twice")
+
+    def named(where: str, seq: int | None, role: Role | None = None) -> int | None:
+        if seq is None:
+            return None
+        place = places.get(seq)
+        if place is None or role not in (None, chat.messages[place - 1].role):
+            raise FormatError(f"{where} names message {seq}, which is not there or cannot be meant")
+        return place
+
+    messages: list[ImportedMessage] = []
+    for number, one in enumerate(chat.messages, start=1):
+        question = named(f"message {number}: reply_to", one.reply_to, "user")
+        heir = named(f"message {number}: superseded_by", one.superseded_by, "assistant")
+        if question and (one.role != "assistant" or question > number):
+            raise FormatError(f"message {number}: reply_to: only replies answer an earlier message")
+        if heir and (one.role == "user" or heir == number):
+            raise FormatError(f"message {number}: superseded_by: only another reply replaces a reply")
+        messages.append(replace(one, number=number, reply_to=question, superseded_by=heir))
+    pins = [
+        replace(
+            pin,
+            message=named(f"pin {number}: message", pin.message),
+            ended_by=named(f"pin {number}: ended_by", pin.ended_by),
+        )
+        for number, pin in enumerate(chat.pins or (), start=1)
+    ]
+    return replace(chat, messages=tuple(messages), pins=None if chat.pins is None else tuple(pins))
+
+
 def chat_fields(chat: ImportedChat) -> dict[str, object]:
     """Return all of a chat except its messages, as JSON values."""
-    return {
-        "format": OWN_FORMAT,
-        "title": chat.title,
-        "title_is_automatic": chat.title_is_automatic,
-        "instructions": chat.instructions,
-        "policy": chat.policy,
-        "options": dict(chat.options),
-        "metadata": dict(chat.metadata),
-        "created_at": _time(chat.created_at),
-        **({} if chat.pins is None else {"pins": [_pin(pin) for pin in chat.pins]}),
-    }
+    fields = _CHAT.dump_python(chat, mode="json", exclude={"messages", "facts"})
+    if chat.pins is None:
+        del fields["pins"]
+    return {"format": OWN_FORMAT, **fields}
 
 
-def message_fields(message: ImportedMessage, seq: int) -> dict[str, object]:
-    """Return one message as JSON values."""
-    return {
-        "seq": seq,
-        "role": message.role,
-        "content": message.content,
-        **({} if message.payload is None else {"tool": dict(message.payload)}),
-        **({"attachments": list(map(_attachment, message.attachments))} if message.attachments else {}),
-        "status": message.status,
-        "created_at": _time(message.created_at),
-        "completed_at": _time(message.completed_at),
-        "edited_at": _time(message.edited_at),
-        "model_variant": message.model_variant,
-        "model": message.model,
-        "reply_to": _seq(message.reply_to),
-        "superseded_by": _seq(message.superseded_by),
-        "usage": _usage(message.usage),
-        "error": None if message.error is None else dict(message.error),
-        "metadata": dict(message.metadata),
-    }
+def message_fields(message: ImportedMessage) -> dict[str, object]:
+    """Return one message as JSON values. Of bytes that are still to be read, the attachment itself is in it."""
+    fields: dict[str, object] = _MESSAGE.dump_python(
+        message, mode="json", by_alias=True, exclude={"attachments"}
+    )
+    if message.payload is None:
+        del fields["tool"]
+    if message.attachments:
+        fields["attachments"] = [
+            one.to_json() | ({"data": one} if one.pieces is not None else {}) for one in message.attachments
+        ]
+    return fields
 
 
 def export_chat_text(chat: ImportedChat, messages: Iterable[ImportedMessage]) -> Iterator[str]:
@@ -132,9 +275,9 @@ def export_chat_text(chat: ImportedChat, messages: Iterable[ImportedMessage]) ->
     head = json.dumps(chat_fields(chat), ensure_ascii=False, indent=1)
     yield plain_json(head.removesuffix("\n}")) + ',\n "messages": ['
     separator = "\n"
-    for seq, message in enumerate(messages, start=1):
+    for message in messages:
         yield separator + "  "
-        yield from json_text(message_fields(message, seq))
+        yield from json_text(message_fields(message))
         separator = ",\n"
     yield "\n ]\n}\n"
 
@@ -146,36 +289,3 @@ def json_text(value: object, default: Callable[[Any], Any] | None = None) -> Ite
             yield from (base64.b64encode(piece).decode("ascii") for piece in part.pieces or ())
         else:
             yield plain_json(part)
-
-
-def _attachment(attachment: Attachment) -> dict[str, Any]:
-    """Return an image or a file with its bytes as base64. Bytes still to be read are the attachment itself."""
-    if attachment.pieces is not None:
-        return {**attachment.to_json(), "data": attachment}
-    if attachment.data is not None:
-        return {**attachment.to_json(), "data": base64.b64encode(attachment.data).decode("ascii")}
-    return attachment.to_json()
-
-
-def _pin(pin: ImportedPin) -> dict[str, object]:
-    return {
-        **asdict(pin),
-        "message": _seq(pin.message),
-        "created_at": _time(pin.created_at),
-        "ended_at": _time(pin.ended_at),
-        "ended_by": _seq(pin.ended_by),
-    }
-
-
-def _time(time: datetime | None) -> str | None:
-    return None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _seq(index: int | None) -> int | None:
-    return None if index is None else index + 1
-
-
-def _usage(usage: ImportedUsage | None) -> dict[str, object] | None:
-    if usage is None:
-        return None
-    return {**asdict(usage), "cost_usd": None if usage.cost_usd is None else float(usage.cost_usd)}

@@ -85,7 +85,7 @@ def _keep_rewritten(place: TurnPlace) -> None:
 
 
 def _imported(history: Sequence[HistoryMessage]) -> ImportedChat:
-    """Return a history as a chat to import. Each reply has the index of the question that it answers."""
+    """Return a history as a chat to import. Each reply names the question that it answers."""
     tool_names = {call.id: call.name for one in history for call in one.calls}
     messages: list[ImportedMessage] = []
     question: int | None = None
@@ -94,7 +94,7 @@ def _imported(history: Sequence[HistoryMessage]) -> ImportedChat:
         if one.role == "tool":
             payload = {"call_id": one.call_id, "name": tool_names.get(one.call_id, "")}
         elif one.role == "user":
-            question = len(messages)
+            question = len(messages) + 1
         reply_to = question if one.role == "assistant" else None
         messages.append(
             ImportedMessage(

@@ -98,8 +98,7 @@ def _chat(chat_id: UUID) -> Pieces:
         return
     head = {"id": chat.pk, **chat_fields(chat_values(chat)), "updated_at": chat.updated_at}
     yield "\n" + _json(head).removesuffix("}")
-    messages = (message_fields(message, seq) for seq, message in enumerate(message_values(chat), start=1))
-    yield from _list("messages", messages)
+    yield from _list("messages", map(message_fields, message_values(chat)))
     brief = ConversationBrief.objects.filter(chat=chat).values(*_BRIEF).first()
     yield ',\n "memory": {"brief": ' + _json(brief)
     revisions = SummaryRevision.objects.filter(chat=chat).order_by("version")

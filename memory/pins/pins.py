@@ -136,7 +136,7 @@ def pin_imported(chat_id: UUID, stated: Iterable[tuple[Message, Sequence[Stateme
 
 
 def restore_pins(chat_id: UUID, pins: Sequence[ImportedPin], messages: Sequence[Message]) -> None:
-    """Store the pins of an export; they refer to `messages` by index."""
+    """Store the pins of an export; they name `messages` by their number."""
     now = timezone.now()
     Pin.objects.bulk_create(
         Pin(
@@ -156,8 +156,8 @@ def restore_pins(chat_id: UUID, pins: Sequence[ImportedPin], messages: Sequence[
     recount(chat_id)
 
 
-def _at(messages: Sequence[Message], index: int | None) -> Message | None:
-    return None if index is None else messages[index]
+def _at(messages: Sequence[Message], number: int | None) -> Message | None:
+    return None if number is None else messages[number - 1]
 
 
 def exported_pins(chat_id: UUID, last_seq: int) -> tuple[ImportedPin, ...]:
@@ -172,12 +172,12 @@ def _exported(pin: Pin, last_seq: int) -> ImportedPin:
         text=pin.text,
         kind=pin.kind,
         by=pin.by,
-        message=pin.message.seq - 1 if pin.message else None,
+        message=pin.message.seq if pin.message else None,
         seq=pin.seq,
         start=pin.start,
         created_at=pin.created_at,
         ended_at=pin.ended_at if ended_by or pin.ended_by is None else None,
-        ended_by=ended_by.seq - 1 if ended_by else None,
+        ended_by=ended_by.seq if ended_by else None,
     )
 
 

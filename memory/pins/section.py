@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import AwareDatetime, Field, StringConstraints
 
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import PINS_HEADING, quote_markers
@@ -138,22 +139,23 @@ def head_cost() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ImportedPin:
-    """A pin of an export, which may have ended."""
+    """A pin of an export, which may have ended. Messages are named by their number in the chat, from 1."""
 
-    text: str
-    kind: str
-    by: str
-    """Who pinned it: `user`, `staff`, `rule` or `summarizer`."""
-    message: int | None
-    """Index of the message that it was found in, or that was pinned."""
-    seq: int
-    """Number of the last message when it was pinned, from 1; 0 before any message."""
-    start: int
+    text: Annotated[str, StringConstraints(pattern=r"\S")]
+    kind: Annotated[str, StringConstraints(pattern="^(instruction|preference|identity|remember|pinned)$")] = (
+        "pinned"
+    )
+    by: Annotated[str, StringConstraints(pattern="^(user|staff|rule|summarizer)$")] = "user"
+    message: int | None = None
+    """The message that it was found in, or that was pinned."""
+    seq: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    """Number of the last message when it was pinned; 0 before any message."""
+    start: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     """Its offset in that message."""
-    created_at: datetime | None = None
-    ended_at: datetime | None = None
+    created_at: AwareDatetime | None = None
+    ended_at: AwareDatetime | None = None
     ended_by: int | None = None
-    """Index of the message that replaced it or took it back."""
+    """The message that replaced it or took it back."""
 
 
 def clipped(text: str, limit: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -79,28 +79,13 @@ def exported(chat: Chat) -> dict[str, Any]:
 # --- import_chat
 
 
-def test_it_imports_a_chat_with_all_that_a_row_holds(write: Any, alice: User) -> None:
-    times = [datetime(2026, 3, 1, 10, minute, tzinfo=UTC) for minute in (0, 1)]
-    timed = [{**raw, "created_at": time.isoformat()} for raw, time in zip(HELLO, times, strict=True)]
+def test_it_imports_a_chat_with_what_is_made_of_its_texts(write: Any, alice: User) -> None:
     system = {"role": "system", "content": "Be brief."}
-    [chat] = imported(write({"title": "Greeting", "messages": [system, *timed], "metadata": {"course": 7}}))
-    assert (chat.owner, chat.title, chat.instructions, chat.metadata) == (
-        alice,
-        "Greeting",
-        "Be brief.",
-        {"course": 7},
-    )
-    assert (chat.policy, chat.last_seq) == ("chunked", 2)
+    [chat] = imported(write({"title": "Greeting", "messages": [system, *HELLO], "metadata": {"course": 7}}))
+    found = (chat.owner, chat.title, chat.instructions, chat.metadata, chat.policy, chat.last_seq)
+    assert found == (alice, "Greeting", "Be brief.", {"course": 7}, "chunked", 2)
     question, reply = chat.messages.order_by("seq")
-    assert [(m.seq, m.role, m.content, m.status) for m in (question, reply)] == [
-        (1, "user", "Hello", "complete"),
-        (2, "assistant", "# Greeting\nHi there", "complete"),
-    ]
-    assert [m.created_at for m in (question, reply)] == times
-    assert [m.token_count for m in (question, reply)] == [
-        count_tokens("Hello"),
-        count_tokens("# Greeting\nHi there"),
-    ]
+    assert [m.token_count for m in (question, reply)] == [count_tokens(m["content"]) for m in HELLO]
     assert (reply.reply_to, reply.outline) == (question, "# Greeting")
     assert (question.line, reply.line) == ("", "User: Hello / Assistant: # Greeting Hi there")
 
@@ -136,19 +121,16 @@ def test_it_prints_an_id_a_line_in_the_order_of_the_files(write: Any) -> None:
     assert [chat.title for chat in imported(one, more)] == ["one", "two", "three"]
 
 
-def test_a_chat_past_the_threshold_is_due_and_its_fold_enqueued_once() -> None:
+def test_only_a_chat_past_the_threshold_is_due_and_its_fold_enqueued_once(write: Any) -> None:
+    [short] = imported(write({"messages": HELLO}))
+    assert not ConversationBrief.objects.get(chat=short).due
+    assert OrmQ.objects.count() == 0
     [chat] = imported(SAMPLE)
     brief = ConversationBrief.objects.get(chat=chat)
     assert brief.due
     assert (brief.version, brief.folded_through_seq) == (0, 0)
     assert unfolded(brief).turns == chat.messages.filter(role="user").count()
     assert OrmQ.objects.count() == 1
-
-
-def test_a_short_chat_enqueues_nothing(write: Any) -> None:
-    [chat] = imported(write({"messages": HELLO}))
-    assert not ConversationBrief.objects.get(chat=chat).due
-    assert OrmQ.objects.count() == 0
 
 
 def test_a_message_over_the_limit_of_requests_is_kept(write: Any, settings: Any) -> None:
@@ -276,14 +258,6 @@ def test_an_export_imports_again_to_the_same(write: Any) -> None:
     assert (again.pk != chat.pk, exported(again)) == (True, first)
 
 
-def test_only_what_counts_stands_in_the_lines_of_an_import(write: Any) -> None:
-    [chat] = imported(write(FULL))
-    lines = list(chat.messages.order_by("seq").values_list("line", flat=True))
-    assert [bool(line) for line in lines] == [False, False, False, True, False, True, False, True]
-    assert "First try" not in lines[3]
-    assert ("Second try" in lines[3], "[cut off]" in lines[5]) == (True, True)
-
-
 def test_it_replaces_the_file_only_when_all_is_written(
     write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,49 +316,27 @@ def test_a_strange_number_of_days_is_refused(days: int) -> None:
     assert not AuthToken.objects.exists()
 
 
-def test_a_token_for_nobody_is_refused() -> None:
-    assert refusal("create_token", "nobody") == "There is no user 'nobody'."
-    assert not User.objects.filter(username="nobody").exists()
-
-
 def test_a_user_made_with_a_token_is_a_normal_account() -> None:
     token = run("create_token", "bot", "--create").strip()
     bot = User.objects.get(username="bot")
-    assert (bot.is_active, bot.is_staff, bot.is_superuser, bot.has_usable_password()) == (
-        True,
-        False,
-        False,
-        False,
-    )
+    rights = (bot.is_active, bot.is_staff, bot.is_superuser, bot.has_usable_password())
+    assert rights == (True, False, False, False)
     answer = Client().get("/v1/me", headers={"Authorization": f"Bearer {token}"})
     assert (answer.status_code, answer.json()["username"]) == (200, "bot")
 
 
 def test_create_leaves_a_user_of_that_name_as_it_is(alice: User) -> None:
-    alice.is_staff = True
-    alice.save()
+    User.objects.update(is_staff=True)
     run("create_token", "alice", "--create")
     again = User.objects.get(username="alice")
     assert (again.pk, again.is_staff, again.password) == (alice.pk, True, alice.password)
 
 
-def test_a_name_that_cannot_be_a_users_is_refused() -> None:
+def test_a_name_that_is_nobodys_or_cannot_be_a_users_is_refused() -> None:
+    assert refusal("create_token", "nobody") == "There is no user 'nobody'."
     told = refusal("create_token", "a b", "--create")
     assert told.startswith("'a b' cannot be a user's name: ")
-    assert not User.objects.filter(username="a b").exists()
-
-
-# --- recorded conversations, if there are any
-
-
-@pytest.mark.skipif("SAMPLES" not in os.environ, reason="needs SAMPLES, a folder of recorded conversations")
-@pytest.mark.exhaustive
-def test_recorded_conversations_survive_the_round(tmp_path: Path) -> None:
-    for path in Path(os.environ["SAMPLES"]).glob("*.json"):
-        for chat in imported(path):
-            run("export_chat", chat.pk, "--out", tmp_path / "out.json")
-            [again] = imported(tmp_path / "out.json")
-            assert exported(again) == exported(chat)
+    assert not User.objects.filter(username__in=["nobody", "a b"]).exists()
 
 
 # --- revoke_tokens
@@ -405,8 +357,6 @@ def test_sessions_end_too_where_that_is_asked_for(alice: User) -> None:
     browsers = [Client(), Client()]
     for browser, user in zip(browsers, (alice, User.objects.create_user("bob")), strict=True):
         browser.force_login(user)
-    assert run("revoke_tokens", "alice") == "alice: tokens revoked: 0.\n"
-    assert SESSION_KEY in browsers[0].session
     assert run("revoke_tokens", "alice", "--sessions") == "alice: tokens revoked: 0, sessions ended: 1.\n"
     assert [SESSION_KEY in browser.session for browser in browsers] == [False, True]
 
