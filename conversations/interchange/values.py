@@ -68,13 +68,13 @@ WithoutNulls = BeforeValidator(
 )
 
 
-class Part(BaseModel):
+class FilePart(BaseModel):
     """A part of a message in our own format."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
-class CallPayload(Part):
+class CallPayload(FilePart):
     """What a tool call has, as `Message.payload`."""
 
     call_id: str
@@ -84,23 +84,23 @@ class CallPayload(Part):
     extra: Json[dict[str, Any]] = {}
 
 
-class OutputPayload(Part):
+class OutputPayload(FilePart):
     call_id: str
     name: str
 
 
-class CallsPayload(Part):
+class CallsPayload(FilePart):
     calls: int
 
 
-PAYLOADS: Mapping[str, type[Part]] = {
+PAYLOADS: Mapping[str, type[FilePart]] = {
     "tool_call": CallPayload,
     "tool": OutputPayload,
     "assistant": CallsPayload,
 }
 
 
-class FileAttachment(Part):
+class FileAttachment(FilePart):
     """An image or a file, with its bytes as base64 if they were stored."""
 
     kind: Literal["image", "file"]
