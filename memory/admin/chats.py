@@ -37,7 +37,7 @@ from memory.briefs import history_tokens, readable_parts
 from memory.context.build import preview_last
 from memory.explain.fact import WAYS
 from memory.explain.reasons import budget_of, coverage_of
-from memory.explain.trace import folded_turns, trace_fact, versions_of
+from memory.explain.trace import folds_of, trace_fact
 from memory.models import ConversationBrief, Pin, PinnedBy, SummaryRevision
 from memory.pins.pins import unpin
 from memory.policies import policy_name
@@ -107,7 +107,7 @@ class ChatAdmin(MemoryActions, ContentAdmin):
 
     def page_context(self, request: HttpRequest, row: Chat) -> dict[str, Any]:
         brief, preview, shown = brief_of(row), preview_last(row), PageAt.of(request.GET, row)
-        sections = [(section.kind, section.tokens) for section in preview.sections]
+        folds = folds_of(brief)
         brief_with_words = brief if brief is not None and row.last_seq else None
         return {
             "title": heading(row),
@@ -118,15 +118,15 @@ class ChatAdmin(MemoryActions, ContentAdmin):
                 ("Metadata", as_json(row.metadata)),
             ],
             "policy": policy_name(row.policy),
-            "timeline": timeline(row, brief, preview.plan, shown),
+            "timeline": timeline(row, brief, folds, preview.plan, shown),
             "shown": shown,
             "is_newest": shown == PageAt(),
             "brief": brief_with_words,
             "head": _head(brief),
             "work": work_of(brief),
             "made_by": policy_name(brief.policy) if brief and brief.policy != row.policy else "",
-            "coverage": coverage_of(preview.plan, folded_turns(brief, versions_of(brief))),
-            "budget": budget_of(sections, preview.budget),
+            "coverage": coverage_of(preview.plan, sum(fold.turns for fold in folds)),
+            "budget": budget_of(preview.sections, preview.budget),
             "said_tokens": history_tokens(brief),
             "remembered": readable_parts(brief) if brief else [],
             "pins": _pins(row),
@@ -278,8 +278,6 @@ def _trace(chat: Chat, text: str) -> dict[str, Any]:
         "said": [(hit.message, marked(hit)) for hit in found.said.hits],
         "said_more": found.is_said_elsewhere,
         # Each run of versions that have it, and the version that lost it, with what kind of change that was.
-        "spans": [
-            (span, span.lost, LOST_BY[span.lost.kind] if span.lost else "") for span in found.versions.held
-        ],
+        "spans": [(span, span.lost, LOST_BY[span.lost.kind] if span.lost else "") for span in found.held],
         "now": [WAYS[way] for way in found.now],
     }

@@ -74,7 +74,7 @@ class RecordAdmin(ContentAdmin):
         sections, prompt, why = rebuilt(row)
         rows = SummaryRevision.objects.filter(chat_id=reply.chat_id, version=row.revision)
         revision = rows.only("pk", "version", "through_seq", "forgotten_at").first()
-        sizes = [(section["kind"], section["tokens"]) for section in row.sections]
+        sizes = [Section(section["kind"], section["tokens"]) for section in row.sections]
         told = explain(
             Plan.from_json(row.plan),
             head=row.revision,

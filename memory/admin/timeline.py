@@ -6,7 +6,7 @@ is. Of a long message the beginning is shown, and how much is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,8 +15,7 @@ from django.db.models.functions import Left, Length
 
 from conversations.models import ActiveReply, Chat, Message, Role
 from memory.context.plan import Plan
-from memory.explain.timeline import Mark, Place, TurnPlaces
-from memory.explain.trace import folds_of, versions_of
+from memory.explain.timeline import Fold, Mark, Place, TurnPlaces
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.models import ContextRecord, ConversationBrief
 
@@ -75,8 +74,10 @@ class TimelinePage:
     newer: int | None = None
 
 
-def timeline(chat: Chat, brief: ConversationBrief | None, plan: Plan, page: PageAt) -> TimelinePage:
-    """A page of `chat`, whose next prompt shows `plan`."""
+def timeline(
+    chat: Chat, brief: ConversationBrief | None, folds: Sequence[Fold], plan: Plan, page: PageAt
+) -> TimelinePage:
+    """A page of `chat`, of whose memory `brief` is made by `folds`, and whose next prompt shows `plan`."""
     rows, more_before, more_after = _rows(chat, page)
     if not rows:
         return TimelinePage()
@@ -84,8 +85,8 @@ def timeline(chat: Chat, brief: ConversationBrief | None, plan: Plan, page: Page
     turns = to_turns([StoredMessage.of(row, text=False) for row in rows])
     turns = turns[:TURNS] if page.is_forward else turns[-TURNS:]
     first, last = turns[0].from_seq, turns[-1].through_seq
-    folds = folds_of(brief, versions_of(brief), first, last) if brief else ()
-    places = TurnPlaces(plan, brief.folded_through_seq if brief else 0, folds, getattr(active, "seq", None))
+    near = [fold for fold in folds if fold.from_seq <= last and first <= fold.through_seq]
+    places = TurnPlaces(plan, brief.folded_through_seq if brief else 0, near, getattr(active, "seq", None))
     moments = []
     for turn in turns:
         mark = places.of(turn)

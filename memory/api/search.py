@@ -136,8 +136,10 @@ class LossOut(Serializer[Any]):
 
 
 class HeldOut(Serializer[Any]):
-    from_version = IntegerField(help_text="The first version that has it.")
-    through_version = IntegerField(help_text="The last of those that follow and have it.")
+    from_version = IntegerField(source="first.version", help_text="The first version that has it.")
+    through_version = IntegerField(
+        source="last.version", help_text="The last of those that follow and have it."
+    )
     lost = LossOut(
         allow_null=True, help_text="The next version, which lost it; null if there is none after these."
     )
@@ -167,7 +169,7 @@ class TraceOut(Serializer[Any]):
     text = CharField(help_text="What was traced.")
     said = SaidOut(source="*", help_text="Where it was said.")
     summary = TracedSummaryOut(
-        source="versions", help_text="Which versions of the summary have it, and where it was lost."
+        source="*", help_text="Which versions of the summary have it, and where it was lost."
     )
     now = TracedNowOut(source="*", help_text="Whether it would be in a prompt now.")
 

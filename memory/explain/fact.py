@@ -1,16 +1,15 @@
 """Whether a fact is in a text, which versions of a summary had it, and how a prompt contains it. Pure.
 
-A fact is in a text if all its words are in one passage of it, in any of their forms, which is how recall finds words.
+A fact is its words, as recall reads them. It is in a text if all of them are in one passage, in any of their forms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Set as AbstractSet
+from typing import Generic, NamedTuple, TypeVar
 
 from memory.explain.reasons import OUTSIDE_MEMORY
-from memory.recall.question import Question
 from memory.recall.terms import passages, terms
 
 WAYS = {
@@ -24,50 +23,41 @@ WAYS = {
 OF_SECTION = {"window": "verbatim", "lines": "line", "recall": "recalled", "pins": "pinned"}
 """The way that corresponds to a section of a prompt. A policy's own sections count as the summary."""
 
-
-@dataclass(frozen=True, slots=True)
-class TracedFact:
-    """The fact to trace: its words, as recall reads them."""
-
-    words: frozenset[str]
-
-    @classmethod
-    def of(cls, asked: Question) -> TracedFact:
-        """The fact that `asked` names; one without words is in no text."""
-        return cls(frozenset(word.term for word in asked.words))
-
-    def is_in(self, text: str) -> bool:
-        """Whether one passage of `text` has all the words."""
-        spans = passages(text) if self.words else []
-        return any(self.words.issubset(terms(text[start:end])) for start, end in spans)
+Version = TypeVar("Version")
 
 
-class HeldSpan(NamedTuple):
+class HeldSpan(NamedTuple, Generic[Version]):
     """Consecutive versions of a summary that have the fact, and the next one, which lost it, if any."""
 
-    from_version: int
-    through_version: int
-    lost_in: int | None
+    first: Version
+    last: Version
+    lost: Version | None
 
 
-def held_spans(known: Iterable[tuple[int, bool]]) -> Iterator[HeldSpan]:
+def has_fact(text: str, words: AbstractSet[str]) -> bool:
+    """Whether one passage of `text` has all the words; a fact without words is in no text."""
+    spans = passages(text) if words else []
+    return any(words <= set(terms(text[start:end])) for start, end in spans)
+
+
+def held_spans(known: Iterable[tuple[Version, bool]]) -> Iterator[HeldSpan[Version]]:
     """Yield the spans of versions that have the fact, from consecutive versions with whether they have it."""
-    first, version = None, 0
+    span: tuple[Version, Version] | None = None
     for version, is_held in known:
         if is_held:
-            first = first or version
-        elif first:
-            yield HeldSpan(first, version - 1, version)
-            first = None
-    if first:
-        yield HeldSpan(first, version, None)
+            span = (span[0] if span else version, version)
+        elif span:
+            yield HeldSpan(*span, version)
+            span = None
+    if span:
+        yield HeldSpan(*span, None)
 
 
-def ways_in(sections: Iterable[tuple[str, str]], fact: TracedFact) -> list[str]:
+def ways_in(sections: Iterable[tuple[str, str]], words: AbstractSet[str]) -> list[str]:
     """The ways in which a prompt with `sections`, (kind, text) pairs, contains the fact, except in the question."""
     found = {
         OF_SECTION.get(kind, "summary")
         for kind, text in sections
-        if kind not in OUTSIDE_MEMORY and fact.is_in(text)
+        if kind not in OUTSIDE_MEMORY and has_fact(text, words)
     }
     return [way for way in WAYS if way in found]

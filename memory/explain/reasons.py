@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from memory.context.plan import Plan, Shown
+from memory.context.plan import Plan, Section
 from memory.policies import POLICIES
 from memory.policies.protocol import FAULTS
-from memory.recall.excerpts import Quote
 from memory.recall.ranking import REASONS
 
 SECTION_NAMES = {
@@ -45,33 +44,20 @@ def name_of(kind: str) -> str:
     return SECTION_NAMES.get(kind, kind.capitalize())
 
 
-def explain(plan: Plan, *, head: int = 0, folded_through: int = 0) -> list[Explanation]:
+def explain(plan: Plan, *, head: int, folded_through: int) -> list[Explanation]:
     """Explain what became of each part of memory in the prompt of `plan`, oldest part first.
 
-    `head` is the revision the prompt was made with, which had folded the messages up to `folded_through`; 0 if
+    `head` is the version the prompt was made with, which had folded the messages up to `folded_through`; 0 if
     unknown.
     """
-    return [
-        *_folded(head, folded_through),
-        *_state(plan),
-        *_unsaid(plan),
-        *_lines(plan),
-        *_verbatim(plan),
-        *_recalled(plan),
-        *_sources(plan),
-    ] or [Explanation("The prompt contains every turn in full.", topic="there")]
+    found = [*_summary(plan, head, folded_through), *_turns(plan), *_recalled(plan), *_sources(plan)]
+    return found or [Explanation("The prompt contains every turn in full.", topic="there")]
 
 
-def _folded(head: int, folded_through: int) -> Iterator[Explanation]:
+def _summary(plan: Plan, head: int, folded_through: int) -> Iterator[Explanation]:
     if head and folded_through:
-        yield Explanation(
-            f"Messages 1 to {folded_through} are covered by the summary, version {head}.",
-            1,
-            "there",
-        )
-
-
-def _state(plan: Plan) -> Iterator[Explanation]:
+        text = f"Messages 1 to {folded_through} are covered by the summary, version {head}."
+        yield Explanation(text, 1, "there")
     for number, clip in enumerate(plan.state, start=1):
         which = "The summary" if len(plan.state) == 1 else f"Part {number} of the memory"
         if clip == 0:
@@ -85,69 +71,55 @@ def _state(plan: Plan) -> Iterator[Explanation]:
             )
 
 
-def _unsaid(plan: Plan) -> Iterator[Explanation]:
-    merged = plan.merged
-    named = merged.turns if merged else 0
-    if merged:
+def _turns(plan: Plan) -> Iterator[Explanation]:
+    """Explain where the unfolded turns are: counted, one-line summaries, or in full."""
+    rest, more = plan.unrepresented, ""
+    if merged := plan.merged:
+        rest, more = rest - merged.turns, " more"
         yield Explanation(
-            f"{_turns(merged.turns)} between messages {merged.from_seq} and {merged.through_seq} did not fit as "
+            f"{_count(merged.turns)} between messages {merged.from_seq} and {merged.through_seq} did not fit as "
             "one-line summaries and are only counted. They can be recalled.",
             merged.from_seq,
         )
-    if plan.unrepresented > named:
-        rest = plan.unrepresented - named
-        yield Explanation(f"{_turns(rest)}{' more' if named else ''} did not fit. They can be recalled.")
-
-
-def _lines(plan: Plan) -> Iterator[Explanation]:
+    if rest > 0:
+        yield Explanation(f"{_count(rest)}{more} did not fit. They can be recalled.")
     if plan.lines:
         first, last = plan.lines[0].from_seq, plan.lines[-1].through_seq
         yield Explanation(
-            f"{_turns(len(plan.lines))} of messages {first} to {last} as one-line summaries: "
+            f"{_count(len(plan.lines))} of messages {first} to {last} as one-line summaries: "
             "there was no room for the full text.",
             first,
         )
-
-
-def _verbatim(plan: Plan) -> Iterator[Explanation]:
     if plan.dropped:
-        yield Explanation(f"{_turns(plan.dropped)} that should be shown in full did not fit.")
-    for shown in plan.verbatim:
-        if shown.clipped:
-            yield Explanation(
-                f"{_messages(shown.from_seq, shown.through_seq)} was too long and is shortened in the middle: "
-                f"{_left(shown)}.",
-                shown.from_seq,
-            )
+        yield Explanation(f"{_count(plan.dropped)} that should be shown in full did not fit.")
+    for shown in (one for one in plan.verbatim if one.clipped):
+        first, last = shown.from_seq, shown.through_seq
+        which = f"Message {first}" if first == last else f"The turn of messages {first} to {last}"
+        sides = (("of the user's message", shown.user_clip), ("of the reply", shown.assistant_clip))
+        left = ", ".join(f"{clip:,} tokens {side} remain" for side, clip in sides if clip is not None)
+        yield Explanation(f"{which} was too long and is shortened in the middle: {left}.", first)
+
+
+def _count(turns: int) -> str:
+    return "1 turn" if turns == 1 else f"{turns:,} turns"
 
 
 def _recalled(plan: Plan) -> Iterator[Explanation]:
-    if not plan.recalled:
-        yield from _nothing_recalled(plan)
-        return
+    """Explain what was recalled; or why nothing was, if something might have been."""
+    recall = plan.recall
     quotes = [quote for excerpt in plan.recalled for quote in excerpt]
-    seqs = sorted({quote.seq for quote in quotes})
-    count = len(seqs)
-    messages, they = (
-        ("1 earlier message", "it matches") if count == 1 else (f"{count} earlier messages", "they match")
-    )
-    where = f"message{'s' * (count > 1)} {', '.join(map(str, seqs))}"
-    why = f" {REASONS[plan.recall.reason]}" if plan.recall else ""
-    yield Explanation(
-        f"{messages} recalled{_in_part(quotes)} because {they} the question: {where}.{why}",
-        seqs[0],
-        "brought back",
-    )
-
-
-def _nothing_recalled(plan: Plan) -> Iterator[Explanation]:
-    """Explain why nothing was recalled, if something might have been."""
-    if plan.recall and plan.recall.reason not in ("all_shown", "no_words"):
-        why = (
-            REASONS[plan.recall.reason]
-            if plan.recall.sought == "none"
-            else "There was no room for what was found."
-        )
+    if quotes:
+        seqs = sorted({quote.seq for quote in quotes})
+        subject, verb, s = ("1 earlier message", "it matches", "")
+        if len(seqs) > 1:
+            subject, verb, s = (f"{len(seqs)} earlier messages", "they match", "s")
+        in_part = " in part" if any(quote.end is not None for quote in quotes) else ""
+        why = f" {REASONS[recall.reason]}" if recall else ""
+        text = f"{subject} recalled{in_part} because {verb} the question: message{s} {', '.join(map(str, seqs))}.{why}"
+        yield Explanation(text, seqs[0], "brought back")
+    elif recall and recall.reason not in ("all_shown", "no_words"):
+        no_room = "There was no room for what was found."
+        why = REASONS[recall.reason] if recall.sought == "none" else no_room
         yield Explanation(f"No earlier message was recalled. {why}", topic="brought back")
 
 
@@ -161,27 +133,10 @@ def _sources(plan: Plan) -> Iterator[Explanation]:
             )
 
 
-def _turns(count: int) -> str:
-    return "1 turn" if count == 1 else f"{count:,} turns"
-
-
-def _messages(first: int, last: int) -> str:
-    return f"Message {first}" if first == last else f"The turn of messages {first} to {last}"
-
-
-def _left(shown: Shown) -> str:
-    sides = (("of the user's message", shown.user_clip), ("of the reply", shown.assistant_clip))
-    return ", ".join(f"{clip:,} tokens {side} remain" for side, clip in sides if clip is not None)
-
-
-def _in_part(quotes: Sequence[Quote]) -> str:
-    return " in part" if any(quote.end is not None for quote in quotes) else ""
-
-
 # Errors
 
 _ERRORS: dict[str, str] = {
-    **{str(fault): said for fault, said in FAULTS.items()},
+    **{str(fault): text for fault, text in FAULTS.items()},
     "upstream_error": "The model provider returned an error.",
     "upstream_timeout": "The model did not answer in time.",
     "context_length_exceeded": "The prompt was too long for the model.",
@@ -201,29 +156,11 @@ def error_words(code: str) -> str:
 
 OUTSIDE_MEMORY = ("instructions", "tools", "sources", "question", "open_turn", "attachments")
 """Sections of a prompt that are not part of memory, and do not count against its budget."""
-FACTS = ("facts", "data", "card")
-"""Sections that hold named facts, beside the text of the summary."""
 
 
 @dataclass(frozen=True, slots=True)
-class CoveragePart:
-    """One part of the bar. `start` and `width` are percent of all turns."""
-
-    kind: str
-    label: str
-    turns: int
-    start: float
-    width: float
-
-    @property
-    def count(self) -> int:
-        """The number that the bar shows for this part."""
-        return self.turns
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """One part of a prompt's budget. `count` is tokens, `start` and `width` are percent of the whole bar."""
+class BarPart:
+    """One part of a bar. `start` and `width` are percent of the whole bar."""
 
     kind: str
     label: str
@@ -232,18 +169,18 @@ class Share:
     width: float
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The tokens of one prompt: memory by section, with what is `free`, and the sections `beside` memory."""
+def bar_of(parts: Iterable[tuple[str, str, int]], whole: int) -> list[BarPart]:
+    """The bar of `parts`, each with its kind, label and count."""
+    bar: list[BarPart] = []
+    before = 0
+    for kind, label, count in parts:
+        start, width = (round(100 * number / whole, 3) if whole else 0.0 for number in (before, count))
+        bar.append(BarPart(kind, label, count, start, width))
+        before += count
+    return bar
 
-    tokens: int
-    budget: int
-    parts: tuple[Share, ...]
-    beside: tuple[tuple[str, int], ...]
 
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(NamedTuple):
     """Number of turns by where they are. `gap` counts turns in neither summary nor prompt: found by recall only."""
 
     folded: int
@@ -253,27 +190,18 @@ class Coverage:
 
     @property
     def total(self) -> int:
-        return self.folded + self.verbatim + self.lines + self.gap
+        return sum(self)
 
     @property
-    def parts(self) -> list[CoveragePart]:
-        """The four parts of the bar, oldest turns first."""
-        labels = {
-            "folded": "In the summary",
-            "gap": "Not in the prompt (recall only)",
-            "lines": "In the prompt as one-line summaries",
-            "verbatim": "In the prompt in full",
-        }
-        parts: list[CoveragePart] = []
-        before = 0
-        for kind, label in labels.items():
-            turns: int = getattr(self, kind)
-            parts.append(CoveragePart(kind, label, turns, self._percent(before), self._percent(turns)))
-            before += turns
-        return parts
-
-    def _percent(self, turns: int) -> float:
-        return round(100 * turns / self.total, 3) if self.total else 0.0
+    def parts(self) -> list[BarPart]:
+        """The bar, oldest turns first."""
+        parts = (
+            ("folded", "In the summary", self.folded),
+            ("gap", "Not in the prompt (recall only)", self.gap),
+            ("lines", "In the prompt as one-line summaries", self.lines),
+            ("verbatim", "In the prompt in full", self.verbatim),
+        )
+        return bar_of(parts, self.total)
 
 
 def coverage_of(plan: Plan, folded_turns: int) -> Coverage:
@@ -283,24 +211,30 @@ def coverage_of(plan: Plan, folded_turns: int) -> Coverage:
     return Coverage(folded_turns, len(plan.verbatim), len(plan.lines) - unsaid, plan.unrepresented)
 
 
-def budget_of(sections: Iterable[tuple[str, int]], budget: int) -> Budget:
-    """Divide `budget` by `sections`, a (kind, tokens) pair each, in the order of the prompt."""
-    sections = list(sections)
-    memory = [
-        (_drawn(kind), name_of(kind), tokens) for kind, tokens in sections if kind not in OUTSIDE_MEMORY
-    ]
-    used = sum(tokens for _, _, tokens in memory)
-    memory.append(("free", "Free", max(0, budget - used)))
-    whole, before, parts = max(used, budget), 0, []
-    for kind, label, tokens in memory:
-        start, width = (round(100 * count / whole, 3) if whole else 0.0 for count in (before, tokens))
-        parts.append(Share(kind, label, tokens, start, width))
-        before += tokens
-    beside = tuple((name_of(kind), tokens) for kind, tokens in sections if kind in OUTSIDE_MEMORY)
-    return Budget(used, budget, tuple(parts), beside)
+class Budget(NamedTuple):
+    """The tokens of one prompt: memory as a bar by section, with what is free, and the sections `beside` memory."""
+
+    tokens: int
+    budget: int
+    parts: list[BarPart]
+    beside: list[tuple[str, int]]
 
 
-def _drawn(kind: str) -> str:
-    """The style of a section's bar: that of the turns whose text it has; named facts have a style apart from prose."""
-    drawn = {"lines": "lines", "window": "verbatim", "recall": "recall", "pins": "pins-part"}
-    return drawn.get(kind) or ("facts-part" if kind in FACTS else "folded")
+STYLES = {
+    "lines": "lines",
+    "window": "verbatim",
+    "recall": "recall",
+    "pins": "pins-part",
+    **dict.fromkeys(("facts", "data", "card"), "facts-part"),  # named facts, beside the text of the summary
+}
+"""The style of a section in the bar: that of the turns whose text it has. Any other is "folded"."""
+
+
+def budget_of(sections: Sequence[Section], budget: int) -> Budget:
+    """Divide `budget` by `sections`, in the order of the prompt."""
+    memory = [one for one in sections if one.kind not in OUTSIDE_MEMORY]
+    used = sum(one.tokens for one in memory)
+    parts = [(STYLES.get(one.kind, "folded"), name_of(one.kind), one.tokens) for one in memory]
+    parts.append(("free", "Free", max(0, budget - used)))
+    beside = [(name_of(one.kind), one.tokens) for one in sections if one.kind in OUTSIDE_MEMORY]
+    return Budget(used, budget, bar_of(parts, max(used, budget)), beside)

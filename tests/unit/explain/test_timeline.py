@@ -6,15 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from memory.context.plan import Merged, Plan, Shown, TurnSpan
+from memory.context.plan import Merged, Plan, Section, Shown, TurnSpan
 from memory.explain.reasons import budget_of, explain
-from memory.explain.timeline import Fold, LineageStep, Mark, Place, TurnPlaces, lineage, on_lineage
+from memory.explain.timeline import Fold, Mark, Place, TurnPlaces, lineage
 from memory.limits import MemoryLimits
 from memory.recall.excerpts import Quote
 from tests.unit.context.makers import make_turn, plan_of, turn_of
 
 TURNS = [turn_of(number, 200) for number in range(12)]
 """Messages 1 to 24."""
+
+
+def fold(version: int, parent: int | None, first: int = 1, last: int = 2, kind: str = "fold") -> Fold:
+    return Fold(70 + version, version, parent, kind, first, last, turns=1)
 
 
 def marks(standing: TurnPlaces) -> list[Place]:
@@ -31,11 +35,11 @@ def test_every_turn_has_one_place() -> None:
         lines=(TurnSpan(9, 10), TurnSpan(11, 12)),
         verbatim=(*(Shown(seq, seq + 1) for seq in range(13, 23, 2)), Shown(23, 24, assistant_clip=90)),
     )
-    standing = TurnPlaces(plan, folded_through=4, folds=(Fold(7, 1, 1, 4),))
+    standing = TurnPlaces(plan, folded_through=4, folds=(fold(1, None, 1, 4),))
     expected = ["folded"] * 2 + ["recall"] * 2 + ["line"] * 2 + ["verbatim"] * 6
     assert marks(standing) == expected
-    assert standing.of(TURNS[0]) == Mark(Place.FOLDED, fold=Fold(7, 1, 1, 4))
-    assert standing.of(TURNS[2]) == Mark(Place.RECALL, merged=True)
+    assert standing.of(TURNS[0]) == Mark(Place.FOLDED, fold=fold(1, None, 1, 4))
+    assert standing.of(TURNS[2]) == Mark(Place.RECALL)
     assert standing.of(TURNS[-1]) == Mark(Place.VERBATIM, clipped=True)
     assert standing.of(TURNS[-2]).clipped is False
 
@@ -73,48 +77,35 @@ def test_a_folded_turn_whose_revision_is_gone_is_still_folded() -> None:
 # Revisions
 
 
+RESTORED = [fold(1, None), fold(2, 1), fold(3, 2), fold(4, 3, kind="rebuild"), fold(5, 4), fold(6, 2)]
+"""A rebuild as version 4; version 6 restored version 2."""
+
+
 @pytest.mark.parametrize(
-    ("head", "steps", "expected"),
+    ("head", "expected"),
     [
-        (0, [], []),  # nothing folded
-        (3, [LineageStep(1, None, False)], [(1, 3)]),  # one after another
-        (5, [LineageStep(4, 3, True), LineageStep(1, None, False)], [(4, 5)]),  # a rebuild starts anew
-        (
-            6,
-            [LineageStep(6, 2, False), LineageStep(1, None, False)],
-            [(6, 6), (1, 2)],
-        ),  # version 2 was restored
-        (
-            2,
-            [LineageStep(6, 2, False), LineageStep(1, None, False)],
-            [(1, 2)],
-        ),  # and then stepped back
-        # restored past a rebuild, which does not count
-        (
-            6,
-            [LineageStep(6, 2, False), LineageStep(4, 3, True), LineageStep(1, None, False)],
-            [(6, 6), (1, 2)],
-        ),
+        (0, []),  # nothing folded
+        (3, [3, 2, 1]),  # one after another
+        (5, [5, 4]),  # a rebuild starts anew
+        (6, [6, 2, 1]),  # a version from before the rebuild was restored
+        (9, []),  # gone
     ],
 )
-def test_the_lineage_is_what_the_memory_in_use_goes_on_from(
-    head: int, steps: list[LineageStep], expected: list[tuple[int, int]]
-) -> None:
-    assert lineage(head, steps) == expected
+def test_the_lineage_is_what_the_memory_in_use_goes_on_from(head: int, expected: list[int]) -> None:
+    assert [one.version for one in lineage(head, RESTORED)] == expected
 
 
-def test_only_folds_of_the_lineage_hold_turns() -> None:
-    folds = [Fold(9, 4, 1, 8), Fold(8, 2, 5, 8), Fold(7, 1, 1, 4)]
-    kept = on_lineage(folds, [(6, 6), (1, 2)])
-    standing = TurnPlaces(Plan(budget=900), folded_through=8, folds=kept)
+def test_turns_are_where_the_lineage_folded_them() -> None:
+    folds = [fold(4, 3, 1, 8), fold(2, 1, 5, 8), fold(1, None, 1, 4), fold(6, 2, 9, 8)]
+    standing = TurnPlaces(Plan(budget=900), folded_through=8, folds=lineage(6, folds))
     assert [standing.of(turn).fold for turn in TURNS[:4]] == [folds[2], folds[2], folds[1], folds[1]]
 
 
 # Labels
 
 
-def said(plan: Plan, **known: int) -> list[str]:
-    return [one.text for one in explain(plan, **known)]
+def said(plan: Plan) -> list[str]:
+    return [one.text for one in explain(plan, head=0, folded_through=0)]
 
 
 def test_where_nothing_is_missing_it_says_so() -> None:
@@ -170,15 +161,15 @@ def test_it_names_the_revision_that_stood_for_what_was_folded() -> None:
 
 
 def test_the_budget_is_full_and_in_the_order_of_the_prompt() -> None:
-    sections = [("instructions", 80), ("summary", 500), ("lines", 100), ("window", 300), ("question", 20)]
-    budget = budget_of(sections, 1000)
+    sizes = {"instructions": 80, "summary": 500, "lines": 100, "window": 300, "question": 20}
+    budget = budget_of([Section(*one) for one in sizes.items()], 1000)
     assert [(part.kind, part.count, part.start, part.width) for part in budget.parts] == [
         ("folded", 500, 0, 50),
         ("lines", 100, 50, 10),
         ("verbatim", 300, 60, 30),
         ("free", 100, 90, 10),
     ]
-    assert budget.beside == (("Instructions", 80), ("Question", 20))
+    assert budget.beside == [("Instructions", 80), ("Question", 20)]
     assert budget.tokens == 900
 
 
