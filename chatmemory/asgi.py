@@ -133,8 +133,15 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         if event["type"] == "lifespan.startup":
             tokens.load()
             registry.load()
-            await asyncio.to_thread(_tell_of_missing_migrations)
-            _warn_of_unbounded_heads()
+            await asyncio.to_thread(_log_missing_migrations)
+            if (
+                "uvicorn.protocols.http.httptools_impl" in sys.modules
+                and "chatmemory.http_protocol" not in sys.modules
+            ):
+                # It accepts endless headers and URLs, at quadratic cost.
+                logger.warning(
+                    "headers are not bounded: start uvicorn with --http chatmemory.http_protocol:HttpProtocol"
+                )
             if threading.current_thread() is threading.main_thread():  # else another program's process
                 _chain_sigterm(asyncio.get_running_loop())
                 log_uncaught_exceptions()
@@ -148,18 +155,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-def _warn_of_unbounded_heads() -> None:
-    """Warn if uvicorn's own httptools protocol runs: it accepts endless headers and URLs, at quadratic cost."""
-    if (
-        "uvicorn.protocols.http.httptools_impl" in sys.modules
-        and "chatmemory.http_protocol" not in sys.modules
-    ):
-        logger.warning(
-            "headers are not bounded: start uvicorn with --http chatmemory.http_protocol:HttpProtocol"
-        )
-
-
-def _tell_of_missing_migrations() -> None:
+def _log_missing_migrations() -> None:
     try:
         if problem := startup.migrations_problem():
             logger.error("database not migrated", extra={"reason": problem})
@@ -170,20 +166,16 @@ def _tell_of_missing_migrations() -> None:
 
 
 def _chain_sigterm(loop: asyncio.AbstractEventLoop) -> None:
-    """Start draining before the server's own handler runs. Only a main thread may install handlers."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _draining_first(loop, signal.getsignal(number)))
+    """Start draining before the server's own handlers run. Only a main thread may install handlers."""
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
-
-def _draining_first(
-    loop: asyncio.AbstractEventLoop, previous: Any
-) -> Callable[[int, FrameType | None], None]:
     def handler(number: int, frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(generation.start_draining)
-        if callable(previous):
-            previous(number, frame)
+        if callable(before[number]):
+            before[number](number, frame)
 
-    return handler
+    for number in before:
+        signal.signal(number, handler)
 
 
 OPENAI_PATH = "/v1/chat/"
@@ -245,17 +237,12 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> No
     if not any(name == b"expect" for name, _ in scope["headers"]):  # the client waits with its body
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
-                await _throw_away(receive)
+                size, has_more = 0, True
+                while has_more and size < LINGER_BYTES:
+                    event = await receive()
+                    size += len(event.get("body", b""))
+                    has_more = event.get("more_body", False)
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _throw_away(receive: Receive) -> None:
-    """Read and discard a body, up to its end or to `LINGER_BYTES`."""
-    read, comes_more = 0, True
-    while comes_more and read < LINGER_BYTES:
-        event = await receive()
-        read += len(event.get("body", b""))
-        comes_more = event.get("more_body", False)
 
 
 PATH_LOGGED = 200

@@ -1,18 +1,16 @@
 """`/healthz`: the process is up. `/readyz`: what it needs works, which is the database, the queue and a worker.
 
-A call to an unreachable database can hang for ten seconds or more. So one probe at a time runs in its own thread, all
-callers share it, and none of them waits longer than `MAX_WAIT_SECONDS`. The callers wait on the event loop: that needs
-no thread, even if all threads wait for the database.
+A call to an unreachable database can hang for ten seconds or more. So one probe at a time runs in a thread of its own,
+all callers share it, and none of them waits longer than `MAX_WAIT_SECONDS`. They wait on the event loop, which needs no
+thread, even if all threads wait for the database.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from asgiref.sync import markcoroutinefunction
@@ -27,7 +25,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.error_handler import error_body
-from chatmemory.database import startup
+from chatmemory.database import executors, startup
 from memory import queue
 from memory.queue import UNAVAILABLE
 from memory.worker import alive, sweep
@@ -105,71 +103,49 @@ def _queue() -> str | None:
     return None
 
 
-def _worker() -> str | None:
-    return alive.problem() or sweep.problem()
-
-
 PARTS: dict[str, Callable[[], str | None]] = {
     "database": _database,
     MIGRATIONS: startup.migrations_problem,
-    "worker": _worker,
+    "worker": lambda: alive.problem() or sweep.problem(),
     "queue": _queue,
 }
 """By name, a function that returns a part's problem, and raises or hangs if the part does not answer."""
 
 
+_probe: tuple[dict[str, str | None], asyncio.Task[None]] | None = None
+"""The answers of the parts so far, and the thread that asks them."""
+
+
 async def problems() -> Problems:
-    """Return the parts that are not ready, within `MAX_WAIT_SECONDS`."""
-    probe = _probe()
-    with suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(probe.done)), MAX_WAIT_SECONDS)
-    if not probe.done.done():
+    """Return the parts that are not ready, within `MAX_WAIT_SECONDS`. Whatever is not asked yet does not answer."""
+    global _probe  # one per process, of its loop
+    if _probe is None or _probe[1].done():
+        answers: dict[str, str | None] = {}
+        _probe = answers, asyncio.ensure_future(executors.apart(partial(_ask, answers)))
+    answers, asking = _probe
+    await asyncio.wait({asking}, timeout=MAX_WAIT_SECONDS)
+    if not asking.done():
         logger.warning("not ready", extra={"error": "timeout"})
-    return dict(probe.found)
+    elif error := asking.exception():
+        logger.error("not ready", exc_info=error)
+    if problem := answers.get(MIGRATIONS):
+        return {MIGRATIONS: problem}  # it explains the problems of the other parts
+    found = {part: answers.get(part, SILENT) for part in PARTS if part != MIGRATIONS}
+    return {part: problem for part, problem in found.items() if problem}
 
 
-class _Probe:
-    """Asks all parts, in a thread that shutdown does not wait for."""
-
-    def __init__(self) -> None:
-        # Whatever is not asked yet does not answer. Missing answers about migrations are those of the database.
-        self.found = dict.fromkeys((part for part in PARTS if part != MIGRATIONS), SILENT)
-        self.done: Future[None] = Future()
-        threading.Thread(target=self._run, name="readiness", daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            self._ask_all()
-            self.done.set_result(None)
-        except BaseException as exc:  # noqa: BLE001  # raised again where it is waited for
-            self.done.set_exception(exc)
-        finally:
-            connections.close_all()  # its thread ends
-
-    def _ask_all(self) -> None:
+def _ask(answers: dict[str, str | None]) -> None:
+    """Ask all parts. One that fails has no answer."""
+    try:
         for part, ask in PARTS.items():
             try:
-                problem = ask()
+                answers[part] = ask()
             except UNAVAILABLE as exc:
                 logger.warning("not ready", extra={"error": type(exc).__name__})
                 if part in ("database", MIGRATIONS):
-                    self.found["database"] = SILENT
+                    answers.pop("database", None)
                     return  # then the worker cannot be checked, and mostly not the queue
-                continue
-            if problem and part == MIGRATIONS:
-                self.found = {part: problem}  # it explains the problems of the other parts
+            if answers.get(MIGRATIONS):
                 return
-            self.found = {name: told for name, told in self.found.items() if name != part}
-            if problem:
-                self.found[part] = problem
-
-
-_last: _Probe | None = None
-
-
-def _probe() -> _Probe:
-    """Return the running probe, or a new one. Only called on the loop."""
-    global _last
-    if _last is None or _last.done.done():
-        _last = _Probe()
-    return _last
+    finally:
+        connections.close_all()  # its thread ends

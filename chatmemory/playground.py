@@ -10,7 +10,6 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
@@ -23,7 +22,7 @@ from django.views.decorators.http import require_safe
 
 from conversations.quickstart import PRINTED_LINK
 from memory.explain.reasons import SECTION_NAMES
-from memory.policies import POLICIES, Policy
+from memory.policies import POLICIES
 from memory.policies.options import bounds_for
 
 ON_DEMAND = re.compile(r"vendor/speed-highlight/|code-worker\.js|theme\.js")
@@ -59,16 +58,6 @@ SECTIONS = {
 """The names and descriptions of a prompt's sections, as shown next to a chat."""
 
 
-class PolicyChoice(NamedTuple):
-    """A memory policy, as presented to users."""
-
-    name: str
-    label: str
-    told: str
-    has_threshold: bool
-    """Whether a chat can choose the number of tokens above which its memory is updated."""
-
-
 @require_safe
 def landing(request: HttpRequest) -> HttpResponse:
     """The landing page at `/`: what this is, and where to go next."""
@@ -83,10 +72,18 @@ def playground(request: HttpRequest) -> HttpResponse:
         raise Http404
     if mode == "staff" and not (user.is_active and user.is_staff):
         return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+    policies = sorted(
+        POLICIES.values(), key=lambda policy: (policy.name != settings.MEMORY_POLICY, policy.name)
+    )
     context = {
         "csrf": get_token(request) if user.is_authenticated else "",
         "modules": MODULES,
-        "ways": policy_choices(),
+        "policies": policies,
+        "with_threshold": [
+            policy.name
+            for policy in policies
+            if settings.MEMORY_LIMITS.enabled and "threshold" in bounds_for(policy)
+        ],
         "default_policy": settings.MEMORY_POLICY,
         "section_names": json.dumps(SECTIONS),
         "printed_link": os.environ.get(PRINTED_LINK, ""),
@@ -94,14 +91,3 @@ def playground(request: HttpRequest) -> HttpResponse:
     answer = render(request, "playground.html", context)
     answer["Cache-Control"] = "no-store"
     return answer
-
-
-def policy_choices() -> list[PolicyChoice]:
-    """All policies as presented to users, the default first."""
-    names = sorted(POLICIES, key=lambda name: (name != settings.MEMORY_POLICY, name))
-    return [_policy_choice(POLICIES[name]) for name in names]
-
-
-def _policy_choice(policy: Policy) -> PolicyChoice:
-    can_choose = settings.MEMORY_LIMITS.enabled and "threshold" in bounds_for(policy)
-    return PolicyChoice(policy.name, policy.label or policy.name.capitalize(), policy.description, can_choose)

@@ -159,22 +159,13 @@ OF_OPENAI = {"completions_create", "models_read"}
 """Operations whose errors have OpenAI's shape."""
 REBUILDING = {"resummarize", "chats_update", "revisions_restore", "brief_resume", "brief_clear"}
 """Operations that rebuild a chat's memory."""
-LIMITED = {
-    *REPLYING,
-    *STATELESS,
-    *REBUILDING,
-    "messages_stream",
-    "v1_auth_token_create",
-    "me_export",
-    "me_delete",
-}
 _BY_NAME: list[tuple[set[str], set[int]]] = [
-    (REPLYING, {409, 422, 502, 504}),
-    (STATELESS, {502, 504}),
-    (LIMITED, {429}),
+    (REPLYING, {409, 422, 429, 502, 504}),
+    (STATELESS, {429, 502, 504}),
+    (REBUILDING | {"messages_stream", "me_export", "me_delete"}, {429}),
     ({"messages_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
     ({"revisions_restore", "brief_clear"}, {409}),
-    ({"v1_auth_token_create"}, {401}),
+    ({"v1_auth_token_create"}, {401, 429}),
     ({"v1_auth_token_destroy"}, {400}),
 ]
 
@@ -235,42 +226,15 @@ SCHEMAS: dict[str, Schema] = {
     "OpenAIError": _error_of_openai(),
     **EVENTS,
 }
-_TYPES = {429: "requests", 500: "server_error", 502: "server_error", 503: "server_error", 504: "server_error"}
-_OPENAI_CODES = {401: "invalid_api_key", 404: "model_not_found", 409: "conversation_locked"}
-
-
-def _response(status: int, schema: str, error: Schema) -> Schema:
-    return {
-        "description": ERRORS[status][1],
+RESPONSES: dict[str, Schema] = {
+    f"{prefix}Error{status}": {
+        "description": meaning,
         # A body over the limit is refused before anything else looks at the request.
         "headers": {**({} if status == 413 else WITH_ID), **_MORE.get(status, {})},
-        "content": {
-            "application/json": {
-                "schema": {"$ref": f"#/components/schemas/{schema}"},
-                "example": {"error": error},
-            }
-        },
+        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
     }
-
-
-def _of_openai(status: int) -> Schema:
-    return {
-        "message": ERRORS[status][1],
-        "type": _TYPES.get(status, "invalid_request_error"),
-        "param": None,
-        "code": _OPENAI_CODES.get(status, ERRORS[status][0][0]),
-        "reason": ERRORS[status][0][0],
-    }
-
-
-RESPONSES: dict[str, Schema] = {
-    **{
-        f"Error{status}": _response(
-            status, f"Error{status}", {"code": ERRORS[status][0][0], "message": ERRORS[status][1]}
-        )
-        for status in ERRORS
-    },
-    **{f"OpenAIError{status}": _response(status, "OpenAIError", _of_openai(status)) for status in ERRORS},
+    for status, (_, meaning) in ERRORS.items()
+    for prefix, schema in (("", f"Error{status}"), ("OpenAI", "OpenAIError"))
 }
 
 
