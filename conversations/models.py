@@ -17,7 +17,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from chatmemory.database.compiled import Select
+from chatmemory.database.compiled import QuickInsert, Select
 from chatmemory.database.ids import new_id
 from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import ReplyError
@@ -78,7 +78,7 @@ TEXT_STATUSES = (Status.COMPLETE, Status.INCOMPLETE, Status.CANCELLED)
 """States in which a message's text is part of its turn, unless it is superseded."""
 
 
-class Message(models.Model):
+class Message(QuickInsert):
     """One message as it was said. Summarizing never changes its text."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -298,7 +298,7 @@ class Window(models.Model):
         return f"{self.count} {self.kind} of {self.key}"
 
 
-class ActiveReply(Reserved):
+class ActiveReply(QuickInsert, Reserved):
     """A reply being written. A chat has at most one, hence the key. Deleted when the reply is final."""
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")

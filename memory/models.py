@@ -14,6 +14,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory.database.compiled import QuickInsert
 from chatmemory.database.ids import new_id
 from chatmemory.database.vector_field import VectorField
 from conversations.models import Chat, Message
@@ -359,7 +360,7 @@ class ContextText(models.Model):
         return self.sha256
 
 
-class ContextRecord(models.Model):
+class ContextRecord(QuickInsert):
     """The prompt sent for one reply, as a plan over stored texts; `prompt_hash` verifies the rebuilt prompt.
 
     `history_tokens` is the size in tokens of all turns before the question, which would have been sent without memory

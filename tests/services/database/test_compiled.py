@@ -1,7 +1,8 @@
-"""Selects that are compiled once return what the ORM returns, for any values, on the database of this run."""
+"""Statements that are compiled once return and store what the ORM does, on the database of this run."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import accumulate
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,14 +11,16 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.models import Model, QuerySet
+from django.db.models.functions import Now, TruncDay
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.chats import make_chat
 from chatmemory.database.compiled import Select
 from conversations import models
-from conversations.models import Chat, Message
+from conversations.models import ActiveReply, Chat, Message, Role
 from memory import turn
 from memory.briefs import Memory, brief_of
 from memory.context import build
@@ -107,3 +110,23 @@ def test_a_select_is_compiled_once(chat: Chat) -> None:
 def test_a_value_without_a_place_is_a_fault_of_ours(chat: Chat) -> None:
     with pytest.raises(AssertionError, match="no place"):
         Select(lambda pk, _: Chat.objects.filter(pk=pk), UUID, int).first(chat.pk, 1)
+
+
+def test_a_saved_row_is_the_one_that_the_orm_inserts(chat: Chat) -> None:
+    """With texts, numbers, JSON, times, a relation, nothing, and a value that the database computes."""
+    question = Message.objects.filter(chat=chat, role=Role.USER).latest("seq")
+    row = ActiveReply(
+        chat=chat,
+        message_id=uuid4(),
+        user_message=question,
+        model_variant="arco",
+        context={"text": 'ünï"1', "list": [1, None, True]},
+        started_at=timezone.now(),
+        lease_expires_at=TruncDay(Now()) + timedelta(days=2),
+        reserved_tokens=12,
+    )
+    row.save(force_insert=True)
+    saved = ActiveReply.objects.values().get()
+    ActiveReply.objects.all().delete()
+    ActiveReply.objects.bulk_create([row])  # which goes past QuickInsert
+    assert saved == ActiveReply.objects.values().get()
