@@ -50,7 +50,7 @@ memory.limits memory.policies memory.history.turns memory.history.open_turn_budg
 memory.context.plan memory.context.planner memory.context.prompt memory.context.render
 memory.recall.terms memory.recall.excerpts
 memory.recall.question memory.recall.ranking
-memory.pins.statements memory.pins.section memory.pins.standing memory.pins.wordings
+memory.pins.statements memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts
 memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.usage.figures memory.admin.charts

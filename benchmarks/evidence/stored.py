@@ -89,7 +89,7 @@ def _grow(prepared: PreparedChat, start: int, end: int) -> None:
 
     from conversations.models import Message
     from memory.changes import messages_changed
-    from memory.pins.pins import pin_imported
+    from memory.pins.pins import pin_stated
 
     new, chat = prepared.messages[start:end], prepared.row
     with transaction.atomic():
@@ -98,7 +98,7 @@ def _grow(prepared: PreparedChat, start: int, end: int) -> None:
         Message.objects.bulk_create(new)
         messages_changed(chat.pk, from_seq=start + 1)
         said = {one.pk for one in new}
-        pin_imported(chat.pk, [one for one in prepared.stated if one[0].pk in said])
+        pin_stated(chat.pk, [one for one in prepared.stated if one[0].pk in said])
     _embed(chat)
     fold(chat)
 

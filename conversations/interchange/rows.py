@@ -27,7 +27,7 @@ from conversations.interchange.values import ImportedChat, ImportedMessage, Impo
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
 from conversations.replies.open_turn import OpenTurn
 from memory.changes import messages_changed
-from memory.pins.pins import exported_pins, pin_imported, restore_pins, stated_in
+from memory.pins.pins import exported_pins, pin_stated, restore_pins, stated_in
 from memory.pins.section import ImportedPin
 from memory.pins.statements import Statement
 from memory.policies import POLICIES
@@ -84,7 +84,7 @@ class PreparedChat:
         attachments.store(self.row.owner_id, self.attached)
         messages_changed(self.row.pk, from_seq=1)
         if self.pins is None:
-            pin_imported(self.row.pk, self.stated)
+            pin_stated(self.row.pk, self.stated)
         else:
             restore_pins(self.row.pk, self.pins, self.messages)
         return self.row

@@ -31,8 +31,7 @@ from memory.models import (
     new_brief,
 )
 from memory.pins.section import ImportedPin, PinText, clipped, head_cost, pin_cost
-from memory.pins.standing import place_of
-from memory.pins.statements import Statement, StatementKind, replaces, statements_to_pin, taken_back
+from memory.pins.statements import Statement, StatementKind, place_of, replaces, statements_to_pin, takes_back
 
 logger = logging.getLogger(__name__)
 
@@ -53,9 +52,8 @@ def holding_pins(chat_id: UUID) -> list[PinText]:
 
 def texts_of(chat_id: UUID, ids: Iterable[str]) -> dict[str, str]:
     """Return the texts of pins by their ids, including those that no longer hold."""
-    wanted = list(ids)
-    rows = Pin.objects.filter(chat_id=chat_id, pk__in=wanted) if wanted else Pin.objects.none()
-    return {str(pk): text for pk, text in rows.values_list("pk", "text")}
+    rows = Pin.objects.filter(chat_id=chat_id, pk__in=list(ids)).values_list("pk", "text")
+    return {str(pk): text for pk, text in rows}
 
 
 def pin_statements(question: Message) -> None:
@@ -63,12 +61,9 @@ def pin_statements(question: Message) -> None:
 
     Call it in the turn's transaction.
     """
-    stated = statements_to_pin(question.content)
-    if not stated or Pin.objects.filter(message=question).exclude(by__in=PEOPLE).exists():
-        return
-    holding = _HoldingPins(question.chat_id)
-    holding.state(question, stated)
-    holding.save()
+    stated = stated_in([question])
+    if stated and not Pin.objects.filter(message=question).exclude(by__in=PEOPLE).exists():
+        pin_stated(question.chat_id, stated)
 
 
 def pin_quoted(revision: SummaryRevision, standing: Sequence[Statement]) -> None:
@@ -79,12 +74,12 @@ def pin_quoted(revision: SummaryRevision, standing: Sequence[Statement]) -> None
     """
     span = revision.from_seq, revision.through_seq
     rows = Message.objects.filter(chat_id=revision.chat_id, role=Role.USER, seq__range=span)
-    said = list(rows.filter(status=Status.COMPLETE, superseded_by=None).order_by("-seq"))
-    known = list(Pin.objects.filter(message__in=said).values_list("message_id", "text"))
+    messages = list(rows.filter(status=Status.COMPLETE, superseded_by=None).order_by("-seq"))
+    known = list(Pin.objects.filter(message__in=messages).values_list("message_id", "text"))
     holding = _HoldingPins(revision.chat_id, PinnedBy.SUMMARIZER)
     refused = 0
     for one in standing:
-        places = ((message, place_of(one.text, message.content)) for message in said)
+        places = ((message, place_of(one.text, message.content)) for message in messages)
         message, at = next(((message, at) for message, at in places if at >= 0), (None, 0))
         if message is None:
             refused += 1
@@ -122,13 +117,13 @@ def message_changed(message: Message) -> None:
 
 
 def stated_in(messages: Sequence[Message]) -> list[tuple[Message, Sequence[Statement]]]:
-    """Find the statements in the user's messages of an imported chat. Takes time, but does not use the database."""
-    said = (one for one in messages if one.role == Role.USER)
-    return [(one, stated) for one in said if (stated := statements_to_pin(one.content))]
+    """The statements in the user's messages of a chat. Takes time, but does not use the database."""
+    by_user = (one for one in messages if one.role == Role.USER)
+    return [(one, stated) for one in by_user if (stated := statements_to_pin(one.content))]
 
 
-def pin_imported(chat_id: UUID, stated: Iterable[tuple[Message, Sequence[Statement]]]) -> None:
-    """Pin what the messages of an imported chat state, as if they had been sent one by one."""
+def pin_stated(chat_id: UUID, stated: Iterable[tuple[Message, Sequence[Statement]]]) -> None:
+    """Pin what messages of a chat state, as if they had been sent one by one."""
     holding = _HoldingPins(chat_id)
     for message, found in stated:
         holding.state(message, found)
@@ -138,47 +133,45 @@ def pin_imported(chat_id: UUID, stated: Iterable[tuple[Message, Sequence[Stateme
 def restore_pins(chat_id: UUID, pins: Sequence[ImportedPin], messages: Sequence[Message]) -> None:
     """Store the pins of an export; they name `messages` by their number."""
     now = timezone.now()
+    by_number: dict[int | None, Message] = dict(enumerate(messages, start=1))
     Pin.objects.bulk_create(
         Pin(
             chat_id=chat_id,
             text=clipped(pin.text, MAX_CHARS),
             kind=pin.kind,
             by=pin.by,
-            message=_at(messages, pin.message),
+            message=by_number.get(pin.message),
             seq=min(pin.seq, len(messages)),
             start=pin.start,
             created_at=pin.created_at or now,
             ended_at=pin.ended_at or (now if pin.ended_by is not None else None),
-            ended_by=_at(messages, pin.ended_by),
+            ended_by=by_number.get(pin.ended_by),
         )
         for pin in pins
     )
     recount(chat_id)
 
 
-def _at(messages: Sequence[Message], number: int | None) -> Message | None:
-    return None if number is None else messages[number - 1]
-
-
 def exported_pins(chat_id: UUID, last_seq: int) -> tuple[ImportedPin, ...]:
     """Return all pins of a chat, oldest first, without the effects of messages after `last_seq`."""
     rows = Pin.objects.filter(chat_id=chat_id, seq__lte=last_seq).select_related("message", "ended_by")
-    return tuple(_exported(pin, last_seq) for pin in rows.order_by("seq", "start", "pk"))
-
-
-def _exported(pin: Pin, last_seq: int) -> ImportedPin:
-    ended_by = pin.ended_by if pin.ended_by and pin.ended_by.seq <= last_seq else None
-    return ImportedPin(
-        text=pin.text,
-        kind=pin.kind,
-        by=pin.by,
-        message=pin.message.seq if pin.message else None,
-        seq=pin.seq,
-        start=pin.start,
-        created_at=pin.created_at,
-        ended_at=pin.ended_at if ended_by or pin.ended_by is None else None,
-        ended_by=ended_by.seq if ended_by else None,
-    )
+    exported: list[ImportedPin] = []
+    for pin in rows.order_by("seq", "start", "pk"):
+        ended_by = pin.ended_by if pin.ended_by and pin.ended_by.seq <= last_seq else None
+        exported.append(
+            ImportedPin(
+                text=pin.text,
+                kind=pin.kind,
+                by=pin.by,
+                message=pin.message.seq if pin.message else None,
+                seq=pin.seq,
+                start=pin.start,
+                created_at=pin.created_at,
+                ended_at=pin.ended_at if ended_by or pin.ended_by is None else None,
+                ended_by=ended_by.seq if ended_by else None,
+            )
+        )
+    return tuple(exported)
 
 
 def recount(chat_id: UUID) -> None:
@@ -194,71 +187,60 @@ class _HoldingPins:
     def __init__(self, chat_id: UUID, by: PinnedBy = PinnedBy.RULE) -> None:
         self._chat_id = chat_id
         self._by = by
-        self._there = sorted(
-            Pin.objects.filter(chat_id=chat_id, ended_at__isnull=True), key=lambda one: one.place
-        )
+        holding = list(Pin.objects.filter(chat_id=chat_id, ended_at__isnull=True))
+        self._found = sorted((one for one in holding if one.by not in PEOPLE), key=lambda one: one.place)
+        self._made = [one for one in holding if one.by in PEOPLE]
+        """What people pinned: no message replaces it or takes it back."""
         self._new: list[Pin] = []
         self._changed: dict[UUID, Pin] = {}
 
     def state(self, message: Message, stated: Iterable[Statement]) -> None:
         """Pin what `message` states, and end what it replaces or takes back."""
         for one in stated:
-            if one.kind is StatementKind.TAKE_BACK and (
-                self._take_back(message, one) or not one.stands_alone
-            ):
-                continue
-            if not any(other.text == one.text for other in self._there if other.by in PEOPLE):
-                pin = self._pin(message, one)
+            kind = one.kind.value
+            if one.kind is StatementKind.TAKE_BACK:
+                kind = PinKind.INSTRUCTION.value
+                before = [pin for pin in self._found if (pin.seq, pin.start) < (message.seq, one.start)]
+                gone = [pin for pin in before if takes_back(one.about, pin.text)]
+                for pin in gone:
+                    self._end(pin, message, message.created_at)
+                if gone or not one.stands_alone:
+                    continue
+            if not any(other.text == one.text for other in self._made):
+                pin = Pin(
+                    chat_id=self._chat_id,
+                    text=one.text,
+                    kind=kind,
+                    by=self._by,
+                    message=message,
+                    seq=message.seq,
+                    start=one.start,
+                    created_at=message.created_at,
+                )
                 self._new.append(pin)
                 self.place(pin, now=message.created_at)
 
-    def _pin(self, message: Message, one: Statement) -> Pin:
-        kind = PinKind.INSTRUCTION if one.kind is StatementKind.TAKE_BACK else PinKind(one.kind.value)
-        return Pin(
-            chat_id=self._chat_id,
-            text=one.text,
-            kind=kind,
-            by=self._by,
-            message=message,
-            seq=message.seq,
-            start=one.start,
-            created_at=message.created_at,
-        )
-
     def place(self, pin: Pin, now: datetime | None = None) -> None:
-        """Make `pin` hold unless a later pin replaced it; end the pins that it replaces."""
+        """Make `pin` hold unless a later pin replaced it; end the pins that it replaces.
+
+        If then more than `MAX_PINS` hold, the oldest that was found in a message ends.
+        """
         now = now or timezone.now()
-        found = [other for other in self._there if other.by not in PEOPLE]
         if pin not in self._new:
             self._changed[pin.pk] = pin
-        for other in found:
+        for other in list(self._found):
             if other.place < pin.place and replaces(_stated(pin), _stated(other)):
                 self._end(other, pin.message, now)
-        later = next((o for o in found if o.place > pin.place and replaces(_stated(o), _stated(pin))), None)
-        if later is not None:
-            pin.ended_at, pin.ended_by = now, later.message
-            return
-        self._there = sorted([*self._there, pin], key=lambda one: one.place)
-        self._make_room(now)
-
-    def _take_back(self, message: Message, one: Statement) -> bool:
-        at = (message.seq, one.start)
-        found = [p for p in self._there if p.by not in PEOPLE and (p.seq, p.start) < at]
-        gone = [found[index] for index in taken_back(one.about, [_stated(pin) for pin in found])]
-        for pin in gone:
-            self._end(pin, message, message.created_at)
-        return bool(gone)
-
-    def _make_room(self, now: datetime) -> None:
-        """End the oldest pin that was found in a message if more than `MAX_PINS` hold, never one that somebody made."""
-        if len(self._there) > MAX_PINS:
-            oldest = next((one for one in self._there if one.by not in PEOPLE), None)
-            if oldest is not None:
-                self._end(oldest, self._there[-1].message, now)
+            elif other.place > pin.place and replaces(_stated(other), _stated(pin)):
+                pin.ended_at, pin.ended_by = now, other.message
+                return
+        self._found = sorted([*self._found, pin], key=lambda one: one.place)
+        if len(self._found) + len(self._made) > MAX_PINS:
+            self._end(self._found[0], self._found[-1].message, now)
 
     def _end(self, pin: Pin, by: Message | None, now: datetime) -> None:
         pin.ended_at, pin.ended_by = now, by
-        self._there = [one for one in self._there if one is not pin]
+        self._found = [one for one in self._found if one is not pin]
         if pin not in self._new:
             self._changed[pin.pk] = pin
 
@@ -288,16 +270,16 @@ def pin(
     with transaction.atomic():
         chat = get_chat(user, chat_id, lock=True)
         message = None if message_id is None else _message(chat, message_id)
-        said = clipped(message.content if message else text or "", MAX_CHARS)
+        content = clipped(message.content if message else text or "", MAX_CHARS)
         by_people = Pin.objects.filter(chat=chat, by__in=PEOPLE, ended_at__isnull=True)
-        known = by_people.filter(message=message, text=said).first()
+        known = by_people.filter(message=message, text=content).first()
         if known is not None:
             return known, False
         if by_people.count() >= MAX_PINS:
             raise Conflict(f"This chat has {MAX_PINS} pins. Remove one first.")
         made = Pin.objects.create(
             chat=chat,
-            text=said,
+            text=content,
             by=PinnedBy.USER,
             pinned_by=user,
             message=message,

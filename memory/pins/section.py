@@ -63,42 +63,31 @@ def room_for_pins(budget: int, *, is_card: bool) -> int:
 
 def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> PinSection:
     """Fit `pins` (newest first) into a section of `room` tokens. The section is empty if not even one has room."""
-    own = _without_repeats(pins)
-    texts = {pin.id: pin.text for pin in own}
-    shown: list[ShownPin] = []
-    left = room - head_cost() - left_out_cost(len(own))
-    for number, pin in enumerate(own):
-        most = left if number == len(own) - 1 else max(left // 2, room // 3)  # leaves room for others
-        cost = pin_cost(pin.text)
-        if cost <= min(left, most):
-            shown.append(ShownPin(pin.id))
-            left -= cost
-        elif (clip := min(left, most) - pin_cost(CUT)) >= MIN_CLIP:
-            shown.append(ShownPin(pin.id, clip))
-            left -= min(left, most)
-    return _fitting(shown, len(own), texts, room, disarms)
-
-
-def _fitting(
-    shown: list[ShownPin], pins: int, texts: Mapping[str, str], room: int, disarms: bool
-) -> PinSection:
-    """Return a section of as many of `shown` as fit once joined: joined text can cost more than its parts."""
-    while shown:
-        text = render_pins(shown, pins - len(shown), texts)
-        tokens = count_tokens(disarm(text) if disarms else text) + MESSAGE_OVERHEAD
-        if tokens <= room:
-            return PinSection(tuple(shown), pins - len(shown), texts, tokens)
-        shown.pop()
-    return NO_PINS
-
-
-def _without_repeats(pins: Sequence[PinText]) -> list[PinText]:
-    """Return `pins` without those that are contained in a newer one."""
     own: list[PinText] = []
     for pin in pins:
         if not any(" ".join(pin.text.split()) in " ".join(newer.text.split()) for newer in own):
             own.append(pin)
-    return own
+    texts = {pin.id: pin.text for pin in own}
+    shown: list[ShownPin] = []
+    left = room - head_cost() - (count_tokens(_left_out(len(own))) + 1 if len(own) > 1 else 0)
+    for number, pin in enumerate(own):
+        most = min(
+            left, left if number == len(own) - 1 else max(left // 2, room // 3)
+        )  # leaves room for others
+        if (cost := pin_cost(pin.text)) <= most:
+            shown.append(ShownPin(pin.id))
+            left -= cost
+        elif (clip := most - pin_cost(CUT)) >= MIN_CLIP:
+            shown.append(ShownPin(pin.id, clip))
+            left -= most
+    while shown:  # joined text can cost more than its parts
+        left_out = len(own) - len(shown)
+        text = render_pins(shown, left_out, texts)
+        tokens = count_tokens(disarm(text) if disarms else text) + MESSAGE_OVERHEAD
+        if tokens <= room:
+            return PinSection(tuple(shown), left_out, texts, tokens)
+        shown.pop()
+    return NO_PINS
 
 
 def render_pins(shown: Sequence[ShownPin], left_out: int, texts: Mapping[str, str]) -> str:
@@ -124,11 +113,6 @@ def _left_out(number: int) -> str:
 def pin_cost(text: str) -> int:
     """Tokens of one pin with its bullet and its newline."""
     return count_tokens(_line(text)) + 1
-
-
-def left_out_cost(pins: int) -> int:
-    """Tokens of the line that says how many of `pins` pins are not shown."""
-    return count_tokens(_left_out(pins)) + 1 if pins > 1 else 0
 
 
 @cache

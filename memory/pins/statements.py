@@ -1,10 +1,10 @@
 """What a user's message states that holds until it is taken back, and which statement replaces which. Pure.
 
-Statements are found by rule, in English (`memory.pins.wordings`); `memory.pins.standing` reads those that the
-summarizer found, in any language. Precision takes precedence over recall: a question, a quotation, code, a log or a
-story about somebody else states nothing. A pin is part of every later prompt, so a sentence that is worded like an
-injected order to a model, or that contains a link, is not pinned: somebody may have pasted it. A user who means it can
-pin it by hand.
+Statements are found by rule, and so is what replaces what, both in English (`memory.pins.wordings`); those in any
+language are listed by the summarizer beside its answer. Precision takes precedence over recall: a question, a
+quotation, code, a log or a story about somebody else states nothing. A pin is part of every later prompt, so a sentence
+that is worded like an injected order to a model, or that contains a link, is not pinned: somebody may have pasted it.
+A user who means it can pin it by hand.
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 
+from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import links_in
 from memory.pins import wordings
+from memory.policies.answers import object_in
+from memory.policies.protocol import Ask, Refusal
+from memory.policies.state_parts import object_schema
 from memory.recall.terms import fold, terms
 
 END_CHARS = 2_000
@@ -133,25 +138,16 @@ def _sentences(text: str) -> Iterator[tuple[int, str, bool]]:
 
 def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[Statement]:
     """Yield what one sentence states. `blanked` is searched, and the text is taken from `sentence`."""
-    taken = _taken_back(blanked)
     held = _held(blanked, is_item)
-    if taken:
-        about, alone = taken
+    found = None if _is_question(blanked) else wordings.TAKE_BACK.match(blanked)
+    about = next(filter(None, found.groupdict().values()), "").strip() if found else ""
+    if found and about:
         text = " ".join(sentence.split())[:MAX_SENTENCE_CHARS]
-        yield Statement(StatementKind.TAKE_BACK, text, start, about, alone and not held)
+        yield Statement(StatementKind.TAKE_BACK, text, start, about, bool(found["stop"]) and not held)
     if held:
         kind, at = held
         text, offset = _excerpt(sentence, at)
         yield Statement(kind, text, start + offset)
-
-
-def _taken_back(sentence: str) -> tuple[str, bool] | None:
-    """What the sentence takes back, and whether the sentence may be an instruction itself."""
-    found = wordings.TAKE_BACK.match(sentence)
-    if found is None or _is_question(sentence):
-        return None
-    about = next((group for group in found.groups() if group), "").strip()
-    return (about, found["stop"] is not None) if about else None
 
 
 def _held(sentence: str, is_item: bool) -> tuple[StatementKind, int] | None:
@@ -167,10 +163,13 @@ def _held(sentence: str, is_item: bool) -> tuple[StatementKind, int] | None:
                 return kind, found.start(1)
         if (at := _instruction(sentence, is_item)) is not None:
             return StatementKind.INSTRUCTION, at
-    found = wordings.PREFER.search(sentence)
-    if found and not is_item and not _is_asked_or_told(sentence, found.start(1)):
-        return StatementKind.PREFERENCE, found.start(1)
-    return None
+    found = None if is_item or wordings.ASKS.match(sentence) else wordings.PREFER.search(sentence)
+    if found is None or wordings.SAYS.search(sentence, 0, found.start(1)):
+        return None
+    # At the end of a question, unless it goes on after the preference.
+    if sentence.endswith(("?", "？")) and not re.search(r"[,;:–—(]", sentence[found.start(1) :]):
+        return None
+    return StatementKind.PREFERENCE, found.start(1)
 
 
 def _instruction(sentence: str, is_item: bool) -> int | None:
@@ -186,13 +185,6 @@ def _instruction(sentence: str, is_item: bool) -> int | None:
 
 def _is_question(sentence: str) -> bool:
     return sentence.rstrip("\"'”’)] ").endswith(("?", "？")) or wordings.ASKS.match(sentence) is not None
-
-
-def _is_asked_or_told(sentence: str, at: int) -> bool:
-    """Whether the text at `at` is part of a question, or something that somebody else says."""
-    if wordings.SAYS.search(sentence, 0, at) or wordings.ASKS.match(sentence):
-        return True
-    return sentence.endswith(("?", "？")) and not re.search(r"[,;:–—(]", sentence[at:])
 
 
 _CLAUSE_END = re.compile(r"[,;:–—](?=\s)")
@@ -239,8 +231,9 @@ def replaces(later: Statement, earlier: Statement) -> bool:
     """Whether `earlier` no longer holds once `later` was said."""
     if fold(later.text) == fold(earlier.text):
         return True
-    if {later.kind, earlier.kind} == {StatementKind.IDENTITY}:
-        return bool(_subjects(later.text) & _subjects(earlier.text))
+    if later.kind == earlier.kind == StatementKind.IDENTITY:
+        new_text, old_text = fold(later.text), fold(earlier.text)
+        return any(subject.search(new_text) and subject.search(old_text) for subject in _SUBJECTS)
     if StatementKind.IDENTITY in (later.kind, earlier.kind):
         return False
     if _differ_in_a_value(later.text, earlier.text):
@@ -252,13 +245,10 @@ def replaces(later: Statement, earlier: Statement) -> bool:
     return bool(new) and (new == old or len(common) >= max(2, ALIKE * len(new | old)))
 
 
-def taken_back(about: str, statements: Sequence[Statement]) -> list[int]:
-    """The indexes of the `statements` that are taken back: those that contain most of the words of `about`."""
-    wanted = _words(about)
-    if not wanted:
-        return []
-    shares = [len(wanted & _words(one.text)) / len(wanted) for one in statements]
-    return [at for at, share in enumerate(shares) if share >= NAMED]
+def takes_back(about: str, text: str) -> bool:
+    """Whether the statement `text` is what is taken back: it contains most of the words of `about`."""
+    words = _words(about)
+    return bool(words) and len(words & _words(text)) / len(words) >= NAMED
 
 
 def _words(text: str) -> frozenset[str]:
@@ -266,87 +256,46 @@ def _words(text: str) -> frozenset[str]:
 
 
 _SAYS_NOTHING = frozenset(
-    term
-    for word in (
-        "always never ever please prefer preference preferred really usually generally now instead anymore longer"
-        " more mine want "
-        "like need use using used answer answers reply respond response responses stop stopped thing things make"
-        " sure "
-        "immer nie niemals bitte bevorzuge lieber nur noch mehr jetzt ab antworte antworten verwende nutze "
-        "toujours jamais préfère plus maintenant partir réponds réponse utilise utiliser "
-        "siempre nunca prefiero ahora partir adelante responde usa usar sempre mai preferisco ora poi rispondi usare "
-        "prefiro agora responda use usar altijd nooit liever voortaan vanaf nu antwoord gebruik gebruiken "
-        "zawsze nigdy wolę teraz odpowiadaj używaj używać всегда никогда предпочитаю отвечай используй"
-        " использовать момента"
-    ).split()
-    for term in terms(word)
+    terms(
+        "always never ever please prefer preference preferred really usually generally now instead anymore longer more "
+        "mine want like need use using used answer answers reply respond response responses stop stopped thing things "
+        "make sure"
+    )
 )
 """Words that belong to the form of a statement, not to its subject; as `terms` returns them."""
 
 
-_SUBJECTS = {
-    "name": re.compile(r"\bname\b|\bcall me\b|\bgo by\b|called|\bi'?m \w+(?: \w+)?, an?\b"),
-    "pronouns": re.compile("pronoun"),
-    "birthday": re.compile("birthday|date of birth"),
-    "zone": re.compile("time ?zone"),
-    "tongue": re.compile("native language|mother tongue|first language"),
-}
+_SUBJECTS = (
+    re.compile(r"\bname\b|\bcall me\b|\bgo by\b|called|\bi'?m \w+(?: \w+)?, an?\b"),
+    re.compile("pronoun"),
+    re.compile("birthday|date of birth"),
+    re.compile("time ?zone"),
+    re.compile("native language|mother tongue|first language"),
+)
 """Patterns (folded) for the subject of a sentence about oneself. Of two with the same subject the later one holds."""
 
-_VALUES: dict[str, dict[str, str]] = {
-    "units": {
-        "metric": r"metri\w*|metryczn\w*|метрическ\w*|celsius|kilomet\w*|kilogram\w*|centimet\w*",
-        "imperial": r"imperial\w*|imperiaux|fahrenheit|miles|pounds|inches|дюйм\w*|имперск\w*",
-    },
-    "language": {
-        "english": r"english|englisch\w*|anglais|ingles|inglese|engels|angielsk\w*|английск\w*|по-английски",
-        "german": r"german|deutsch\w*|allemand|aleman|tedesco|alemao|duits|niemieck\w*|немецк\w*|по-немецки",
-        "french": r"french|franzosisch\w*|francais|frances|francese|frans|francusk\w*|французск\w*|по-французски",
-        "spanish": r"spanish|spanisch\w*|espagnol|espanol|spagnolo|espanhol|spaans|hiszpansk\w*|испанск\w*|"
-        r"по-испански",
-        "italian": r"italian|italienisch\w*|italien|italiano|italiaans|wlosk\w*|итальянск\w*|по-итальянски",
-        "portuguese": r"portuguese|portugiesisch\w*|portugais|portugues|portoghese|portugees|portugalsk\w*|"
-        r"португальск\w*",
-        "dutch": r"dutch|niederlandisch\w*|neerlandais|neerlandes|olandese|holandes|nederlands|niderlandzk\w*|"
-        r"нидерландск\w*",
-        "polish": r"polish|polnisch\w*|polonais|polaco|polacco|polones|pools|po polsku|polsk\w*|польск\w*",
-        "russian": r"russian|russisch\w*|russe|ruso|russo|rosyjsk\w*|русск\w*|по-русски",
-    },
-    "length": {
-        "short": r"short\w*|brief\w*|concise\w*|terse|kurz\w*|knapp\w*|court\w*|breve\w*|bref\w*|cort[ao]s?|"
-        r"conciso|curt[ao]s?|kort\w*|krotk\w*|кратк\w*|коротк\w*",
-        "long": r"long\w*|detailed|in detail|thorough\w*|verbose|ausfuhrlich\w*|detaillier\w*|detaille\w*|"
-        r"detallad\w*|dettagliat\w*|detalhad\w*|uitgebreid\w*|szczegolow\w*|подробн\w*",
-    },
-    "tone": {
-        "formal": r"formal\w*|formell\w*|formel\w*|formeel|sie(?=z)|siez\w*|vouvoie\w*|vouvoyez|formaln\w*|"
-        r"официальн\w*",
-        "informal": r"informal\w*|casual\w*|informell\w*|duz\w*|tutoie\w*|tutoyez|informel\w*|informeel|tutea\w*|"
-        r"неформальн\w*",
-    },
-}
-"""The alternatives that instructions choose between, with the (folded) words for each."""
-_VALUE_PATTERNS = {
-    # Folded, Cyrillic letters have lost their accents, too.
-    subject: {value: re.compile(rf"\b(?:{fold(pattern)})\b") for value, pattern in values.items()}
-    for subject, values in _VALUES.items()
-}
-_SCOPE = re.compile(
-    r"\b(?:when|whenever|if|every time|wenn|quand|chaque fois|cuando|quando|als|wanneer|kiedy|gdy|когда|если)\b(.*)"
+_VALUES = tuple(
+    tuple(re.compile(rf"\b(?:{words})\b") for words in values)
+    for values in (
+        (
+            r"metri\w*|celsius|kilomet\w*|kilogram\w*|centimet\w*",
+            r"imperial\w*|fahrenheit|miles|pounds|inches",
+        ),
+        ("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "polish", "russian"),
+        (r"short\w*|brief\w*|concise\w*|terse", r"long\w*|detailed|in detail|thorough\w*|verbose"),
+        (r"formal\w*", r"informal\w*|casual\w*"),
+    )
 )
-
-
-def _subjects(text: str) -> set[str]:
-    folded = fold(text)
-    return {name for name, pattern in _SUBJECTS.items() if pattern.search(folded)}
+"""The alternatives that instructions choose between, with the (folded) words for each."""
+_SCOPE = re.compile(r"\b(?:when|whenever|if|every time)\b(.*)")
 
 
 def _differ_in_a_value(later: str, earlier: str) -> bool:
     """Whether both choose a value of the same kind, but different ones, and for the same occasions."""
     new, old = fold(later), fold(earlier)
-    for values in _VALUE_PATTERNS.values():
-        now = {value for value, pattern in values.items() if pattern.search(new)}
-        before = {value for value, pattern in values.items() if pattern.search(old)}
+    for values in _VALUES:
+        now = [at for at, pattern in enumerate(values) if pattern.search(new)]
+        before = [at for at, pattern in enumerate(values) if pattern.search(old)]
         if len(now) == 1 and len(before) == 1 and now != before and _scope(new) == _scope(old):
             return True
     return False
@@ -362,21 +311,86 @@ _OVER = re.compile(
     r"\b(?:prefer\w*|favou?r)\s+(.+?)\s+(?:over|to|rather than|instead of|than)\s+(.+?)"
     r"(?:[,.;!?]|\s(?:due|because|since|as|for|when)\b|$)"
 )
-_CHANGED = re.compile(
-    r"\b(?:now|these days|nowadays|changed my mind|no longer|any ?more|instead|actually|jetzt|inzwischen|maintenant"
-    r"|desormais|ahora|adesso|ormai|agora|nu|tegenwoordig|teraz|теперь|сеичас)\b"
-)
+_CHANGED = re.compile(r"\b(?:now|these days|nowadays|changed my mind|no longer|any ?more|instead|actually)\b")
 """Says that somebody changed their mind, folded."""
 
 
 def _prefers_the_other(later: str, earlier: str, new: frozenset[str], old: frozenset[str]) -> bool:
     """Whether a preference is the reverse of the earlier one, or says that it has changed."""
-    pairs = [_OVER.search(fold(text)) for text in (later, earlier)]
-    if pairs[0] and pairs[1]:
-        (a, b), (c, d) = ((_words(pair[1]), _words(pair[2])) for pair in pairs if pair)
-        if a and b and a == d and b == c:
+    now, before = _OVER.search(fold(later)), _OVER.search(fold(earlier))
+    if now and before:
+        better, worse = _words(now[1]), _words(now[2])
+        if better and worse and (better, worse) == (_words(before[2]), _words(before[1])):
             return True
-    common = new & old
-    return (
-        bool(common) and bool(_CHANGED.search(fold(later))) and len(common) >= ALIKE * min(len(new), len(old))
-    )
+    common = len(new & old)
+    return 0 < common >= ALIKE * min(len(new), len(old)) and _CHANGED.search(fold(later)) is not None
+
+
+# What the summarizer lists beside its answer
+#
+# It is the same for every policy: an answer that is an object has one more field, any other one more part below a line
+# of its own. What is listed is a quote of a message; `memory.pins.pins.pin_quoted` checks that, because it has the
+# messages.
+
+FIELD = "standing"
+HEADING = "=== STANDING ==="
+
+_LIST = """\
+{where} what the user says in the new turns that every later reply must respect: how to answer from now on, and \
+lasting preferences. Copy one sentence of the user's for each, word for word and in its language, after \
+"instruction: " or "preference: ". Leave out what concerns a single task, what is quoted or pasted, and what the user \
+has taken back. {none}
+"""
+_IN_OBJECT = _LIST.format(
+    where=f'The object has one more field, "{FIELD}": a list of texts with', none="The list may be empty."
+)
+_BELOW = _LIST.format(
+    where=f"After all that, below a line {HEADING}, list one to a line",
+    none=f"Without any, leave out the line {HEADING}, too.",
+)
+_HEADING = re.compile(r"^\W*=+ *STANDING *=+\W*$", re.IGNORECASE | re.MULTILINE)
+_WORD = re.compile(r"\S+")
+_LISTED = re.compile(r"[\s*•-]*(instruction|preference)\s*:(.+)", re.IGNORECASE)
+
+
+def with_standing(ask: Ask) -> Ask:
+    """Return `ask`, which also requests the list."""
+    if ask.schema is None:
+        return replace(ask, answer_format=f"{ask.answer_format}\n{_BELOW}")
+    properties = {**ask.schema.schema["properties"], FIELD: {"type": "array", "items": {"type": "string"}}}
+    schema = Schema(ask.schema.name, object_schema(properties))
+    return replace(ask, answer_format=f"{ask.answer_format}\n{_IN_OBJECT}", schema=schema)
+
+
+def parted(ask: Ask, answer: Completion) -> tuple[Completion, tuple[Statement, ...]]:
+    """Return the answer to `ask` without the list, and what the list says; a field of an object is left where it is."""
+    if ask.schema is None:
+        text, *listed = _HEADING.split(answer.text, maxsplit=1)
+        return replace(answer, text=text), _read("".join(listed).splitlines())
+    try:
+        found = object_in(answer.text).get(FIELD)
+    except Refusal:
+        found = None
+    return answer, _read(found if isinstance(found, list) else ())
+
+
+def _read(listed: Sequence[object]) -> tuple[Statement, ...]:
+    """The statements of a list that may be pinned, each once."""
+    found: dict[Statement, None] = {}
+    for line in listed[:MAX_STATEMENTS]:
+        item = _LISTED.fullmatch(line) if isinstance(line, str) else None
+        quote = " ".join(item[2].split()).strip("\"'“”„«» ") if item else ""
+        if item and 1 < len(quote) <= MAX_SENTENCE_CHARS and may_be_pinned(quote):
+            found[Statement(StatementKind(item[1].lower()), quote)] = None
+    return tuple(found)
+
+
+def place_of(quote: str, text: str) -> int:
+    """The position of `quote` in `text`, whatever white space is between its words; -1 if it is not there."""
+    # Not by a pattern: hostile text of a megabyte would take a second, in the transaction that publishes a fold.
+    flat = " ".join(text.split())
+    at = flat.find(" ".join(quote.split()))
+    if at < 0:
+        return -1
+    word = next(islice(_WORD.finditer(text), flat.count(" ", 0, at), None))
+    return word.start() + at - (flat.rfind(" ", 0, at) + 1)

@@ -1,7 +1,7 @@
 """How people word statements in English that hold until they are taken back: compiled patterns. Only data.
 
 In a pattern with a group, the group begins at the cue. Sentences are searched without quotations and with straight
-apostrophes. Statements in other languages are found by the summarizer (`memory.pins.standing`).
+apostrophes. Statements in other languages are found by the summarizer.
 """
 
 from __future__ import annotations
@@ -16,20 +16,15 @@ _ANSWERS = (
 )
 _VERBS = (
     r"(?:answer|respond|reply|use|write|give(?! up)|provide|include|show|format|explain|list|mention|cite|add|"
-    r"keep(?! \w+ing)|"
-    r"start|begin|end|finish|call me|address me|speak|talk|treat me|translate|convert|quote|remind me|tell me|ask me|"
-    r"check|double-check|make sure|ensure|avoid|skip|leave out|omit|limit|stick to|highlight|suggest|recommend|offer|"
-    r"break|prioriti[sz]e|consider|refer|summari[sz]e|sign|assume|present|express|prefix|say(?! never)|send me|state|"
-    r"describe|define|specify|justify|back up|illustrate|demonstrate|compare|label|name|number|round|spell|put|"
-    r"return|"
-    r"output|print|warn me|point out|follow|verify|confirm|calculate|do|correct|cross-check|focus|emphasi[sz]e|"
-    r"maintain|"
-    r"respect|choose|pick|organi[sz]e|schedule|note|document|test|account|notify|alert|flag|estimate|outline|draft|"
-    r"prepare|"
-    r"order|sort|group|track|log|record|compute|factor|plan|review|rely|opt|discuss|introduce|frame|tailor|adapt|"
-    r"adjust|"
-    r"match|simplify|clarify|report|combine|separate|mark|attach|link|assess|evaluate|weigh|identify|acknowledge|"
-    r"analy[sz]e)"
+    r"keep(?! \w+ing)|start|begin|end|finish|call me|address me|speak|talk|treat me|translate|convert|quote|"
+    r"remind me|tell me|ask me|check|double-check|make sure|ensure|avoid|skip|leave out|omit|limit|stick to|"
+    r"highlight|suggest|recommend|offer|break|prioriti[sz]e|consider|refer|summari[sz]e|sign|assume|present|express|"
+    r"prefix|say(?! never)|send me|state|describe|define|specify|justify|back up|illustrate|demonstrate|compare|"
+    r"label|name|number|round|spell|put|return|output|print|warn me|point out|follow|verify|confirm|calculate|do|"
+    r"correct|cross-check|focus|emphasi[sz]e|maintain|respect|choose|pick|organi[sz]e|schedule|note|document|test|"
+    r"account|notify|alert|flag|estimate|outline|draft|prepare|order|sort|group|track|log|record|compute|factor|plan|"
+    r"review|rely|opt|discuss|introduce|frame|tailor|adapt|adjust|match|simplify|clarify|report|combine|separate|"
+    r"mark|attach|link|assess|evaluate|weigh|identify|acknowledge|analy[sz]e)"
 )
 _NOT_OURS = (
     r"(?!.{0,60}\b(?:yourself|your (?:dreams?|heart|life|family|friends|gut|instincts?|best|passion|loved)))"
@@ -69,15 +64,17 @@ _STRICT = rf"(?:^\W*|[:;–—]\s*|[,.]\s*(?:(?:{_LINKS})\s+)?){_BEFORE}"
 """Where a sentence may begin."""
 
 
-def _any_of(*ways: str) -> str:
-    return "|".join(ways)
-
-
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_ALWAYS_WAYS = _any_of(
+def _cue(where: str, *ways: str) -> re.Pattern[str]:
+    """One of `ways`, which is the pattern's group, at the place `where`."""
+    return _compiled(f"{where}({'|'.join(ways)})")
+
+
+ALWAYS = _cue(
+    _STRICT,
     rf"(?:always|never)\s+(?!mind\b){_NOT_OURS}{_VERBS}\b",
     rf"(?:always|never)\s+(?!mind\b)\w+\b(?=.*\b(?:{_WHEN}))",
     r"(?:always|never)\s+be\s+(?:brief|concise|polite|formal|informal|honest|direct|short|specific|precise|"
@@ -99,19 +96,19 @@ _ALWAYS_WAYS = _any_of(
     rf"{_VERBS}\b(?!.*\b(?:who|which|that|can|will|is|are)\s+always).{{1,120}}\s(?:always|at all times|"
     rf"every time|each time)\s*[.!]*$",
 )
-ALWAYS = _compiled(rf"{_STRICT}({_ALWAYS_WAYS})")
 """An instruction that says itself that it always holds."""
-_LASTING_WAYS = _any_of(
-    r"(?:^\W*|[,;:]\s*)in (?:the )?future\b|\b(?:for|throughout) the (?:rest|remainder) of (?:this|our|"
-    r"the) (?:chat|conversation|session)",
-    rf"\bin (?:all|every|each|any)(?: of)?(?: your| the)? (?:future |further )?{_ANSWERS}",
-    rf"\b(?:for|to|with) (?:all|every|each|any)(?: of)?(?: my| your)? (?:future |further )?(?:questions?|"
-    rf"requests?|{_ANSWERS})",
-    rf"\b(?:{_WHEN})|\b(?:until|unless) I (?:say|tell|ask)\b|\bat all times\b|\bas a (?:general )?rule\b",
+LASTING = _compiled(
+    rf"\b(?:{_LEADS})\b"
+    r"|(?:^\W*|[,;:]\s*)in (?:the )?future\b|\b(?:for|throughout) the (?:rest|remainder) of (?:this|our|"
+    r"the) (?:chat|conversation|session)"
+    rf"|\bin (?:all|every|each|any)(?: of)?(?: your| the)? (?:future |further )?{_ANSWERS}"
+    rf"|\b(?:for|to|with) (?:all|every|each|any)(?: of)?(?: my| your)? (?:future |further )?(?:questions?|"
+    rf"requests?|{_ANSWERS})"
+    rf"|\b(?:{_WHEN})|\b(?:until|unless) I (?:say|tell|ask)\b|\bat all times\b|\bas a (?:general )?rule\b"
 )
-LASTING = _compiled(rf"\b(?:{_LEADS})\b|{_LASTING_WAYS}")
 """Phrases that make an instruction last, such as "from now on", "whenever I ask", "in all answers"."""
-_DIRECTS_WAYS = _any_of(
+DIRECTS = _cue(
+    _CLAUSE,
     rf"(?:(?:always|never|only|just)\s+)?{_VERBS}\b",
     r"(?:don't|do not)\s+(?!know|think|have|want|need|like|see|understand|care|worry)\w+",
     r"you\s+(?:should|must|need to|have to|are to)\b",
@@ -120,14 +117,14 @@ _DIRECTS_WAYS = _any_of(
     r"let's\s+(?:always|only|use|speak|write|stick|keep)\b|no (?:more )?(?:emojis?|jargon|bullet points|"
     r"small talk)",
 )
-DIRECTS = _compiled(rf"{_CLAUSE}({_DIRECTS_WAYS})")
 """A clause that tells the reader to do something."""
-_POLITE_WAYS = (
-    rf"(?:can|could|would|will)\s+you\s+(?:please\s+|also\s+)*(?:always|never|from now on,?)\s+{_VERBS}"
+POLITE = _cue(
+    _FIRST,
+    rf"(?:can|could|would|will)\s+you\s+(?:please\s+|also\s+)*(?:always|never|from now on,?)\s+{_VERBS}",
 )
-POLITE = _compiled(rf"{_FIRST}({_POLITE_WAYS})")
 """The same as `ALWAYS`, phrased as a question."""
-_PREFER_WAYS = _any_of(
+PREFER = _cue(
+    _CLAUSE,
     r"I(?:\s+(?:really|still|usually|generally|always|also|much|definitely|strongly|personally|typically|"
     r"tend to|now|actually|mostly|normally|just|kinda|kind of|do|clearly|often))*\s+(?:prefer|favou?r|"
     r"lean towards?)\b(?!\s+(?:not to say|to think))",
@@ -158,8 +155,8 @@ _PREFER_WAYS = _any_of(
     r"I\s+(?:really\s+|strongly\s+|generally\s+)?(?:dislike|can't stand)\b|I\s+(?:hate|don't like|"
     r"do not like)\s+it\s+when\s+you\b",
 )
-PREFER = _compiled(rf"{_CLAUSE}({_PREFER_WAYS})")
-_IDENTITY_WAYS = _any_of(
+IDENTITY = _cue(
+    _CLAUSE,
     rf"my\s+(?:full\s+|first\s+|last\s+|legal\s+|real\s+|nick|middle\s+|family\s+)?name(?:'s|\s+is)\s+{_NAME}",
     rf"(?:you\s+(?:can|may|should)\s+)?(?:just\s+)?call\s+me\s+{_NAME}",
     rf"(?:I\s+go\s+by|I'm\s+called|I\s+am\s+called|(?:everyone|everybody|people|friends|"
@@ -171,8 +168,8 @@ _IDENTITY_WAYS = _any_of(
     r"(?:a\s+)?(?:strict\s+)?(?:vegetarian|vegan)\b|diabetic"
     r"|colou?r-?\s?blind|dyslexic|left-handed)",
 )
-IDENTITY = _compiled(rf"{_CLAUSE}({_IDENTITY_WAYS})")
-_REMEMBER_WAYS = _any_of(
+REMEMBER = _cue(
+    _FIRST,
     r"(?:remember|keep in mind|bear in mind)[,:]?\s+(?:that\s+)?(?:my\b|our\b|I'm\b(?! (?:always )?here)|"
     r"I've\b|(?:I|we)\s+(?!talked|discussed|mentioned|"
     r"said|told|asked|went|were|was|met|used to|had|did|made|saw|spoke|agreed)|for (?:all|every|future|later|"
@@ -182,8 +179,8 @@ _REMEMBER_WAYS = _any_of(
     rf"don't\s+(?:ever\s+)?forget[,:]?\s+(?:that\s+)?(?:my\b|our\b|I'm\b|I\s+(?!asked|told|said))",
     r"(?:make|take)\s+(?:a\s+)?note[,:]?\s+(?:that\s+|of\s+)?|for\s+future\s+reference[,:]?\s",
 )
-REMEMBER = _compiled(rf"{_FIRST}({_REMEMBER_WAYS})")
-_TAKE_BACK_WAYS = _any_of(
+TAKE_BACK = _cue(
+    _FIRST,
     r"(?:never\s?mind|forget|ignore|disregard|scrap|drop|cancel|undo|"
     r"take back)\s+(?:about\s+)?(?:what\s+I\s+(?:said|told you|asked)\s+"
     r"(?:about|on|regarding|for)\s+)?(?P<back>[^,;.!?]+)",
@@ -195,17 +192,18 @@ _TAKE_BACK_WAYS = _any_of(
     r"care)\s+(?P<want>[^,;.!?]+)",
     r"(?P<stop>stop\s+\w+ing\b[^,;.!?]*|(?:don't|do not)\s+[^,;.!?]+?\s+any\s?(?:more|longer)\b)",
 )
-TAKE_BACK = _compiled(rf"{_FIRST}(?:{_TAKE_BACK_WAYS})")
-"""Matches at the start of a sentence; its groups are what is taken back. `stop` may be an instruction itself."""
-_ASKS_WAYS = (
+"""Its named groups are what is taken back. `stop` may be an instruction itself."""
+ASKS = _cue(
+    _FIRST,
     r"(?:what|which|who|whom|whose|how|why|where|when\s+(?:is|are|do|does|did|should|can|will|was|would)|"
     r"(?:do|does|did)\s+(?:you|I|we|they|he|she|it|people|the|any)|is|are|am|was|were|can|could|should|shall|would|"
-    r"will|has|have|had|may|might)\b"
+    r"will|has|have|had|may|might)\b",
 )
-ASKS = _compiled(rf"{_FIRST}(?:{_ASKS_WAYS})")
 """The beginning of a question."""
-_SAYS_WAYS = r"said|says|saying|replied|told|tells|wrote|thinks?|asked|asks|claims|if|whether|she|he|they"
-SAYS = _compiled(rf"\b(?:{_SAYS_WAYS})\b[^,;]*[,:;]?\s*$")
+SAYS = _compiled(
+    r"\b(?:said|says|saying|replied|told|tells|wrote|thinks?|asked|asks|claims|if|whether|she|he|they)\b"
+    r"[^,;]*[,:;]?\s*$"
+)
 """Precedes a clause that somebody else says, or that is only supposed."""
 LABEL = _compiled(
     r"note|notes|reminder|rules?|instructions?|preferences?|p\.?s\.?|fyi|important|attention|remember|request|language"

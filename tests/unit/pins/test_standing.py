@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from memory.pins.standing import place_of
+from memory.pins.statements import place_of
 
 
 @pytest.mark.parametrize(
