@@ -182,5 +182,7 @@ def _insert_into(model: type[Model], fields: tuple[Field[Any, Any], ...]) -> tup
     """The beginning of an insert, and for each field the type whose values go to the driver unchanged."""
     name = connections[DEFAULT_DB_ALIAS].ops.quote_name
     columns = ", ".join(name(str(field.column)) for field in fields)
-    types = [next((plain for kind, plain in _PLAIN if isinstance(field, kind)), None) for field in fields]
+    types: list[type | None] = [
+        next((plain for kind, plain in _PLAIN if isinstance(field, kind)), None) for field in fields
+    ]
     return f"INSERT INTO {name(model._meta.db_table)} ({columns})", types
