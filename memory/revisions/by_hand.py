@@ -70,20 +70,7 @@ def restore(
         brief = locked_brief(chat.pk)
         if brief is None:
             raise NotFound("This chat's memory has no such version.")
-        restored = _unchanged(chat, version, "restored")
-        if on_demand:
-            quotas.take_rebuild(chat.owner_id)
-            work.mark_demanded(brief)
-        tokens_before = _make_current(brief, restored, user, pauses=pauses)
-        revision = SummaryRevision.of(
-            brief,
-            kind=RevisionKind.RESTORE,
-            parent=version,
-            tokens_before=tokens_before,
-            created_by=user,
-            **restored.provenance,
-        )
-        _save(brief, revision)
+        _publish(brief, _unchanged(chat, version, "restored"), user, on_demand=on_demand, pauses=pauses)
     _log("memory restored", brief, user, restored=version, version=brief.version)
     return brief
 
@@ -96,7 +83,8 @@ def draft(chat: Chat, version: int | None = None) -> Draft:
     brief.chat = chat
     base = _readable(chat, version or brief.head, "edited")
     policy = POLICIES[base.policy]
-    return Draft(base, brief.head, policy.edit_fields(_state_of(base), _limits(brief, policy)))
+    state = State.from_json(base.global_summary, base.state)
+    return Draft(base, brief.head, policy.edit_fields(state, _limits(brief, policy)))
 
 
 def edit_by_hand(
@@ -122,8 +110,11 @@ def edit_by_hand(
         edited = base or on_version
         revision = (_readable if edited == on_version else _unchanged)(chat, edited, "edited")
         policy = POLICIES[revision.policy]
-        state = policy.edited(_state_of(revision), changes, _limits(brief, policy))
-        _publish(brief, revision, state, user, pauses=pauses)
+        before = State.from_json(revision.global_summary, revision.state)
+        state = policy.edited(before, changes, _limits(brief, policy))
+        if (state.summary, state.to_json()) == (revision.global_summary, revision.state):
+            raise Conflict("Nothing was changed.")
+        _publish(brief, revision, user, written=state, pauses=pauses)
     _log("memory edited by hand", brief, user, edited=edited, version=brief.version)
     return brief
 
@@ -138,11 +129,8 @@ def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> Conversa
         brief = locked_brief(chat.pk)
         if brief is None or not text_of(brief):
             raise Conflict("There is no summary to clear.")
-        if on_demand:  # it drops a running fold, which has to be repeated
-            quotas.take_rebuild(chat.owner_id)
-            work.mark_demanded(brief)
         base = SummaryRevision.objects.get(chat_id=chat.pk, version=brief.head)
-        _publish(brief, base, State(), user)
+        _publish(brief, base, user, written=State(), on_demand=on_demand)
     _log("memory cleared", brief, user, version=brief.version)
     return brief
 
@@ -180,7 +168,7 @@ def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) ->
 
 
 def _locked(chat: Chat) -> ConversationBrief:
-    if not Chat.objects.select_for_update(no_key=True).only("pk").filter(pk=chat.pk).exists():
+    if not Chat.objects.select_for_update(no_key=True).filter(pk=chat.pk).exists():
         raise NotFound("This chat no longer exists.")
     return lock_brief(chat)
 
@@ -202,56 +190,42 @@ def _unchanged(chat: Chat, version: int, done: str) -> SummaryRevision:
     revision = _readable(chat, version, done)
     seen = Message.objects.filter(chat=chat, seq__lte=revision.seen_seq)
     question = seen.filter(role=Role.USER).order_by("-seq").values_list("seq", flat=True).first()
-    turn = seen.filter(seq__gte=question or 1, token_count__gt=0)
-    if turn.filter(
-        superseded_by__seq__gt=revision.seen_seq
-    ).exists():  # only a chat's last answer is ever replaced
+    turn = seen.filter(
+        seq__gte=question or 1, token_count__gt=0
+    )  # only a chat's last answer is ever replaced
+    if turn.filter(superseded_by__seq__gt=revision.seen_seq).exists():
         raise Conflict(f"Version {version} is based on a reply that was replaced since. It cannot be {done}.")
     return revision
 
 
 def _publish(
-    brief: ConversationBrief, base: SummaryRevision, state: State, user: User | None, *, pauses: bool = False
+    brief: ConversationBrief,
+    base: SummaryRevision,
+    user: User | None,
+    *,
+    written: State | None = None,
+    on_demand: bool = False,
+    pauses: bool = False,
 ) -> None:
-    """Make `state`, written from `base`, the memory in use."""
-    if (base.global_summary, base.state) == (state.summary, state.to_json()):
-        raise Conflict("Nothing was changed.")
-    revision = SummaryRevision(
-        chat_id=base.chat_id,
-        parent=base.version,
-        kind=RevisionKind.MANUAL,
-        policy=base.policy,
-        global_summary=state.summary,
-        state=state.to_json(),
-        from_seq=base.through_seq + 1,
-        through_seq=base.through_seq,
-        seen_seq=base.seen_seq,
-        folded_tokens=base.folded_tokens,
-        turns=0,
-        cost_usd=0,
-        created_by=user,
-    )
-    revision.tokens_before = _make_current(brief, revision, user, pauses=pauses)
-    revision.version, revision.tokens_after = brief.version, brief.token_count
-    kept = asdict(retained(text_of(base), text_of(revision)))
-    revision.retained = {**kept, "through_seq": None}  # the API has had this field here
-    brief.kept_percent = revision.kept_percent
-    _save(brief, revision)
+    """Make the state of `base`, or what was `written` from it, the memory in use; queue a fold if the chat is due.
 
-
-def _make_current(
-    brief: ConversationBrief, revision: SummaryRevision, user: User | None, *, pauses: bool
-) -> int:
-    """Give the locked `brief` the text of `revision`, with a new version and epoch. Saves nothing.
-
-    Returns the tokens of the previous memory.
+    Drops any work that was to replace the previous memory. `brief` must be locked.
     """
+    if on_demand:  # it drops a running fold, which has to be repeated
+        quotas.take_rebuild(brief.chat.owner_id)
+        work.mark_demanded(brief)
     tokens_before = brief.token_count
-    step_back.apply_revision(brief, revision)
+    step_back.apply_revision(brief, base)
+    kind, provenance = RevisionKind.RESTORE, base.provenance
+    if written is not None:
+        brief.global_summary, brief.state = written.summary, written.to_json()
+        brief.token_count = POLICIES[base.policy].size(written)
+        kept = asdict(retained(text_of(base), text_of(brief)))
+        # The API has had the field `through_seq` here.
+        kind, provenance = RevisionKind.MANUAL, {"retained": {**kept, "through_seq": None}}
     brief.version += 1
     brief.head = brief.version
     brief.epoch += 1
-    # Drop any pending work that was to replace the previous memory.
     brief.degraded = False
     if brief.requested == Requested.REBUILD:
         brief.requested = Requested.NOTHING
@@ -260,18 +234,18 @@ def _make_current(
     if pauses:
         brief.pause(user)
     decide_due(brief)
-    return tokens_before
-
-
-def _save(brief: ConversationBrief, revision: SummaryRevision) -> None:
-    """Save both, and queue a fold if the chat is due."""
+    revision = SummaryRevision.of(
+        brief,
+        kind=kind,
+        parent=base.version,
+        tokens_before=tokens_before,
+        created_by=user,
+        **provenance,
+    )
+    brief.kept_percent = revision.kept_percent
     revision.save(force_insert=True)
     brief.save()
     work.enqueue_if_ready(brief)
-
-
-def _state_of(revision: SummaryRevision) -> State:
-    return State.from_json(revision.global_summary, revision.state)
 
 
 def _limits(brief: ConversationBrief, policy: Policy) -> MemoryLimits:

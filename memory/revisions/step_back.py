@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Now
 
 from conversations.models import Message, Role, Status
@@ -34,7 +34,7 @@ _CLEARED = Q(kind=RevisionKind.MANUAL, tokens_after=0, global_summary="")
 
 def step_back(brief: ConversationBrief, from_seq: int) -> None:
     """Make the newest revision that had seen no message from `from_seq` on the one in use, or none. Saves nothing."""
-    older = revision_to_apply(brief, from_seq)
+    older = _cleared_since(brief, from_seq) or newest_before(brief.chat_id, from_seq)
     apply_revision(brief, older)
     brief.head = older.version if older else 0
     if brief.policy != brief.chat.policy:
@@ -55,19 +55,21 @@ def retract(brief: ConversationBrief, from_seq: int) -> None:
         had_seen = False  # the memory in use is empty
     if had_seen:
         step_back(brief, from_seq)
-    _empty(brief, from_seq)
-    if had_seen:
-        parent, brief.version = brief.head or None, brief.version + 1
-        brief.head = brief.version
-        _retraction(brief, parent, before).save(force_insert=True)
-
-
-def _empty(brief: ConversationBrief, from_seq: int) -> None:
-    """Empty the revisions that had seen a message from `from_seq` on."""
     revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, forgotten_at=None)
     seen = revisions.filter(seen_seq__gte=from_seq)
     seen.exclude(_CLEARED).update(**_EMPTIED, forgotten_at=Now())
     seen.filter(_CLEARED).update(**_EMPTIED)  # what it had cleared; the clearing itself stays
+    if had_seen:
+        parent, brief.version = brief.head or None, brief.version + 1
+        brief.head = brief.version
+        retraction = SummaryRevision.of(
+            brief,
+            kind=RevisionKind.RETRACT,
+            parent=parent,
+            tokens_before=before,
+            retained={"kept": [], "lost": [], "share": 1.0},
+        )
+        retraction.save(force_insert=True)
 
 
 def apply_revision(brief: ConversationBrief, older: SummaryRevision | None) -> None:
@@ -81,12 +83,10 @@ def apply_revision(brief: ConversationBrief, older: SummaryRevision | None) -> N
     brief.folded_tokens = older.folded_tokens if older else None
     brief.seen_seq = older.seen_seq if older else 0
     brief.rebuild = None
-    brief.last_summarized_message = _replies(brief).filter(seq__lte=brief.folded_through_seq).first()
-
-
-def revision_to_apply(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
-    """The revision to go back to when messages from `from_seq` on have changed; None if there is none."""
-    return _cleared_since(brief, from_seq) or newest_before(brief.chat_id, from_seq)
+    replies = Message.objects.filter(chat_id=brief.chat_id, role=Role.ASSISTANT, superseded_by=None)
+    finished = replies.exclude(status__in=[Status.FAILED, Status.DELETED])
+    folded = finished.filter(seq__lte=brief.folded_through_seq).order_by("-seq")
+    brief.last_summarized_message_id = folded.values_list("pk", flat=True).first()
 
 
 def _cleared_since(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
@@ -120,20 +120,3 @@ def newest_before(chat_id: UUID, from_seq: int) -> SummaryRevision | None:
         seen=F("seen_seq") + 0
     )
     return revisions.filter(seen__lt=from_seq).exclude(Exists(replaced)).order_by("-version").first()
-
-
-def _retraction(brief: ConversationBrief, parent: int | None, tokens_before: int) -> SummaryRevision:
-    """The revision of the step back: it folds nothing, and costs nothing."""
-    return SummaryRevision.of(
-        brief,
-        kind=RevisionKind.RETRACT,
-        parent=parent,
-        tokens_before=tokens_before,
-        retained={"kept": [], "lost": [], "share": 1.0},
-    )
-
-
-def _replies(brief: ConversationBrief) -> QuerySet[Message]:
-    """The chat's current replies, newest first."""
-    replies = Message.objects.filter(chat_id=brief.chat_id, role=Role.ASSISTANT, superseded_by=None)
-    return replies.exclude(status__in=[Status.FAILED, Status.DELETED]).order_by("-seq")
