@@ -7,10 +7,10 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from memory import queue, signals
+        from memory import queue, turn
+        from memory.recall import schema
 
-        post_save.connect(
-            signals.message_saved, sender="conversations.Message", dispatch_uid="memory.message_saved"
-        )
+        saved_uid = "memory.message_saved"
+        post_save.connect(turn.message_saved, sender="conversations.Message", dispatch_uid=saved_uid)
         post_migrate.connect(queue.schedule_sweep, sender=self, dispatch_uid="memory.schedule_sweep")
-        post_migrate.connect(signals.index_messages, sender=self, dispatch_uid="memory.index_messages")
+        post_migrate.connect(schema.index_messages, sender=self, dispatch_uid="memory.index_messages")

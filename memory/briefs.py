@@ -45,14 +45,14 @@ class Memory:
         if chat is not None:
             brief.chat = chat
         policy = get_policy(brief.policy)
-        limits = _counted(_chosen(policy, brief.options), policy, lambda: brief.chat.instructions)
+        limits = limits_for(policy, brief.options, lambda: brief.chat.instructions)
         return cls(brief, policy, State.from_json(brief.global_summary, brief.state), limits)
 
     @classmethod
     def anew(cls, brief: ConversationBrief, state: State | None = None) -> Memory:
         """A memory by the policy and options that are set on the chat: the one that a rebuild makes."""
         policy = get_policy(brief.chat.policy)
-        limits = limits_for(policy, brief.chat.options, brief.chat.instructions)
+        limits = limits_for(policy, brief.chat.options, lambda: brief.chat.instructions)
         return cls(brief, policy, state or State(), limits)
 
     @property
@@ -83,8 +83,6 @@ class Memory:
     def is_due(self, newest: Sequence[Turn]) -> bool:
         """Whether the chat is to be folded, by its newest finished turns that are not folded, oldest first."""
         limits, waited = self.limits_less_pins, None
-        if not limits.enabled:
-            return False
         if self.brief.paused_at is not None:
             waited = totals_of(turn for turn in newest if turn.through_seq <= (self.brief.paused_seq or 0))
         counts = counts_of(self.policy, self.state, newest, limits)
@@ -92,21 +90,17 @@ class Memory:
 
     def through_beyond(self, newest: Sequence[Turn], after_seq: int) -> int:
         """The seq of the last message beyond the window; `after_seq` if there is none after it."""
-        return _through(newest, self.turns_beyond(newest), after_seq)
+        folds = self.turns_beyond(newest)
+        return newest[folds - 1].through_seq if folds else after_seq
 
     def through_due(self, newest: Sequence[Turn], after_seq: int) -> int:
         """The same for a fold that is due: the policy may leave some of the turns beyond the window."""
-        return _through(newest, turns_due(self.policy, self.state, newest, self.limits_less_pins), after_seq)
+        folds = turns_due(self.policy, self.state, newest, self.limits_less_pins)
+        return newest[folds - 1].through_seq if folds else after_seq
 
     def turns_beyond(self, newest: Sequence[Turn]) -> int:
         """How many of the oldest of `newest` are beyond the window."""
         return turns_beyond(self.policy, self.state, newest, self.limits)
-
-
-def _through(newest: Sequence[Turn], folds: int, after_seq: int) -> int:
-    if folds:
-        return newest[folds - 1].through_seq
-    return newest[0].from_seq - 1 if newest else after_seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,26 +118,17 @@ class Standing:
         return self.memory.is_due([*self.turns, turn])
 
 
-def limits_for(policy: Policy, options: Mapping[str, Any], instructions: str) -> MemoryLimits:
-    """The limits of the settings, modified by `options`, with the instructions counted if they count."""
-    return _counted(_chosen(policy, options), policy, lambda: instructions)
-
-
-def _chosen(policy: Policy, options: Mapping[str, Any]) -> MemoryLimits:
+def limits_for(policy: Policy, options: Mapping[str, Any], instructions: Callable[[], str]) -> MemoryLimits:
+    """The limits of the settings, modified by `options`; the instructions are read and counted only if they count."""
     limits = with_options(settings.MEMORY_LIMITS, policy, options)
-    window_share = 1.0 if policy.window_first else limits.window_share
+    counts = policy.counts_instructions or limits.budget_for == "prompt"
     return replace(
         limits,
-        window_share=window_share,
+        window_share=1.0 if policy.window_first else limits.window_share,
         recall=policy.recall_mode(limits),
         recall_some_share=policy.recall_some_share,
+        instructions_tokens=count_tokens(instructions()) if counts else 0,
     )
-
-
-def _counted(limits: MemoryLimits, policy: Policy, instructions: Callable[[], str]) -> MemoryLimits:
-    if not policy.counts_instructions and limits.budget_for == "memory":
-        return limits
-    return replace(limits, instructions_tokens=count_tokens(instructions()))
 
 
 # Briefs and their unfolded turns
@@ -174,8 +159,7 @@ def decide_due(brief: ConversationBrief) -> list[Turn]:
 
 def unfolded_turns(brief: ConversationBrief) -> list[Turn]:
     """The newest finished turns that are not folded, oldest first, without texts: `MAX_TURNS` at most."""
-    pending = pending_seq(brief.chat_id)
-    return newest_turns(brief.chat_id, brief.folded_through_seq, before_seq=pending)
+    return newest_turns(brief.chat_id, brief.folded_through_seq, before_seq=pending_seq(brief.chat_id))
 
 
 def unfolded(brief: ConversationBrief) -> Counts:
@@ -193,10 +177,10 @@ def history_tokens(brief: ConversationBrief | None, unfolded_tokens: int | None 
         return 0
     if brief.folded_through_seq and brief.folded_tokens is None:
         return None
-    left = unfolded_tokens
-    if left is None:
-        _, left = counts_between(brief.chat_id, brief.folded_through_seq, pending_seq(brief.chat_id))
-    return left + ((brief.folded_tokens or 0) if brief.folded_through_seq else 0)
+    if unfolded_tokens is None:
+        pending = pending_seq(brief.chat_id)
+        _, unfolded_tokens = counts_between(brief.chat_id, brief.folded_through_seq, pending)
+    return unfolded_tokens + (brief.folded_tokens or 0)
 
 
 def fold_progress(brief: ConversationBrief, counts: Counts) -> FoldProgress | None:
@@ -223,8 +207,5 @@ def readable_parts(row: ConversationBrief | SummaryRevision) -> list[ReadablePar
     state = State.from_json(row.global_summary, row.state)
     if state.data and row.policy in POLICIES:
         return readable(POLICIES[row.policy].edit_fields(state, MemoryLimits()))
-    return (
-        [ReadablePart("Summary", "text", (ReadableEntry("", row.global_summary),))]
-        if row.global_summary
-        else []
-    )
+    summary = ReadablePart("Summary", "text", (ReadableEntry("", row.global_summary),))
+    return [summary] if row.global_summary else []

@@ -56,7 +56,11 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
     brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
         chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
     )
-    delay = _demanded(brief, from_seq) if forgets else 0
+    delay = 0
+    if forgets and (from_seq <= brief.seen_seq or brief.due or brief.requested):
+        # Another fold: it counts, and is delayed beyond the owner's limits. The edit itself is never refused.
+        delay = quotas.rebuild_delay(brief.chat.owner_id)
+        work.mark_demanded(brief, delay)
     brief.epoch += 1
     embeddings.step_back(chat_id, from_seq)
     if forgets:
@@ -69,15 +73,6 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
     if not delay:  # otherwise the sweep has it done
         embeddings.enqueue_chat(chat_id)
     return brief
-
-
-def _demanded(brief: ConversationBrief, from_seq: int) -> int:
-    """Count an edit that causes another fold; return the seconds by which that is delayed. Edits are never refused."""
-    if from_seq > brief.seen_seq and not (brief.due or brief.requested):
-        return 0
-    delay = quotas.rebuild_delay(brief.chat.owner_id)
-    work.mark_demanded(brief, delay)
-    return delay
 
 
 def policy_changed(chat: Chat) -> None:
@@ -107,12 +102,13 @@ def options_changed(chat: Chat) -> None:
     memory = Memory.of(brief)
     if memory.window_reach > reach:
         brief.epoch += 1  # a running fold uses the narrower window
-        if _window_is_folded(memory):
+        newest = newest_turns(chat.pk, 0, limit=memory.window_reach, before_seq=pending_seq(chat.pk))
+        window = newest[memory.turns_beyond(newest) :]
+        if window and window[0].from_seq <= brief.folded_through_seq:
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)
     decide_due(brief)
-    fields = ["options", "epoch", "requested", "on_demand_at", "updated_at", "due", *PAUSE]
-    brief.save(update_fields=fields)
+    brief.save(update_fields=["options", "epoch", "requested", "on_demand_at", "updated_at", "due", *PAUSE])
     work.enqueue_if_ready(brief)
 
 
@@ -120,15 +116,6 @@ def _have_rebuilt(brief: ConversationBrief) -> None:
     brief.requested = Requested.REBUILD
     brief.unpause()
     work.mark_demanded(brief)
-
-
-def _window_is_folded(memory: Memory) -> bool:
-    """Whether a turn that belongs into the window is folded already."""
-    brief = memory.brief
-    pending = pending_seq(brief.chat_id)
-    newest = newest_turns(brief.chat_id, 0, limit=memory.window_reach, before_seq=pending)
-    window = newest[memory.turns_beyond(newest) :]
-    return bool(window) and window[0].from_seq <= brief.folded_through_seq
 
 
 def chat_branched(branch: Chat, origin: UUID) -> None:
@@ -148,13 +135,8 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     brief.save(force_insert=True)
     if brief.head:
         assert older is not None
-        SummaryRevision.of(
-            brief,
-            kind=RevisionKind.BRANCH,
-            parent=None,
-            tokens_before=0,
-            **older.provenance,
-        ).save(force_insert=True)
+        copy = {"kind": RevisionKind.BRANCH, "parent": None, "tokens_before": 0, **older.provenance}
+        SummaryRevision.of(brief, **copy).save(force_insert=True)
     work.enqueue_if_ready(brief)
     embeddings.enqueue_chat(branch.pk)
 
@@ -166,12 +148,5 @@ def chat_deleted(chat_id: UUID) -> None:
     """
     daily.count_chat(chat_id)
     ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
-    for model in (
-        Pin,
-        ContextText,
-        SummaryRevision,
-        ConversationBrief,
-        MessageEmbedding,
-        ChatEmbeddings,
-    ):
+    for model in (Pin, ContextText, SummaryRevision, ConversationBrief, MessageEmbedding, ChatEmbeddings):
         model.objects.filter(chat_id=chat_id).delete()

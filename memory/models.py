@@ -228,14 +228,14 @@ class SummaryRevision(models.Model):
         return None if share is None or not self.tokens_after else round(100 * share)
 
     @classmethod
-    def of(
-        cls, brief: ConversationBrief, *, kind: str, parent: int | None, tokens_before: int, **fields: Any
-    ) -> SummaryRevision:
+    def of(cls, brief: ConversationBrief, **fields: Any) -> SummaryRevision:
         """The current content of `brief` as its newest revision, not saved.
 
-        It folded nothing and cost nothing, unless `fields` say otherwise.
+        `fields` are its kind, parent and tokens before. It folded nothing and cost nothing, unless they say otherwise.
         """
         content: dict[str, Any] = {
+            "chat_id": brief.chat_id,
+            "version": brief.version,
             "policy": brief.policy,
             "degraded": brief.degraded,
             "global_summary": brief.global_summary,
@@ -248,14 +248,7 @@ class SummaryRevision(models.Model):
             "tokens_after": brief.token_count,
             "cost_usd": 0,
         }
-        return cls(
-            chat_id=brief.chat_id,
-            version=brief.version,
-            kind=kind,
-            parent=parent,
-            tokens_before=tokens_before,
-            **content | fields,
-        )
+        return cls(**content | fields)
 
     @property
     def provenance(self) -> dict[str, Any]:

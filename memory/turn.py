@@ -2,18 +2,19 @@
 
 `prompt_for` is called where a turn begins (with `may_wait`, it may raise `StaleMemory`: call
 `memory.folding.request.freshen` and repeat); `turn_finished` in the transaction that finishes the reply. A finished
-reply is counted, and the chat folded if due, by memory's own post-save receiver, which calls `count_reply`.
+reply is counted, and the chat folded if due, by memory's own post-save receiver, `message_saved`.
 `memory.changes` has what happens to a chat other than by turns.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from chatmemory.database.compiled import Select
 from chatmemory.llm.protocol import Prompt
-from conversations.models import Chat, Message, Status
+from conversations.models import Chat, Message, Role, Status
 from memory.briefs import Memory, Standing, history_tokens
 from memory.changes import messages_changed
 from memory.context.build import context_of, log_cuts, newest, request_of
@@ -25,6 +26,7 @@ from memory.folding.card import publish_card
 from memory.history.rows import newest_turns
 from memory.models import CardOutcome, ContextRecord, ConversationBrief, new_brief
 from memory.pins import pins
+from memory.recall import embeddings
 from memory.revisions import step_back
 
 _BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
@@ -113,21 +115,26 @@ def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
         pins.pin_statements(reply.reply_to)
 
 
-def count_reply(reply: Message) -> None:
+def message_saved(
+    sender: type[Message], instance: Message, created: bool, raw: bool = False, **kwargs: Any
+) -> None:
+    """Count a reply in the transaction that stores it: a receiver, so `conversations` need not know about folding."""
+    if created and not raw and instance.role == Role.ASSISTANT:
+        _count_reply(instance)
+        embeddings.enqueue_chat(instance.chat_id)
+
+
+def _count_reply(reply: Message) -> None:
     """Have the chat folded if the turn that `reply` finishes makes it due.
 
-    Called by the post-save receiver. Mostly what was known when the turn began shows that it does not. Another answer
-    to a question that was answered before adds no turn: `turn_finished` decides then.
+    Mostly what was known when the turn began shows that it does not. Another answer to a question that was answered
+    before adds no turn: `turn_finished` decides then.
     """
-    question = reply.reply_to
+    question, known = reply.reply_to, reply.standing
     if question is None or reply.leaves_open:
         return
     is_whole_turn = reply.seq == question.seq + 1
-    if (
-        is_whole_turn
-        and isinstance(known := reply.standing, Standing)
-        and not known.is_due_after(question, reply)
-    ):
+    if is_whole_turn and isinstance(known, Standing) and not known.is_due_after(question, reply):
         return
     if is_whole_turn or reply.after_tools:
         turn_closed(reply.chat_id)

@@ -78,112 +78,76 @@ def work_of(brief: ConversationBrief | None, *, has_worker: Callable[[], bool] =
     """
     if brief is None:
         return MemoryWork("idle", "Up to date", "Up to date. No summary yet.", "good")
-    now = timezone.now()
+    now, expires = timezone.now(), brief.lease_expires_at
+    is_held = bool(brief.lease_owner) and expires is not None and expires > now
     is_flagged = brief.due or brief.requested != Requested.NOTHING
     is_wanted = is_flagged or (brief.degraded and brief.paused_at is None)
+    if not (is_held or is_wanted):
+        return _at_rest(brief)
     is_rebuild = brief.requested == Requested.REBUILD or (is_wanted and not is_flagged)
-    state, since = _phase(brief, now, has_worker, is_flagged, is_wanted, is_rebuild)
-    if state in ("idle", "paused"):
-        label = "Updates paused" if state == "paused" else "Up to date"
-        return MemoryWork(state, label, _at_rest(brief), "paused" if state == "paused" else "good", since)
     progress = current_progress(brief)
+    begun = progress if progress is not None and progress.of_seq is not None else None
+    far = f": messages 1–{begun.through_seq:,} of {begun.of_seq:,}" if begun else ""
+    label, since = "Rebuild queued" if is_rebuild else "Update queued", None
+    state: WorkPhase
+    if is_held and expires is not None:
+        since = min(now, expires - timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS))
+        state, label, sentence = "folding", "Updating", "A worker is updating the memory."
+        if is_rebuild:
+            sentence = f"A worker is rebuilding the memory{far or ', starting from the first messages'}."
+            state, label = "rebuilding", "Rebuilding"
+    elif wait := _wait(brief, now, is_flagged):
+        state, sentence = "waiting", wait
+    elif has_worker():
+        what = f"continue the rebuild{far}" if far else "rebuild it" if is_rebuild else "update it"
+        state, since, sentence = "queued", brief.queued_at, f"Waiting for a worker to {what}."
+    else:
+        state, since, sentence = "no_worker", brief.queued_at, NO_WORKER
     last = brief.last_error or {}
     failures = last.get("attempt", brief.attempts) if last and brief.attempts else 0
     error = last.get("code") if failures else None
-    told = _sentence(state, brief, now, progress, is_rebuild)
     if failures:
-        label = f"Failing ({failures} attempt{'' if failures == 1 else 's'})"
-        why = f" {error_words(error)}" if error else ""
-        told = f"{failures} failed attempt{'' if failures == 1 else 's'}.{why} {told}"
-    else:
-        label = _label(state, is_rebuild)
+        attempts = f"attempt{'' if failures == 1 else 's'}"
+        label = f"Failing ({failures} {attempts})"
+        sentence = " ".join(
+            filter(None, [f"{failures} failed {attempts}.", error and error_words(error), sentence])
+        )
     if brief.degraded:
-        told += " Until then, a version by the built-in summarizer is in use."
+        sentence += " Until then, a version by the built-in summarizer is in use."
     kind: Kind = "bad" if failures or state == "no_worker" else "busy"
-    begun = progress if progress is not None and progress.of_seq is not None else None
-    return MemoryWork(state, label, told, kind, since, failures, error, begun)
+    return MemoryWork(state, label, sentence, kind, since, failures, error, begun)
 
 
-def _phase(
-    brief: ConversationBrief,
-    now: datetime,
-    has_worker: Callable[[], bool],
-    is_flagged: bool,
-    is_wanted: bool,
-    is_rebuild: bool,
-) -> tuple[WorkPhase, datetime | None]:
-    until = brief.lease_expires_at
-    if brief.lease_owner and until is not None and until > now:
-        length = timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
-        return "rebuilding" if is_rebuild else "folding", min(now, until - length)
-    if not is_wanted:
-        return ("paused" if brief.paused_at else "idle"), brief.paused_at
-    if _waits_until(brief, now, is_flagged) is not None:
-        return "waiting", None
-    return ("queued" if has_worker() else "no_worker"), brief.queued_at
+def _wait(brief: ConversationBrief, now: datetime, is_flagged: bool) -> str:
+    """How long nothing is done; "" if there is no wait.
 
-
-def _waits_until(brief: ConversationBrief, now: datetime, is_flagged: bool) -> datetime | None:
-    """Until when nothing is done. Once the summarizer was given up, due work does not wait for the next attempt."""
+    Once the summarizer was given up, due work does not wait for the next attempt.
+    """
     given_up = is_flagged and brief.attempts >= settings.MEMORY_FOLD_ATTEMPTS
     moments = (brief.delayed_until, None if given_up else brief.next_attempt_at)
-    return max((one for one in moments if one is not None and one > now), default=None)
-
-
-def _label(state: WorkPhase, is_rebuild: bool) -> str:
-    match state:
-        case "folding":
-            return "Updating"
-        case "rebuilding":
-            return "Rebuilding"
-        case _:
-            return "Rebuild queued" if is_rebuild else "Update queued"
-
-
-def _sentence(
-    state: WorkPhase,
-    brief: ConversationBrief,
-    now: datetime,
-    progress: RebuildProgress | None,
-    is_rebuild: bool,
-) -> str:
-    how_far = ""
-    if progress is not None and progress.of_seq is not None:
-        how_far = f": messages 1–{progress.through_seq:,} of {progress.of_seq:,}"
-    match state:
-        case "folding":
-            return "A worker is updating the memory."
-        case "rebuilding":
-            return f"A worker is rebuilding the memory{how_far or ', starting from the first messages'}."
-        case "no_worker":
-            return NO_WORKER
-        case "waiting":
-            is_flagged = brief.due or brief.requested != Requested.NOTHING
-            until = _waits_until(brief, now, is_flagged) or now
-            wait = _in_words(round((until - now).total_seconds()) + 1)
-            if brief.delayed_until is not None and brief.delayed_until == until:
-                return f"Rate-limited because of frequent changes; continues in {wait}."
-            return f"The next attempt comes in {wait}."
-        case _:
-            what = (
-                f"continue the rebuild{how_far}" if how_far else "rebuild it" if is_rebuild else "update it"
-            )
-            return f"Waiting for a worker to {what}."
-
-
-def _at_rest(brief: ConversationBrief) -> str:
-    if not brief.head:
-        return "Updates are paused." if brief.paused_at else "Up to date. No summary yet."
-    if brief.paused_at:
-        turns = unfolded(brief).turns
-        left = f"{turns:,} turn{'' if turns == 1 else 's'} not summarized"
-        return f"Updates are paused: version {brief.head} stays as it is, with {left}."
-    return f"Up to date: version {brief.head} is in use."
-
-
-def _in_words(seconds: int) -> str:
-    return (
+    until = max((moment for moment in moments if moment is not None and moment > now), default=None)
+    if until is None:
+        return ""
+    seconds = round((until - now).total_seconds()) + 1
+    wait = (
         f"{seconds} second{'' if seconds == 1 else 's'}"
         if seconds < 120
         else f"{round(seconds / 60)} minutes"
     )
+    if until == brief.delayed_until:
+        return f"Rate-limited because of frequent changes; continues in {wait}."
+    return f"The next attempt comes in {wait}."
+
+
+def _at_rest(brief: ConversationBrief) -> MemoryWork:
+    if brief.paused_at is None:
+        sentence = (
+            f"Up to date: version {brief.head} is in use." if brief.head else "Up to date. No summary yet."
+        )
+        return MemoryWork("idle", "Up to date", sentence, "good")
+    sentence = "Updates are paused."
+    if brief.head:
+        turns = unfolded(brief).turns
+        left = f"{turns:,} turn{'' if turns == 1 else 's'} not summarized"
+        sentence = f"Updates are paused: version {brief.head} stays as it is, with {left}."
+    return MemoryWork("paused", "Updates paused", sentence, "paused", brief.paused_at)

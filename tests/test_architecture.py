@@ -28,7 +28,7 @@ LAYERS = [
     # the doors of memory
     "memory.turn memory.changes",
     # conversations
-    "memory.signals conversations.derived conversations.interchange conversations.chat_lifecycle conversations.replies "
+    "conversations.derived conversations.interchange conversations.chat_lifecycle conversations.replies "
     "conversations.account_deletion conversations.message_changes conversations.branching conversations.quickstart",
     # edges
     "conversations.api conversations.openai_api conversations.admin conversations.management "

@@ -47,7 +47,7 @@ def summarize(
     if not (turns or folded.state.summary):
         raise _refused("Nobody says anything here.")
     policy = get_policy(policy_name)
-    limits = limits_for(policy, {}, "")
+    limits = limits_for(policy, {}, lambda: "")
     if (tokens := sum(turn.tokens for turn in turns)) > MAX_BITES * limits.bite_tokens:
         raise _refused(f"These have {tokens} tokens; at most {MAX_BITES * limits.bite_tokens} are taken.")
     while turns:

@@ -12,9 +12,11 @@ on PostgreSQL also the number of its block, because that database reads a list o
 from __future__ import annotations
 
 import logging
+from typing import Any
 
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, transaction
 
+from chatmemory.database import vector_field
 from conversations.models import Message
 from memory.recall.terms import stored_terms
 
@@ -87,6 +89,14 @@ TRIGGERS = {
     ),
 }
 """No trigger names a table that a migration might rebuild, except its own: SQLite would refuse to rename that table."""
+
+
+def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
+    """After a migration: index messages that have no terms yet, restore the index, set up pgvector."""
+    if using == DEFAULT_DB_ALIAS and has_terms():
+        fill()
+        ensure()
+        vector_field.ensure()
 
 
 def ensure() -> bool:

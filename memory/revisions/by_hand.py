@@ -252,7 +252,7 @@ def _limits(brief: ConversationBrief, policy: Policy) -> MemoryLimits:
     """The limits that apply to a memory by `policy` once it is in use."""
     chat = brief.chat
     options = {chat.policy: chat.options, brief.policy: brief.options}.get(policy.name, {})
-    return limits_for(policy, options, chat.instructions)
+    return limits_for(policy, options, lambda: chat.instructions)
 
 
 def _log(event: str, brief: ConversationBrief, user: User | None, **more: Any) -> None:

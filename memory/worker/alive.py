@@ -54,14 +54,9 @@ def remove_predecessors() -> None:
     """
     host, pid, _ = process.name().rsplit(":", 2)
     others = Worker.objects.filter(pk__startswith=f"{host}:").exclude(pk=process.name())
-    gone = [name for name in others.values_list("pk", flat=True) if _is_gone(name, pid)]
-    if _remove(gone):
+    pids = {name: name.rsplit(":", 2)[1] for name in others.values_list("pk", flat=True)}
+    if _remove([name for name, its in pids.items() if its == pid or not process.is_running(int(its))]):
         queue.enqueue_sweep()
-
-
-def _is_gone(name: str, pid: str) -> bool:
-    its = name.rsplit(":", 2)[1]
-    return its == pid or not process.is_running(int(its))
 
 
 def _remove(names: list[str]) -> int:

@@ -17,7 +17,7 @@ LIMITS = MemoryLimits(k_raw_turns=3)
     ("turns", "through"),
     [
         ([], 4),
-        ([3, 4, 5], 6),  # all are within the window, which begins with message 7
+        ([3, 4, 5], 4),  # all are within the window
         ([2, 3, 4, 5], 6),
         ([2, 3, 4, 5, 6, 7], 10),
     ],
