@@ -13,7 +13,7 @@ from chatmemory.errors import NotFound
 from conversations import attachments
 from conversations.accounts import quotas
 from conversations.accounts.quotas import Reservation
-from conversations.models import ACTIVE_REPLY, Chat, IdempotencyKey, Message
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
 
 
@@ -65,7 +65,7 @@ def delete_chat(chat: Chat) -> None:
 
 def _discard_active_reply(chat: Chat) -> None:
     """Remove a reply being written. Its reservation counts as spent: the model was called and may still write."""
-    active = ACTIVE_REPLY.first(chat.pk)
+    active = ActiveReply.objects.filter(pk=chat.pk).first()
     if active is not None:
         active.delete()
         quotas.settle(Reservation.of(active, chat.owner_id), active.reserved_tokens)

@@ -16,12 +16,12 @@ from django.db.models import Q
 from django.db.models.functions import Left
 from django.utils import timezone
 
-from chatmemory.errors import Conflict, NotFound
+from chatmemory.errors import ChatBusy, Conflict, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
 from conversations import attachments, titles
 from conversations.derived import derived, set_lines
 from conversations.models import ActiveReply, Chat, Message, Role, Status
-from conversations.replies import begin, open_turn
+from conversations.replies import finish, open_turn
 from memory.changes import message_changed
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,9 @@ def _locked(chat_id: UUID, message_id: UUID) -> Message:
     chat = Chat.objects.select_for_update().filter(pk=chat_id).first()
     concerned = Q(message_id=message_id) | Q(user_message=message_id)
     if chat is not None and ActiveReply.objects.filter(concerned, pk=chat_id).exists():
-        begin.require_idle(chat)
+        if not finish.finish_expired_in(chat_id):
+            raise ChatBusy("A reply is being written in this chat.", retry_after=1)
+        chat.refresh_from_db(fields=["last_seq", "open_seq"])
     if chat is not None and chat.open_seq:
         _close_open_turn(chat, message_id)
     message = Message.objects.filter(chat=chat_id, pk=message_id).first()

@@ -216,7 +216,7 @@ class Allowance(models.Model):
     """
 
     user = models.OneToOneField(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="allowance"
     )
     requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
     tokens_per_day = models.PositiveBigIntegerField(null=True, blank=True)
@@ -432,7 +432,6 @@ _CHAT = Select(lambda chat, owner: Chat.objects.filter(pk=chat, owner=owner), UU
 _LOCKED_CHAT = Select(
     lambda chat, owner: Chat.objects.select_for_update().filter(pk=chat, owner=owner), UUID, int
 )
-ACTIVE_REPLY = Select(lambda chat: ActiveReply.objects.filter(pk=chat), UUID)
 
 
 def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:

@@ -29,7 +29,6 @@ from memory.pins import pins
 from memory.recall import embeddings
 from memory.revisions import step_back
 
-_BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
 _LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
 
 
@@ -68,7 +67,7 @@ def prompt_for(
     - `may_wait`: raise `StaleMemory` if the chat should be folded first.
     """
     # If another process creates it at the same moment, the turn is begun once more (`begin._once`).
-    brief = _BRIEF.first(chat.pk) or ConversationBrief.objects.create(chat=chat, **new_brief(chat))
+    brief = getattr(chat, "brief", None) or ConversationBrief.objects.create(chat=chat, **new_brief(chat))
     memory = Memory.of(brief, chat)
     if may_wait:
         require_fresh(memory)
@@ -140,11 +139,12 @@ def _count_reply(reply: Message) -> None:
         turn_closed(reply.chat_id)
 
 
-def turn_closed(chat_id: UUID) -> None:
-    """Have the chat folded if it is due by now: its last turn is finished, and no other has begun."""
+def turn_closed(chat_id: UUID) -> ConversationBrief:
+    """Have the chat folded if it is due by now: its last turn is finished, and no other has begun. Return its brief."""
     brief = _LOCKED_BRIEF.first(chat_id)
     assert brief is not None  # the turn began with it
     if not brief.due:  # one turn more does not change that
         brief.due = Memory.of(brief).is_due(newest_turns(chat_id, brief.folded_through_seq))
         brief.save(update_fields=["due"])
     work.enqueue_if_ready(brief)
+    return brief

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import MaxLengthValidator, RegexValidator
-from django.db import DEFAULT_DB_ALIAS
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter
@@ -29,14 +28,7 @@ from chatmemory.api import json_bodies
 from chatmemory.database.compiled import Select
 from chatmemory.database.rows import byte_size, count_fitting
 
-_TOKEN_FIELDS = [field.attname for field in AuthToken._meta.concrete_fields]
-_USER_FIELDS = [field.attname for field in User._meta.concrete_fields]
-_TOKENS = Select(
-    lambda key: AuthToken.objects.filter(token_key=key).values_list(
-        *_TOKEN_FIELDS, *(f"user__{name}" for name in _USER_FIELDS)
-    ),
-    str,
-)
+_TOKENS = Select(lambda key: AuthToken.objects.filter(token_key=key).select_related("user"), str)
 
 
 class TokenAuthentication(KnoxTokenAuthentication):
@@ -49,11 +41,9 @@ class TokenAuthentication(KnoxTokenAuthentication):
         """Return the user and the token. The sweep deletes expired tokens, so that no request waits for that."""
         text = token.decode("ascii", "replace")
         digest = hash_token(text)
-        for row in _TOKENS.rows(text[: CONSTANTS.TOKEN_KEY_LENGTH]):
-            found = AuthToken.from_db(DEFAULT_DB_ALIAS, _TOKEN_FIELDS, row[: len(_TOKEN_FIELDS)])
+        for found in _TOKENS.all(text[: CONSTANTS.TOKEN_KEY_LENGTH]):
             has_expired = found.expiry is not None and found.expiry < timezone.now()
             if not has_expired and compare_digest(digest, found.digest):
-                found.user = User.from_db(DEFAULT_DB_ALIAS, _USER_FIELDS, row[len(_TOKEN_FIELDS) :])
                 return self.validate_user(found)  # type: ignore[no-untyped-call]  # knox is typed in part
         raise AuthenticationFailed(_("Invalid token."))
 

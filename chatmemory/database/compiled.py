@@ -17,6 +17,7 @@ from uuid import UUID
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, CharField, Field, IntegerField, Manager, Model, QuerySet, TextField
+from django.db.models.query import get_related_populators
 from django.db.models.sql import InsertQuery
 
 M = TypeVar("M", bound=Model)
@@ -39,7 +40,8 @@ class _Compiled:
     places: tuple[tuple[int, int, Callable[[Any], Any]], ...]
     """Which parameter takes which value, and the function that converts it for the database."""
     converters: tuple[tuple[int, Sequence[Callable[..., Any]], Any], ...]
-    columns: tuple[str, ...]
+    instance: Callable[[list[Any]], Any]
+    """Makes a row an instance of the queryset's model."""
 
     def params(self, values: Sequence[Value]) -> list[Any]:
         params = list(self.constants)
@@ -52,18 +54,23 @@ class Select(Generic[M]):
     """A queryset of whole rows of one model, or of `values_list`, as a function of ids, numbers and strings.
 
     `make` builds the queryset from values of the given `kinds`. It may only compare with them; slices and constants
-    are fixed. It is compiled at its first use on each connection.
+    are fixed. It is compiled at its first use on each connection. Instances have what `select_related` and `annotate`
+    add to them.
     """
 
     def __init__(self, make: Callable[..., QuerySet[M, Any]], *kinds: type[Value]) -> None:
         self._make = make
         self._kinds = kinds
-        self._model: type[M]
+
+    def all(self, *values: Value) -> list[M]:
+        """Return the rows as instances."""
+        compiled, rows = self._fetch(values)
+        return [compiled.instance(row) for row in rows]
 
     def first(self, *values: Value) -> M | None:
-        """Return the row as an instance, or None. The queryset must return one row at most."""
-        compiled, rows = self._fetch(values)
-        return self._model.from_db(DEFAULT_DB_ALIAS, compiled.columns, rows[0]) if rows else None
+        """Return the first row as an instance, or None. All are fetched."""
+        found = self.all(*values)
+        return found[0] if found else None
 
     def rows(self, *values: Value) -> list[list[Any]]:
         """Return all rows, as lists of Python values."""
@@ -86,9 +93,7 @@ class Select(Generic[M]):
 
     def _compile(self, connection: BaseDatabaseWrapper) -> _Compiled:
         stand_ins = [_stand_in(kind, _STAND_IN + at) for at, kind in enumerate(self._kinds)]
-        queryset = self._make(*stand_ins)
-        self._model = queryset.model
-        compiler = queryset.query.get_compiler(connection=connection)
+        compiler = self._make(*stand_ins).query.get_compiler(connection=connection)
         sql, params = compiler.as_sql()
         places = [
             (place, at, _adapter(param, stand_in))
@@ -104,8 +109,26 @@ class Select(Generic[M]):
             constants=tuple(params),
             places=tuple(places),
             converters=tuple((at, functions, column) for at, (functions, column) in converters.items()),
-            columns=tuple(column.target.attname for column in columns if hasattr(column, "target")),
+            instance=_instances(compiler),
         )
+
+
+def _instances(compiler: Any) -> Callable[[list[Any]], Any]:
+    """Return a function that makes instances of rows as Django's own `ModelIterable` does."""
+    info, select, annotations = compiler.klass_info, compiler.select, compiler.annotation_col_map
+    start, end = info["select_fields"][0], info["select_fields"][-1] + 1
+    names = [column.target.attname for column, _, _ in select[start:end]]
+    related = get_related_populators(info, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # typed for Django 6
+
+    def instance(row: list[Any]) -> Any:
+        made = info["model"].from_db(DEFAULT_DB_ALIAS, names, row[start:end])
+        for one in related:
+            one.populate(row, made)
+        for name, place in annotations.items():
+            setattr(made, name, row[place])
+        return made
+
+    return instance
 
 
 def _stand_in(kind: type[Value], number: int) -> Value:

@@ -1,11 +1,11 @@
 """Reserve part of a user's allowance before a model is asked, settle it when the call has ended, and count events.
 
-Exact for any number of concurrent calls and processes: reserving and settling lock the user's one row, in the
-transaction in which the call itself begins or ends. So a call that was refused, or that failed to begin, uses
-nothing. A reservation that a crash leaves behind is held by a row that another process finishes (`ActiveReply`) or
-that expires (`PassingCall`). Where a chat is locked as well, it is locked first. Other events, such as the memory
-rebuilds of an hour, are counted in a row of their own, which `take` locks the same way: a transaction that is undone
-has counted nothing. What fits is decided by `limits`.
+Exact for any number of concurrent calls and processes: reserving changes the user's one row only as it was read,
+settling changes it by differences, each in the transaction in which the call itself begins or ends. So a call that was
+refused, or that failed to begin, uses nothing. A reservation that a crash leaves behind is held by a row that another
+process finishes (`ActiveReply`) or that expires (`PassingCall`). Where a chat is locked as well, it is locked first.
+Other events, such as the memory rebuilds of an hour, are counted in a row of their own, which `take` locks: a
+transaction that is undone has counted nothing. What fits is decided by `limits`.
 """
 
 from __future__ import annotations
@@ -128,25 +128,29 @@ def tokens_for(prompt_tokens: int, variant: Variant) -> int:
     return prompt_tokens + (variant.max_output_tokens or settings.LIMIT_OUTPUT_TOKENS_RESERVED)
 
 
-def reserve(user_id: int, tokens: int) -> Reservation | None:
+_USAGE = ("minute", "minute_requests", "day", "day_tokens", "day_reserved", "open_streams")
+
+
+def reserve(user_id: int, tokens: int, row: Any = None) -> Reservation | None:
     """Reserve one call and `tokens`; return None if limits are off. Raises `RateLimited` and `QuotaExceeded`.
 
     Limits are checked in the order day, minute, streams, so that the longest wait is usually reported. Call it in the
-    transaction that stores the row which holds the reservation, so that both are stored or neither.
+    transaction that stores the row which holds the reservation, so that both are stored or neither. `row` is the
+    user's `Allowance`, if it was just read, with the time as `now`.
     """
     if not enabled():
         return None
-    row = _locked(user_id)
-    limits, spent = _limits(row), _spent(row)
+    row = row or _locked(user_id)
+    limits, spent, minute = _limits(row), _spent(row), _minute(row)
     _require_tokens(user_id, limits, spent, tokens, row.now)
-    minute = _minute(row)
     if refusal := minute.refusal("requests_per_minute", limits.requests_per_minute, row.now):
         raise refusal_error(refusal, user_id)
     # Calls of a process that is gone are still counted as open, but must not keep anybody out.
     if limits.streams and row.open_streams >= limits.streams and _living(user_id) >= limits.streams:
         raise refusal_error(LimitRefusal("streams", limits.streams, RETRY_SOON_SECONDS), user_id)
     assert spent.day is not None  # `at` has set it
-    Allowance.objects.filter(pk=user_id).update(
+    unchanged = Allowance.objects.filter(pk=user_id, **{name: getattr(row, name) for name in _USAGE})
+    is_reserved = unchanged.update(
         minute=minute.since,
         minute_requests=minute.count + 1,
         day=spent.day,
@@ -154,6 +158,8 @@ def reserve(user_id: int, tokens: int) -> Reservation | None:
         day_reserved=spent.reserved + tokens,
         open_streams=row.open_streams + 1,
     )
+    if not is_reserved:  # another call of this user began or ended since
+        return reserve(user_id, tokens)
     return Reservation(user_id, tokens, spent.day, minute.since)
 
 

@@ -21,10 +21,9 @@ from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import HistoryMessage
 from conversations.replies import begin as replies
-from conversations.replies.begin import known_turn
+from conversations.replies.begin import Readiness, RequestKey
 from conversations.replies.reply import BegunTurn, ExistingReply, TurnRequest
 from conversations.titles import automatic_title
-from memory.recall.ranking import Near
 
 RETRIED_WITHIN = timedelta(minutes=10)
 """How far back a request that says it is a retry is matched with the turn it repeats."""
@@ -53,13 +52,12 @@ def begin(
     place: TurnPlace,
     prepared: PreparedChat | PreparedBranch | None,
     *,
-    near: tuple[Near, ...] = (),
-    may_wait: bool = False,
+    ready: Readiness,
 ) -> CompletionTurn | None:
     """Store what was prepared and begin the turn, in one transaction.
 
     Return None if the chat has continued, or the name was taken, since `place` was found. Raises as `begin_turn`
-    does, and memory's `StaleMemory` with `may_wait`.
+    does.
     """
     try:
         with transaction.atomic():
@@ -67,7 +65,7 @@ def begin(
             chat = _stored(completion.user, place, prepared)
             if chat is None and place.chat is not None:
                 return None
-            return _begin(completion, place, chat, near=near, may_wait=may_wait)
+            return _begin(completion, place, chat, ready)
     except IntegrityError:
         if completion.name and place.chat is None:
             return None
@@ -125,9 +123,7 @@ def _begin(
     completion: CompletionRequest,
     place: TurnPlace,
     chat: Chat | None,
-    *,
-    near: tuple[Near, ...],
-    may_wait: bool,
+    ready: Readiness,
 ) -> CompletionTurn:
     user, turn = completion.user, completion.turn
     if place.call_ids:
@@ -136,9 +132,7 @@ def _begin(
     chat = chat or chat_lifecycle.create_chat(user)
     if place.decision == "regenerated":
         last = Message.objects.filter(chat=chat).order_by("-seq").values_list("pk", flat=True)[0]
-        begun = replies.begin_regeneration(
-            user, chat.pk, last, turn.variant, near=near, may_wait=may_wait, anew=turn
-        )
+        begun = replies.begin_regeneration(user, chat.pk, last, turn.variant, ready=ready, anew=turn)
     else:
         _require_waiting(turn, chat)
         begun = replies.begin_turn(
@@ -147,8 +141,7 @@ def _begin(
             chat_id=chat.pk,
             key=completion.idempotency_key,
             request_hash=completion.fingerprint,
-            near=near,
-            may_wait=may_wait,
+            ready=ready,
         )
     if isinstance(begun, ExistingReply):  # another request had this key first: undo what was stored
         transaction.set_rollback(True)
@@ -199,7 +192,7 @@ def find_existing(completion: CompletionRequest) -> CompletionTurn | None:
 
     Raises `IdempotencyMismatch`. A retry of a turn that ended without a complete answer begins a new one.
     """
-    known = known_turn(completion.user, completion.idempotency_key, completion.fingerprint)
+    known = RequestKey(completion.user, completion.idempotency_key, completion.fingerprint).known_turn()
     if known is not None:
         return CompletionTurn(known, "repeated", "idempotency key")
     if not completion.is_retry:

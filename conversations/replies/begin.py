@@ -9,9 +9,9 @@ reservation. Once it has committed, the message is safe.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -19,30 +19,21 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models import BooleanField, ExpressionWrapper, F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory.database import executors
+from chatmemory.database.compiled import Select
 from chatmemory.database.ids import new_id
-from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch
+from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of
 from chatmemory.llm.protocol import Variant
 from chatmemory.runtime import fault_points, process
 from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
 from conversations.derived import derived
-from conversations.models import (
-    ACTIVE_REPLY,
-    ActiveReply,
-    Chat,
-    IdempotencyKey,
-    Message,
-    Role,
-    Status,
-    get_chat,
-    get_message,
-)
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
 from conversations.replies import finish, generation, open_turn
 from conversations.replies.open_turn import OpenTurn
 from conversations.replies.reply import BegunTurn, ExistingReply, Pending, TurnRequest, fingerprint
@@ -60,25 +51,45 @@ KEY_LIFETIME = timedelta(hours=24)
 KEY_IS_OLD = Q(created_at__lt=Now() - KEY_LIFETIME)
 """By the database's clock, as servers' clocks may differ."""
 
-_CHANGED = ("last_seq", "open_seq", "updated_at")
-"""Fields of a chat that every turn changes."""
+_CHAT = Select(
+    lambda chat: (
+        Chat.objects.select_related("active_reply", "brief", "owner__allowance")
+        .annotate(now=Now())
+        .filter(pk=chat)
+    ),
+    UUID,
+)
+"""A chat with all that a turn needs to know of it, in one query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What was done before a turn begins."""
+
+    near: tuple[Near, ...] = ()
+    """What a search for messages near the question found."""
+    may_wait: bool = False
+    """Whether the turn can still wait for its chat's memory: then `StaleMemory` is raised if it should."""
+
+
+AT_ONCE = Readiness()
 
 
 async def begin_when_ready(begin: Callable[..., T], search: tuple[UUID, str] | None = None) -> T:
-    """Call `begin` with what a search for messages near a question found, once the chat's memory is fresh enough.
+    """Call `begin` with `ready`, what a turn needs before it begins, once the chat's memory is fresh enough.
 
     `search` has the chat and its question. A fold that exceeds the time limit continues in the background.
     """
     generation.refuse_when_draining()
     near = await near_in_meaning(*search) if search else ()
     try:
-        return await executors.write(begin, near=near, may_wait=True)
+        return await executors.write(begin, ready=Readiness(near, may_wait=True))
     except StaleMemory as stale:
         with suppress(TimeoutError):
             async with asyncio.timeout(stale.seconds):
                 await executors.slow(freshen, stale.chat_id, stale.seconds)
     generation.refuse_when_draining()
-    return await executors.write(begin, near=near)
+    return await executors.write(begin, ready=Readiness(near))
 
 
 def begin_turn(
@@ -88,39 +99,34 @@ def begin_turn(
     chat_id: UUID | None,
     key: str = "",
     request_hash: str = "",
-    near: tuple[Near, ...] = (),
-    may_wait: bool = False,
+    ready: Readiness = AT_ONCE,
 ) -> BegunTurn | ExistingReply:
     """Store the user's message and begin the reply, in a new chat if `chat_id` is None.
 
     An open turn continues with the outputs of its tool calls, and ends if they are not sent. With an idempotency key
     that was used before, return the turn it began; `request_hash` replaces the request's own for that comparison.
-    Raises `NotFound`, `Conflict`, `IdempotencyMismatch`, `ChatBusy`, `RateLimited`, `QuotaExceeded`, and with
-    `may_wait` memory's `StaleMemory`, having stored nothing.
+    Raises `NotFound`, `Conflict`, `IdempotencyMismatch`, `ChatBusy`, `RateLimited`, `QuotaExceeded`, and memory's
+    `StaleMemory`, having stored nothing.
     """
-    request_hash = request_hash or request.fingerprint(chat_id)
     columns = derived(request.message, Role.USER, user.pk)  # before the lock
+    messages = len(request.outputs) + bool(request.message)
+    new_chat = {"title": automatic_title(request.message), "title_is_automatic": True}
+    if request.policy:
+        new_chat["policy"] = request.policy
 
-    def begin() -> BegunTurn | ExistingReply:
-        chat = None if chat_id is None else get_chat(user, chat_id, lock=True)
-        if known := known_turn(user, key, request_hash):
-            return known
-        if chat is None:
-            chat = chat_lifecycle.create_chat(user, **({"policy": request.policy} if request.policy else {}))
-        else:
-            require_idle(chat)
+    def begin(chat: Chat) -> BegunTurn:
+        stored = (chat.last_seq, chat.open_seq, chat.title)
+        chat.last_seq -= messages
         turn = open_turn.store_outputs(chat, request.outputs) if request.outputs else None
         if turn is None or request.message:
             open_turn.close(chat)
             turn = OpenTurn(_store_question(chat, request, columns), ())
-        else:
-            chat.save(update_fields=_CHANGED)
-        begun = _begin_reply(chat, turn, request, near=near, may_wait=may_wait)
-        _remember(user, key, request_hash, begun.pending)
-        fault_points.point("begin.stored")
-        return begun
+        if (chat.last_seq, chat.open_seq, chat.title) != stored:
+            chat.save(update_fields=["last_seq", "open_seq", "title", "title_is_automatic"])
+        return _begin_reply(chat, turn, request, ready)
 
-    return _once(begin)
+    request_key = RequestKey(user, key, request_hash or request.fingerprint(chat_id))
+    return _in_chat(chat_id, begin, request_key, messages=messages, new_chat=new_chat)
 
 
 def begin_regeneration(
@@ -130,55 +136,40 @@ def begin_regeneration(
     variant: Variant | None,
     *,
     key: str = "",
-    near: tuple[Near, ...] = (),
-    may_wait: bool = False,
+    ready: Readiness = AT_ONCE,
     anew: TurnRequest | None = None,
 ) -> BegunTurn | ExistingReply:
     """Begin a new answer to the question of the last turn; `message_id` is that of the question or of its answer.
 
     By default the variant is the one that answered before; with `anew`, its instructions and parameters are used.
-    Raises `NotFound`, `IdempotencyMismatch`, `ChatBusy`, `Conflict`, `RateLimited`, `QuotaExceeded`, and with
-    `may_wait` memory's `StaleMemory`, having stored nothing.
+    Raises `NotFound`, `IdempotencyMismatch`, `ChatBusy`, `Conflict`, `RateLimited`, `QuotaExceeded`, and memory's
+    `StaleMemory`, having stored nothing.
     """
-    request_hash = fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
 
-    def begin() -> BegunTurn | ExistingReply:
-        chat = get_chat(user, chat_id, lock=True)
-        if known := known_turn(user, key, request_hash):
-            return known
-        require_idle(chat)
-        question, answers = _last_turn(chat, message_id)
-        last = next((row for row in reversed(answers) if row.role == Role.ASSISTANT), None)
+    def begin(chat: Chat) -> BegunTurn:
+        question, *later = _last_turn(chat, message_id)
+        replies = [row for row in reversed(later) if row.role == Role.ASSISTANT]
+        last = replies[0] if replies else None
         chosen = (
             variant or settings.MODEL_VARIANTS.get(last.model_variant if last else "") or default_variant()
         )
-        instructions, sources = material_of(last) if last and not anew else ("", ())
-        request = TurnRequest(
-            message=question.content, variant=chosen, instructions=instructions, sources=sources
-        )
         turn = OpenTurn(question, ())
-        if anew:
+        if anew is None:
+            instructions, sources = material_of(last) if last else ("", ())
+            request = TurnRequest(
+                message=question.content, variant=chosen, instructions=instructions, sources=sources
+            )
+        else:
             request = replace(anew, message=question.content, variant=chosen)
             if anew.outputs:
-                turn = open_turn.until_last_output(open_turn.turn_from(chat, question.seq))
+                turn = OpenTurn.of(question, *later).until_last_output()
         standing = next(
-            (
-                answer
-                for answer in reversed(answers)
-                if answer.superseded_by_id is None
-                and answer.role == Role.ASSISTANT
-                and answer.seq > turn.last_seq
-            ),
-            None,
+            (row for row in replies if row.superseded_by_id is None and row.seq > turn.last_seq), None
         )
-        begun = _begin_reply(
-            chat, turn, request, near=near, again=True, supersedes=standing, may_wait=may_wait
-        )
-        _remember(user, key, request_hash, begun.pending)
-        fault_points.point("begin.stored")
-        return begun
+        return _begin_reply(chat, turn, request, ready, again=True, supersedes=standing)
 
-    return _once(begin)
+    request_hash = fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
+    return _in_chat(chat_id, begin, RequestKey(user, key, request_hash))
 
 
 def default_variant() -> Variant:
@@ -187,34 +178,57 @@ def default_variant() -> Variant:
     return variant
 
 
-def _once(begin: Callable[[], T]) -> T:
-    """Run in a transaction; if two requests raced for one idempotency key, the second run finds the winner's turn."""
+def _in_chat(
+    chat_id: UUID | None,
+    begin: Callable[[Chat], BegunTurn],
+    request_key: RequestKey,
+    *,
+    messages: int = 0,
+    new_chat: Mapping[str, Any] | None = None,
+) -> BegunTurn | ExistingReply:
+    """Begin a turn in the locked chat, whose `last_seq` has been raised by `messages`; in a new one without an id.
+
+    A reply whose process is gone is finished first.
+    """
+    user = request_key.user
+
+    def attempt() -> BegunTurn | ExistingReply:
+        with transaction.atomic():
+            if chat_id is None:
+                locked = chat_lifecycle.create_chat(user, last_seq=messages, **new_chat or {}).pk
+            else:
+                locked = chat_id
+                if not Chat.objects.filter(pk=chat_id, owner=user).update(
+                    last_seq=F("last_seq") + messages, updated_at=timezone.now()
+                ):
+                    raise NotFound("Chat not found.")
+            chat: Any = _CHAT.first(locked)
+            if hasattr(chat.owner, "allowance"):
+                chat.owner.allowance.now = chat.now
+            if known := request_key.known_turn():
+                transaction.set_rollback(True)
+                return known
+            if hasattr(chat, "active_reply"):
+                raise ChatBusy("A reply is being written in this chat.", retry_after=1)
+            begun = begin(chat)
+            request_key.remember(begun.pending)
+            fault_points.point("begin.stored")
+            return begun
+
     try:
-        with transaction.atomic():
-            return begin()
-    except IntegrityError:
-        with transaction.atomic():
-            return begin()
-
-
-def require_idle(chat: Chat) -> None:
-    """Raise `ChatBusy` if a reply is being written; finish one whose process is gone. The chat must be locked."""
-    active = ACTIVE_REPLY.first(chat.pk)
-    if active is None:
-        return
-    if not ActiveReply.objects.filter(finish.expired(), pk=active.pk).exists():
-        raise ChatBusy("A reply is being written in this chat.", retry_after=1)
-    finish.finish_abandoned(active)
-    chat.refresh_from_db(fields=["last_seq"])
+        return attempt()
+    except IntegrityError:  # two requests raced for one key: now the winner's turn is found
+        return attempt()
+    except ChatBusy:
+        if chat_id is None or not finish.finish_expired_in(chat_id):
+            raise
+        return attempt()
 
 
 def _store_question(chat: Chat, request: TurnRequest, columns: dict[str, Any]) -> Message:
     chat.last_seq += 1
-    changed: tuple[str, ...] = _CHANGED
     if not chat.title and (chat.last_seq == 1 or chat.title_is_automatic):
         chat.title, chat.title_is_automatic = automatic_title(request.message), True
-        changed = (*changed, "title", "title_is_automatic")
-    chat.save(update_fields=changed)
     now = timezone.now()
     message = Message.objects.create(
         chat=chat,
@@ -237,11 +251,10 @@ def _begin_reply(
     chat: Chat,
     turn: OpenTurn,
     request: TurnRequest,
+    ready: Readiness,
     *,
-    near: tuple[Near, ...],
     again: bool = False,
     supersedes: Message | None = None,
-    may_wait: bool = False,
 ) -> BegunTurn:
     question, variant = turn.question, request.variant
     prompt_request = PromptRequest(
@@ -252,11 +265,11 @@ def _begin_reply(
         open_seqs=tuple(seq for seq, _ in turn.steps),
         open_turn=tuple(step for _, step in turn.steps),
         attachments=attachments_in(question.payload),
-        near=near,
+        near=ready.near,
     )
-    prepared = prompt_for(chat, prompt_request, question.seq, again=again, may_wait=may_wait)
+    prepared = prompt_for(chat, prompt_request, question.seq, again=again, may_wait=ready.may_wait)
     tokens = quotas.tokens_for(prepared.snapshot.prompt_tokens, variant)
-    reservation = quotas.reserve(chat.owner_id, tokens)
+    reservation = quotas.reserve(chat.owner_id, tokens, getattr(chat.owner, "allowance", None))
     pending = Pending(
         chat_id=chat.pk,
         message_id=new_id(),
@@ -289,46 +302,51 @@ def _begin_reply(
     return BegunTurn(pending, prompt, variant, prepared.brings_card)
 
 
-def _last_turn(chat: Chat, message_id: UUID) -> tuple[Message, list[Message]]:
+def _last_turn(chat: Chat, message_id: UUID) -> list[Message]:
     """Return the last question and its answers so far, if `message_id` is one of them."""
-    target = get_message(chat, message_id)
-    assert isinstance(target, Message)  # the chat is idle
+    message = Message.objects.filter(chat=chat, pk=message_id).first()
+    if message is None:
+        raise NotFound("This chat has no such message.")
     question = Message.objects.filter(chat=chat, role=Role.USER).order_by("-seq").first()
-    if question is None or target.seq < question.seq:
+    if question is None or message.seq < question.seq:
         raise Conflict("Only the last turn of a chat can be answered again.")
     if question.status == Status.DELETED:
         raise Conflict("The question of this turn was deleted.")
-    return question, list(Message.objects.filter(chat=chat, seq__gt=question.seq).order_by("seq"))
+    return [question, *Message.objects.filter(chat=chat, seq__gt=question.seq).order_by("seq")]
 
 
-# Idempotency keys
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """The idempotency key of a user's request, "" if it has none, and a hash that tells it from other requests."""
 
+    user: User
+    key: str
+    request_hash: str
 
-def known_turn(user: User, key: str, request_hash: str) -> ExistingReply | None:
-    """Return the turn made with this idempotency key, or None. Raises `IdempotencyMismatch` for a different request."""
-    if not key:
-        return None
-    is_old = ExpressionWrapper(KEY_IS_OLD, output_field=BooleanField())
-    row = IdempotencyKey.objects.annotate(is_old=is_old).filter(user=user, key=key).first()
-    if row is None:
-        return None
-    if row.is_old:
-        row.delete()
-        return None
-    if row.request_hash != request_hash:
-        raise IdempotencyMismatch("This idempotency key was used with another request.")
-    return ExistingReply(row.chat_id, row.message_id)
+    def known_turn(self) -> ExistingReply | None:
+        """Return the turn begun with this key, or None. Raises `IdempotencyMismatch` for a different request."""
+        if not self.key:
+            return None
+        is_old = ExpressionWrapper(KEY_IS_OLD, output_field=BooleanField())
+        row = IdempotencyKey.objects.annotate(is_old=is_old).filter(user=self.user, key=self.key).first()
+        if row is None:
+            return None
+        if row.is_old:
+            row.delete()
+            return None
+        if row.request_hash != self.request_hash:
+            raise IdempotencyMismatch("This idempotency key was used with another request.")
+        return ExistingReply(row.chat_id, row.message_id)
 
-
-def _remember(user: User, key: str, request_hash: str, pending: Pending) -> None:
-    """Store the key, if any, with which a turn was begun. Raises `IntegrityError` if another request was first."""
-    if key:
-        IdempotencyKey.objects.create(
-            user=user,
-            key=key,
-            request_hash=request_hash,
-            chat_id=pending.chat_id,
-            user_message_id=pending.user_message.pk,
-            message_id=pending.message_id,
-            created_at=Now(),
-        )
+    def remember(self, pending: Pending) -> None:
+        """Store the key, if any, of a turn that begins. Raises `IntegrityError` if another request was first."""
+        if self.key:
+            IdempotencyKey.objects.create(
+                user=self.user,
+                key=self.key,
+                request_hash=self.request_hash,
+                chat_id=pending.chat_id,
+                user_message_id=pending.user_message.pk,
+                message_id=pending.message_id,
+                created_at=Now(),
+            )

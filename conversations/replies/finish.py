@@ -200,13 +200,14 @@ def finish_expired() -> int:
     finished = 0
     for chat_id in list(ActiveReply.objects.filter(expired()).values_list("pk", flat=True)[:1000]):
         try:
-            finished += _finish_expired_in(chat_id)
+            finished += finish_expired_in(chat_id)
         except Exception as exc:  # noqa: BLE001  # any fault of one reply must not stop the others
             logger.error("reply not finished", extra={"chat": str(chat_id), "error": type(exc).__name__})
     return finished
 
 
-def _finish_expired_in(chat_id: UUID) -> bool:
+def finish_expired_in(chat_id: UUID) -> bool:
+    """Finish the reply of this chat if its lease has expired; return whether there was one."""
     with transaction.atomic():
         active = locked_active(chat_id, ActiveReply.objects.filter(expired()))
         return active is not None and finish_abandoned(active) is not None

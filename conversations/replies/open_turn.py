@@ -39,6 +39,15 @@ class OpenTurn:
     question: Message
     rows: tuple[Message, ...]
 
+    @classmethod
+    def of(cls, question: Message, *later: Message) -> OpenTurn:
+        """Return the turn of all these rows, without superseded, failed and deleted ones."""
+        left_out = (Status.FAILED, Status.DELETED)
+        return cls(
+            question,
+            tuple(one for one in later if one.superseded_by_id is None and one.status not in left_out),
+        )
+
     @property
     def last_seq(self) -> int:
         """Seq of its last message."""
@@ -61,25 +70,17 @@ class OpenTurn:
                 missing.pop(payload.get("call_id", ""), None)
         return missing
 
+    def until_last_output(self) -> OpenTurn:
+        """Return this turn up to the last output of a tool."""
+        last = max((at for at, row in enumerate(self.rows) if row.role == Role.TOOL), default=-1)
+        return OpenTurn(self.question, self.rows[: last + 1])
+
 
 def open_turn_of(chat: Chat) -> OpenTurn | None:
     """Return the open turn of `chat`, if it has one."""
-    return turn_from(chat, chat.open_seq) if chat.open_seq else None
-
-
-def turn_from(chat: Chat, question_seq: int) -> OpenTurn:
-    """Return the last turn of `chat`, which begins at `question_seq`, without superseded, failed and deleted rows."""
-    rows = Message.objects.filter(chat=chat, seq__gte=question_seq, superseded_by=None).order_by("seq")
-    question, *later = rows
-    return OpenTurn(
-        question, tuple(row for row in later if row.status not in (Status.FAILED, Status.DELETED))
-    )
-
-
-def until_last_output(turn: OpenTurn) -> OpenTurn:
-    """Return `turn` up to the last output of a tool."""
-    last = max((at for at, row in enumerate(turn.rows) if row.role == Role.TOOL), default=-1)
-    return OpenTurn(turn.question, turn.rows[: last + 1])
+    if not chat.open_seq:
+        return None
+    return OpenTurn.of(*Message.objects.filter(chat=chat, seq__gte=chat.open_seq).order_by("seq"))
 
 
 def store_outputs(chat: Chat, outputs: Sequence[ToolOutput]) -> OpenTurn:
@@ -105,7 +106,7 @@ def close(chat: Chat) -> None:
     waiting = turn.waiting
     _store(chat, [ToolOutput(call_id, ABANDONED) for call_id in waiting], waiting)
     chat.open_seq = 0
-    turn_closed(chat.pk)
+    chat.brief = turn_closed(chat.pk)
 
 
 def _store(chat: Chat, outputs: Iterable[ToolOutput], names: dict[str, str]) -> list[Message]:

@@ -21,6 +21,7 @@ from benchmarks.chats import make_chat
 from chatmemory.database.compiled import Select
 from conversations import models
 from conversations.models import ActiveReply, Chat, Message, Role
+from conversations.replies import begin
 from memory import turn
 from memory.briefs import Memory, brief_of
 from memory.context import build
@@ -49,9 +50,21 @@ def test_the_selects_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
             assert fields(prepared.first(chat.pk, chat.owner_id)) == fields(Chat.objects.get(pk=chat.pk))
             assert prepared.first(chat.pk, chat.owner_id + 1) is None
             assert prepared.first(uuid4(), chat.owner_id) is None
-        for brief in (turn._BRIEF, turn._LOCKED_BRIEF):
-            assert fields(brief.first(chat.pk)) == fields(ConversationBrief.objects.get(pk=chat.pk))
-        assert models.ACTIVE_REPLY.first(chat.pk) is None
+        locked = turn._LOCKED_BRIEF.first(chat.pk)
+        assert fields(locked) == fields(ConversationBrief.objects.get(pk=chat.pk))
+
+
+def test_related_rows_and_annotations_come_with_an_instance(
+    chat: Chat, django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(1):
+        found: Any = begin._CHAT.first(chat.pk)
+        assert (found.owner.username, hasattr(found, "active_reply")) == ("alice", False)
+        assert not hasattr(found.owner, "allowance")
+        assert found.brief.chat is found
+        brief, now = fields(found.brief), found.now
+    assert brief == fields(ConversationBrief.objects.get(pk=chat.pk))
+    assert abs(timezone.now() - now) < timedelta(minutes=1)
 
 
 def test_an_instance_can_be_saved_and_followed(chat: Chat) -> None:
