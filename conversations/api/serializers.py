@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
 from django.conf import settings
@@ -24,45 +24,56 @@ from memory.policies.options import option_errors
 
 JSON_DEPTH = 64
 """Maximum nesting of a client's JSON: what is stored must be written again, by code that recurses."""
+MAX_NAMED = 20
+"""Maximum number of unknown fields that an error names: a body can have a hundred thousand."""
+SOURCES_MAX = 200
+"""Maximum number of sources of one turn: far more than fit into a prompt, and few enough to be checked quickly."""
+HISTORY_MAX = 1000
+"""Maximum number of messages in one request: far more than fit into a model's window, but quick to check."""
+ROLES = ("system", "user", "assistant", "examiner")
+"""Accepted roles. `examiner` is the seed's name for the assistant in its transcripts."""
+
+# Descriptions of fields that several objects have
+VARIANT = "The name under which the model is offered here: see `GET /v1/models`."
+POLICY = "The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`."
+OPTIONS = (
+    "Options of memory for this chat alone, by name: `budget`, `threshold`, `focus` and others. The rest is as the "
+    "server is set."
+)
+METADATA = "Any JSON object of yours. It is stored and returned, and no model sees it."
+TEXT = "The text, exactly as it was sent."
+STATUS = "`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or `deleted` then."
+USAGE = "Tokens and cost as reported by the provider; null if it reported none."
+ERROR = "Why the reply did not complete; null where it did."
 
 
-def any_json(value: Any) -> Any:
-    """Check a client's JSON object: its size, and that it has no NUL or lone surrogate, which the database refuses."""
-    if not isinstance(value, dict):
-        raise serializers.ValidationError("This must be a JSON object.")
-    if _is_deeper(value, JSON_DEPTH):
-        raise serializers.ValidationError(f"This is nested more than {JSON_DEPTH} deep.")
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise serializers.ValidationError("This holds a lone surrogate, which is no text.") from None
-    except ValueError:
-        raise serializers.ValidationError("This holds a number that JSON does not have.") from None
-    if "\\u0000" in text.replace("\\\\", ""):
-        raise serializers.ValidationError("This holds a NUL character.")
-    if size > settings.METADATA_MAX_BYTES:
-        raise serializers.ValidationError(
-            f"This is over the limit of {settings.METADATA_MAX_BYTES} bytes as JSON."
-        )
-    return value
+@extend_schema_field(OpenApiTypes.OBJECT)
+class ObjectField(serializers.JSONField):
+    """A client's JSON object of limited size, without NUL and lone surrogates, which the database refuses."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        value = super().to_internal_value(data)
+        if not isinstance(value, dict):
+            raise serializers.ValidationError("This must be a JSON object.")
+        if _is_deeper(value, JSON_DEPTH):
+            raise serializers.ValidationError(f"This is nested more than {JSON_DEPTH} deep.")
+        try:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            raise serializers.ValidationError("This holds a lone surrogate, which is no text.") from None
+        except ValueError:
+            raise serializers.ValidationError("This holds a number that JSON does not have.") from None
+        if "\\u0000" in text.replace("\\\\", ""):
+            raise serializers.ValidationError("This holds a NUL character.")
+        if size > (allowed := settings.METADATA_MAX_BYTES):
+            raise serializers.ValidationError(f"This is over the limit of {allowed} bytes as JSON.")
+        return value
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return inner is not None and (levels == 0 or any(_is_deeper(one, levels - 1) for one in inner))
-
-
-@extend_schema_field(OpenApiTypes.OBJECT)
-class ObjectField(serializers.JSONField):
-    """Any JSON object."""
-
-    def to_internal_value(self, data: Any) -> Any:
-        return any_json(super().to_internal_value(data))
-
-
-NAMED = 20
-"""Maximum number of unknown fields that an error names: a body can have a hundred thousand."""
 
 
 class Strict(serializers.Serializer[Any]):
@@ -71,7 +82,7 @@ class Strict(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
             raise serializers.ValidationError(
-                {name: ["Unknown field."] for name in sorted(map(str, unknown))[:NAMED]}
+                {name: ["Unknown field."] for name in sorted(map(str, unknown))[:MAX_NAMED]}
             )
         return super().to_internal_value(data)
 
@@ -80,19 +91,6 @@ checked_text = no_longer_than(lambda: settings.MESSAGE_MAX_CHARS)
 checked_instructions = no_longer_than(lambda: settings.INSTRUCTIONS_MAX_CHARS)
 known_policy = OneOf("policy", lambda: POLICIES)
 known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
-
-
-def bad_options(policy: str, options: Mapping[str, Any], standing: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with `options` for a policy, a sentence each. `standing` are the chat's current options."""
-    return (
-        option_errors(POLICIES[policy], options, settings.MEMORY_LIMITS, standing)
-        if policy in POLICIES
-        else []
-    )
-
-
-SOURCES_MAX = 200
-"""Maximum number of sources of one turn: far more than fit into a prompt, and few enough to be checked quickly."""
 
 
 class SourceIn(Strict):
@@ -105,11 +103,7 @@ class SourceIn(Strict):
 class VariantIn(Strict):
     """Fields of every request that creates a reply."""
 
-    model_variant = Text(
-        required=False,
-        validators=[known_variant],
-        help_text="The name under which the model is offered here: see `GET /v1/models`.",
-    )
+    model_variant = Text(required=False, validators=[known_variant], help_text=VARIANT)
     stream = Flag(required=False, default=True, help_text="Whether to answer as server-sent events.")
 
     def variant(self) -> Variant | None:
@@ -137,11 +131,7 @@ class MessageIn(VariantIn):
         max_length=SOURCES_MAX,
         help_text="Retrieved material for this turn.",
     )
-    metadata = ObjectField(
-        required=False,
-        default=dict,
-        help_text="Any JSON object of yours. It is stored and returned, and no model sees it.",
-    )
+    metadata = ObjectField(required=False, default=dict, help_text=METADATA)
 
     def turn(self, default: Variant) -> TurnRequest:
         """Return the request as a value."""
@@ -158,19 +148,12 @@ class MessageIn(VariantIn):
 
 class EditIn(Strict):
     content = Text(
-        required=False,
-        trim_whitespace=False,
-        validators=[not_blank, checked_text],
-        help_text="The text, exactly as it was sent.",
+        required=False, trim_whitespace=False, validators=[not_blank, checked_text], help_text=TEXT
     )
 
 
 class FirstMessageIn(MessageIn):
-    policy = Text(
-        required=False,
-        validators=[known_policy],
-        help_text="The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
-    )
+    policy = Text(required=False, validators=[known_policy], help_text=POLICY)
 
 
 class ChatMessageIn(MessageIn):
@@ -204,15 +187,9 @@ class MessageOut(serializers.Serializer[Any]):
     chat_id = serializers.UUIDField(help_text="The chat's id.")
     seq = serializers.IntegerField(help_text="Its place in the chat, from 1.")
     role = serializers.ChoiceField(Role.choices, help_text="Who speaks.")
-    content = serializers.CharField(help_text="The text, exactly as it was sent.")
-    status = serializers.ChoiceField(
-        [STREAMING, *Status.values],
-        help_text="`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or "
-        "`deleted` then.",
-    )
-    model_variant = serializers.CharField(
-        allow_null=True, help_text="The name under which the model is offered here: see `GET /v1/models`."
-    )
+    content = serializers.CharField(help_text=TEXT)
+    status = serializers.ChoiceField([STREAMING, *Status.values], help_text=STATUS)
+    model_variant = serializers.CharField(allow_null=True, help_text=VARIANT)
     model = serializers.CharField(
         allow_null=True, help_text="The model that wrote it; empty for the user's own messages."
     )
@@ -231,13 +208,9 @@ class MessageOut(serializers.Serializer[Any]):
     edited_at = serializers.DateTimeField(
         allow_null=True, help_text="When the text was last edited; null if it never was."
     )
-    usage = UsageOut(
-        allow_null=True, help_text="Tokens and cost as reported by the provider; null if it reported none."
-    )
-    error = ReplyErrorOut(allow_null=True, help_text="Why the reply did not complete; null where it did.")
-    metadata = ObjectField(
-        help_text="Any JSON object of yours. It is stored and returned, and no model sees it."
-    )
+    usage = UsageOut(allow_null=True, help_text=USAGE)
+    error = ReplyErrorOut(allow_null=True, help_text=ERROR)
+    metadata = ObjectField(help_text=METADATA)
     tool_call = ObjectField(
         required=False,
         help_text="Of a call of a tool its `id`, `name` and `arguments`, of its output `id` and `name`;"
@@ -273,43 +246,23 @@ class ChatOut(serializers.ModelSerializer[Chat]):
     message_count = serializers.IntegerField(
         source="last_seq", read_only=True, help_text="Messages of the chat."
     )
-    options = ObjectField(
-        read_only=True,
-        help_text="Options of memory for this chat alone, by name: `budget`, `threshold`, `focus` and "
-        "others. The rest is as the server is set.",
-    )
-    metadata = ObjectField(
-        read_only=True, help_text="Any JSON object of yours. It is stored and returned, and no model sees it."
-    )
+    options = ObjectField(read_only=True, help_text=OPTIONS)
+    metadata = ObjectField(read_only=True, help_text=METADATA)
 
     class Meta:
         model = Chat
-        fields = [
-            "id",
-            "title",
-            "title_is_automatic",
-            "policy",
-            "options",
-            "instructions",
-            "message_count",
-            "created_at",
-            "updated_at",
-            "metadata",
-        ]
-        read_only_fields = fields
-        extra_kwargs = {
+        extra_kwargs: ClassVar = {
             "id": {"help_text": "Its id."},
             "title": {"help_text": "What it is called."},
             "title_is_automatic": {
                 "help_text": "Whether the title was made from the first message, and follows it."
             },
-            "policy": {
-                "help_text": "The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`."
-            },
+            "policy": {"help_text": POLICY},
             "instructions": {"help_text": "The system prompt."},
             "created_at": {"help_text": "Creation time."},
             "updated_at": {"help_text": "When it last changed."},
         }
+        fields = read_only_fields = [*extra_kwargs, "options", "message_count", "metadata"]
 
 
 class ChatIn(Strict):
@@ -324,26 +277,17 @@ class ChatIn(Strict):
         validators=[checked_instructions],
         help_text="The system prompt.",
     )
-    policy = Text(
-        required=False,
-        validators=[known_policy],
-        help_text="The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
-    )
-    options = ObjectField(
-        required=False,
-        help_text="Options of memory for this chat alone, by name: `budget`, `threshold`, `focus` and "
-        "others. The rest is as the server is set.",
-    )
-    metadata = ObjectField(
-        required=False, help_text="Any JSON object of yours. It is stored and returned, and no model sees it."
-    )
+    policy = Text(required=False, validators=[known_policy], help_text=POLICY)
+    options = ObjectField(required=False, help_text=OPTIONS)
+    metadata = ObjectField(required=False, help_text=METADATA)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Check the policy and options that the chat will have against each other."""
         if attrs.keys() & {"policy", "options"}:
             chat = self.instance or Chat(policy=settings.MEMORY_POLICY)
+            policy = POLICIES.get(attrs.get("policy", chat.policy))
             options = attrs.get("options", chat.options)
-            if wrong := bad_options(attrs.get("policy", chat.policy), options, chat.options):
+            if policy and (wrong := option_errors(policy, options, settings.MEMORY_LIMITS, chat.options)):
                 raise serializers.ValidationError({"options": wrong})
         return attrs
 
@@ -409,20 +353,9 @@ class MessagesPageOut(PageOut):
     results = MessageOut(many=True, help_text="Items on this page.")
 
 
-HISTORY_MAX = 1000
-"""Maximum number of messages in one request: far more than fit into a model's window, but quick to check."""
-ROLES = ("system", "user", "assistant", "examiner")
-"""Accepted roles. `examiner` is the seed's name for the assistant in its transcripts."""
-
-
 class HistoryMessageIn(Strict):
     role = serializers.ChoiceField(ROLES, help_text="Who speaks.")
-    content = Text(
-        allow_blank=True,
-        trim_whitespace=False,
-        validators=[checked_text],
-        help_text="The text, exactly as it was sent.",
-    )
+    content = Text(allow_blank=True, trim_whitespace=False, validators=[checked_text], help_text=TEXT)
 
 
 class HistoryField(serializers.ListField):
@@ -487,20 +420,12 @@ class AnswerOut(serializers.Serializer[Any]):
     """A reply that is not stored, so it has no id."""
 
     role = serializers.ChoiceField(["assistant"], help_text="Who speaks.")
-    content = serializers.CharField(help_text="The text, exactly as it was sent.")
-    status = serializers.ChoiceField(
-        ["complete", "incomplete", "failed"],
-        help_text="`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or "
-        "`deleted` then.",
-    )
-    model_variant = serializers.CharField(
-        help_text="The name under which the model is offered here: see `GET /v1/models`."
-    )
+    content = serializers.CharField(help_text=TEXT)
+    status = serializers.ChoiceField(["complete", "incomplete", "failed"], help_text=STATUS)
+    model_variant = serializers.CharField(help_text=VARIANT)
     model = serializers.CharField(help_text="The model's name, as the provider knows it.")
-    usage = UsageOut(
-        allow_null=True, help_text="Tokens and cost as reported by the provider; null if it reported none."
-    )
-    error = ReplyErrorOut(allow_null=True, help_text="Why the reply did not complete; null where it did.")
+    usage = UsageOut(allow_null=True, help_text=USAGE)
+    error = ReplyErrorOut(allow_null=True, help_text=ERROR)
 
 
 class AskOut(serializers.Serializer[Any]):
