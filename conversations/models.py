@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 from chatmemory.database.compiled import QuickInsert, Select
 from chatmemory.database.ids import new_id
 from chatmemory.errors import NotFound
-from chatmemory.llm.protocol import ReplyError
+from chatmemory.llm.protocol import ReplyError, Usage
 
 
 class Chat(models.Model):
@@ -76,6 +76,18 @@ class Status(models.TextChoices):
 STREAMING = "streaming"
 TEXT_STATUSES = (Status.COMPLETE, Status.INCOMPLETE, Status.CANCELLED)
 """States in which a message's text is part of its turn, unless it is superseded."""
+
+
+def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] | None:
+    """Return tokens and USD as the API shows them, or None if the upstream reported none."""
+    if usage is None:
+        return None
+    return {
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": None if cost_usd is None else float(cost_usd.quantize(Decimal("1E-9"))),
+    }
 
 
 class Message(QuickInsert):
@@ -158,12 +170,8 @@ class Message(QuickInsert):
         """Tokens and USD as the API shows them, or None if the upstream reported none."""
         if self.input_tokens is None:
             return None
-        return {
-            "input_tokens": self.input_tokens,
-            "cached_tokens": self.cached_tokens or 0,
-            "output_tokens": self.output_tokens or 0,
-            "cost_usd": None if self.cost_usd is None else float(self.cost_usd.quantize(Decimal("1E-9"))),
-        }
+        usage = Usage(self.input_tokens, self.cached_tokens or 0, self.output_tokens or 0)
+        return usage_json(usage, self.cost_usd)
 
 
 class StoredAttachment(models.Model):

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 from chatmemory.llm.attachments import attachments_in
-from chatmemory.llm.protocol import Usage
 from conversations.models import STREAMING, ActiveReply, Message, Role
 from conversations.replies import sse
 from conversations.replies.reply import ReplyHead
 
-RETRY_MS = 1000
+RECONNECT = sse.event("reconnect", {"retry_ms": 1000})
 
-_FINAL_EVENTS = {
-    "complete": "message.completed",
-    "incomplete": "message.incomplete",
-    "failed": "message.failed",
-    "cancelled": "message.cancelled",
-    "deleted": "message.failed",
-}
+_ENDED = {"complete": "completed", "deleted": "failed"}
+"""Statuses whose final event has another name."""
+_TOOL_CALL = {"call_id": "id", "name": "name", "arguments": "arguments", "custom": "custom"}
+"""What a call of a tool shows of its payload, and under which names; its output has the first two."""
 
 
 class ReplyEvents:
@@ -39,7 +34,7 @@ class ReplyEvents:
     def ending(self, message: Message | None) -> bytes:
         """Return the last event: `reconnect` if there is no final message."""
         if message is None:  # another reader may see the final message
-            return reconnect()
+            return RECONNECT
         self._ending = self._ending or final(message)
         return self._ending
 
@@ -64,20 +59,18 @@ def final(message: Message) -> bytes:
     """Return the final event. If a crash lost text that a client already had, its `content` is authoritative."""
     data: dict[str, Any] = {"message": message_json(message)}
     if message.status != "complete":
-        data["error"] = message.error or {
-            "code": message.status,
-            "message": f"The reply was {message.status}.",
-        }
-    return sse.event(_FINAL_EVENTS[message.status], data, len(message.content))
+        unknown = {"code": message.status, "message": f"The reply was {message.status}."}
+        data["error"] = message.error or unknown
+    return sse.event(_final_name(message), data, len(message.content))
 
 
 def unstored_final(message: Message) -> bytes:
     error = {"error": message.error} if message.error else {}
-    return sse.event(_FINAL_EVENTS[message.status], {"message": unstored_json(message), **error})
+    return sse.event(_final_name(message), {"message": unstored_json(message), **error})
 
 
-def reconnect() -> bytes:
-    return sse.event("reconnect", {"retry_ms": RETRY_MS})
+def _final_name(message: Message) -> str:
+    return f"message.{_ENDED.get(message.status, message.status)}"
 
 
 # Messages as JSON
@@ -89,8 +82,8 @@ def iso(moment: Any) -> str | None:
 
 
 def message_json(message: Message) -> dict[str, Any]:
-    """Return a final message as the API shows it."""
-    return {
+    """Return a message as the API shows it."""
+    shown = {
         "id": str(message.pk),
         "chat_id": str(message.chat_id),
         "seq": message.seq,
@@ -109,9 +102,13 @@ def message_json(message: Message) -> dict[str, Any]:
         "usage": message.usage,
         "error": message.error,
         "metadata": message.metadata,
-        **_tool_call(message),
-        **_attachments(message),
     }
+    payload = message.payload or {}
+    if "call_id" in payload:
+        shown["tool_call"] = {name: payload[key] for key, name in _TOOL_CALL.items() if key in payload}
+    if attached := attachments_in(payload):
+        shown["attachments"] = [one.to_json() for one in attached]
+    return shown
 
 
 def unstored_json(message: Message) -> dict[str, Any]:
@@ -125,54 +122,22 @@ def unstored_json(message: Message) -> dict[str, Any]:
 
 def streaming_json(active: ActiveReply, last_seq: int) -> dict[str, Any]:
     """Return a reply being written as a message with status `streaming` and the text of its last checkpoint."""
-    return {
-        "id": str(active.message_id),
-        "chat_id": str(active.chat_id),
-        "seq": last_seq + 1,
-        "role": Role.ASSISTANT.value,
-        "content": active.text,
-        "status": STREAMING,
-        "model_variant": active.model_variant,
-        "model": active.model,
-        "token_count": 0,
-        "reply_to": _id(active.user_message_id),
-        "superseded_by": None,
-        "is_first": False,
-        "created_at": iso(active.started_at),
-        "completed_at": None,
-        "edited_at": None,
-        "usage": None,
-        "error": None,
-        "metadata": active.metadata,
-    }
-
-
-def _tool_call(message: Message) -> dict[str, Any]:
-    """Return the id, name and arguments of a call, the id and name of an output's call; nothing for other messages."""
-    payload = message.payload or {}
-    call = {name: payload[key] for name, key in _CALL.items() if key in payload}
-    return {"tool_call": call} if "id" in call else {}
-
-
-_CALL = {"id": "call_id", "name": "name", "arguments": "arguments", "custom": "custom"}
-
-
-def _attachments(message: Message) -> dict[str, Any]:
-    found = [one.to_json() for one in attachments_in(message.payload)]
-    return {"attachments": found} if found else {}
+    return message_json(
+        Message(
+            id=active.message_id,
+            chat_id=active.chat_id,
+            seq=last_seq + 1,
+            role=Role.ASSISTANT.value,
+            content=active.text,
+            status=STREAMING,
+            model_variant=active.model_variant,
+            model=active.model,
+            reply_to_id=active.user_message_id,
+            created_at=active.started_at,
+            metadata=active.metadata,
+        )
+    )
 
 
 def _id(value: Any) -> str | None:
     return None if value is None else str(value)
-
-
-def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] | None:
-    """Return tokens and USD as the API shows them, or None if the upstream reported none."""
-    if usage is None:
-        return None
-    return {
-        "input_tokens": usage.input_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost_usd": None if cost_usd is None else float(cost_usd.quantize(Decimal("1E-9"))),
-    }
