@@ -49,8 +49,8 @@ from conversations.api.serializers import (
 from conversations.models import ActiveReply, Message, get_chat, get_message
 from conversations.replies import events, finish, generation, sse, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
-from conversations.replies.generation import UnstoredCall, UnstoredReply
-from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead, failure_of
+from conversations.replies.generation import UnstoredReply
+from conversations.replies.reply import BegunTurn, Ending, ExistingReply, ReplyHead, failure_of
 from conversations.replies.stream import Reader, ReaderSlot, event_stream
 from memory.recall.embeddings import has_vectors, last_question
 
@@ -311,7 +311,7 @@ class CancelView(AsyncView):
     async def answer(self, opened: Any) -> HttpResponseBase:
         chat_id, message_id = opened
         if (own := generation.running(message_id)) is not None:
-            own.cancel()
+            own.stop(Ending.cancelled())
         message = await self._ended(chat_id, message_id)
         if message.status != "cancelled":
             raise Conflict("This reply finished before it could be cancelled.")
@@ -347,19 +347,19 @@ class AskView(LimitedView):
         description="The messages are sent as they are; no memory is added. Disconnecting ends the answer.",
         tags=["stateless"],
     )
-    def post(self, request: Request) -> UnstoredCall:
+    def post(self, request: Request) -> UnstoredReply:
         body = AskIn(data=request.data)
         body.is_valid(raise_exception=True)
         generation.refuse_when_draining()
         self.wants_stream = body.validated_data["stream"]
         prompt, variant = body.prompt(), body.variant() or default_variant()
-        return UnstoredCall(prompt, variant, generation.count_prompt(prompt.messages, prompt.instructions))
+        return UnstoredReply(prompt, variant, generation.count_prompt(prompt.messages, prompt.instructions))
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        reply = await opened.begin(caller(self.request).pk)
+        await opened.reserve(caller(self.request).pk)
         if self.wants_stream:
-            return event_stream(_unstored_events(reply))
-        with Reader(reply) as reader:
+            return event_stream(_unstored_events(opened))
+        with Reader(opened) as reader:
             message = await reader.final()
         body = {"message": events.unstored_json(message)}
         if message.status == "failed":

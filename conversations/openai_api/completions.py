@@ -48,7 +48,7 @@ from conversations.openai_api.turns import CompletionTurn
 from conversations.openai_api.views import OpenAIView
 from conversations.replies import generation, sse, stream
 from conversations.replies.begin import begin_when_ready
-from conversations.replies.generation import UnstoredCall
+from conversations.replies.generation import UnstoredReply
 from conversations.replies.open_turn import ToolOutput
 from conversations.replies.reply import ExistingReply, ReplyHead, TurnRequest, failure_of
 from conversations.replies.stream import Reader, ReaderSlot, event_stream
@@ -84,7 +84,7 @@ class CompletionsView(OpenAIView):
     answer_frees_memory = True
 
     @schema.completions_create
-    def post(self, request: Request) -> Opening | UnstoredCall | CompletionTurn:
+    def post(self, request: Request) -> Opening | UnstoredReply | CompletionTurn:
         user = caller(request)
         self.limits = quotas.remaining(user.pk)
         generation.refuse_when_draining()
@@ -135,11 +135,11 @@ class CompletionsView(OpenAIView):
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         user_id = caller(self.request).pk
-        if isinstance(opened, UnstoredCall):
+        if isinstance(opened, UnstoredReply):
             await self.memory.aclose()
-            reader = Reader(await opened.begin(user_id))
+            await opened.reserve(user_id)
             return await self._respond(
-                completion_id(new_id()), reader, opened.prompt_tokens, {DECISION: "not stored"}
+                completion_id(new_id()), Reader(opened), opened.prompt_tokens, {DECISION: "not stored"}
             )
         if isinstance(opened, Opening):
             beginning = _begun(opened)
@@ -214,14 +214,14 @@ def _is_to_be_stored(request: Request, body: ChatRequest) -> bool:
     return body.store and not is_task and request.headers.get(REMEMBER, "").lower() != "false"
 
 
-def _stateless(body: ChatRequest, variant: Variant) -> UnstoredCall:
+def _stateless(body: ChatRequest, variant: Variant) -> UnstoredReply:
     breaks = disarm if registry.disarms_control_tokens() else str
     messages = tuple(one.as_prompt(breaks) for one in (*body.history, *body.new))
     messages = tuple(replace(one, attachments=tuple(map(spooled, one.attachments))) for one in messages)
     instructions, tools = breaks(body.instructions), disarmed_tools(body.tools, breaks)
     prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
     operator = f"{instructions}\n{tools_text(tools)}" if tools else instructions
-    return UnstoredCall(prompt, variant, generation.count_prompt(messages, operator))
+    return UnstoredReply(prompt, variant, generation.count_prompt(messages, operator))
 
 
 def _variant(body: ChatRequest) -> Variant:

@@ -203,6 +203,8 @@ def _in_chat(
                 ):
                     raise NotFound("Chat not found.")
             chat: Any = _CHAT.first(locked)
+            if chat is None:  # SQLite checks references only at the end
+                raise IntegrityError("FOREIGN KEY constraint: the owner is gone")
             if hasattr(chat.owner, "allowance"):
                 chat.owner.allowance.now = chat.now
             if known := request_key.known_turn():

@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
@@ -105,10 +105,9 @@ class Broadcast:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[bool]] = deque()
-        self._woken_at = asyncio.get_running_loop().time()
+        self._waiting: list[asyncio.Future[bool]] = []
+        self._woken_at = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
-        _all.add(self)
 
     async def changed(self, seconds: float) -> bool:
         """Wait until there is more to read. Return False if nothing came for `seconds`, the same for all readers."""
@@ -116,20 +115,21 @@ class Broadcast:
         future: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(future)
         if self._timer is None:
+            _waited_for.add(self)
             self._timer = loop.call_later(seconds, self._silent, seconds)
-        try:
-            return await future
-        finally:
-            if future.cancelled() and future in self._waiting:
-                self._waiting.remove(future)
+        return await future
 
     def wake(self, *, more: bool = True) -> None:
         """Wake all readers that wait now: there is `more`, or nothing came for so long that a keep-alive is due."""
-        self._woken_at = asyncio.get_running_loop().time()
-        if len(self._waiting) <= BATCH and self not in _crowded:
-            self._release(BATCH, more)
-        else:
-            _wake_in_batches(self, more)
+        global _pacing  # one per process
+        self._woken_at = time.monotonic()
+        waiting, self._waiting = self._waiting, []
+        if len(waiting) <= BATCH:
+            _release(waiting, more)
+            return
+        _crowd.extend((future, more) for future in waiting)
+        if _pacing is None or _pacing.done():
+            _pacing = asyncio.get_running_loop().create_task(_pace(), context=contextvars.Context())
 
     def close(self) -> None:
         """Wake all readers for the last time."""
@@ -139,67 +139,69 @@ class Broadcast:
 
     def _silent(self, seconds: float) -> None:
         """Wake the readers if nothing came for `seconds`. One timer for all: one per wait took a tenth of all time."""
-        waits = self._woken_at + seconds - asyncio.get_running_loop().time()
+        waits = self._woken_at + seconds - time.monotonic()
         self._timer = None
         if waits <= 0:
             self.wake(more=False)
         elif self._waiting:
             self._timer = asyncio.get_running_loop().call_later(waits, self._silent, seconds)
 
-    def _release(self, count: int, more: bool) -> int:
-        """Wake up to `count` of the longest waiting readers; return how many were woken."""
-        woken = 0
-        while self._waiting and woken < count:
-            future = self._waiting.popleft()
-            if not future.done():
-                future.set_result(more)
-            woken += 1
-        return woken
 
-
-_all: WeakSet[Broadcast] = WeakSet()
-_crowded: dict[Broadcast, tuple[int, bool]] = {}
-"""Broadcasts with many readers: how many are still to be woken, and with which result."""
+_waited_for: WeakSet[Broadcast] = WeakSet()
+_crowd: deque[tuple[asyncio.Future[bool], bool]] = deque()
+"""Readers of large audiences that are still to be woken, each with its result."""
 _pacing: asyncio.Task[None] | None = None
 
 
-def _wake_in_batches(broadcast: Broadcast, more: bool) -> None:
-    global _pacing  # one per process
-    _, before = _crowded.get(broadcast, (0, False))
-    _crowded[broadcast] = (len(broadcast._waiting), more or before)
-    if _pacing is None or _pacing.done():
-        _pacing = asyncio.get_running_loop().create_task(_pace(), context=contextvars.Context())
+def _release(futures: Iterable[asyncio.Future[bool]], more: bool) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(more)
 
 
 async def _pace() -> None:
-    """Wake a batch of each large audience in turn, until all are awake."""
+    """Wake the readers of large audiences batch by batch."""
     loop = asyncio.get_running_loop()
-    while _crowded:
-        broadcast, (left, more) = next(iter(_crowded.items()))
-        del _crowded[broadcast]
-        left -= broadcast._release(min(BATCH, left), more) or left
-        if left:
-            _crowded[broadcast] = (left, more)
+    while _crowd:
+        for _ in range(min(BATCH, len(_crowd))):
+            future, more = _crowd.popleft()
+            _release([future], more)
         begun = loop.time()
         await asyncio.sleep(PAUSE_SECONDS)
         if (late := loop.time() - begun - PAUSE_SECONDS) > PAUSE_SECONDS:
             await asyncio.sleep(late)
 
 
-class Generation:
-    """One reply being generated in this process: the part that does not depend on whether it is stored."""
+class Source:
+    """A reply that grows in this process, with what its readers share."""
 
-    def __init__(self, prompt: Prompt, variant: Variant) -> None:
-        self.prompt, self.variant = prompt, variant
+    def __init__(self) -> None:
         self.log = Log()
         self.done = False
         self.final: Message | None = None
-        """The final message. None although `done` if another process finished the reply, or it could not be stored."""
+        """The final message. None although `done` if it is stored by another process, or not at all."""
         self.changes = Broadcast()
         """Wakes the readers of the log."""
         self.events = ReplyEvents()
+
+    def join(self) -> None:
+        """Called for each reader that begins to read."""
+
+    def leave(self) -> None:
+        """Called for each reader that has read enough."""
+
+
+class Generation(Source):
+    """One reply being generated in this process: the part that does not depend on whether it is stored."""
+
+    def __init__(self, prompt: Prompt, variant: Variant, card: CardStream | None = None) -> None:
+        super().__init__()
+        self.prompt, self.variant = prompt, variant
+        self._card = card
+        """Holds back the memory card at the end of the reply, which readers must not see."""
         self._request_id = request_id.get()
         self._upstream: asyncio.Task[Reply] | None = None
+        self._is_stopped = False
         self._cut: Ending | None = None
 
     async def run(self) -> None:
@@ -207,7 +209,7 @@ class Generation:
         request_id.set(self._request_id)
         try:
             self._upstream = asyncio.create_task(self._read())
-            if self._cut is not None:
+            if self._is_stopped:
                 self._upstream.cancel()
             await asyncio.wait([self._upstream])
             fault_points.point("generate.ended")
@@ -216,26 +218,12 @@ class Generation:
             self.done = True
             self.changes.close()
 
-    def join(self) -> None:
-        """Called for each reader that begins to read."""
-
-    def leave(self) -> None:
-        """Called for each reader that has read enough."""
-
-    def cancel(self) -> None:
-        """End the reply as cancelled, with the text so far."""
-        self._stop(Ending.cancelled())
-
-    def interrupt(self) -> None:
-        """End the reply as cut off by the shutdown of this process."""
-        self._stop(Ending.cut_off(self.log.text()))
-
-    def _stop(self, ending: Ending) -> None:
-        if self._cut is not None or (self._upstream is not None and self._upstream.done()):
-            return
-        self._cut = ending
-        if self._upstream is not None:
-            self._upstream.cancel()
+    def stop(self, ending: Ending | None = None) -> None:
+        """End the reply with the text so far: by default as cut off by the shutdown of this process."""
+        if not self._is_stopped and not (self._upstream and self._upstream.done()):
+            self._is_stopped, self._cut = True, ending
+            if self._upstream is not None:
+                self._upstream.cancel()
 
     async def _read(self) -> Reply:
         fault_points.point("generate.started")
@@ -246,7 +234,7 @@ class Generation:
             async for item in items:
                 if isinstance(item, Reply):
                     return item
-                if not (text := self._readable(item.text)):
+                if not (text := self._card.feed(item.text) if self._card else item.text):
                     continue
                 fault_points.point("generate.delta")
                 self.log.append(text)
@@ -268,98 +256,76 @@ class Generation:
     async def _prompt_with_bytes(self) -> Prompt:
         return self.prompt
 
-    def _readable(self, text: str) -> str:
-        """Return the part of a delta that readers may see."""
-        return text
-
     async def _finish(self, ending: Ending) -> None:
         """Set `final`, and store what is to be stored."""
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class UnstoredCall:
-    """A call of a model whose answer is not stored."""
-
-    prompt: Prompt
-    variant: Variant
-    prompt_tokens: int
-    """By our own count."""
-
-    async def begin(self, user_id: int) -> UnstoredReply:
-        """Reserve the user's allowance for the call; the reply begins with its reader. Raises as `begin_call`."""
-        return UnstoredReply(self, await begin_call(user_id, self.prompt_tokens, self.variant))
-
-
 class UnstoredReply(Generation):
     """A reply of which only the usage of the user's allowance is stored. It begins with its reader."""
 
-    def __init__(self, call: UnstoredCall, reservation: int | None) -> None:
-        super().__init__(call.prompt, call.variant)
-        self.prompt_tokens, self._reservation = call.prompt_tokens, reservation
+    def __init__(self, prompt: Prompt, variant: Variant, prompt_tokens: int) -> None:
+        super().__init__(prompt, variant)
+        self.prompt_tokens = prompt_tokens
+        """By our own count."""
         self.calls: Sequence[ToolCall] = ()
+        self._reservation: int | None = None
+
+    async def reserve(self, user_id: int) -> None:
+        """Reserve the user's allowance for the call. Raises `RateLimited` and `QuotaExceeded`."""
+        self._reservation = await begin_call(user_id, self.prompt_tokens, self.variant)
 
     def join(self) -> None:
-        _unstored.add(self)
-        _in_background(self.run()).add_done_callback(lambda _: _unstored.discard(self))
+        _in_background(self)
 
     def leave(self) -> None:
-        self.cancel()
+        self.stop(Ending.cancelled())
 
     async def _finish(self, ending: Ending) -> None:
-        self.calls = ending.reply.calls
-        self.final = await executors.read(self._message, self.log.text(), ending)
-        await end_call(self._reservation, tokens_used(self.final, self.prompt_tokens))
+        text, self.calls = self.log.text(), ending.reply.calls
 
-    def _message(self, text: str, ending: Ending) -> Message:
-        return ending.message(text, self.variant.name, self.variant.model, token_count=count_tokens(text))
+        def message() -> Message:
+            return ending.message(text, self.variant.name, self.variant.model, token_count=count_tokens(text))
+
+        self.final = await executors.read(message)
+        await end_call(self._reservation, tokens_used(self.final, self.prompt_tokens))
 
 
 class TurnReply(Generation):
     """The reply of a turn. Any number of readers may come and go, in any process."""
 
     def __init__(self, begun: BegunTurn) -> None:
-        super().__init__(begun.prompt, begun.variant)
+        super().__init__(begun.prompt, begun.variant, CardStream() if begun.brings_card else None)
         self.pending = begun.pending
         self.checkpointed = 0
-        self._card = CardStream() if begun.brings_card else None
-        self._lost = False
+        self._is_lost = False
 
     def abandon(self) -> None:
         """Stop without finishing: the reply no longer belongs to this process."""
-        self._lost = True
-        self._stop(Ending.cut_off(""))
+        self._is_lost = True
+        self.stop()
 
     async def _prompt_with_bytes(self) -> Prompt:
         if not self.prompt.attachments:
             return self.prompt
         return await executors.read(attachments.with_bytes, self.prompt, self.pending.owner_id)
 
-    def _readable(self, text: str) -> str:
-        return text if self._card is None else self._card.feed(text)
-
     async def _finish(self, ending: Ending) -> None:
-        if self._lost:
+        if self._is_lost:
             return
-        ending = self._without_card(ending)
-        try:
-            self.final = await self._stored(ending)
-        except executors.UNSTORABLE as exc:
-            self._log_unstorable(exc)
+        if self._card is not None:
+            rest, card = self._card.finish(cut_off=ending.status != Status.COMPLETE)
+            if rest:  # held back, but not part of a card
+                self.log.append(rest)
+                self.changes.wake()
+            ending = ending.with_card(card, self.log.text())
+        for one in (ending, ending.without_extras()):
             try:
-                self.final = await self._stored(ending.without_extras()) or await self._load()
-            except executors.UNSTORABLE as again:
-                self._log_unstorable(again)  # the sweep finishes it, from its last checkpoint
-
-    def _without_card(self, ending: Ending) -> Ending:
-        """Append held-back text, unless it is part of a memory card; return the ending with the card."""
-        if self._card is None:
-            return ending
-        rest, card = self._card.finish(cut_off=ending.status != Status.COMPLETE)
-        if rest:
-            self.log.append(rest)
-            self.changes.wake()
-        return ending.with_card(card, self.log.text())
+                self.final = await self._stored(one)
+                return
+            except executors.UNSTORABLE as exc:  # if twice, the sweep finishes it, from its last checkpoint
+                extra = {"reply": str(self.pending.message_id), "error": type(exc).__name__}
+                logger.error("reply does not fit the database", extra=extra)
 
     async def _stored(self, ending: Ending) -> Message | None:
         """Store the reply. If an error came after the commit, the next attempt finds and returns what was stored.
@@ -367,13 +333,14 @@ class TurnReply(Generation):
         Raises `executors.UNSTORABLE` at once.
         """
         text = self.log.text()
+        stored = Message.objects.filter(pk=self.pending.message_id)  # by any process
         for attempt in range(FINISH_TRIES):
             try:
                 async with _finishing():
                     message = await executors.write(
                         finish.finish, self.pending, text, ending, owner=process.name()
                     )
-                return message or (await self._load() if attempt else None)
+                return message or (await executors.read(stored.first) if attempt else None)
             except executors.UNSTORABLE:
                 raise
             except (DatabaseError, InterfaceError) as exc:
@@ -385,16 +352,8 @@ class TurnReply(Generation):
             except Exception:
                 # Another attempt would fail the same way; but the reply may have been stored.
                 logger.exception("reply not stored by a fault of our own")
-                return await self._load()
+                return await executors.read(stored.first)
         return None
-
-    async def _load(self) -> Message | None:
-        """Return the final message if it is stored by now, by any process."""
-        return await executors.read(Message.objects.filter(pk=self.pending.message_id).first)
-
-    def _log_unstorable(self, exc: Exception) -> None:
-        extra = {"reply": str(self.pending.message_id), "error": type(exc).__name__}
-        logger.error("reply does not fit the database", extra=extra)
 
 
 def _finishing() -> asyncio.Semaphore:
@@ -404,9 +363,7 @@ def _finishing() -> asyncio.Semaphore:
 
 _finishing_on: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _running: dict[UUID, TurnReply] = {}
-_unstored: set[UnstoredReply] = set()
-_tasks: set[asyncio.Task[None]] = set()
-"""Of all these replies."""
+_tasks: dict[asyncio.Task[None], Generation] = {}
 _cancellable: set[asyncio.Task[Any]] = set()
 _watching: asyncio.Task[None] | None = None
 _checkpointer: asyncio.Task[None] | None = None
@@ -417,21 +374,21 @@ _drain_task: asyncio.Task[None] | None = None
 def start(begun: BegunTurn) -> None:
     """Start generating, in a separate task on the running loop."""
     global _checkpointer  # one per process
-    reply = TurnReply(begun)
-    _running[begun.pending.message_id] = reply
-    _in_background(reply.run()).add_done_callback(lambda _: _running.pop(begun.pending.message_id, None))
+    message_id = begun.pending.message_id
+    _running[message_id] = reply = TurnReply(begun)
+    _in_background(reply).add_done_callback(lambda _: _running.pop(message_id, None))
     if _checkpointer is None or _checkpointer.done():
         _checkpointer = asyncio.get_running_loop().create_task(_checkpoints(), context=contextvars.Context())
 
 
-def _in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def _in_background(reply: Generation) -> asyncio.Task[None]:
     """Run on the loop, with a strong reference.
 
     In an empty context, so that nothing of the request (its thread-sensitive executor, its connection) is kept alive.
     """
-    task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
+    task = asyncio.get_running_loop().create_task(reply.run(), context=contextvars.Context())
+    _tasks[task] = reply
+    task.add_done_callback(_tasks.pop)
     return task
 
 
@@ -459,7 +416,7 @@ def start_draining() -> None:
     if not _draining:
         _draining = True
         logger.info("draining", extra={"replies": len(_running)})
-        for broadcast in list(_all):
+        for broadcast in list(_waited_for):
             broadcast.wake()
         _drain_task = asyncio.get_running_loop().create_task(_drain(), context=contextvars.Context())
 
@@ -477,8 +434,8 @@ async def shut_down() -> None:
 async def _drain() -> None:
     if work := {*_tasks, *_cancellable}:
         await asyncio.wait(work, timeout=settings.REPLY_DRAIN_SECONDS)
-    for reply in (*_running.values(), *_unstored):
-        reply.interrupt()
+    for reply in _tasks.values():
+        reply.stop()
     for task in _cancellable:
         task.cancel()
 
@@ -554,44 +511,39 @@ async def cancel_on_drain(work: Coroutine[Any, Any, T]) -> T:
 # Checkpoints
 
 
-async def _checkpoint(
-    open_now: Mapping[UUID, TurnReply], grown: list[UUID], *, renew: bool
-) -> dict[UUID, bool]:
+async def _checkpoint(grown: Sequence[tuple[UUID, str]], renew: Sequence[UUID]) -> dict[UUID, bool]:
     """Store what grew, in several transactions if it is much; return the result of `finish.checkpoint`."""
-    while len(grown) > STORED_TOGETHER:
-        some, grown = grown[:STORED_TOGETHER], grown[STORED_TOGETHER:]
-        await executors.write(finish.store_partial, [(key, open_now[key].log.text()) for key in some])
-    texts = [(key, open_now[key].log.text()) for key in grown]
-    return await executors.write(finish.checkpoint, texts, renew=list(open_now) if renew else [])
+    for start in range(0, len(grown), STORED_TOGETHER):
+        await executors.write(finish.store_partial, grown[start : start + STORED_TOGETHER])
+    return await executors.write(finish.checkpoint, renew)
 
 
 async def _checkpoints() -> None:
     """While any reply is generated: store what grew, renew leases, stop replies that were cancelled or lost."""
-    renewed = asyncio.get_running_loop().time()
+    renewed = time.monotonic()
     while _running:
         await asyncio.sleep(settings.REPLY_CHECKPOINT_SECONDS)
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         renew = now - renewed >= settings.REPLY_LEASE_SECONDS / 3
-        open_now = {key: reply for key, reply in _running.items() if not reply.done}
-        if not open_now:
+        replies = {key: reply for key, reply in _running.items() if not reply.done}
+        if not replies:
             continue
-        grown = {
-            key: len(reply.log) for key, reply in open_now.items() if len(reply.log) > reply.checkpointed
-        }
+        lengths = {key: len(reply.log) for key, reply in replies.items()}
+        grown = [key for key, reply in replies.items() if lengths[key] > reply.checkpointed]
         try:
-            mine = await _checkpoint(open_now, list(grown), renew=renew)
-        except (DatabaseError, InterfaceError) as exc:
-            logger.warning("checkpoint failed", extra={"replies": len(grown), "error": type(exc).__name__})
-            continue
-        except Exception:
+            texts = [(key, replies[key].log.text()) for key in grown]
+            mine = await _checkpoint(texts, list(replies) if renew else [])
+        except Exception as exc:
             # Go on after any error: without checkpoints, all replies of this process would be taken for abandoned.
-            logger.exception("checkpoint failed by a fault of our own", extra={"replies": len(grown)})
+            is_fault = not isinstance(exc, DatabaseError | InterfaceError)
+            extra = {"replies": len(grown), "error": type(exc).__name__}
+            level = logging.ERROR if is_fault else logging.WARNING
+            logger.log(level, "checkpoint failed", exc_info=is_fault, extra=extra)
             continue
         renewed = now if renew else renewed
-        for key, length in grown.items():
-            open_now[key].checkpointed = length
-        for key, reply in open_now.items():
-            if mine.get(key):
-                reply.cancel()
-            elif key not in mine:
+        for key, reply in replies.items():
+            reply.checkpointed = lengths[key]
+            if key not in mine:
                 reply.abandon()
+            elif mine[key]:
+                reply.stop(Ending.cancelled())

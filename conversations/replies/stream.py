@@ -34,8 +34,7 @@ from conversations.accounts.limits import RETRY_SOON_SECONDS, LimitRefusal
 from conversations.accounts.quotas import refusal_error
 from conversations.models import ActiveReply, Message
 from conversations.replies import events, generation, sse
-from conversations.replies.events import ReplyEvents
-from conversations.replies.generation import Generation, Log, TurnReply, UnstoredReply
+from conversations.replies.generation import Generation, Source, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import ExistingReply, ReplyHead
 from memory.context.record import stored_snapshot
@@ -144,18 +143,14 @@ async def reply_events(head: ReplyHead, after: int = 0) -> AsyncIterator[bytes]:
         yield encoded.ending(reader.source.final)
 
 
-class Poller:
+class Poller(Source):
     """One reply of another process, as far as it has been read here."""
 
     def __init__(self, chat_id: UUID, message_id: UUID) -> None:
+        super().__init__()
         self.key = chat_id, message_id
-        self.log = Log()
-        self.done = False
-        self.final: Message | None = None
-        """The final message. None although `done` if its chat was deleted, or if `error` ended the polling."""
         self.error: Exception | None = None
-        self.changes = generation.Broadcast()
-        self.events = ReplyEvents()
+        """What ended the polling, if anything did."""
         self._readers = 0
         self._answered_at = asyncio.get_running_loop().time()
         self._task: asyncio.Task[None] | None = None

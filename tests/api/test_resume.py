@@ -133,15 +133,15 @@ def test_a_checkpoint_that_fails_is_not_the_last_one(
 ) -> None:
     """The database is unavailable for a moment: text received since is stored as soon as it is back."""
     failed: list[str] = []
-    checkpoint = finish.checkpoint
+    store = finish.store_partial
 
     def away(*given: Any, **named: Any) -> Any:
         if len(failed) < 2:
             failed.append("once")
             raise OperationalError
-        return checkpoint(*given, **named)
+        return store(*given, **named)
 
-    monkeypatch.setattr(finish, "checkpoint", away)
+    monkeypatch.setattr(finish, "store_partial", away)
     held(upstream, text="one two three", after=2, deltas=0)
     with opened(alice) as (turn, _):
         wait_for(lambda: ActiveReply.objects.get(message_id=turn.reply).text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -34,8 +34,8 @@ def trips(
     if one fell into the turn.
     """
 
-    async def no_checkpoint(open_now: Mapping[UUID, object], *_: object, renew: bool) -> dict[UUID, bool]:
-        return dict.fromkeys(open_now, False)
+    async def no_checkpoint(*_: object) -> dict[UUID, bool]:
+        return dict.fromkeys(generation._running, False)
 
     monkeypatch.setattr(generation, "_checkpoint", no_checkpoint)
     made: list[Any] = []

@@ -119,7 +119,8 @@ def attach(world: World) -> None:
     assert isinstance(first, BegunTurn)
     assert isinstance(second, ExistingReply)
     assert stream.find(second.chat_id, second.message_id).variant == "arco"
-    finish.checkpoint([(second.message_id, "So")], renew=[second.message_id])
+    finish.store_partial([(second.message_id, "So")])
+    finish.checkpoint([second.message_id])
     assert stream.text_after(second.chat_id, second.message_id, 1) == "o"
     assert get_message(world.long, second.message_id) is not None
 
