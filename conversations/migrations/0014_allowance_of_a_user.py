@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-        ('conversations', '0013_limits_in_windows'),
+        ('conversations', '0008_to_0013'),
     ]
 
     operations = [

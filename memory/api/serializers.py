@@ -33,7 +33,6 @@ from conversations.api.serializers import (
     checked_text,
     known_policy,
 )
-from conversations.models import usage_json
 from conversations.replies.events import iso
 from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
