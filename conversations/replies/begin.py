@@ -190,23 +190,10 @@ def _in_chat(
 
     A reply whose process is gone is finished first.
     """
-    user = request_key.user
 
     def attempt() -> BegunTurn | ExistingReply:
         with transaction.atomic():
-            if chat_id is None:
-                locked = chat_lifecycle.create_chat(user, last_seq=messages, **new_chat or {}).pk
-            else:
-                locked = chat_id
-                if not Chat.objects.filter(pk=chat_id, owner=user).update(
-                    last_seq=F("last_seq") + messages, updated_at=timezone.now()
-                ):
-                    raise NotFound("Chat not found.")
-            chat: Any = _CHAT.first(locked)
-            if chat is None:  # SQLite checks references only at the end
-                raise IntegrityError("FOREIGN KEY constraint: the owner is gone")
-            if hasattr(chat.owner, "allowance"):
-                chat.owner.allowance.now = chat.now
+            chat = _locked(request_key.user, chat_id, messages, new_chat or {})
             if known := request_key.known_turn():
                 transaction.set_rollback(True)
                 return known
@@ -225,6 +212,22 @@ def _in_chat(
         if chat_id is None or not finish.finish_expired_in(chat_id):
             raise
         return attempt()
+
+
+def _locked(user: User, chat_id: UUID | None, messages: int, new_chat: Mapping[str, Any]) -> Any:
+    """Return the chat as a turn needs it, locked by the statement that raises its `last_seq`."""
+    if chat_id is None:
+        chat_id = chat_lifecycle.create_chat(user, last_seq=messages, **new_chat).pk
+    elif not Chat.objects.filter(pk=chat_id, owner=user).update(
+        last_seq=F("last_seq") + messages, updated_at=timezone.now()
+    ):
+        raise NotFound("Chat not found.")
+    chat: Any = _CHAT.first(chat_id)
+    if chat is None:  # SQLite checks references only at the end
+        raise IntegrityError("FOREIGN KEY constraint: the owner is gone")
+    if hasattr(chat.owner, "allowance"):
+        chat.owner.allowance.now = chat.now
+    return chat
 
 
 def _store_question(chat: Chat, request: TurnRequest, columns: dict[str, Any]) -> Message:

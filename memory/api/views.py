@@ -23,8 +23,7 @@ from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
 from conversations.api.limited_view import LimitedView
 from conversations.api.serializers import spoken
-from conversations.models import Chat, get_chat, get_message
-from conversations.replies.events import usage_json
+from conversations.models import Chat, get_chat, get_message, usage_json
 from conversations.replies.generation import (
     begin_call,
     cancel_on_drain,
