@@ -172,7 +172,7 @@ async def _pace() -> None:
             await asyncio.sleep(late)
 
 
-class Source:
+class GrowingReply:
     """A reply that grows in this process, with what its readers share."""
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ class Source:
         """Called for each reader that has read enough."""
 
 
-class Generation(Source):
+class Generation(GrowingReply):
     """One reply being generated in this process: the part that does not depend on whether it is stored."""
 
     def __init__(self, prompt: Prompt, variant: Variant, card: CardStream | None = None) -> None:

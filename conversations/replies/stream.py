@@ -34,7 +34,7 @@ from conversations.accounts.limits import RETRY_SOON_SECONDS, LimitRefusal
 from conversations.accounts.quotas import refusal_error
 from conversations.models import ActiveReply, Message
 from conversations.replies import events, generation, sse
-from conversations.replies.generation import Generation, Source, TurnReply, UnstoredReply
+from conversations.replies.generation import Generation, GrowingReply, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import ExistingReply, ReplyHead
 from memory.context.record import stored_snapshot
@@ -143,7 +143,7 @@ async def reply_events(head: ReplyHead, after: int = 0) -> AsyncIterator[bytes]:
         yield encoded.ending(reader.source.final)
 
 
-class Poller(Source):
+class Poller(GrowingReply):
     """One reply of another process, as far as it has been read here."""
 
     def __init__(self, chat_id: UUID, message_id: UUID) -> None:
