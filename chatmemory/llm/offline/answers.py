@@ -7,10 +7,9 @@ speaker stands the memory so far. Pure.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +28,8 @@ DEFAULT_TOKENS = 400
 SHORT_TOKENS, FACT_TOKENS = 24, 30
 """Maximum tokens of a goal or a context, and of one fact."""
 KEY_WORDS = 3
-SHARES = {"links": 0.3, "names": 0.15}
-STORY, NESTED = 0.25, 0.5
-"""Shares of an answer's tokens, for a text beside lists and for an object in an object."""
+LINKS, NAMES, STORY, NESTED = 0.3, 0.15, 0.25, 0.5
+"""Shares of an answer's tokens: for links, for names, for a text beside lists, and for an object in an object."""
 
 NAMED = {
     "goal": "goal",
@@ -65,10 +63,11 @@ class Talk:
         head, *parts = _SPEAKER.split(clean(request)[-READ_CHARS:])
         if not quotes_a_talk(request):
             return cls((), "", ((head, True),))
-        messages = [
-            (_unmarked(text), (first or second).casefold() == "user")
-            for first, second, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-        ]
+        messages = []
+        for first, second, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            by_user = (first or second).casefold() == "user"
+            text = "\n".join(line for line in text.splitlines() if not is_marker(line))
+            messages.append((text if by_user else text.partition(INTRODUCTION)[0], by_user))
         lines = [
             line
             for line in head.splitlines()
@@ -77,8 +76,7 @@ class Talk:
         memory = json_object("\n".join(lines))
         goal = memory.get("goal", memory.get("g", ""))
         before = tuple(json_texts(memory)) if memory else tuple(lines)
-        own = tuple((text if by_user else without_own_words(text), by_user) for text, by_user in messages)
-        return cls(before, goal if isinstance(goal, str) else "", own)
+        return cls(before, goal if isinstance(goal, str) else "", tuple(messages))
 
     @property
     def typed(self) -> list[str]:
@@ -138,76 +136,107 @@ def json_texts(value: object, key: str = "") -> Iterator[str]:
         yield value if not key or " " in value else f"{key}: {value}"
 
 
-def without_own_words(reply: str) -> str:
-    """A reply up to where the built-in model began to quote its prompt."""
-    return reply.partition(INTRODUCTION)[0]
-
-
-def _unmarked(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if not is_marker(line))
-
-
 def _object(schema: Mapping[str, Any], talk: Talk, room: int) -> dict[str, Any]:
     """Fill the fields: first those whose share is known, then lists of what was said, which take the rest."""
     fields: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
     kinds = {name: NAMED.get(name) or _kind(field) for name, field in fields.items()}
-    value: dict[str, Any] = {name: _empty(fields[name]) for name in fields}
-    lists = [name for name, kind in kinds.items() if kind in ("sentences", "facts")]
+    value: dict[str, Any] = {name: _empty(field) for name, field in fields.items()}
     left = room - count_tokens(dumps(value))
     for name, kind in kinds.items():
         if kind == "object":
             value[name] = _object(fields[name], talk, int(NESTED * room))
-        elif kind in SHARES:
-            value[name] = _fitting(
-                _links(talk) if kind == "links" else _names(talk), int(SHARES[kind] * left)
-            )
         elif kind in ("goal", "latest"):
             value[name] = _sentence(talk, is_goal=kind == "goal")
+        elif kind == "links":
+            value[name] = _fitting(_links(talk), int(LINKS * left))
+        elif kind == "names":
+            value[name] = _fitting(reversed(names(talk.sentences())), int(NAMES * left))
+    lists = [name for name, kind in kinds.items() if kind in ("sentences", "facts")]
     left = room - count_tokens(dumps(value))
     for name in (name for name, kind in kinds.items() if kind == "text"):
         value[name] = _text(talk, int(STORY * left) if lists else left, is_story=bool(lists))
     left = room - count_tokens(dumps(value))
     for name in lists:
-        value[name] = _listed(fields[name], kinds[name], talk, left // len(lists))
+        fill = _facts if kinds[name] == "facts" else _sentences
+        value[name] = fill(fields[name], talk, left // len(lists))
     return value
 
 
+def _kind(field: Mapping[str, Any]) -> str:
+    """What a field is filled with, by its type."""
+    kind, items = field.get("type"), field.get("items", {})
+    if kind in ("object", "string"):
+        return "object" if kind == "object" else "text"
+    if kind == "array" and items.get("type") == "string":
+        return "sentences"
+    return (
+        "facts" if kind == "array" and {"key", "value"} <= items.get("properties", {}).keys() else "nothing"
+    )
+
+
+def _empty(field: Mapping[str, Any]) -> Any:
+    kind = field.get("type")
+    if kind == "object":
+        return {name: _empty(one) for name, one in field.get("properties", {}).items()}
+    return [] if kind == "array" else "" if kind == "string" else None
+
+
 def _sentence(talk: Talk, *, is_goal: bool) -> str:
-    """The goal so far, else the user's first sentence; or the user's last."""
-    telling = _telling(talk)
+    """The goal so far, else the user's first sentence; or the user's last, unless it is the only one."""
+    typed = [one for text in talk.typed for one in sentences(text)]
+    telling = [one for one in typed if len(_content_words(one)) > 1] or typed  # no greetings and thanks
     found = [talk.goal, *telling] if is_goal else telling[:0:-1]
     return clip_end(next(filter(None, found), ""), SHORT_TOKENS)
+
+
+def _links(talk: Talk) -> Iterator[str]:
+    return (link.rstrip(".,;:!?*_~)]") for text, _ in talk.messages for link in _LINK.findall(text))
+
+
+def _fitting(items: Iterable[str], room: int) -> list[str]:
+    """The first distinct items that fit."""
+    taken = []
+    for item in dict.fromkeys(items):
+        room -= count_tokens(dumps(item))
+        if room < 0:
+            break
+        taken.append(item)
+    return taken
 
 
 def _text(talk: Talk, room: int, *, is_story: bool) -> str:
     """The new messages as a story of at most `room` tokens; or the memory so far, and what was said since."""
     before = () if is_story else talk.before
-    return _prose(best(unique_sentences([*before, *talk.sentences()]), room, [*before, *talk.typed]))
+    chosen = best(unique_sentences([*before, *talk.sentences()]), room, [*before, *talk.typed])
+    # Those without a stop get one, so that they can be split again.
+    return " ".join(text if text.endswith(_STOPS) else f"{text.rstrip(':')}." for text in chosen)
 
 
-def _listed(field: Mapping[str, Any], kind: str, talk: Talk, room: int) -> list[Any]:
-    if kind == "facts":
-        known = "\n".join(talk.before)
-        stated = [one for one in talk.sentences() if one not in known and any(hard for _, hard in scan(one))]
-        used = {line.removeprefix("- ").partition(":")[0] for line in talk.before}
-        return list(_facts(field["items"], best(stated, room * 2 // 3, talk.typed), used))
-    kept = [*talk.before, *(one for one in talk.sentences() if any(hard for _, hard in scan(one)))]
-    return best(unique_sentences(kept), room, [*talk.before, *talk.typed])
+def _sentences(field: Mapping[str, Any], talk: Talk, room: int) -> list[str]:
+    return best(unique_sentences([*talk.before, *_stated(talk)]), room, [*talk.before, *talk.typed])
 
 
-def _facts(item: Mapping[str, Any], chosen: Iterable[str], used: set[str]) -> Iterator[dict[str, str]]:
-    """Facts by key. A key that is in `used` gets a number, so that no fact replaces another."""
-    categories = item["properties"].get("category", {}).get("enum", [])
-    for sentence in chosen:
-        name = _key(sentence)
-        key = next(key for number in itertools.count(1) if (key := _numbered(name, number)) not in used)
+def _stated(talk: Talk) -> list[str]:
+    """The sentences with numbers, ids or dates."""
+    return [one for one in talk.sentences() if any(hard for _, hard in scan(one))]
+
+
+def _facts(field: Mapping[str, Any], talk: Talk, room: int) -> list[dict[str, str]]:
+    """Facts by key. A key that is in use gets a number, so that no fact replaces another."""
+    known = "\n".join(talk.before)
+    used = {line.removeprefix("- ").partition(":")[0] for line in talk.before}
+    categories = field["items"]["properties"].get("category", {}).get("enum", [])
+    facts = []
+    for sentence in best([one for one in _stated(talk) if one not in known], room * 2 // 3, talk.typed):
+        key = name = _key(sentence)
+        number = 1
+        while key in used:
+            number += 1
+            key = f"{name}_{number}"
         used.add(key)
         fact = {"key": key, "value": clip_end(sentence, FACT_TOKENS)}
-        yield fact | ({"category": categories[-1]} if categories else {})
-
-
-def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name}_{number}"
+        facts.append(fact | ({"category": categories[-1]} if categories else {}))
+    return facts
 
 
 def _key(sentence: str) -> str:
@@ -222,66 +251,16 @@ def _content_words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text.casefold()) if word not in COMMON_WORDS]
 
 
-def _telling(talk: Talk) -> list[str]:
-    """The user's sentences, but for greetings and thanks."""
-    typed = [one for text in talk.typed for one in sentences(text)]
-    return [one for one in typed if len(_content_words(one)) > 1] or typed
-
-
-def _links(talk: Talk) -> Iterable[str]:
-    found = (link.rstrip(".,;:!?*_~)]") for text, _ in talk.messages for link in _LINK.findall(text))
-    return dict.fromkeys(found)
-
-
-def _names(talk: Talk) -> Iterable[str]:
-    return dict.fromkeys(reversed(names(talk.sentences())))
-
-
-def _fitting(items: Iterable[str], room: int) -> list[str]:
-    taken = []
-    for item in items:
-        room -= count_tokens(dumps(item))
-        if room < 0:
-            break
-        taken.append(item)
-    return taken
-
-
-def _prose(chosen: Sequence[str]) -> str:
-    """Sentences as running text. Those without a stop get one, so that they can be split again."""
-    return " ".join(text if text.endswith(_STOPS) else f"{text.rstrip(':')}." for text in chosen)
-
-
-def _kind(field: Mapping[str, Any]) -> str:
-    if field.get("type") == "object":
-        return "object"
-    if field.get("type") == "string":
-        return "text"
-    items = field.get("items", {}) if field.get("type") == "array" else {}
-    if items.get("type") == "string":
-        return "sentences"
-    return "facts" if {"key", "value"} <= items.get("properties", {}).keys() else "nothing"
-
-
-def _empty(field: Mapping[str, Any]) -> Any:
-    kind = field.get("type")
-    if kind == "object":
-        return {name: _empty(one) for name, one in field.get("properties", {}).items()}
-    return [] if kind == "array" else "" if kind == "string" else None
-
-
 def _shortened(value: dict[str, Any]) -> bool:
     """Take something from the longest field; False if all are empty."""
     sizes = {name: count_tokens(dumps(one)) for name, one in value.items() if one}
     for name in sorted(sizes, key=lambda name: -sizes[name]):
         one = value[name]
-        if isinstance(one, dict):
-            if _shortened(one):
-                return True
-        elif isinstance(one, list):
+        if isinstance(one, list):
             one.pop()
-            return True
-        else:
+        elif isinstance(one, str):
             value[name] = clip_end(one, sizes[name] * 3 // 4)
-            return True
+        elif not _shortened(one):
+            continue
+        return True
     return False

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterator
 
 from chatmemory.llm.offline.answers import (
     INTRODUCTION,
@@ -69,62 +68,62 @@ class OfflineModel:
         self, prompt: Prompt, variant: Variant, deadlines: Deadlines
     ) -> AsyncIterator[Delta | Reply]:
         """Yield the answer word by word, then a `complete` reply; with a memory card if the prompt asks for one."""
-        del deadlines  # nothing here waits for others
         # Searching and counting a long prompt takes milliseconds that other streams need.
-        text, is_whole = await asyncio.to_thread(_reply, prompt, variant)
-        usage = await asyncio.to_thread(_usage, prompt, text)
+        text, reply = await asyncio.to_thread(_reply, prompt, variant)
         for word in _WORD.findall(text):
             yield Delta(word)
             await asyncio.sleep(self.pause)
-        ended = Reply("complete") if is_whole else Reply("incomplete", error=TOO_LONG)
-        yield replace(ended, usage=usage, model=NAME)
+        yield reply
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
         """Answer at once: with the object that the prompt's schema names, or a summary of a summarizer input.
 
         For any other prompt, answer as `stream` would, but without a card.
         """
-        del timeout  # nothing here waits for others
-        text = self._extract(prompt) or _reply_text(_quotes(prompt), variant)
+        request = _last_text(prompt)
+        if prompt.schema:
+            text = extract(prompt.schema.schema, request, prompt.answer_tokens)
+        elif quotes_a_talk(request):
+            text = summarize(request, prompt.answer_tokens or self.summary_tokens)
+        else:
+            text = ""
+        text = text or _within_limit(_answer(prompt), variant)
         return Completion(text, model=NAME, usage=_usage(prompt, text))
 
-    def _extract(self, prompt: Prompt) -> str:
-        """The object for the prompt's schema, or the summary of a talk; empty for other prompts."""
-        request = prompt.messages[-1].content if prompt.messages else ""
-        if prompt.schema:
-            return extract(prompt.schema.schema, request, prompt.answer_tokens)
-        if not quotes_a_talk(request):
-            return ""
-        return summarize(request, prompt.answer_tokens or self.summary_tokens)
 
-
-def _reply(prompt: Prompt, variant: Variant) -> tuple[str, bool]:
-    """The text of a reply, and whether it is whole."""
-    quotes = _quotes(prompt)
+def _reply(prompt: Prompt, variant: Variant) -> tuple[str, Reply]:
+    """The text of a reply, and how it ends."""
+    answer = _answer(prompt)
     if wants_card(prompt):
-        card = card_block(card_after(prompt, _answer(quotes)))
-        text = _reply_text(quotes, variant, reserved=count_tokens(card))
-        return text + card, True  # the card is the end of the requested reply
-    text = _reply_text(quotes, variant)
-    return text, text == _answer(quotes)
+        card = card_block(
+            card_after(prompt, answer)
+        )  # it is the end of the requested reply, so the reply is complete
+        text = _within_limit(answer, variant, reserved=count_tokens(card)) + card
+        error = None
+    else:
+        text = _within_limit(answer, variant)
+        error = None if text == answer else TOO_LONG
+    status = "incomplete" if error else "complete"
+    return text, Reply(status, error=error, usage=_usage(prompt, text), model=NAME)
 
 
-def _reply_text(quotes: Sequence[str], variant: Variant, reserved: int = 0) -> str:
-    """The quotes as a reply, within the variant's limit minus the `reserved` tokens."""
-    text, limit = _answer(quotes), variant.max_output_tokens
-    return clip_end(text, max(0, limit - reserved)) if limit else text
-
-
-def _answer(quotes: Sequence[str]) -> str:
+def _answer(prompt: Prompt) -> str:
+    """What was said before that matches the prompt's last message."""
+    quotes = on_question(_remembered(prompt), _question(prompt), QUOTES)
     return "\n".join([FOUND, *(f"- {quote}" for quote in quotes)]) if quotes else NOTHING
 
 
-def _quotes(prompt: Prompt) -> list[str]:
-    return on_question(_remembered(prompt), _question(prompt), QUOTES)
+def _within_limit(text: str, variant: Variant, reserved: int = 0) -> str:
+    limit = variant.max_output_tokens
+    return clip_end(text, max(0, limit - reserved)) if limit else text
+
+
+def _last_text(prompt: Prompt) -> str:
+    return prompt.messages[-1].content if prompt.messages else ""
 
 
 def _question(prompt: Prompt) -> str:
-    return prompt.messages[-1].content[:QUESTION_CHARS] if prompt.messages else ""
+    return _last_text(prompt)[:QUESTION_CHARS]
 
 
 def _remembered(prompt: Prompt) -> Iterator[str]:
@@ -150,32 +149,22 @@ def wants_card(prompt: Prompt) -> bool:
 
 def card_after(prompt: Prompt, reply: str) -> str:
     """The memory card after `reply`, from the card in the prompt, the last turn, the question and the reply."""
-    question, last_reply = _last_turn(prompt)
+    before = prompt.messages[:-1]
+    firsts = (_JSON.search(message.content.partition("\n")[0]) for message in before)
+    card = next((found[0] for found in firsts if found and json_object(found[0])), "")
+    at = max((at for at, message in enumerate(before) if message.role == "assistant"), default=-1)
+    last_reply = before[at].content if at >= 0 else ""
+    question = before[at - 1].content if at > 0 and before[at - 1].role == "user" else ""
+    if _JSON.search(question.partition("\n")[0]):  # it is the card
+        question = ""
     sides = (("User", question), ("Assistant", last_reply), ("User", _question(prompt)), ("Assistant", reply))
     talk = "\n".join(f"{name}: {text}" for name, text in sides if text)
-    return extract(CARD_SCHEMA, f"{_card_before(prompt)}\n{talk}", CARD_TOKENS)
+    return extract(CARD_SCHEMA, f"{card}\n{talk}", CARD_TOKENS)
 
 
 def card_block(card: str) -> str:
     """A card in the form in which it ends a reply's text."""
     return f"\n\n{CARD_OPEN}{card}{CARD_CLOSE}"
-
-
-def _card_before(prompt: Prompt) -> str:
-    """The card in the prompt: JSON behind some words in the first line of a message; empty if it has none."""
-    firsts = (message.content.partition("\n")[0] for message in prompt.messages[:-1])
-    found = (match[0] for first in firsts if (match := _JSON.search(first)))
-    return next((text for text in found if json_object(text)), "")
-
-
-def _last_turn(prompt: Prompt) -> tuple[str, str]:
-    """The newest reply in the prompt, and the user's message before it."""
-    before = prompt.messages[:-1]
-    at = next((at for at in reversed(range(len(before))) if before[at].role == "assistant"), None)
-    if at is None:
-        return "", ""
-    question = before[at - 1].content if at and before[at - 1].role == "user" else ""
-    return ("" if _JSON.search(question.partition("\n")[0]) else question), before[at].content
 
 
 def _usage(prompt: Prompt, text: str) -> Usage:
