@@ -2,14 +2,13 @@
 
 A `ChatModel` has two methods. `stream` serves a waiting user: it yields text as it arrives and ends with exactly one
 `Reply`, which says how it ended. `complete` serves background work: one answer, or an `UpstreamError`. Models
-translate all their failures into these values; no SDK type and no SDK exception crosses this interface. An `Embedder`
-is the same for vectors.
+translate all their failures into these values; no SDK type and no SDK exception crosses this interface.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol
@@ -26,7 +25,6 @@ ErrorCode = Literal[
     "upstream_error", "upstream_timeout", "context_length_exceeded", "refused", "interrupted", "too_long"
 ]
 
-MILLION = Decimal(1_000_000)
 MAX_COST_USD = Decimal("9999999.999999999")
 """Maximum cost of one answer or one fold: what the cost columns can store. A test compares them."""
 
@@ -120,13 +118,8 @@ class PromptMessage:
             for call in self.calls
         )
         attachments = tuple(one.with_texts(change) for one in self.attachments)
-        return replace(
-            self,
-            content=change(self.content),
-            calls=calls,
-            call_id=change(self.call_id),
-            attachments=attachments,
-        )
+        content, call_id = change(self.content), change(self.call_id)
+        return replace(self, content=content, calls=calls, call_id=call_id, attachments=attachments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +184,7 @@ class Price:
         """The cost of `usage` in USD."""
         fresh = usage.input_tokens - usage.cached_tokens
         total = fresh * self.input + usage.cached_tokens * self.cached + usage.output_tokens * self.output
-        return total / MILLION
+        return total / 1_000_000
 
 
 def storable_cost(usd: Decimal | None) -> Decimal | None:
@@ -256,16 +249,14 @@ class Completion:
     usage: Usage | None = None
     truncated: bool = False
     refused: bool = False
-    response_id: str = ""
 
 
 class UpstreamError(Exception):
-    """`complete` got no usable answer. `code` is one of `ErrorCode`; the message never quotes a chat."""
+    """No usable answer, and why. The message never quotes a chat. `may_retry`: the same request may succeed later."""
 
-    def __init__(self, code: ErrorCode, message: str, retry_after: int | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.retry_after = retry_after
+    def __init__(self, reason: ReplyError, *, may_retry: bool = False) -> None:
+        super().__init__(reason.message)
+        self.reason, self.may_retry = reason, may_retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,19 +287,3 @@ class Embedded:
 
     vectors: tuple[list[float], ...]
     tokens: int
-
-
-class Embedder(Protocol):
-    """The methods of an embeddings model. The product of two of its vectors is their similarity."""
-
-    model: str
-    """The name under which its vectors are stored: vectors of different models are never compared."""
-    dimensions: int
-    batch: int
-    """Maximum number of texts per call."""
-
-    async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """Return the vectors of `texts` within `timeout` seconds. Raise `UpstreamError`."""
-
-    def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """Do the same in a thread without a running event loop (otherwise `RuntimeError`)."""

@@ -17,7 +17,7 @@ from django.conf import settings
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.openai.requests import is_openai_host
 from chatmemory.llm.openai.stream import Style, Terminal
-from chatmemory.llm.protocol import ChatModel, Embedder
+from chatmemory.llm.protocol import ChatModel
 
 if TYPE_CHECKING:
     from chatmemory.llm.openai.client import OpenAIModel, UpstreamEmbedder
@@ -61,7 +61,7 @@ def embeds() -> bool:
     return bool(settings.MEMORY_EMBEDDINGS_MODEL) and not is_offline()
 
 
-def embedder() -> Embedder:
+def embedder() -> UpstreamEmbedder:
     """The configured embeddings model."""
     key, url = settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL
     model, dimensions = settings.MEMORY_EMBEDDINGS_MODEL, settings.MEMORY_EMBEDDINGS_DIMENSIONS

@@ -107,7 +107,7 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
     try:
         best = calls.best_answer()
     except UpstreamError as error:
-        raise FoldFailed(error.code, str(error), error.retry_after) from error
+        raise FoldFailed(error.reason.code, str(error), error.reason.retry_after) from error
     except Refusal as refusal:
         raise FoldFailed(refusal.reason, str(refusal)) from refusal
     before, turns, cost = folding.before, folding.bite.turns, calls.cost_usd

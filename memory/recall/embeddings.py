@@ -16,6 +16,7 @@ from decimal import Decimal
 from functools import cache
 from heapq import nlargest
 from statistics import fmean
+from typing import TYPE_CHECKING
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -39,7 +40,7 @@ from pgvector.django import MaxInnerProduct
 from chatmemory.database import executors, vector_field
 from chatmemory.llm import registry
 from chatmemory.llm.known_models import price_of
-from chatmemory.llm.protocol import Embedded, Embedder, UpstreamError
+from chatmemory.llm.protocol import Embedded, UpstreamError
 from chatmemory.llm.retry import REST_SECONDS, Breaker
 from conversations.accounts import quotas
 from conversations.models import TEXT_STATUSES, Chat, Message, Role
@@ -47,6 +48,9 @@ from memory import queue
 from memory.history.rows import pending_seq
 from memory.models import ChatEmbeddings, ConversationBrief, MessageEmbedding
 from memory.recall.ranking import Near, nearness
+
+if TYPE_CHECKING:
+    from chatmemory.llm.openai.client import UpstreamEmbedder
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +69,7 @@ NEWEST = 10_000
 """How many of the newest messages of a chat are compared. They are compared exactly, without a vector index: an index
 over all chats would have to be searched far beyond the one chat that is asked about."""
 
-_breakers: WeakKeyDictionary[Embedder, Breaker] = WeakKeyDictionary()
+_breakers: WeakKeyDictionary[UpstreamEmbedder, Breaker] = WeakKeyDictionary()
 """One breaker per endpoint and model, so one per process: no turn waits for an endpoint that is down or too slow."""
 
 
@@ -142,7 +146,7 @@ def nearest_messages(chat_id: UUID, vector: list[float]) -> tuple[Near, ...]:
     return tuple(map(Near, best, nearness([products[seq] for seq in best], fmean(products.values()))))
 
 
-def _breaker_of(embedder: Embedder) -> Breaker:
+def _breaker_of(embedder: UpstreamEmbedder) -> Breaker:
     return _breakers.setdefault(embedder, Breaker())
 
 
@@ -155,7 +159,7 @@ def _of(chat_id: UUID) -> QuerySet[ChatEmbeddings]:
 
 
 def _none(chat_id: UUID, error: Exception, breaker: Breaker) -> tuple[Near, ...]:
-    code = error.code if isinstance(error, UpstreamError) else "upstream_timeout"
+    code = error.reason.code if isinstance(error, UpstreamError) else "upstream_timeout"
     logger.warning("question not embedded", extra={"chat": str(chat_id), "code": code})
     if breaker.failed(time.monotonic()):
         logger.warning("embeddings endpoint left alone", extra={"seconds": REST_SECONDS})
@@ -217,7 +221,7 @@ def _embed_some(chat_id: UUID) -> bool:
     except UpstreamError as error:
         logger.warning(
             "embeddings failed",
-            extra={"chat": str(chat_id), "code": error.code, "attempt": work.attempts + 1},
+            extra={"chat": str(chat_id), "code": error.reason.code, "attempt": work.attempts + 1},
         )
         return False
     _store(work, epoch, missing, made, max(said, default=work.through_seq))
@@ -237,7 +241,7 @@ def _said_after(chat_id: UUID, seq: int, most: int) -> dict[int, str]:
     return dict(rows.values_list("seq", of_turns)[:most])
 
 
-def _claim(chat_id: UUID, embedder: Embedder) -> ChatEmbeddings | None:
+def _claim(chat_id: UUID, embedder: UpstreamEmbedder) -> ChatEmbeddings | None:
     """Claim the chat's row if its next attempt is due, and count an attempt. Delete the vectors of another model."""
     wanted = {"model": embedder.model, "dimensions": embedder.dimensions}
     try:
@@ -257,7 +261,7 @@ def _claim(chat_id: UUID, embedder: Embedder) -> ChatEmbeddings | None:
     return row if taken else None
 
 
-def _embed(embedder: Embedder, texts: list[str]) -> Embedded:
+def _embed(embedder: UpstreamEmbedder, texts: list[str]) -> Embedded:
     return embedder.embed_now(texts, timeout=SECONDS) if texts else Embedded((), 0)
 
 

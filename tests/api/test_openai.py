@@ -390,8 +390,8 @@ def test_a_rejected_request_has_the_reason_of_the_upstream_but_no_key_and_no_add
     message = alice.post("chat/completions", json=body).json()["error"]["message"]
     assert message.startswith("The model provider rejected the request (400): ")
     secret = {"message": "Bad \n field; see http://10.0.0.7/x, key sk-abc123456 of 10.1.2.3:80"}
-    assert failures.from_status(400, secret).upstream_reason == "Bad field; see … key … of …"
-    assert not failures.from_status(401, secret).upstream_reason
+    assert failures.from_status(400, secret).reason.upstream_reason == "Bad field; see … key … of …"
+    assert not failures.from_status(401, secret).reason.upstream_reason
 
 
 @pytest.mark.parametrize("call", ["responses", "embeddings", "completions", "a stored completion"])

@@ -10,7 +10,7 @@ from datetime import timedelta
 from django.db import connection
 from django.utils import timezone
 
-from chatmemory.llm.protocol import UpstreamError
+from chatmemory.llm.protocol import ReplyError, UpstreamError
 from conversations.models import Chat
 from memory.briefs import decide_due
 from memory.folding.fold import FoldReport, fold
@@ -19,7 +19,7 @@ from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel, codes
 
-DOWN = UpstreamError("upstream_error", "The model's server answered with status 500.")
+DOWN = UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500."))
 WORDS = "the quiet harbour kept its lamps lit for boats that came late and left early in the fog "
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 from chatmemory.llm.offline.answers import (
     INTRODUCTION,
@@ -99,12 +100,12 @@ def _reply(prompt: Prompt, variant: Variant) -> tuple[str, Reply]:
             card_after(prompt, answer)
         )  # it is the end of the requested reply, so the reply is complete
         text = _within_limit(answer, variant, reserved=count_tokens(card)) + card
-        error = None
+        is_whole = True
     else:
         text = _within_limit(answer, variant)
-        error = None if text == answer else TOO_LONG
-    status = "incomplete" if error else "complete"
-    return text, Reply(status, error=error, usage=_usage(prompt, text), model=NAME)
+        is_whole = text == answer
+    ended = Reply("complete") if is_whole else Reply("incomplete", error=TOO_LONG)
+    return text, replace(ended, usage=_usage(prompt, text), model=NAME)
 
 
 def _answer(prompt: Prompt) -> str:

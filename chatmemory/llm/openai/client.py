@@ -1,4 +1,4 @@
-"""The `ChatModel` and the `Embedder` for OpenAI and compatible servers.
+"""The `ChatModel` for OpenAI and compatible servers, and their embeddings.
 
 Built from values; reads no settings. `requests` builds the bodies, `transport` sends them, `stream` reads the replies.
 An upstream may do anything at any speed, and a call still ends in time:
@@ -16,14 +16,15 @@ import math
 import random
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 from chatmemory.llm.openai import failures, responses
+from chatmemory.llm.openai.failures import MalformedError
 from chatmemory.llm.openai.requests import is_openai_host, request_body, stops_of
 from chatmemory.llm.openai.stream import ReplyReader, Style, Terminal
-from chatmemory.llm.openai.transport import NoAnswerError, Server, forbid_running_loop, no_answer
+from chatmemory.llm.openai.transport import Server, as_upstream_error
 from chatmemory.llm.protocol import (
     Completion,
     Deadlines,
@@ -32,6 +33,7 @@ from chatmemory.llm.protocol import (
     Prompt,
     Reply,
     ReplyError,
+    UpstreamError,
     Variant,
 )
 from chatmemory.llm.retry import pause_before_retry
@@ -55,8 +57,7 @@ SHORTEST_VECTOR = 1e-6
 class OpenAIModel:
     """A `ChatModel` over the Responses API or Chat Completions. Threads and event loops may share it.
 
-    Without a `base_url` it uses OpenAI. `terminal` is explained at `stream.StreamParser`. `aclose` closes the
-    connections of the running loop.
+    Without a `base_url` it uses OpenAI. `terminal` is explained at `stream.ReplyReader`.
     """
 
     def __init__(
@@ -92,12 +93,11 @@ class OpenAIModel:
             takes_calls=bool(prompt.tools),
             stops=stops_of(prompt) if self._style == "responses" else (),
         )
-        failure: NoAnswerError | None = None
+        cause: Exception | None = None
         self._open += 1
         try:
-            async with aclosing(
-                self._chunks(self._body(prompt, variant, stream=True), deadlines, reader)
-            ) as chunks:
+            body = self._body(prompt, variant, stream=True)
+            async with aclosing(self._chunks(body, deadlines, reader)) as chunks:
                 async for chunk in chunks:
                     if text := reader.feed(chunk):
                         yield Delta(text)
@@ -105,31 +105,88 @@ class OpenAIModel:
                             await asyncio.sleep(pause)
         except Exception as exc:  # noqa: BLE001 - any exception of the SDK or its HTTP stack ends as a `Reply`
             if not reader.has_ended:
-                failure = no_answer(exc)
-                reader.fail(failure.error)
+                cause = exc
+                reader.fail(as_upstream_error(exc).reason)
         finally:
             self._open -= 1
         if text := reader.finish():
             yield Delta(text)
         reply = reader.reply(model=variant.model)
         if reply.error:
-            _log_failure(reply.error, variant, started, failure)
+            _log_failure(reply.error, variant, started, cause)
         yield reply
+
+    async def _chunks(
+        self, body: dict[str, Any], deadlines: Deadlines, reader: ReplyReader
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of a streamed answer as they arrive. Raise `TimeoutError` at a deadline.
+
+        Deadlines only cover our own reads: nothing is cancelled while the consumer works between two of them.
+        """
+        now = asyncio.get_running_loop().time
+        last = now() + deadlines.total
+        async with aclosing(self._server.chunks(self._path, body)) as chunks:
+            async with asyncio.timeout_at(min(last, now() + deadlines.first_byte)):
+                chunk = await anext(chunks, b"")
+            while chunk:
+                yield chunk
+                if reader.has_ended:
+                    last = min(last, now() + (SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE))
+                if now() >= last:  # a flood of data would never let a timer fire
+                    raise TimeoutError
+                async with asyncio.timeout_at(min(last, now() + deadlines.idle)):
+                    chunk = await anext(chunks, b"")
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
         """Answer within `timeout` seconds, including all tries and pauses. Raise `UpstreamError`.
 
-        For threads without a running event loop (otherwise `RuntimeError`): it runs its own, so that the total holds
+        For threads without a running event loop. The call runs in the loop of all threads, so that the total holds
         even if the upstream sends single bytes slowly, which no read timeout would end.
         """
-        forbid_running_loop()
         started = time.monotonic()
         try:
             return self._server.run(self._complete(prompt, variant, timeout))
-        except Exception as exc:  # noqa: BLE001 - callers handle one exception; `no_answer` keeps the cause
-            failure = no_answer(exc)
-            _log_failure(failure.error, variant, started, failure)
-            raise failure.as_upstream_error() from None
+        except Exception as exc:  # noqa: BLE001 - callers handle one exception, and the log has the cause
+            failure = as_upstream_error(exc)
+            _log_failure(failure.reason, variant, started, exc)
+            raise failure from None
+
+    async def _complete(self, prompt: Prompt, variant: Variant, seconds: float) -> Completion:
+        """Answer by the prompt's schema if the upstream supports that, otherwise by instructions only."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        plain = replace(prompt, schema=None)
+        if variant.model in self._unstructured:
+            prompt = plain
+        async with asyncio.timeout_at(deadline):
+            try:
+                return await self._complete_with_retries(prompt, variant, deadline)
+            except UpstreamError as failure:
+                if prompt.schema is None or not _may_mean_schema(failure.reason):
+                    raise
+            answer = await self._complete_with_retries(plain, variant, deadline)
+        self._unstructured.add(variant.model)
+        logger.info("upstream has no structured output", extra={"model": variant.model})
+        return answer
+
+    async def _complete_with_retries(self, prompt: Prompt, variant: Variant, deadline: float) -> Completion:
+        body = self._body(prompt, variant, stream=False)
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                answer = await self._server.whole_answer(self._path, body)
+                return responses.read_answer(answer, is_chat=self._style == "chat", model=variant.model)
+            except Exception as exc:  # noqa: BLE001 - retried or raised, never swallowed
+                failure = as_upstream_error(exc)
+            remaining = deadline - asyncio.get_running_loop().time()
+            jitter = random.random()  # noqa: S311 - spreads load, guards nothing
+            after = failure.reason.retry_after
+            pause = pause_before_retry(tries, remaining=remaining, retry_after=after, jitter=jitter)
+            if pause is None or not failure.may_retry:
+                raise failure
+            extra = {**_log_fields(failure.reason), "tries": tries, "pause": pause}
+            logger.info("upstream is asked again", extra=extra)
+            await asyncio.sleep(pause)
 
     async def aclose(self) -> None:
         """Close the running loop's connections."""
@@ -142,88 +199,15 @@ class OpenAIModel:
     def _path(self) -> str:
         return "/responses" if self._style == "responses" else "/chat/completions"
 
-    async def _chunks(
-        self, body: dict[str, Any], deadlines: Deadlines, reader: ReplyReader
-    ) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes of a streamed answer as they arrive. Raise `TimeoutError` at a deadline.
-
-        Deadlines only cover our own reads: nothing is cancelled while the consumer works between two of them.
-        """
-        now = asyncio.get_running_loop().time
-        last = now() + deadlines.total
-        async with AsyncExitStack() as stack:
-            async with asyncio.timeout_at(min(last, now() + deadlines.first_byte)):
-                chunks = await stack.enter_async_context(self._server.answer(self._path, body))
-                chunk = await anext(chunks, b"")
-            while chunk:
-                yield chunk
-                if reader.has_ended:
-                    last = min(last, now() + (SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE))
-                if now() >= last:  # a flood of data would never let a timer fire
-                    raise TimeoutError
-                async with asyncio.timeout_at(min(last, now() + deadlines.idle)):
-                    chunk = await anext(chunks, b"")
-
-    async def _complete(self, prompt: Prompt, variant: Variant, seconds: float) -> Completion:
-        deadline = asyncio.get_running_loop().time() + seconds
-        async with asyncio.timeout_at(deadline):
-            return _completion(await self._answer_in_shape(prompt, variant, deadline), variant)
-
-    async def _answer_in_shape(
-        self, prompt: Prompt, variant: Variant, deadline: float
-    ) -> responses.UpstreamAnswer:
-        """The answer, by the prompt's schema if the upstream supports that, otherwise by instructions only."""
-        plain = replace(prompt, schema=None)
-        if variant.model in self._unstructured:
-            prompt = plain
-        try:
-            body = self._body(prompt, variant, stream=False)
-            return await self._answer_with_retries(body, deadline)
-        except NoAnswerError as failure:
-            if prompt.schema is None or not _may_mean_schema(failure):
-                raise
-        body = self._body(plain, variant, stream=False)
-        answer = await self._answer_with_retries(body, deadline)
-        self._unstructured.add(variant.model)
-        logger.info("upstream has no structured output", extra={"model": variant.model})
-        return answer
-
-    async def _answer_with_retries(self, body: dict[str, Any], deadline: float) -> responses.UpstreamAnswer:
-        tries = 0
-        while True:
-            tries += 1
-            try:
-                return await self._answer(body)
-            except Exception as exc:  # noqa: BLE001 - classified by `no_answer`: retried or raised, never swallowed
-                failure = no_answer(exc)
-            remaining = deadline - asyncio.get_running_loop().time()
-            jitter = random.random()  # noqa: S311 - spreads load, guards nothing
-            pause = pause_before_retry(
-                tries, remaining=remaining, retry_after=failure.error.retry_after, jitter=jitter
-            )
-            if pause is None or not failure.is_worth_retrying:
-                raise failure
-            logger.info(
-                "upstream is asked again",
-                extra={
-                    "code": failure.error.code,
-                    "upstream_code": failure.error.upstream_code or None,
-                    "status": failure.error.upstream_status or None,
-                    "tries": tries,
-                    "pause": pause,
-                },
-            )
-            await asyncio.sleep(pause)
-
-    async def _answer(self, body: dict[str, Any]) -> responses.UpstreamAnswer:
-        answer = await self._server.whole_answer(self._path, body)
-        return responses.read_responses(answer) if self._style == "responses" else responses.read_chat(answer)
-
 
 class UpstreamEmbedder:
-    """An `Embedder`: one model of one server. Threads and event loops may share it."""
+    """An embeddings model of a server. Threads and event loops may share it.
+
+    The product of two of its vectors is their similarity. Vectors of different models are never compared.
+    """
 
     batch = 128
+    """Maximum number of texts per call."""
 
     def __init__(self, *, api_key: str, base_url: str, model: str, dimensions: int) -> None:
         self.model, self.dimensions = model, dimensions
@@ -241,12 +225,11 @@ class UpstreamEmbedder:
             async with asyncio.timeout(timeout):
                 answer = await self._server.whole_answer("/embeddings", body)
             return _embedded(answer, len(texts), self.dimensions)
-        except Exception as exc:  # noqa: BLE001 - callers handle one exception; `no_answer` classifies them
-            raise no_answer(exc).as_upstream_error() from None
+        except Exception as exc:  # noqa: BLE001 - callers handle one exception
+            raise as_upstream_error(exc) from None
 
     def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """Do the same in a thread without a running event loop (otherwise `RuntimeError`)."""
-        forbid_running_loop()
+        """Do the same in a thread without a running event loop."""
         return self._server.run(self.embed(texts, timeout=timeout))
 
     async def aclose(self) -> None:
@@ -260,24 +243,9 @@ def pause_between_reads(streams: int) -> float:
     return min(seconds, LONGEST_PAUSE) if seconds >= WORTHWHILE_PAUSE else 0.0
 
 
-def _may_mean_schema(failure: NoAnswerError) -> bool:
+def _may_mean_schema(error: ReplyError) -> bool:
     """Whether a failure may mean that the server has no structured output. Servers have no common code for that."""
-    return failure.error.upstream_status in (400, 422) and failure.error.code != "context_length_exceeded"
-
-
-def _completion(answer: responses.UpstreamAnswer, variant: Variant) -> Completion:
-    """The answer as a `Completion`. Cut-off and refusal are marked; any other unusual end raises `NoAnswerError`."""
-    error = answer.error
-    if error and error not in (failures.TOO_LONG, failures.REFUSED):
-        raise NoAnswerError(error)
-    return Completion(
-        text=answer.text,
-        model=answer.model or variant.model,
-        usage=answer.usage,
-        truncated=error == failures.TOO_LONG,
-        refused=error == failures.REFUSED,
-        response_id=answer.response_id,
-    )
+    return error.upstream_status in (400, 422) and error != failures.CONTEXT_LENGTH
 
 
 def _embedded(answer: dict[str, Any], number: int, dimensions: int) -> Embedded:
@@ -285,7 +253,7 @@ def _embedded(answer: dict[str, Any], number: int, dimensions: int) -> Embedded:
     data = responses.objects_in(answer.get("data"))
     found = {at: one.get("embedding") for one in data if isinstance(at := one.get("index"), int)}
     if len(data) != number or found.keys() != set(range(number)):
-        raise responses.MalformedError
+        raise MalformedError
     vectors = tuple(_unit(found[at], dimensions) for at in range(number))
     return Embedded(vectors, responses.count_in(answer.get("usage"), "total_tokens") or 0)
 
@@ -293,26 +261,31 @@ def _embedded(answer: dict[str, Any], number: int, dimensions: int) -> Embedded:
 def _unit(numbers: object, dimensions: int) -> list[float]:
     """The vector of these numbers, with length one."""
     if not isinstance(numbers, list) or len(numbers) != dimensions:
-        raise responses.MalformedError
-    if not all(
-        type(number) in (int, float) and abs(number) < 1e9 for number in numbers
-    ):  # NaN fails this, too
-        raise responses.MalformedError
+        raise MalformedError
+    if not all(type(number) in (int, float) and abs(number) < 1e9 for number in numbers):  # nor NaN
+        raise MalformedError
     length = math.hypot(*numbers)
     if length < SHORTEST_VECTOR:
-        raise responses.MalformedError
+        raise MalformedError
     return [number / length for number in numbers]
 
 
-def _log_failure(error: ReplyError, variant: Variant, started: float, failure: NoAnswerError | None) -> None:
-    cause = failure.__cause__ if failure else None
+def _log_failure(error: ReplyError, variant: Variant, started: float, exc: Exception | None) -> None:
+    """`exc`: what was raised, or an `UpstreamError` caused by that."""
+    cause = exc.__cause__ if isinstance(exc, UpstreamError) else exc
     extra = {
-        "code": error.code,
+        **_log_fields(error),
         "reason": error.message,
         "variant": variant.name,
-        "upstream_code": error.upstream_code or None,
-        "status": error.upstream_status or None,
         "cause": type(cause).__name__ if cause else None,
         "duration_ms": round((time.monotonic() - started) * 1000),
     }
     logger.warning("upstream failed", extra=extra)
+
+
+def _log_fields(error: ReplyError) -> dict[str, Any]:
+    return {
+        "code": error.code,
+        "upstream_code": error.upstream_code or None,
+        "status": error.upstream_status or None,
+    }

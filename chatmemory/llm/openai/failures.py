@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from math import ceil
 
-from chatmemory.llm.protocol import ReplyError
+from chatmemory.llm.protocol import ReplyError, UpstreamError
 from chatmemory.text.cleaning import clean
 
 TOO_LONG = ReplyError("too_long", "The reply reached its length limit and was cut off.")
@@ -44,29 +44,34 @@ _CODE = re.compile(r"[A-Za-z]{1,32}(?:_[A-Za-z0-9]{1,32}){0,7}")
 """Matches `model_not_found`, `BadRequestError`; too strict for a sentence, an address or a key."""
 
 
+class MalformedError(UpstreamError):
+    """The upstream sent something that violates its API."""
+
+    def __init__(self) -> None:
+        super().__init__(INVALID_RESPONSE, may_retry=True)
+
+
 def from_report(error: object) -> ReplyError:
     """The meaning of an upstream's `error` object: `{"code","type","message"}`, in any of its dialects."""
-    return _with_code(_known(error) or REPORTED, error)
+    return replace(_known(error) or REPORTED, upstream_code=_code(error))
 
 
-def from_status(status: int, error: object, *, after: float | None = None) -> ReplyError:
+def from_status(status: int, error: object, *, after: float | None = None) -> UpstreamError:
     """The meaning of an HTTP status before any answer; `error` is the error object of its body, or None.
 
     `after`: the seconds to wait before the next request, as the upstream asked.
     """
+    may_retry = status in RETRYABLE_STATUS or status >= 500
+    may_retry = may_retry and NOT_WORTH_RETRYING.isdisjoint(_codes(error))
     known = _known(error) if status in (400, 413, 422) else None
-    found = _with_code(known or ReplyError("upstream_error", _status_sentence(status)), error)
-    found = replace(found, upstream_status=status, upstream_reason=_reason(status, error))
-    if after is None or not is_worth_retrying(status, error):
-        return found
-    return replace(found, retry_after=ceil(min(max(after, 1.0), MAX_RETRY_AFTER)))
-
-
-def is_worth_retrying(status: int, error: object) -> bool:
-    """True if the same request may succeed a little later."""
-    if not NOT_WORTH_RETRYING.isdisjoint(_codes(error)):
-        return False
-    return status in RETRYABLE_STATUS or status >= 500
+    found = replace(
+        known or ReplyError("upstream_error", _sentence(status)),
+        retry_after=ceil(min(max(after, 1.0), MAX_RETRY_AFTER)) if after is not None and may_retry else None,
+        upstream_code=_code(error),
+        upstream_status=status,
+        upstream_reason=_reason(error) if status in INVALID_STATUS else "",
+    )
+    return UpstreamError(found, may_retry=may_retry)
 
 
 def ended_for(reason: str) -> ReplyError:
@@ -82,34 +87,32 @@ def _known(error: object) -> ReplyError | None:
         return CONTEXT_LENGTH
     if not REFUSAL_CODES.isdisjoint(codes):
         return REFUSED
-    message = error.get("message") if isinstance(error, dict) else error
-    text = message.lower() if isinstance(message, str) else ""
+    text = _message(error).lower()
     return CONTEXT_LENGTH if any(phrase in text for phrase in CONTEXT_PHRASES) else None
 
 
-def _codes(error: object) -> set[str]:
-    if not isinstance(error, dict):
-        return set()
-    return {value for key in ("code", "type") if isinstance(value := error.get(key), str)}
+def _codes(error: object) -> list[str]:
+    values = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
+    return [value for value in values if isinstance(value, str)]
 
 
-def _with_code(found: ReplyError, error: object) -> ReplyError:
-    """`found` with the upstream's own code, if that has the form of a code."""
-    values = [error.get(key) for key in ("code", "type")] if isinstance(error, dict) else []
-    codes = [code for code in values if isinstance(code, str) and _CODE.fullmatch(code)]
-    return replace(found, upstream_code=codes[0]) if codes else found
+def _code(error: object) -> str:
+    """The upstream's own code, if that has the form of a code."""
+    return next(filter(_CODE.fullmatch, _codes(error)), "")
 
 
-def _reason(status: int, error: object) -> str:
-    """What the upstream wrote about an invalid request, in one line, without what looks like an address or a key."""
+def _message(error: object) -> str:
     message = error.get("message") if isinstance(error, dict) else error
-    if status not in INVALID_STATUS or not isinstance(message, str):
-        return ""
-    line = " ".join(clean(message[: 4 * MAX_REASON]).split())
+    return message if isinstance(message, str) else ""
+
+
+def _reason(error: object) -> str:
+    """What the upstream wrote, in one line, without what looks like an address or a key."""
+    line = " ".join(clean(_message(error)[: 4 * MAX_REASON]).split())
     return _SECRET.sub("…", line)[:MAX_REASON]
 
 
-def _status_sentence(status: int) -> str:
+def _sentence(status: int) -> str:
     if status == 429:
         return "The model provider is rate-limiting requests (429)."
     if status in (401, 403):

@@ -7,16 +7,14 @@ ignored if it is only informative.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from chatmemory.llm.openai import failures
-from chatmemory.llm.protocol import ReplyError, Usage
+from chatmemory.llm.openai.failures import MalformedError
+from chatmemory.llm.protocol import Completion, ReplyError, UpstreamError, Usage
 from chatmemory.text.cleaning import clean
-
-_decode = json.JSONDecoder().decode
 
 # The lengths of the columns for stored answers; a test compares them.
 MAX_MODEL_CHARS = 128
@@ -31,22 +29,6 @@ CUSTOM = "custom_tool_call"
 """The type of an item that calls a custom tool, whose `input` is any text."""
 
 
-class MalformedError(ValueError):
-    """The upstream sent something that violates its API."""
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamAnswer:
-    """One whole answer. `text` is clean; a refusal is its text, too."""
-
-    text: str
-    error: ReplyError | None
-    """None if the answer is complete."""
-    usage: Usage | None
-    model: str
-    response_id: str
-
-
 def load_object(data: bytes) -> dict[str, Any]:
     """Parse one JSON object. Raise `MalformedError` for anything else: bad UTF-8, bad JSON, a list."""
     try:
@@ -57,7 +39,7 @@ def load_object(data: bytes) -> dict[str, Any]:
         if "depth" in refused.msg:
             raise MalformedError from refused
         try:
-            value = _decode(data.decode())
+            value = json.loads(data.decode())
         except (ValueError, RecursionError) as exc:
             raise MalformedError from exc
     if not isinstance(value, dict):
@@ -67,20 +49,16 @@ def load_object(data: bytes) -> dict[str, Any]:
 
 def text_in(value: object) -> str:
     """Return a text field; null and absent are empty. Raise `MalformedError` for other types."""
-    if value is None:
-        return ""
-    if not isinstance(value, str):
+    if not isinstance(value, str | None):
         raise MalformedError
-    return value
+    return value or ""
 
 
 def object_in(value: object) -> dict[str, Any]:
     """Return an object field; null and absent are empty. Raise `MalformedError` for other types."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
+    if not isinstance(value, dict | None):
         raise MalformedError
-    return value
+    return value or {}
 
 
 def objects_in(value: object) -> list[dict[str, Any]]:
@@ -88,27 +66,28 @@ def objects_in(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def model_in(value: object) -> str:
-    """The name of a model, cut to its maximum length; empty for other types."""
-    return _label(value, MAX_MODEL_CHARS)
-
-
-def id_in(value: object) -> str:
-    """The id of an answer, cut to its maximum length; empty for other types."""
-    return _label(value, MAX_ID_CHARS)
-
-
 def usage_in(value: object) -> Usage | None:
     """Token counts in either style's names; None unless input and output are present and plausible."""
-    if not isinstance(value, dict):
-        return None
     sent = count_in(value, "input_tokens", "prompt_tokens")
     written = count_in(value, "output_tokens", "completion_tokens")
-    if sent is None or written is None:
+    if not isinstance(value, dict) or sent is None or written is None:
         return None
     details = value.get("input_tokens_details") or value.get("prompt_tokens_details")
     cached = count_in(details, "cached_tokens") or 0
     return Usage(sent, min(cached, sent), written)
+
+
+def count_in(counts: object, *names: str) -> int | None:
+    """The first of these counts that is there and plausible."""
+    found = [counts.get(name) for name in names] if isinstance(counts, dict) else []
+    return next((one for one in found if type(one) is int and 0 <= one <= MAX_TOKENS), None)  # not a bool
+
+
+def label_in(value: object, length: int) -> str:
+    """A name from the upstream: one line of printable characters, of bounded length; empty for other types."""
+    if not isinstance(value, str):
+        return ""
+    return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
 
 
 def text_and_refusal(response: dict[str, Any]) -> tuple[str, bool]:
@@ -124,13 +103,12 @@ def text_and_refusal(response: dict[str, Any]) -> tuple[str, bool]:
 
 
 def calls_in(output: object) -> list[dict[str, Any]]:
-    """The items of the output of a Responses object that call tools."""
+    """The items in the output of a Responses object that call tools."""
     return [item for item in objects_in(output) if item.get("type") in ("function_call", CUSTOM)]
 
 
-def responses_error(response: dict[str, Any], *, refused: bool) -> ReplyError | None:
-    """Why a Responses object is not complete."""
-    status = response.get("status", "completed")
+def responses_error(response: dict[str, Any], status: object, *, refused: bool) -> ReplyError | None:
+    """Why a Responses object of this status is not complete."""
     if status == "completed":
         return failures.REFUSED if refused else None
     if status == "incomplete":
@@ -147,43 +125,36 @@ def chat_error(finish_reason: str, *, refused: bool) -> ReplyError | None:
     return failures.ended_for(finish_reason)
 
 
-def read_responses(body: dict[str, Any]) -> UpstreamAnswer:
-    """Read a whole answer of the Responses API."""
+def read_answer(body: dict[str, Any], *, is_chat: bool, model: str) -> Completion:
+    """Read a whole answer in either style; `model` is the model's name if the upstream sent none.
+
+    Cut-off and refusal are marked; any other unusual end raises `UpstreamError`.
+    """
+    text, error = _chat_ending(body) if is_chat else _responses_ending(body)
+    if error and error not in (failures.TOO_LONG, failures.REFUSED):
+        raise UpstreamError(error)
+    return Completion(
+        text=clean(text),
+        model=label_in(body.get("model"), MAX_MODEL_CHARS) or model,
+        usage=usage_in(body.get("usage")),
+        truncated=error == failures.TOO_LONG,
+        refused=error == failures.REFUSED,
+    )
+
+
+def _responses_ending(body: dict[str, Any]) -> tuple[str, ReplyError | None]:
     text, refused = text_and_refusal(body)
-    return _answer(body, text, responses_error(body, refused=refused))
+    return text, responses_error(body, body.get("status", "completed"), refused=refused)
 
 
-def read_chat(body: dict[str, Any]) -> UpstreamAnswer:
-    """Read a whole chat completion. A null `finish_reason` is accepted here, because the JSON is complete."""
+def _chat_ending(body: dict[str, Any]) -> tuple[str, ReplyError | None]:
+    """A null `finish_reason` is accepted here, because the JSON is complete."""
     if error := body.get("error"):
-        return _answer(body, "", failures.from_report(error))
+        return "", failures.from_report(error)
     choices = objects_in(body.get("choices"))
     if not choices:
         raise MalformedError
     message = object_in(choices[0].get("message"))
     refusal = text_in(message.get("refusal"))
     reason = text_in(choices[0].get("finish_reason")) or "stop"
-    return _answer(body, text_in(message.get("content")) + refusal, chat_error(reason, refused=bool(refusal)))
-
-
-def _answer(body: dict[str, Any], text: str, error: ReplyError | None) -> UpstreamAnswer:
-    usage = usage_in(body.get("usage"))
-    return UpstreamAnswer(clean(text), error, usage, model_in(body.get("model")), id_in(body.get("id")))
-
-
-def _label(value: object, length: int) -> str:
-    """A name from the upstream: one line of printable characters, of bounded length; empty for other types."""
-    if not isinstance(value, str):
-        return ""
-    return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
-
-
-def count_in(counts: object, *names: str) -> int | None:
-    """The first of these counts that is there and plausible."""
-    if not isinstance(counts, dict):
-        return None
-    for name in names:
-        value = counts.get(name)
-        if type(value) is int and 0 <= value <= MAX_TOKENS:  # bool is a subclass of int
-            return value
-    return None
+    return text_in(message.get("content")) + refusal, chat_error(reason, refused=bool(refusal))

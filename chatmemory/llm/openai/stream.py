@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
 
 from chatmemory.llm.openai import failures, responses
-from chatmemory.llm.openai.responses import CUSTOM, MalformedError
+from chatmemory.llm.openai.failures import MalformedError
+from chatmemory.llm.openai.responses import CUSTOM
 from chatmemory.llm.protocol import Reply, ReplyError, ReplyStatus, ToolCall, Usage
 from chatmemory.text.cleaning import TextCleaner, clean
 
@@ -56,6 +57,7 @@ class ReplyReader:
         stops: Sequence[str] = (),
     ) -> None:
         self._style, self._terminal, self._takes_calls = style, terminal, takes_calls
+        self._max_bytes = max_bytes
         self._max_event_bytes = EVENT_FACTOR * max_bytes + EVENT_ROOM
         self._room = max_bytes
         self._raw_room = NOISE * max_bytes + self._max_event_bytes
@@ -107,17 +109,16 @@ class ReplyReader:
 
     def reply(self, *, model: str) -> Reply:
         """Return the `Reply`; `model` is the model's name if the upstream sent none."""
-        error, is_stopped = self._error, self._stops.was_found
-        if not (is_stopped or self._is_told):
-            error = error or (failures.BROKE_OFF if self._has_events else failures.INVALID_RESPONSE)
-        calls: tuple[ToolCall, ...] = ()
-        if not is_stopped:
+        error, calls = self._error, tuple[ToolCall, ...]()
+        if not self._stops.was_found:
+            if not self._is_told:
+                error = error or (failures.BROKE_OFF if self._has_events else failures.INVALID_RESPONSE)
             error = error or self._told_error
             if self._takes_calls:
-                calls = _with_ids(self._calls.named)
+                calls = self._calls.named
                 error = error or (failures.TOO_LONG if self._calls.is_too_long else None)
-        if not (self._has_text or calls or is_stopped):
-            error = error or failures.EMPTY_REPLY
+            if not (self._has_text or calls):
+                error = error or failures.EMPTY_REPLY
         status: ReplyStatus = "complete"
         if error:
             status, calls = "incomplete" if self._has_text else "failed", ()
@@ -189,7 +190,20 @@ class ReplyReader:
             self._refused = self._refused or kind == "response.refusal.delta"
             return responses.text_in(event.get("delta"))
         if kind in ("response.completed", "response.incomplete", "response.failed"):
-            return self._finish_responses(kind, responses.object_in(event.get("response")))
+            response = responses.object_in(event.get("response"))
+            text, refused = responses.text_and_refusal(response)
+            self._name(response)
+            self._usage = responses.usage_in(response.get("usage"))
+            if items := responses.calls_in(response.get("output")):
+                self._calls = CallReader(self._max_bytes)
+                self._calls.add_items(items)
+            refused = self._refused or refused
+            status = kind.removeprefix("response.")
+            self._tell(responses.responses_error(response, status, refused=refused))
+            self._is_closed = True
+            return (
+                "" if self._has_deltas else text
+            )  # some servers send no deltas, only the whole text at the end
         if kind == "response.output_item.done":
             self._calls.add_items(responses.calls_in([event.get("item")]))
         if kind == "error" or event.get("error"):
@@ -198,21 +212,11 @@ class ReplyReader:
             self._name(responses.object_in(event.get("response")))
         return ""
 
-    def _finish_responses(self, kind: str, response: dict[str, Any]) -> str:
-        text, refused = responses.text_and_refusal(response)
-        self._name(response)
-        self._usage = responses.usage_in(response.get("usage"))
-        if items := responses.calls_in(response.get("output")):
-            self._calls.clear()
-            self._calls.add_items(items)
-        response = {**response, "status": kind.removeprefix("response.")}
-        self._tell(responses.responses_error(response, refused=self._refused or refused))
-        self._is_closed = True
-        return "" if self._has_deltas else text  # some servers send no deltas, only the whole text at the end
-
     def _name(self, response: dict[str, Any]) -> None:
-        self._model = responses.model_in(response.get("model")) or self._model
-        self._response_id = responses.id_in(response.get("id")) or self._response_id
+        self._model = self._model or responses.label_in(response.get("model"), responses.MAX_MODEL_CHARS)
+        self._response_id = self._response_id or responses.label_in(
+            response.get("id"), responses.MAX_ID_CHARS
+        )
 
     def _read_chat(self, event: dict[str, Any]) -> str:
         """Return the text of a chunk of Chat Completions. Its marker: `finish_reason`; then usage and `[DONE]`."""
@@ -220,8 +224,7 @@ class ReplyReader:
             self._close(failures.from_report(event["error"]))
             return ""
         self._usage = responses.usage_in(event.get("usage")) or self._usage
-        self._model = self._model or responses.model_in(event.get("model"))
-        self._response_id = self._response_id or responses.id_in(event.get("id"))
+        self._name(event)
         choices = responses.objects_in(event.get("choices"))
         if not choices:
             return ""
@@ -231,62 +234,44 @@ class ReplyReader:
         self._refused = self._refused or bool(refusal)
         for part in (parts := responses.objects_in(delta.get("tool_calls"))):
             self._calls.add_chat_part(part)
-        if text or parts:
-            self._is_told = (
-                False  # some servers send a reason in every chunk: it counts only if nothing follows
-            )
+        if text or parts:  # some servers send a reason in every chunk: it counts only if nothing follows
+            self._is_told = False
         if reason := responses.text_in(choices[0].get("finish_reason")):
             self._tell(responses.chat_error(reason, refused=self._refused))
         return text
 
 
-def _with_ids(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-    """Give calls an id if they have none or a duplicate, as from some servers; they could not be answered otherwise."""
-    named: dict[str, ToolCall] = {}
-    for call in calls:
-        name = call.id if call.id and call.id not in named else f"call_{uuid4().hex}"
-        named[name] = replace(call, id=name)
-    return tuple(named.values())
-
-
 @dataclass(slots=True)
 class _StreamedCall:
+    is_custom: bool
     id: str = ""
     name: str = ""
-    is_custom: bool = False
     extra: str = ""
     parts: list[str] = field(default_factory=list)
-
-    def tell(self, call_id: object, name: object) -> None:
-        if isinstance(call_id, str):
-            self.id = self.id or call_id[:MAX_NAME_CHARS]
-        if isinstance(name, str):
-            self.name = self.name or name[:MAX_NAME_CHARS]
 
 
 class CallReader:
     """Collects calls in the order in which they begin. Their arguments have at most `max_chars` characters together."""
 
     def __init__(self, max_chars: int) -> None:
-        self._max = max_chars
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget the calls so far."""
         self._calls: list[_StreamedCall] = []
         self._by_index: dict[int | None, _StreamedCall] = {}
-        self._room = self._max
+        self._room = max_chars
 
     @property
-    def named(self) -> list[ToolCall]:
-        """The calls that name their function, cleaned; none if there are too many. An id may be empty."""
-        if self.is_too_long:
-            return []
-        calls = [
-            ToolCall(clean(one.id), clean(one.name), clean("".join(one.parts)), one.is_custom, one.extra)
-            for one in self._calls
-        ]
-        return [call for call in calls if call.name]
+    def named(self) -> tuple[ToolCall, ...]:
+        """The calls that name their function, cleaned; none if there are too many.
+
+        They get an id if they have none or a duplicate, as from some servers; they could not be answered otherwise.
+        """
+        named: dict[str, ToolCall] = {}
+        for one in () if self.is_too_long else self._calls:
+            call_id, name, arguments = clean(one.id), clean(one.name), clean("".join(one.parts))
+            if not call_id or call_id in named:
+                call_id = f"call_{uuid4().hex}"
+            if name:
+                named[call_id] = ToolCall(call_id, name, arguments, one.is_custom, one.extra)
+        return tuple(named.values())
 
     @property
     def is_too_long(self) -> bool:
@@ -297,35 +282,36 @@ class CallReader:
         """Add whole calls, which are items of the Responses API."""
         for item in items:
             is_custom = item.get("type") == CUSTOM
-            call = self._begin(item.get("call_id"), item.get("name"), is_custom=is_custom)
-            self._add(call, item.get("input" if is_custom else "arguments"))
+            arguments = item.get("input" if is_custom else "arguments")
+            self._extend(self._begin(is_custom), item.get("call_id"), item.get("name"), arguments)
 
     def add_chat_part(self, part: dict[str, Any]) -> None:
         """Add an entry of `delta.tool_calls`. Calls are distinguished by index, or by id, which is sent only once."""
         index, call_id = part.get("index"), part.get("id")
         place = index if isinstance(index, int) else None
-        call = self._by_index.get(place)
         is_custom = isinstance(part.get("custom"), dict)
         value = part.get("custom" if is_custom else "function")
         tool = value if isinstance(value, dict) else {}
+        call = self._by_index.get(place)
         if call is None or (isinstance(call_id, str) and call_id and call.id not in ("", call_id)):
-            call = self._by_index[place] = self._begin(call_id, tool.get("name"), is_custom=is_custom)
-        call.tell(call_id, tool.get("name"))
+            call = self._by_index[place] = self._begin(is_custom)
         call.extra = extra_in(part) or call.extra
-        self._add(call, tool.get("input" if is_custom else "arguments"))
+        self._extend(call, call_id, tool.get("name"), tool.get("input" if is_custom else "arguments"))
 
-    def _begin(self, call_id: object, name: object, *, is_custom: bool) -> _StreamedCall:
+    def _begin(self, is_custom: bool) -> _StreamedCall:
         if len(self._calls) <= MAX_CALLS:
-            self._calls.append(_StreamedCall(is_custom=is_custom))
-        self._calls[-1].tell(call_id, name)
+            self._calls.append(_StreamedCall(is_custom))
         return self._calls[-1]
 
-    def _add(self, call: _StreamedCall, piece: object) -> None:
-        if not isinstance(piece, str) or not piece:
-            return
-        if self._room > 0:
-            call.parts.append(piece[: self._room])
-        self._room -= len(piece)
+    def _extend(self, call: _StreamedCall, call_id: object, name: object, piece: object) -> None:
+        if isinstance(call_id, str):
+            call.id = call.id or call_id[:MAX_NAME_CHARS]
+        if isinstance(name, str):
+            call.name = call.name or name[:MAX_NAME_CHARS]
+        if isinstance(piece, str) and piece:
+            if self._room > 0:
+                call.parts.append(piece[: self._room])
+            self._room -= len(piece)
 
 
 def extra_in(call: dict[str, Any]) -> str:

@@ -14,10 +14,9 @@ import ssl
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import httpx2
 from openai import APIConnectionError, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, OpenAIError
@@ -25,7 +24,7 @@ from openai import APIConnectionError, AsyncOpenAI, AsyncStream, DefaultAioHttpC
 from chatmemory.llm.attachments import Attachment, base64_length, json_parts, slices
 from chatmemory.llm.openai import failures, responses
 from chatmemory.llm.openai.requests import OPENAI_URL
-from chatmemory.llm.protocol import ReplyError, UpstreamError
+from chatmemory.llm.protocol import UpstreamError
 from chatmemory.llm.retry import retry_after_in
 
 T = TypeVar("T")
@@ -45,31 +44,20 @@ is closed after a few seconds, so that we are first: a request on a connection t
 """
 
 
-class NoAnswerError(OpenAIError):
-    """No answer, and why. A subclass of `OpenAIError`, because the SDK lets those through unchanged."""
-
-    def __init__(self, error: ReplyError, *, retry: bool = False) -> None:
-        super().__init__(error.message)
-        self.error = error
-        self.is_worth_retrying = retry
-
-    def as_upstream_error(self) -> UpstreamError:
-        return UpstreamError(self.error.code, self.error.message, self.error.retry_after)
-
-
 class Server:
     """One server. Threads and event loops may share it: each loop has its own connections, made at first use."""
 
     def __init__(self, api_key: str, base_url: str) -> None:
         self._api_key, self._base_url = api_key or NO_KEY, base_url or OPENAI_URL
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = (
+            weakref.WeakKeyDictionary()
+        )
 
-    @asynccontextmanager
-    async def answer(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Post `body` and yield the bytes of the answer as they arrive. On exit, return or close the connection.
+    async def chunks(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+        """Post `body` and yield the bytes of the answer as they arrive. To be closed (`aclosing`) when left early.
 
-        Raises `NoAnswerError` if the answer is no success; `no_answer` gives it for every other exception. Uses the
-        client's `post`, because `responses.create` walks through every message again to check its type.
+        `as_upstream_error` tells what its exceptions mean. Uses the client's `post`, because `responses.create` walks
+        through every message again to check its type.
         """
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
@@ -90,13 +78,14 @@ class Server:
         )
         try:
             async with aclosing(aiter(response.stream)) as chunks:
-                yield chunks
+                async for chunk in chunks:
+                    yield chunk
         finally:
             await response.aclose()  # an iterator that was never started closes nothing
 
     async def whole_answer(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Post `body` and return the object that is the whole answer."""
-        async with self.answer(path, body) as chunks:
+        async with aclosing(self.chunks(path, body)) as chunks:
             return responses.load_object(await _read_bounded(chunks, MAX_ANSWER_BYTES))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -105,10 +94,9 @@ class Server:
         For threads without a running event loop. They share one, and with it the connections: a call takes half the
         CPU of one with a loop and a client of its own (1.9 and 4.0 ms), and no handshake.
         """
-        loop = _loop_of_threads()
+        loop = _loop_of_threads(os.getpid())
         if loop not in self._clients:
-            client = self._clients.setdefault(loop, self._new_client())
-            weakref.finalize(self, _close, client)
+            weakref.finalize(self, _close, self._clients.setdefault(loop, self._new_client()), loop)
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result()
@@ -134,55 +122,41 @@ class Server:
         )
 
 
-_loops: dict[int, asyncio.AbstractEventLoop] = {}
-
-
-def _loop_of_threads() -> asyncio.AbstractEventLoop:
-    """Return the loop of this process; a fork gets another."""
-    if (loop := _loops.get(os.getpid())) is None:
-        own = asyncio.new_event_loop()
-        loop = _loops.setdefault(os.getpid(), own)
-        if loop is own:
-            threading.Thread(target=loop.run_forever, name=THREAD, daemon=True).start()
-        else:  # another thread was first
-            own.close()
+@functools.cache
+def _loop_of_threads(pid: int) -> asyncio.AbstractEventLoop:
+    """Start the loop of this process; a fork needs another. If two threads are first at once, each may start one."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name=THREAD, daemon=True).start()
     return loop
 
 
-def _close(client: AsyncOpenAI) -> None:
+def _close(client: AsyncOpenAI, loop: asyncio.AbstractEventLoop) -> None:
     """Close the connections of threads, at the end of the process or of their server."""
-    closing = asyncio.run_coroutine_threadsafe(client.close(), _loop_of_threads())
+    closing = asyncio.run_coroutine_threadsafe(client.close(), loop)
     if threading.current_thread().name != THREAD:
         with suppress(RuntimeError, TimeoutError):  # at the end of a process, some of it may be gone already
             closing.result(CLOSE_SECONDS)
 
 
-def forbid_running_loop() -> None:
-    """Raise `RuntimeError` if an event loop runs in this thread: waiting here would block everything that it serves."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError("this call blocks: from a coroutine, use a thread")
-
-
-def no_answer(exc: Exception) -> NoAnswerError:
-    """Return the `NoAnswerError` for any exception of a request.
+def as_upstream_error(exc: Exception) -> UpstreamError:
+    """Return the `UpstreamError` for any exception of a request.
 
     Deadlines are ours, and the SDK's are off: what it calls a timeout is a failed connection.
     """
-    if isinstance(exc, NoAnswerError):
+    if isinstance(
+        exc.__cause__, UpstreamError
+    ):  # the SDK takes an error of `_refuse_errors` for a failed connection
+        return exc.__cause__
+    if isinstance(exc, UpstreamError):
         return exc
     if isinstance(exc, TimeoutError):
-        failure = NoAnswerError(failures.TIMED_OUT)
-    elif isinstance(exc, responses.MalformedError):
-        failure = NoAnswerError(failures.INVALID_RESPONSE, retry=True)
+        failure = UpstreamError(failures.TIMED_OUT)
     elif isinstance(exc, APIConnectionError):
-        failure = NoAnswerError(failures.UNREACHABLE, retry=True)
+        failure = UpstreamError(failures.UNREACHABLE, may_retry=True)
     elif isinstance(exc, OpenAIError | TypeError | UnicodeError):
-        failure = NoAnswerError(failures.NOT_SENT)
+        failure = UpstreamError(failures.NOT_SENT)
     else:
-        failure = NoAnswerError(failures.BROKE_OFF, retry=True)
+        failure = UpstreamError(failures.BROKE_OFF, may_retry=True)
     failure.__cause__ = exc
     return failure
 
@@ -191,16 +165,14 @@ async def _refuse_errors(response: httpx2.Response) -> None:
     """Raise for an unsuccessful status, before the SDK reads the whole body, which may be large."""
     if response.is_success:
         return
-    status = response.status_code
     try:
-        body = await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)
-        error = responses.load_object(body).get("error")
-    except (responses.MalformedError, NoAnswerError):
+        error = responses.load_object(await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)).get(
+            "error"
+        )
+    except UpstreamError:
         error = None
     after = retry_after_in(response.headers, now=time.time())
-    raise NoAnswerError(
-        failures.from_status(status, error, after=after), retry=failures.is_worth_retrying(status, error)
-    )
+    raise failures.from_status(response.status_code, error, after=after)
 
 
 async def _read_bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:
@@ -208,7 +180,7 @@ async def _read_bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:
     async for chunk in chunks:
         body += chunk
         if len(body) > limit:
-            raise NoAnswerError(failures.TOO_LONG)
+            raise UpstreamError(failures.TOO_LONG)
     return bytes(body)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import PromptMessage, ToolCall, UpstreamError, Usage
+from chatmemory.llm.protocol import PromptMessage, ReplyError, ToolCall, UpstreamError, Usage
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
 from memory.lab.conversation import Conversation, Exchange, KnownFact, Round
@@ -134,7 +134,7 @@ def test_what_a_question_names_is_looked_up_in_its_memory() -> None:
 
 
 def test_a_summarizer_that_fails_makes_folds_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing = ScriptedModel(*[UpstreamError("upstream_error", "It is down.")] * TURNS)
+    failing = ScriptedModel(*[UpstreamError(ReplyError("upstream_error", "It is down."))] * TURNS)
     summarized_by(failing, monkeypatch)
     run = play(TALK, "chunked")
     assert sum(turn.waited for turn in run.turns) > TURNS / 2

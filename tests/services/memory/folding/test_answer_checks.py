@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import Completion, Prompt, UpstreamError, Usage
+from chatmemory.llm.protocol import Completion, Prompt, ReplyError, UpstreamError, Usage
 from conversations.models import Chat
 from memory.folding.answer_checks import AGAIN, END_AGAIN
 from memory.folding.request import request_resummarize
@@ -154,7 +154,7 @@ def test_the_first_is_kept_where_the_second_is_no_better(telling: TellingModel) 
     "second",
     first_of(
         [
-            UpstreamError("upstream_error", "The model's server answered with status 500."),
+            UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500.")),
             Completion("I'm sorry, but I can't help with that.", "nano", Usage(10, 0, 10)),
             Completion("", "nano", Usage(10, 0, 0)),
             Completion(
@@ -201,7 +201,9 @@ def test_good_answers_are_asked_for_once(telling: TellingModel) -> None:
 def test_the_built_in_summarizer_is_not_asked_again(telling: TellingModel, settings: Any) -> None:
     settings.MEMORY_FOLD_ATTEMPTS = 1
     chat = known_chat(telling)
-    telling.lines = [UpstreamError("upstream_error", "The model's server answered with status 500.")]
+    telling.lines = [
+        UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500."))
+    ]
     run(chat)
     last = revisions(chat)[-1]
     assert (last.model, last.soft_faults) == ("offline", [])

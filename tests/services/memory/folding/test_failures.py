@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import Completion, UpstreamError
+from chatmemory.llm.protocol import Completion, ReplyError, UpstreamError
 from memory.models import ConversationBrief, RevisionKind
 from tests.support.exhaustive import first_row_of
 from tests.support.factories import add_turns, brief_of
@@ -34,7 +34,7 @@ from tests.support.folds import (
     first_row_of(
         [
             (DOWN, "upstream_error"),
-            (UpstreamError("upstream_timeout", "It took too long."), "upstream_timeout"),
+            (UpstreamError(ReplyError("upstream_timeout", "It took too long.")), "upstream_timeout"),
             ("", "empty"),
             (Completion("half a summ", model="m", truncated=True), "truncated"),
             (Completion("", model="m", refused=True), "refused"),
