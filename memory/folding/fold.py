@@ -15,6 +15,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
+from chatmemory.database.compiled import Select
 from chatmemory.runtime import fault_points
 from memory.briefs import Memory, decide_due, unfolded_turns
 from memory.folding import work
@@ -32,10 +33,13 @@ from memory.folding.summarizer import (
 )
 from memory.history.rows import next_bite
 from memory.history.turns import Bite, Turn
-from memory.models import Requested, RevisionKind
+from memory.models import ConversationBrief, Requested, RevisionKind
 
 Outcome = Literal["idle", "nothing", "done", "waiting", "failed", "more"]
 
+_HELD = Select(
+    lambda chat, owner: ConversationBrief.objects.filter(chat_id=chat, lease_owner=owner), UUID, str
+)
 GRACE_SECONDS = 5.0
 """Seconds that the last call of a task may take beyond the task's own time."""
 
@@ -129,10 +133,10 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
 
 def _load(chat_id: UUID, owner: str) -> Job | None:
     """Load the chat's brief and decide the next step. None if the lease was lost, or the chat is gone."""
-    held = work.held(chat_id, owner).select_related("chat")
-    brief = held.annotate(waits=work.WAITS, is_delayed=work.DELAYED).first()
+    brief = _HELD.first(chat_id, owner)
     if brief is None:
         return None
+    row = ConversationBrief.objects.filter(pk=chat_id)
     memory, newest = Memory.of(brief), unfolded_turns(brief)
     after, through, bite = brief.folded_through_seq, None, None
     if brief.requested == Requested.UPDATE:
@@ -146,8 +150,8 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
         rebuild_requested=brief.requested == Requested.REBUILD,
         degraded=brief.degraded and not brief.paused_at,
         attempts=brief.attempts,
-        waiting=bool(brief.waits),
-        delayed=brief.is_delayed,
+        waiting=brief.next_attempt_at is not None and not row.filter(work.ATTEMPT_ALLOWED).exists(),
+        delayed=brief.delayed_until is not None and not row.filter(work.NOT_DELAYED).exists(),
     )
     return Job(memory, newest, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
 

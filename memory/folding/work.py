@@ -18,7 +18,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -44,8 +44,6 @@ UNPAUSED = Q(paused_at=None) | FLAGGED
 """What the built-in summarizer did is not replaced while updates are paused."""
 NOT_DELAYED = _is_over("delayed_until", LONGEST_DELAY)
 ATTEMPT_ALLOWED = _is_over("next_attempt_at", timedelta(seconds=MAX_BACKOFF_SECONDS))
-WAITS = ExpressionWrapper(~ATTEMPT_ALLOWED, BooleanField())
-DELAYED = ExpressionWrapper(~NOT_DELAYED, BooleanField())
 
 
 def unleased() -> Q:
