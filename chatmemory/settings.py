@@ -218,8 +218,6 @@ LIMITS = Limits(
 )
 LIMIT_OUTPUT_TOKENS_RESERVED = 2000
 """Tokens reserved for a reply until its real length is known, if its variant has no `max_output_tokens`."""
-LIMIT_EXPORT_SECONDS = 60
-"""Time between two exports of all data of a user. Earlier ones get 429 `rate_limited`."""
 LIMIT_SIGN_INS = 10
 """Wrong passwords per minute for one name from one address; ten times as many from one address, or for one name."""
 REST_FRAMEWORK = {

@@ -68,4 +68,4 @@ def _discard_active_reply(chat: Chat) -> None:
     active = ActiveReply.objects.filter(pk=chat.pk).first()
     if active is not None:
         active.delete()
-        quotas.settle(Reservation.of(active, chat.owner_id), active.reserved_tokens)
+        quotas.settle(chat.owner_id, Reservation.of(active), active.reserved_tokens)

@@ -102,6 +102,30 @@ class DayTokens:
         return LimitRefusal("tokens_per_day", allowed, _seconds(midnight - now))
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a user has used of their limits at a moment."""
+
+    limits: Limits
+    minute: RateWindow
+    day: DayTokens
+    open_streams: int
+    now: datetime
+
+    def refusal(self, tokens: int) -> LimitRefusal | None:
+        """Return the refusal of one more call with `tokens`, usually the one with the longest wait; None if it fits."""
+        streams = self.limits.streams
+        return (
+            self.day.refusal(self.limits.tokens_per_day, tokens, self.now)
+            or self.minute.refusal("requests_per_minute", self.limits.requests_per_minute, self.now)
+            or (
+                LimitRefusal("streams", streams, RETRY_SOON_SECONDS)
+                if 0 < streams <= self.open_streams
+                else None
+            )
+        )
+
+
 def _seconds(wait: timedelta) -> int:
     """Whole seconds of a wait for `Retry-After`, at least one."""
     return max(1, math.ceil(wait.total_seconds()))

@@ -11,9 +11,8 @@ transaction that is undone has counted nothing. What fits is decided by `limits`
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import transaction
@@ -26,29 +25,25 @@ from chatmemory.llm.protocol import Variant
 from conversations.accounts.limits import (
     HOUR,
     MINUTE,
-    RETRY_SOON_SECONDS,
     DayTokens,
     Limit,
     LimitRefusal,
     Limits,
     RateWindow,
+    Usage,
 )
 from conversations.models import ActiveReply, Allowance, PassingCall, Reserved, Window
 
 logger = logging.getLogger(__name__)
 
-_LENGTHS = {
-    "resummarize_per_hour": HOUR,
-    "exports": timedelta(seconds=settings.LIMIT_EXPORT_SECONDS),
-    "sign_ins": MINUTE,
-}
+_LENGTHS = {"resummarize_per_hour": HOUR, "exports": MINUTE, "sign_ins": MINUTE}
 _SENTENCES = {
     "requests_per_minute": "Rate limit: {allowed} requests per minute.",
     "tokens_per_day": "This would exceed your limit of {allowed} tokens per day.",
     "streams": "Limit reached: {allowed} replies at the same time.",
     "readers": "Limit reached: {allowed} connections following replies at the same time.",
     "resummarize_per_hour": "Rate limit: {allowed} memory rebuilds per hour.",
-    "exports": "You can export your data once every {seconds} seconds.",
+    "exports": "You can export your data once a minute.",
     "sign_ins": "Too many sign-in attempts.",
 }
 
@@ -78,9 +73,8 @@ def refusal_error(refusal: LimitRefusal, key: object = None) -> ChatMemoryError:
     kind = QuotaExceeded if refusal.limit == "tokens_per_day" else RateLimited
     user = None if refusal.limit == "sign_ins" else key
     logger.info("refused by a limit", extra={"limit": refusal.limit, "user": user})
-    seconds = settings.LIMIT_EXPORT_SECONDS
     return kind(
-        _SENTENCES[refusal.limit].format(allowed=f"{refusal.allowed:,}", seconds=f"{seconds:,}"),
+        _SENTENCES[refusal.limit].format(allowed=f"{refusal.allowed:,}"),
         details={"limit": refusal.limit, "allowed": refusal.allowed},
         retry_after=refusal.retry_after,
     )
@@ -90,32 +84,19 @@ PASSING_MARGIN_SECONDS = 30
 """Seconds by which the reservation of a call that is not stored outlives the longest possible answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """The part of a user's allowance that one call holds."""
+class Reservation(NamedTuple):
+    """The part of a user's allowance that one call holds: the columns of the row that holds it."""
 
-    user_id: int
-    tokens: int
-    day: date
-    minute: datetime | None
+    reserved_tokens: int
+    reserved_day: date
+    reserved_minute: datetime | None
 
     @classmethod
-    def of(cls, row: Reserved, user_id: int) -> Reservation | None:
+    def of(cls, row: Reserved) -> Reservation | None:
         """Return the reservation that a row holds, or None."""
         if row.reserved_day is None:
             return None
-        return cls(user_id, row.reserved_tokens, row.reserved_day, row.reserved_minute)
-
-
-def reservation_fields(reservation: Reservation | None) -> dict[str, Any]:
-    """Return the fields of a row that hold this reservation."""
-    if reservation is None:
-        return {}
-    return {
-        "reserved_tokens": reservation.tokens,
-        "reserved_day": reservation.day,
-        "reserved_minute": reservation.minute,
-    }
+        return cls(row.reserved_tokens, row.reserved_day, row.reserved_minute)
 
 
 def enabled() -> bool:
@@ -134,33 +115,31 @@ _USAGE = ("minute", "minute_requests", "day", "day_tokens", "day_reserved", "ope
 def reserve(user_id: int, tokens: int, row: Any = None) -> Reservation | None:
     """Reserve one call and `tokens`; return None if limits are off. Raises `RateLimited` and `QuotaExceeded`.
 
-    Limits are checked in the order day, minute, streams, so that the longest wait is usually reported. Call it in the
-    transaction that stores the row which holds the reservation, so that both are stored or neither. `row` is the
-    user's `Allowance`, if it was just read, with the time as `now`.
+    Call it in the transaction that stores the row which holds the reservation, so that both are stored or neither.
+    `row` is the user's `Allowance`, if it was just read, with the time as `now`.
     """
     if not enabled():
         return None
     row = row or _locked(user_id)
-    limits, spent, minute = _limits(row), _spent(row), _minute(row)
-    _require_tokens(user_id, limits, spent, tokens, row.now)
-    if refusal := minute.refusal("requests_per_minute", limits.requests_per_minute, row.now):
-        raise refusal_error(refusal, user_id)
+    usage = _usage(row, row.now)
+    refusal = usage.refusal(tokens)
     # Calls of a process that is gone are still counted as open, but must not keep anybody out.
-    if limits.streams and row.open_streams >= limits.streams and _living(user_id) >= limits.streams:
-        raise refusal_error(LimitRefusal("streams", limits.streams, RETRY_SOON_SECONDS), user_id)
-    assert spent.day is not None  # `at` has set it
+    if refusal and (refusal.limit != "streams" or _living(user_id) >= refusal.allowed):
+        raise refusal_error(refusal, user_id)
+    day, minute = usage.day, usage.minute
+    assert day.day is not None  # `at` has set it
     unchanged = Allowance.objects.filter(pk=user_id, **{name: getattr(row, name) for name in _USAGE})
     is_reserved = unchanged.update(
         minute=minute.since,
         minute_requests=minute.count + 1,
-        day=spent.day,
-        day_tokens=spent.tokens,
-        day_reserved=spent.reserved + tokens,
-        open_streams=row.open_streams + 1,
+        day=day.day,
+        day_tokens=day.tokens,
+        day_reserved=day.reserved + tokens,
+        open_streams=usage.open_streams + 1,
     )
     if not is_reserved:  # another call of this user began or ended since
         return reserve(user_id, tokens)
-    return Reservation(user_id, tokens, spent.day, minute.since)
+    return Reservation(tokens, day.day, minute.since)
 
 
 def spend(user_id: int, tokens: int) -> None:
@@ -168,17 +147,15 @@ def spend(user_id: int, tokens: int) -> None:
 
     Imported messages are summarized, which costs somebody money. Call it in the transaction that stores them.
     """
-    if not enabled():
-        return
-    row = _locked(user_id)
-    spent = _spent(row)
-    _require_tokens(user_id, _limits(row), spent, tokens, row.now)
-    Allowance.objects.filter(pk=user_id).update(
-        day=spent.day, day_tokens=spent.tokens + tokens, day_reserved=spent.reserved
-    )
+    if enabled():
+        usage = _used(user_id)
+        _require_tokens(user_id, usage, tokens)
+        Allowance.objects.filter(pk=user_id).update(
+            day=usage.day.day, day_tokens=usage.day.tokens + tokens, day_reserved=usage.day.reserved
+        )
 
 
-def settle(reservation: Reservation | None, spent: int | None) -> None:
+def settle(user_id: int, reservation: Reservation | None, spent: int | None) -> None:
     """Give back a reservation and count the tokens `spent`; None: the call came to nothing and is not counted.
 
     Tokens are only counted if the row is still at the day on which the call began. Call it in the transaction that
@@ -189,39 +166,43 @@ def settle(reservation: Reservation | None, spent: int | None) -> None:
         return
 
     def that_day(tokens: int) -> Case:
-        return Case(When(day=reservation.day, then=Value(tokens)), default=Value(0))
+        return Case(When(day=reservation.reserved_day, then=Value(tokens)), default=Value(0))
 
-    Allowance.objects.filter(pk=reservation.user_id).update(
+    allowance = Allowance.objects.filter(pk=user_id)
+    allowance.update(
         open_streams=F("open_streams") - 1,
-        day_reserved=F("day_reserved") - that_day(reservation.tokens),
+        day_reserved=F("day_reserved") - that_day(reservation.reserved_tokens),
         day_tokens=F("day_tokens") + that_day(spent or 0),
     )
     if spent is None:
-        same = Allowance.objects.filter(pk=reservation.user_id, minute=reservation.minute)
-        same.update(minute_requests=F("minute_requests") - 1)
+        same_minute = allowance.filter(minute=reservation.reserved_minute)
+        same_minute.update(minute_requests=F("minute_requests") - 1)
 
 
 def count_refused(user_id: int) -> None:
     """Count a request that was refused before it could reserve anything."""
     if enabled():
         with transaction.atomic():
-            minute = _minute(_locked(user_id))
+            minute = _used(user_id).minute
             Allowance.objects.filter(pk=user_id).update(minute=minute.since, minute_requests=minute.count + 1)
 
 
 def require_request_left(user_id: int) -> None:
     """Raise `RateLimited` if the user has no request left in this minute. Reads without locking."""
-    left = remaining(user_id).get("requests")
-    if left is not None and not left.left:
-        raise refusal_error(LimitRefusal("requests_per_minute", left.allowed, max(1, left.seconds)), user_id)
+    if enabled():
+        usage = _read(user_id)
+        allowed = usage.limits.requests_per_minute
+        if refusal := usage.minute.refusal("requests_per_minute", allowed, usage.now):
+            raise refusal_error(refusal, user_id)
 
 
 def begin_passing(user_id: int, tokens: int) -> int:
     """Reserve for a call that is not stored; return the id of the row that holds it. Raises as `reserve` does."""
     lasting = timedelta(seconds=settings.REPLY_DEADLINES.total + PASSING_MARGIN_SECONDS)
     with transaction.atomic():
-        held = reservation_fields(reserve(user_id, tokens))
-        return PassingCall.objects.create(user_id=user_id, expires_at=Now() + lasting, **held).pk
+        held = reserve(user_id, tokens)
+        columns = held._asdict() if held else {}
+        return PassingCall.objects.create(user_id=user_id, expires_at=Now() + lasting, **columns).pk
 
 
 def end_passing(call_id: int, spent: int | None) -> bool:
@@ -231,7 +212,7 @@ def end_passing(call_id: int, spent: int | None) -> bool:
         if call is None:
             return False
         call.delete()
-        settle(Reservation.of(call, call.user_id), spent)
+        settle(call.user_id, Reservation.of(call), spent)
     return True
 
 
@@ -243,7 +224,7 @@ def refund_expired() -> int:
 
 def take_export(user_id: int) -> None:
     """Record that a user exports their data. Raises `RateLimited` if the last export is too recent."""
-    if enabled() and settings.LIMIT_EXPORT_SECONDS:
+    if enabled():
         with transaction.atomic():
             take("exports", user_id, 1)
 
@@ -263,10 +244,9 @@ def take_rebuild(user_id: int) -> None:
     is what limits them; it is refused, too, if a call would exceed the limit of the day.
     """
     if enabled():
-        row = _locked(user_id)
-        limits = _limits(row)
-        _require_tokens(user_id, limits, _spent(row), settings.LIMIT_OUTPUT_TOKENS_RESERVED, row.now)
-        take("resummarize_per_hour", user_id, limits.resummarize_per_hour)
+        usage = _used(user_id)
+        _require_tokens(user_id, usage, settings.LIMIT_OUTPUT_TOKENS_RESERVED)
+        take("resummarize_per_hour", user_id, usage.limits.resummarize_per_hour)
 
 
 def rebuild_delay(user_id: int) -> int:
@@ -280,19 +260,10 @@ def rebuild_delay(user_id: int) -> int:
 
 def is_refused(user_id: int) -> bool:
     """Whether the next call of a user would be refused now. Reads without locking, so the answer may be outdated."""
-    row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() if enabled() else None
-    if row is None:
-        return False
-    limits = _limits(row)
-    return (
-        _spent(row).refusal(limits.tokens_per_day, settings.LIMIT_OUTPUT_TOKENS_RESERVED, row.now) is not None
-        or _minute(row).refusal("requests_per_minute", limits.requests_per_minute, row.now) is not None
-        or 0 < limits.streams <= row.open_streams
-    )
+    return enabled() and _read(user_id).refusal(settings.LIMIT_OUTPUT_TOKENS_RESERVED) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Remaining:
+class Remaining(NamedTuple):
     """What is left of a limit until it resets in `seconds`."""
 
     allowed: int
@@ -304,9 +275,8 @@ def remaining(user_id: int) -> dict[str, Remaining]:
     """Return what a user has left of this minute's `requests` and this day's `tokens`, where these are limited."""
     if not enabled():
         return {}
-    row: Any = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() or Allowance(user_id=user_id)
-    row.now = now = getattr(row, "now", None) or timezone.now()
-    limits, day, minute = _limits(row), _spent(row), _minute(row)
+    usage = _read(user_id)
+    limits, day, minute, now = usage.limits, usage.day, usage.minute, usage.now
     midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
     begun = minute.since or now
     of = {
@@ -329,24 +299,31 @@ def _locked(user_id: int) -> Any:
     return row
 
 
-def _limits(row: Allowance) -> Limits:
+def _used(user_id: int) -> Usage:
+    """Lock the user's row, too."""
+    row = _locked(user_id)
+    return _usage(row, row.now)
+
+
+def _read(user_id: int) -> Usage:
+    row = Allowance.objects.annotate(now=Now()).filter(pk=user_id).first()
+    return _usage(row, row.now) if row else _usage(Allowance(user_id=user_id), timezone.now())
+
+
+def _usage(row: Allowance, now: datetime) -> Usage:
     limits: Limits = settings.LIMITS
     names = ("requests_per_minute", "tokens_per_day", "streams", "resummarize_per_hour")
-    return limits.with_own(**{name: getattr(row, name) for name in names})
+    return Usage(
+        limits.with_own(**{name: getattr(row, name) for name in names}),
+        RateWindow(row.minute, row.minute_requests).at(now),
+        DayTokens(row.day, row.day_tokens, row.day_reserved).at(now),
+        row.open_streams,
+        now,
+    )
 
 
-def _spent(row: Any) -> DayTokens:
-    """Return the tokens of the present day."""
-    return DayTokens(row.day, row.day_tokens, row.day_reserved).at(row.now)
-
-
-def _minute(row: Any) -> RateWindow:
-    """Return the requests of the present minute."""
-    return RateWindow(row.minute, row.minute_requests).at(row.now)
-
-
-def _require_tokens(user_id: int, limits: Limits, spent: DayTokens, tokens: int, now: datetime) -> None:
-    if (refusal := spent.refusal(limits.tokens_per_day, tokens, now)) is not None:
+def _require_tokens(user_id: int, usage: Usage, tokens: int) -> None:
+    if refusal := usage.day.refusal(usage.limits.tokens_per_day, tokens, usage.now):
         raise refusal_error(refusal, user_id)
 
 

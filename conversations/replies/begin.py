@@ -301,7 +301,7 @@ def _begin_reply(
         owner=process.name(),
         started_at=pending.started_at,
         lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
-        **quotas.reservation_fields(reservation),
+        **(reservation._asdict() if reservation else {}),
     )
     prompt = replace(prepared.prompt, parameters=request.parameters)
     return BegunTurn(pending, prompt, variant, prepared.brings_card)

@@ -58,7 +58,8 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
             _earlier_answers(pending).update(superseded_by=message)
         turn_finished(message, pending.snapshot, ending.card)
-        quotas.settle(pending.reservation, tokens_used(message, pending.snapshot.prompt_tokens))
+        spent = tokens_used(message, pending.snapshot.prompt_tokens)
+        quotas.settle(pending.owner_id, pending.reservation, spent)
         fault_points.point("finish.stored")
     fault_points.point("finish.committed")
     logger.info(

@@ -97,7 +97,7 @@ class Pending:
             started_at=active.started_at,
             owner_id=owner_id,
             open_seq=open_seq,
-            reservation=Reservation.of(active, owner_id),
+            reservation=Reservation.of(active),
         )
 
     @property

@@ -132,7 +132,7 @@ def calls(chat: Chat) -> Iterator[tuple[str, str, int, dict[str, Any]]]:
 )
 @pytest.mark.promise("P29")
 def test_no_call_holds_more_than_64_mb(hoard: Chat, tmp_path: Path) -> None:
-    with Product(tmp_path, here(), LIMIT_EXPORT_SECONDS="0") as product:
+    with Product(tmp_path, here()) as product:
         pid = product.server().process.pid
         client = product.client("alice")
         client.http.timeout = httpx.Timeout(120)

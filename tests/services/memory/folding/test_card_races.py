@@ -168,7 +168,7 @@ def test_a_turn_costs_the_same_however_long_the_chat_is(model: KeepingModel) -> 
 def _saved(begun: BegunTurn) -> Message:
     """Save the reply as `finish` does, without the other steps of finishing."""
     ActiveReply.objects.all().delete()
-    quotas.settle(begun.pending.reservation, None)
+    quotas.settle(begun.pending.owner_id, begun.pending.reservation, None)
     question = begun.pending.user_message
     Chat.objects.filter(pk=begun.pending.chat_id).update(last_seq=begun.pending.seq)
     return Message.objects.create(
