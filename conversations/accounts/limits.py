@@ -103,7 +103,7 @@ class DayTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class LimitUsage:
     """What a user has used of their limits at a moment."""
 
     limits: Limits

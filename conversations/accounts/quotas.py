@@ -29,8 +29,8 @@ from conversations.accounts.limits import (
     Limit,
     LimitRefusal,
     Limits,
+    LimitUsage,
     RateWindow,
-    Usage,
 )
 from conversations.models import ActiveReply, Allowance, PassingCall, Reserved, Window
 
@@ -299,21 +299,21 @@ def _locked(user_id: int) -> Any:
     return row
 
 
-def _used(user_id: int) -> Usage:
+def _used(user_id: int) -> LimitUsage:
     """Lock the user's row, too."""
     row = _locked(user_id)
     return _usage(row, row.now)
 
 
-def _read(user_id: int) -> Usage:
+def _read(user_id: int) -> LimitUsage:
     row = Allowance.objects.annotate(now=Now()).filter(pk=user_id).first()
     return _usage(row, row.now) if row else _usage(Allowance(user_id=user_id), timezone.now())
 
 
-def _usage(row: Allowance, now: datetime) -> Usage:
+def _usage(row: Allowance, now: datetime) -> LimitUsage:
     limits: Limits = settings.LIMITS
     names = ("requests_per_minute", "tokens_per_day", "streams", "resummarize_per_hour")
-    return Usage(
+    return LimitUsage(
         limits.with_own(**{name: getattr(row, name) for name in names}),
         RateWindow(row.minute, row.minute_requests).at(now),
         DayTokens(row.day, row.day_tokens, row.day_reserved).at(now),
@@ -322,7 +322,7 @@ def _usage(row: Allowance, now: datetime) -> Usage:
     )
 
 
-def _require_tokens(user_id: int, usage: Usage, tokens: int) -> None:
+def _require_tokens(user_id: int, usage: LimitUsage, tokens: int) -> None:
     if refusal := usage.day.refusal(usage.limits.tokens_per_day, tokens, usage.now):
         raise refusal_error(refusal, user_id)
 

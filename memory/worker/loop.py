@@ -3,7 +3,7 @@
 The queue is only a hint, because pending work is recorded in the tables: a task is removed from it however it ended,
 and the sweep, each minute, queues what is still to be done. Most of a task's time is spent waiting for the
 summarizer, so threads are enough. A task that hangs cannot be ended in its thread: then the process ends, and what
-started it (systemd, a container's restart policy, `make run`) starts it again.
+started it (systemd, a container's restart policy) starts it again.
 """
 
 from __future__ import annotations
@@ -52,12 +52,9 @@ class TaskRunner:
         self._started: dict[Any, float] = {}
         """When each task that was taken was started, in monotonic time, by its id in the queue."""
 
-    def run(self, stopped: threading.Event, parent: int = 0) -> bool:
-        """Work until `stopped`, then wait for what runs, up to `WORKER_STOP_SECONDS`. Returns whether all has ended.
-
-        Also stops when the process `parent` does, if that is given.
-        """
-        clock = threading.Thread(target=self._keep_time, args=(stopped, parent), name="clock", daemon=True)
+    def run(self, stopped: threading.Event) -> bool:
+        """Work until `stopped`, then wait for what runs, up to `WORKER_STOP_SECONDS`. Returns whether all has ended."""
+        clock = threading.Thread(target=self._keep_time, args=(stopped,), name="clock", daemon=True)
         clock.start()
         broker = get_broker()
         while not stopped.is_set() and clock.is_alive():  # without its clock, it would look dead to everybody
@@ -101,7 +98,7 @@ class TaskRunner:
             del self._started[queue_id]
             self._room.release()
 
-    def _keep_time(self, stopped: threading.Event, parent: int) -> None:
+    def _keep_time(self, stopped: threading.Event) -> None:
         """Renew the sign of life and look at the schedule, until the worker stops. Ends the process if a task hangs."""
         has_begun, scheduled_at = False, 0.0
         while not stopped.is_set():
@@ -122,9 +119,7 @@ class TaskRunner:
                 logger.error("a task hangs, so the worker ends")
                 logging.shutdown()
                 os._exit(HANGS)
-            if parent and os.getppid() != parent:
-                stopped.set()
-            stopped.wait(min(alive.BEAT_SECONDS, 1.0) if parent else alive.BEAT_SECONDS)
+            stopped.wait(alive.BEAT_SECONDS)
 
 
 def run_task(payload: str) -> None:

@@ -35,10 +35,6 @@ class Command(BaseCommand):
             help="only say whether a worker is alive on this machine, as a health check",
         )
 
-        parser.add_argument(
-            "--parent", type=int, default=0, help="also stop when the process with this id is gone"
-        )
-
     def handle(self, *_args: Any, **options: Any) -> None:
         if options["check"]:
             if problem := alive.problem(socket.gethostname()[:60]):
@@ -52,7 +48,7 @@ class Command(BaseCommand):
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: stopped.set())
-        if not TaskRunner().run(stopped, parent=options["parent"]):
+        if not TaskRunner().run(stopped):
             logging.shutdown()
             os._exit(0)  # a thread still waits for the summarizer, whose answer is not wanted any more
 

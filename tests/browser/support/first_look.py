@@ -42,9 +42,9 @@ class FirstLook:
     process: subprocess.Popen[str] = field(repr=False)
     api: httpx.Client = field(repr=False)
 
-    def log(self, name: str = "server") -> str:
-        """Return what the `server` or `worker` has logged so far."""
-        return (self.folder / "log" / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+    def log(self) -> str:
+        """Return what server and worker have logged so far."""
+        return (self.folder / "log" / "server.log").read_text(encoding="utf-8", errors="replace")
 
 
 @contextmanager

@@ -201,14 +201,13 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], 
     assert f"/playground/#token={TOKEN.findall(first.screen)[0]}&chat=" in first.screen
     assert sample_page(first.screen) == "conversations_chat_change"
     assert httpx.get(f"http://127.0.0.1:{first.port}/playground/", trust_env=False).status_code == 200
-    assert len(first.pids()) == 2, "the server, and the worker"
+    assert len(first.pids()) == 1, "server and worker"
 
     code, said = first.end(signal.SIGINT)
     assert code == 0
     assert said.strip() == "Ended."
     assert wait_for(lambda: not first.pids())
     assert (tmp_path / "log" / "server.log").exists()
-    assert (tmp_path / "log" / "worker.log").exists()
 
     again = run()
     secrets = re.compile(r"password (\S+)|Bearer (\w+)|chat/([\w-]+)/change")
@@ -228,22 +227,3 @@ def test_the_playground_is_for_whom_the_environment_says(
     assert "/playground/" not in one.screen
     answer = httpx.get(f"http://127.0.0.1:{one.port}/playground/", trust_env=False)
     assert answer.status_code == {"staff": 302, "off": 404}[mode]
-
-
-@pytest.mark.slow
-@pytest.mark.processes
-def test_when_the_worker_dies_it_is_started_again(run: Callable[[], Run]) -> None:
-    one = run()
-    (worker,) = set(one.pids()) - {one.process.pid}
-    os.kill(worker, signal.SIGKILL)
-    assert wait_for(lambda: set(one.pids()) - {one.process.pid, worker})
-    assert one.process.poll() is None
-
-
-@pytest.mark.slow
-@pytest.mark.processes
-def test_when_it_is_killed_nothing_goes_on(run: Callable[[], Run]) -> None:
-    one = run()
-    one.process.kill()
-    one.process.communicate(timeout=30)
-    assert wait_for(lambda: not one.pids())

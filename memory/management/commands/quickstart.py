@@ -1,7 +1,4 @@
-"""`manage.py quickstart`: run everything for a first look, until Ctrl-C.
-
-This process is the server. The worker is its child, which is started again when it ends, and ends with it.
-"""
+"""`manage.py quickstart`: run everything for a first look, server and worker in one process, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,16 +7,14 @@ import logging.config
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.request import ProxyHandler, build_opener
 
 import uvicorn
 from django.conf import settings
@@ -32,9 +27,9 @@ from chatmemory.runtime.escape import plain
 from chatmemory.runtime.logs import logging_config
 from conversations import quickstart
 from conversations.quickstart import PRINTED_LINK, QUESTION, QuickstartData
+from memory.worker.loop import TaskRunner
 
 HOST = "127.0.0.1"
-READY_SECONDS = 60
 LAST_LINES = 5
 
 SCREEN = """
@@ -45,7 +40,7 @@ chatmemory is running. {model}
   Sample chat   {site}/admin/conversations/chat/{chat}/change/
                 the same chat as staff see it, with its memory
   API           {site}/v1/docs
-  Logs          {logs}
+  Log           {log}
 
 Ask the sample chat something, and see the reply stream:
 
@@ -81,9 +76,8 @@ class Command(BaseCommand):
         logging.getLogger().setLevel(logging.WARNING)  # until there is a log, this output is for people
         prepared = _prepared()
         os.environ[PRINTED_LINK] = sha256(prepared.demo_token.encode()).hexdigest()
-        folder = quickstart.folder() / "log"
-        folder.mkdir(parents=True, exist_ok=True)
-        logs = [folder / "server.log", folder / "worker.log"]
+        log = quickstart.folder() / "log" / "server.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
         config = uvicorn.Config(
             "chatmemory.asgi:application",
             http="chatmemory.http_protocol:HttpProtocol",
@@ -92,35 +86,45 @@ class Command(BaseCommand):
             access_log=False,
             log_config=None,
         )
-        server = uvicorn.Server(config)
-        signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-        with logs[0].open("a", encoding="utf-8", buffering=1) as file, redirect_stderr(file):
+        server = AnnouncedServer(config, on_started=lambda: self._show(_screen(port, prepared, log)))
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+        stopped = threading.Event()
+        with log.open("a", encoding="utf-8", buffering=1) as file, redirect_stderr(file):
             level = settings.LOGGING["root"]["level"]
             logging.config.dictConfig(logging_config(os.environ["LOG_FORMAT"], level))
-            with worker(logs[1]):
-                screen = _screen(port, prepared, logs)
-                threading.Thread(target=self._show, args=(screen, port, server), daemon=True).start()
+            with ThreadPoolExecutor(1, thread_name_prefix="worker") as thread:
+                worker = thread.submit(TaskRunner().run, stopped)
                 try:
                     server.run()
-                    problem = f"Server and worker were not ready within {READY_SECONDS} s. {_end_of(logs[0])}"
+                    has_failed = not server.started
                 except (
                     SystemExit
                 ) as ended:  # uvicorn passes on the signal that has ended it, or could not start
-                    problem = f"The server could not start. {_end_of(logs[0])}" if ended.code else ""
-        if problem:
-            raise CommandError(problem)
-        self.stdout.write("Ended.")
+                    has_failed = bool(ended.code)
+                finally:
+                    stopped.set()
+        if has_failed:
+            raise CommandError(f"The server could not start. {_end_of(log)}")
+        self._show("Ended.")
+        if not worker.result():
+            os._exit(0)  # a thread still waits for the summarizer, whose answer is not wanted any more
 
-    def _show(self, screen: str, port: int, server: uvicorn.Server) -> None:
-        """Print `screen` when server and worker are ready. End the server if they are not in time."""
-        until = time.monotonic() + READY_SECONDS
-        while not _is_ready(port):
-            if server.should_exit or time.monotonic() > until:
-                server.should_exit = True
-                return
-            time.sleep(READY_SECONDS / 600)
-        self.stdout.write(screen)
+    def _show(self, text: str) -> None:
+        self.stdout.write(text)
         self.stdout.flush()
+
+
+class AnnouncedServer(uvicorn.Server):
+    """uvicorn's server, which calls a function when it has started."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_started()
 
 
 def require_free(port: int) -> None:
@@ -138,41 +142,6 @@ def require_free(port: int) -> None:
             ) from None
 
 
-@contextmanager
-def worker(log: Path) -> Iterator[None]:
-    """Run the worker as a child process, started again a second after it ended, as a service manager does."""
-    command = [sys.executable, "-m", "chatmemory", "worker", "--parent", str(os.getpid())]
-    over = threading.Event()
-    children: list[subprocess.Popen[bytes]] = []
-
-    def supervise() -> None:
-        with log.open("ab") as file:
-            while not over.is_set():
-                child = subprocess.Popen(  # noqa: S603  # our own command, no shell
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=file,
-                    cwd=settings.BASE_DIR,
-                    start_new_session=True,  # a terminal's Ctrl-C is for the parent, which tells the worker to stop
-                )
-                children[:] = [child]
-                child.wait()
-                over.wait(1)
-
-    supervisor = threading.Thread(target=supervise, name="supervisor", daemon=True)
-    supervisor.start()
-    try:
-        yield
-    finally:
-        over.set()
-        for child in children:
-            child.terminate()
-        supervisor.join(settings.WORKER_STOP_SECONDS + 4)
-        for child in children:
-            child.kill()
-
-
 def _prepared() -> QuickstartData:
     try:
         call_command("migrate", interactive=False, verbosity=0)
@@ -183,19 +152,12 @@ def _prepared() -> QuickstartData:
         connections.close_all()
 
 
-def _is_ready(port: int) -> bool:
-    try:
-        return build_opener(ProxyHandler({})).open(f"http://{HOST}:{port}/readyz", timeout=5).status == 200  # type: ignore[no-any-return]  # typeshed: Any
-    except OSError:
-        return False
-
-
 def _end_of(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
     return "\n".join([f"Its log is {_short(log)}; it ends:", *map(plain, lines)])
 
 
-def _screen(port: int, prepared: QuickstartData, logs: list[Path]) -> str:
+def _screen(port: int, prepared: QuickstartData, log: Path) -> str:
     password = prepared.admin_password
     places = {
         "site": f"http://{HOST}:{port}",
@@ -208,7 +170,7 @@ def _screen(port: int, prepared: QuickstartData, logs: list[Path]) -> str:
         playground=PLAYGROUND.format(**places) if settings.PLAYGROUND == "open" else "",
         admin=quickstart.ADMIN,
         password=f"password {password}" if password else "with your own password",
-        logs=", ".join(map(_short, logs)),
+        log=_short(log),
         body=json.dumps({"chat_id": prepared.chat_id, "message": QUESTION}),
     )
 
