@@ -148,7 +148,7 @@ def spend(user_id: int, tokens: int) -> None:
     Imported messages are summarized, which costs somebody money. Call it in the transaction that stores them.
     """
     if enabled():
-        usage = _used(user_id)
+        usage = _locked_usage(user_id)
         _require_tokens(user_id, usage, tokens)
         Allowance.objects.filter(pk=user_id).update(
             day=usage.day.day, day_tokens=usage.day.tokens + tokens, day_reserved=usage.day.reserved
@@ -183,7 +183,7 @@ def count_refused(user_id: int) -> None:
     """Count a request that was refused before it could reserve anything."""
     if enabled():
         with transaction.atomic():
-            minute = _used(user_id).minute
+            minute = _locked_usage(user_id).minute
             Allowance.objects.filter(pk=user_id).update(minute=minute.since, minute_requests=minute.count + 1)
 
 
@@ -244,7 +244,7 @@ def take_rebuild(user_id: int) -> None:
     is what limits them; it is refused, too, if a call would exceed the limit of the day.
     """
     if enabled():
-        usage = _used(user_id)
+        usage = _locked_usage(user_id)
         _require_tokens(user_id, usage, settings.LIMIT_OUTPUT_TOKENS_RESERVED)
         take("resummarize_per_hour", user_id, usage.limits.resummarize_per_hour)
 
@@ -299,8 +299,8 @@ def _locked(user_id: int) -> Any:
     return row
 
 
-def _used(user_id: int) -> LimitUsage:
-    """Lock the user's row, too."""
+def _locked_usage(user_id: int) -> LimitUsage:
+    """Lock the user's row until the transaction ends; return what it says."""
     row = _locked(user_id)
     return _usage(row, row.now)
 
