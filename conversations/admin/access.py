@@ -9,14 +9,13 @@ change the record. No page counts a table, searches texts, or sorts by a column 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
-from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
@@ -37,10 +36,9 @@ from conversations.models import Chat, ContentView
 LIST_LIMIT = 5000
 """Maximum number of rows in the pages of a list: more than anybody clicks through, and cheap to count on every page."""
 CHATS_SEARCHED = 100
-"""Maximum number of matching chats, newest first, whose rows a search shows."""
+"""Maximum number of chats by one owner, or with one title, newest first, whose rows a search shows."""
 CHAT_TEXTS = ("chat__instructions", "chat__metadata", "chat__options")
 """Long columns of a chat, which lists of its rows leave in the database."""
-DAYS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -52,31 +50,15 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptabl
         return rows.count() if isinstance(rows, QuerySet) else len(rows)
 
 
-class ReadOnlyChangeList(ChangeList):
-    """A list that leaves long columns in the database."""
-
-    model_admin: ReadOnlyAdmin
-
-    def get_queryset(
-        self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
-    ) -> QuerySet[Any]:
-        return super().get_queryset(request, exclude_parameters).defer(*self.model_admin.list_defer)
-
-
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """A read-only page. Subclasses name the long columns of their list and the lookup of their chat."""
+    """A read-only list, newest row first, with read-only pages."""
 
     list_defer: ClassVar[tuple[str, ...]] = ()
-    chat_path = "chat"
-    """The lookup from a row to its chat; "" if the row is the chat."""
-    chat_ordering: tuple[str, ...] = ()
-    """Order of a list that shows one chat, along its index. Other lists have the newest row first, by primary key."""
-    chat_filters: tuple[str, ...] = ()
-    """Filters offered in a list that shows one chat. In other lists they would scan the table."""
+    """Long columns, which the list leaves in the database."""
     lookups: ClassVar[tuple[str, ...]] = ()
-    """Query parameters of our own links, besides those of filters and of the chat."""
+    """Query parameters of our own links, besides those of filters."""
     list_filter: ClassVar[tuple[Any, ...]] = ()
-    """Filters offered in every list: only those that find their rows by an index."""
+    """Only filters that find their rows by an index."""
 
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -85,14 +67,11 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     list_max_show_all = 100
     sortable_by = ()
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
-    search_fields = ("pk",)  # only shows the search box: see get_search_results
-    search_help_text = "Search by id, chat id or owner."
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        own = {"title": capfirst(str(self.opts.verbose_name_plural))}
-        return super().changelist_view(request, own | (extra_context or {}))
+        return super().changelist_view(request, {"title": capfirst(str(self.opts.verbose_name_plural))})
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -103,71 +82,44 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return ReadOnlyChangeList
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request)
+        match = request.resolver_match
+        is_list = match is not None and str(match.url_name).endswith("_changelist")
+        return rows.defer(*self.list_defer) if is_list else rows
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow only parameters of our own links. Django allows any column: filters could reveal hidden texts."""
-        return lookup in {
-            self.chat_parameter,
-            *self.lookups,
-            *(f"{name}__exact" for name in self.chat_filters),
-        }
-
-    @property
-    def chat_parameter(self) -> str:
-        """The query parameter that filters a list by one chat."""
-        return f"{self.chat_path}__id__exact"
-
-    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        return self.chat_ordering if self.chat_parameter in request.GET else self.ordering
-
-    def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
-        return (*self.list_filter, *(self.chat_filters if self.chat_parameter in request.GET else ()))
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        """Search by id if the term is one, else by name. Never search content."""
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        sought = uuid_in(term)
-        if sought is None:
-            return queryset.filter(self.of_chats(self.named(request, term))), False
-        if self.chat_path and not self.model.objects.filter(pk=sought).exists():
-            return queryset.filter(**{self.chat_path: sought}), False
-        return queryset.filter(pk=sought), False
-
-    def named(self, request: HttpRequest, term: str) -> Q:
-        """Return the condition for chats that match a name: those of the user with this username."""
-        return Q(owner__username__iexact=term)
-
-    def of_chats(self, condition: Q) -> Q:
-        """Return the condition for rows of the chats that meet a condition.
-
-        Their ids are fetched first: given a single query, a planner may scan the big table instead.
-        """
-        chats = list(
-            Chat.objects.filter(condition).order_by("-pk").values_list("pk", flat=True)[:CHATS_SEARCHED]
-        )
-        return Q(**{f"{self.chat_path or 'pk'}__in": chats})
+        return lookup in {*self.lookups, *(getattr(one, "parameter_name", "") for one in self.list_filter)}
 
 
-class RecentFilter(admin.SimpleListFilter):
+class ChoiceFilter(admin.SimpleListFilter):
+    """A filter with a fixed set of choices; any other value in the URL filters nothing."""
+
+    choices_offered: Mapping[str, str] = {}
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(self.choices_offered.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value() or ""
+        return self.chosen(queryset, value) if value in self.choices_offered else queryset
+
+    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the rows with the chosen value."""
+        raise NotImplementedError(f"{type(self).__name__}.chosen")
+
+
+class RecentFilter(ChoiceFilter):
     """Filter by the days since a row changed. Subclasses name the column, which has an index."""
 
     title = "last activity"
     parameter_name = "updated"
     column = "updated_at"
+    choices_offered = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return list(DAYS.items())
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if (days := self.value()) not in DAYS:
-            return queryset
-        return queryset.filter(**{f"{self.column}__gte": timezone.now() - timedelta(days=int(days or 0))})
+    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        return rows.filter(**{f"{self.column}__gte": timezone.now() - timedelta(days=int(value))})
 
 
 def uuid_in(term: str) -> UUID | None:
@@ -196,37 +148,28 @@ WHERE = {LIST: ("1 row of a list", "{} rows of a list"), SEARCH: ("1 hit of a se
 def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
     """Record that content was seen on `page`. Each of `looks` is a chat and the id of an object, `LIST` or `SEARCH`."""
     seen = Counter((chat.owner_id, chat.pk, object_id) for chat, object_id in looks)
-    _add(
-        request,
-        page,
-        [
-            {"owner_id": owner_id, "chat_id": chat_id, "object_id": object_id, "count": count}
-            for (owner_id, chat_id, object_id), count in seen.items()
-        ],
-    )
+    _add(request, page, [(*one, count) for one, count in seen.items()])
 
 
-def record_list(request: HttpRequest, page: str, chats: Iterable[Chat], object_id: str = LIST) -> None:
+def record_list(request: HttpRequest, page: str, chats: Sequence[Chat], object_id: str = LIST) -> None:
     """Record once that a list on `page` showed titles of `chats`, one for each of its rows.
 
     The record names the chat and the owner if there is only one.
     """
-    rows = list(chats)
-    if not rows:
-        return
-    owners, ids = {chat.owner_id for chat in rows}, {chat.pk for chat in rows}
-    one = {
-        "owner_id": owners.pop() if len(owners) == 1 else None,
-        "chat_id": ids.pop() if len(ids) == 1 else None,
-    }
-    _add(request, page, [{**one, "object_id": object_id, "count": len(rows)}])
+    if chats:
+        owners, ids = {chat.owner_id for chat in chats}, {chat.pk for chat in chats}
+        owner_id = owners.pop() if len(owners) == 1 else None
+        chat_id = ids.pop() if len(ids) == 1 else None
+        _add(request, page, [(owner_id, chat_id, object_id, len(chats))])
 
 
-def _add(request: HttpRequest, page: str, rows: list[dict[str, Any]]) -> None:
+def _add(request: HttpRequest, page: str, seen: Iterable[tuple[int | None, UUID | None, Any, int]]) -> None:
     viewer = request.user
     assert isinstance(viewer, User)  # the admin admits nobody else
+    by_whom = {"viewer": viewer, "viewer_name": viewer.username, "page": page}
     ContentView.objects.bulk_create(
-        ContentView(viewer=viewer, viewer_name=viewer.username, page=page, **row) for row in rows
+        ContentView(**by_whom, owner_id=owner_id, chat_id=chat_id, object_id=object_id, count=count)
+        for owner_id, chat_id, object_id, count in seen
     )
 
 
@@ -240,20 +183,17 @@ class ViewedFilter(RecentFilter):
 class ContentViewAdmin(ReadOnlyAdmin):
     """Views, newest first. Each links to its page, even if the object is gone."""
 
-    list_display = (since("at", "when"), "who", "what", "seen", "in_chat", "owned_by")
-    fields = (moment("at"), "who", "viewer", "what", "seen", "in_chat", "owned_by")
+    list_display = (since("at", "when"), "viewer_name", "what", "seen", "in_chat", "owned_by")
+    fields = (moment("at"), "viewer_name", "viewer", "what", "seen", "in_chat", "owned_by")
     list_filter = (ViewedFilter,)
-    lookups = (ViewedFilter.parameter_name, "chat_id__exact")
+    lookups = ("chat_id__exact",)
+    search_fields = ("pk",)  # only shows the search box: see get_search_results
     search_help_text = "Search by chat id or viewer."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ContentView]:
         owner = User.objects.filter(pk=OuterRef("owner_id")).values("username")
         rows: QuerySet[ContentView] = super().get_queryset(request).annotate(owner_name=Subquery(owner))
         return rows
-
-    @admin.display(description="staff")
-    def who(self, look: ContentView) -> str:
-        return look.viewer_name
 
     @admin.display(description="read")
     def what(self, look: ContentView) -> str:
@@ -295,18 +235,14 @@ class ContentViewAdmin(ReadOnlyAdmin):
         return queryset.filter(**found), False
 
 
-PERMISSION = "conversations.view_content"
-COST_PERMISSION = "memory.view_cost"
-
-
 def may_see(request: HttpRequest) -> bool:
     """Whether the requesting user may read content."""
-    return bool(request.user.has_perm(PERMISSION))
+    return bool(request.user.has_perm("conversations.view_content"))
 
 
 def sees_cost(request: HttpRequest) -> bool:
     """Whether the requesting user may see what chats and their memory cost in money."""
-    return bool(request.user.has_perm(COST_PERMISSION))
+    return bool(request.user.has_perm("memory.view_cost"))
 
 
 def refused(request: HttpRequest) -> HttpResponse:
@@ -318,11 +254,65 @@ def refused(request: HttpRequest) -> HttpResponse:
 class ContentAdmin(ReadOnlyAdmin):
     """Rows with content, of one chat each, which is selected along with them."""
 
+    chat_path = "chat"
+    """The lookup from a row to its chat; "" if the row is the chat."""
+    chat_ordering: tuple[str, ...] = ()
+    """Order of a list that shows one chat, along its index."""
+    chat_filters: tuple[str, ...] = ()
+    """Filters offered in a list that shows one chat. In other lists they would scan the table."""
     content_columns: ClassVar[tuple[str, ...]] = ()
     """Columns that show content, in addition to `called`."""
     page_template = ""
     """The template of a row's page, which gets `page_context`; "" for Django's own with `fieldsets`."""
+    list_select_related: ClassVar[Any] = ("chat",)
+    search_fields = ("pk",)  # only shows the search box: see get_search_results
     search_help_text = "Search by id, chat id or owner; with permission to read content, also by title."
+
+    # Which rows a list shows
+
+    @property
+    def chat_parameter(self) -> str:
+        """The query parameter that filters a list by one chat."""
+        return f"{self.chat_path}__id__exact"
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        own = {self.chat_parameter, *(f"{name}__exact" for name in self.chat_filters)}
+        return lookup in own or super().lookup_allowed(lookup, value, request)
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return self.chat_ordering if self.chat_parameter in request.GET else self.ordering
+
+    def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
+        return (*self.list_filter, *(self.chat_filters if self.chat_parameter in request.GET else ()))
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Search by id if the term is one, else by the name of an owner or chat. Never search other content."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        sought = uuid_in(term)
+        if sought is None:
+            return queryset.filter(self.of_chats_named(request, term)), False
+        is_row = not self.chat_path or self.model.objects.filter(pk=sought).exists()
+        return queryset.filter(**{"pk" if is_row else self.chat_path: sought}), False
+
+    def of_chats_named(self, request: HttpRequest, term: str) -> Q:
+        """Return the condition for rows of an owner's chats, and of chats with this in the title.
+
+        Titles are only searched for those who may read them, and recorded, as hits reveal them. The chats' ids are
+        fetched first: given a single query, a planner may scan the big table instead.
+        """
+        newest = Chat.objects.order_by("-pk")
+        ids = list(newest.filter(owner__username__iexact=term).values_list("pk", flat=True)[:CHATS_SEARCHED])
+        if may_see(request):
+            titled = list(newest.filter(title__icontains=term).only("owner")[:CHATS_SEARCHED])
+            record_list(request, self.own_name, titled, SEARCH)
+            ids += [chat.pk for chat in titled]
+        return Q(**{f"{self.chat_path or 'pk'}__in": ids})
+
+    # What is shown of a row, and the record of it
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return what the template of a row's page shows."""
@@ -333,13 +323,16 @@ class ContentAdmin(ReadOnlyAdmin):
         return [(str(row).capitalize(), "")]
 
     def chat_of(self, row: Any) -> Chat:
-        """Return the chat of a row, which is selected along with it."""
-        chat: Chat = row.chat
+        """Return the chat of a row."""
+        found = row
+        for name in filter(None, self.chat_path.split("__")):
+            found = getattr(found, name)
+        chat: Chat = found
         return chat
 
     @property
     def own_name(self) -> str:
-        """The page's name in the audit log, `app_model`."""
+        """The page's name in the audit log and in URLs, `app_model`."""
         return f"{self.opts.app_label}_{self.opts.model_name}"
 
     def change_view(
@@ -355,36 +348,28 @@ class ContentAdmin(ReadOnlyAdmin):
             return refused(request)
         row = self.get_object(request, unquote(object_id))
         if row is None:
-            return super().change_view(request, object_id, form_url, extra_context)
-        if not self.page_template:
-            self.record_page(request, row)
-            trail = {"trail": chat_trail(self.chat_of(row), *self.steps(row))}
-            return super().change_view(request, object_id, form_url, trail)
-        return self.page(request, row, self.page_template, self.page_context(request, row), *self.steps(row))
+            return super().change_view(request, object_id, form_url)
+        if self.page_template:
+            context = self.page_context(request, row)
+            return self.page(request, row, self.page_template, context, *self.steps(row))
+        record(request, self.own_name, [(self.chat_of(row), row.pk)])
+        trail = {"trail": chat_trail(self.chat_of(row), *self.steps(row))}
+        return super().change_view(request, object_id, form_url, trail)
 
     def page(
         self, request: HttpRequest, row: Any, template: str, context: dict[str, Any], *steps: Step
     ) -> HttpResponse:
         """Render a page of a row with a template of our own, and record that it was seen."""
-        self.record_page(request, row)
         chat = self.chat_of(row)
+        record(request, self.own_name, [(chat, row.pk)])
         common = {
             **self.admin_site.each_context(request),
             "trail": chat_trail(chat, *steps),
             "opts": self.opts,
             "media": self.media,
             "chat": chat,
-            "row_id": row.pk,
         }
         return TemplateResponse(request, template, {**common, **context})
-
-    def record_page(self, request: HttpRequest, row: Any) -> None:
-        """Record that the page of a row was seen."""
-        record(request, self.own_name, [(self.chat_of(row), row.pk)])
-
-    def record_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        """Record that a list with these rows was seen."""
-        record_list(request, self.own_name, [self.chat_of(row) for row in rows])
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
@@ -392,11 +377,12 @@ class ContentAdmin(ReadOnlyAdmin):
         if not may_see(request):
             return refused(request)
         row = self.get_object(request, unquote(object_id))
-        trail = {}
+        context: dict[str, Any] = {"title": "Staff actions"}
         if row is not None and self.has_view_permission(request):
-            self.record_page(request, row)
-            trail = {"trail": chat_trail(self.chat_of(row), *self.steps(row), ("Staff actions", ""))}
-        return super().history_view(request, object_id, {"title": "Staff actions", **trail})
+            chat = self.chat_of(row)
+            record(request, self.own_name, [(chat, row.pk)])
+            context["trail"] = chat_trail(chat, *self.steps(row), ("Staff actions", ""))
+        return super().history_view(request, object_id, context)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         columns = list(super().get_list_display(request))
@@ -414,16 +400,17 @@ class ContentAdmin(ReadOnlyAdmin):
                 self.record_rows(request, list(changelist.result_list))
         return response
 
+    def record_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Record that a list with these rows was seen."""
+        record_list(request, self.own_name, [self.chat_of(row) for row in rows])
+
     @admin.display(description="chat")
     def called(self, row: Any) -> SafeString:
         """The chat's title as a link to the chat, and its id."""
         chat = self.chat_of(row)
-        return format_html(
-            '<a class="cm-name" dir="auto" href="{}">{}</a><small>{}</small>',
-            admin_url("conversations_chat", "change", chat.pk),
-            heading(chat),
-            copied_id(chat.pk),
-        )
+        url = admin_url("conversations_chat", "change", chat.pk)
+        html = '<a class="cm-name" dir="auto" href="{}">{}</a><small>{}</small>'
+        return format_html(html, url, heading(chat), copied_id(chat.pk))
 
     @admin.display(description="chat")
     def in_chat(self, row: Any) -> SafeString:
@@ -434,18 +421,3 @@ class ContentAdmin(ReadOnlyAdmin):
     def chat_link(self, row: Any) -> SafeString:
         chat = self.chat_of(row)
         return link(heading(chat), "conversations_chat", "change", chat.pk)
-
-    @admin.display(description="owner")
-    def owner(self, row: Any) -> str:
-        return str(self.chat_of(row).owner)
-
-    def named(self, request: HttpRequest, term: str) -> Q:
-        """Also find chats by part of the title, if the user may read titles. Hits are recorded: they reveal titles."""
-        called = super().named(request, term)
-        if not may_see(request):
-            return called
-        titled = list(
-            Chat.objects.filter(title__icontains=term).order_by("-pk").only("owner")[:CHATS_SEARCHED]
-        )
-        record_list(request, self.own_name, titled, SEARCH)
-        return called | Q(pk__in=[chat.pk for chat in titled])

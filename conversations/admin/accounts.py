@@ -21,8 +21,9 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
+from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -33,7 +34,7 @@ from chatmemory.templatetags.viewing import viewer_time
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
 from conversations.admin.access import LIST_LIMIT, ReadOnlyAdmin
-from conversations.admin.html import admin_url, link, moment
+from conversations.admin.html import admin_url, column, link, moment
 from conversations.models import Allowance
 
 admin.site.unregister([User, Group])
@@ -57,60 +58,64 @@ class SuperuserGroupAdmin(_BySuperusers, GroupAdmin):
     pass
 
 
-MOMENTS = tuple(moment(name) for name in ("last_login", "date_joined"))
+LIFETIMES = {
+    "30": "expires in 30 days",
+    "90": "expires in 90 days",
+    "365": "expires in a year",
+    "0": "never expires",
+}
+"""Lifetimes offered for a new token, by days; 0 for no expiry."""
+MAX_SHOWN = 500
+"""Number of newest tokens on the page. All tokens can be revoked, including those not shown."""
+
+
+MOMENTS = (moment("last_login"), moment("date_joined"))
 """Read-only times of an account."""
 
 
 @admin.register(User)
 class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as above
-    """Django's page of users, except that deleting a user erases all their data through `erasure`."""
+    """Django's page of users, with their chats, limits and API tokens. Deleting a user erases all their data."""
 
     fieldsets: ClassVar[Any] = (
         ("chatmemory", {"fields": ("chats", "access")}),
         *(one for one in UserAdmin.fieldsets or () if "last_login" not in one[1]["fields"]),
         ("Important dates", {"fields": MOMENTS}),
     )
+    readonly_fields = ("chats", "access", *MOMENTS)
 
     class Media:
         js = ("chatmemory/widget-names.js",)
 
-    readonly_fields = ("chats", "access", *MOMENTS)
-
     def get_urls(self) -> list[Any]:
-        return [*token_urls(self), *super().get_urls()]
+        view = self.admin_site.admin_view(self.tokens_view)
+        return [path("<int:user_id>/tokens/", view, name="auth_user_tokens"), *super().get_urls()]
 
     @admin.display(description="chats and usage")
     def chats(self, user: User) -> SafeString:
         """Link to the chats, with today's usage as the limits count it; a count of an earlier day is shown as 0."""
         count = user.chats.all()[:LIST_LIMIT].count()
         more = " or more" if count == LIST_LIMIT else ""
-        text = f"{count:,}{more} chat{'' if count == 1 else 's'}"
-        row = Allowance.objects.filter(pk=user.pk).first()
-        today = row is not None and row.day == timezone.now().astimezone(UTC).date()
-        tokens = row.day_tokens if row is not None and today else 0
-        streams = row.open_streams if row is not None else 0
+        row = Allowance.objects.filter(pk=user.pk).first() or Allowance()
+        tokens = row.day_tokens if row.day == timezone.now().astimezone(UTC).date() else 0
+        text = f"{count:,}{more} chat{pluralize(count)}"
         return format_html(
             "{} · {} tokens today · {} being written",
             link(text, "conversations_chat", "changelist", owner=user.pk),
             f"{tokens:,}",
-            f"{streams} repl{'y' if streams == 1 else 'ies'}",
+            f"{row.open_streams} repl{pluralize(row.open_streams, 'y,ies')}",
         )
 
     @admin.display(description="API tokens, limits, audit log")
     def access(self, user: User) -> SafeString:
-        has_own = Allowance.objects.filter(pk=user.pk).exists()
-        return format_html(
-            "{} · {} · {}",
-            link(
-                f"{api_tokens.valid_tokens(user.pk).count()} valid API tokens", "auth_user", "tokens", user.pk
-            ),
-            link("own limits", "conversations_allowance", "change", user.pk)
-            if has_own
-            else link(
-                "limits as in the settings: set their own", "conversations_allowance", "add", user=user.pk
-            ),
-            link("what they read as staff", "conversations_contentview", "changelist", q=user.username),
+        valid = f"{api_tokens.valid_tokens(user.pk).count()} valid API tokens"
+        limits = link(
+            "limits as in the settings: set their own", "conversations_allowance", "add", user=user.pk
         )
+        if Allowance.objects.filter(pk=user.pk).exists():
+            limits = link("own limits", "conversations_allowance", "change", user.pk)
+        looks = link("what they read as staff", "conversations_contentview", "changelist", q=user.username)
+        return format_html("{} · {} · {}", link(valid, "auth_user", "tokens", user.pk), limits, looks)
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
@@ -141,6 +146,78 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
         text = "Nobody can sign in as this user any more. Their data will be deleted within minutes."
         self.message_user(request, text, messages.WARNING)
 
+    # API tokens
+
+    def tokens_view(self, request: HttpRequest, user_id: int) -> HttpResponse:
+        """Show the list of tokens; on POST, make or revoke tokens.
+
+        With the permission, staff make tokens for themselves, superusers for any active user; and staff revoke, a
+        superuser's tokens only as a superuser.
+        """
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        user, viewer = get_object_or_404(User, pk=user_id), request.user
+        assert isinstance(viewer, User)  # the admin admits only users
+        is_own = viewer.pk == user.pk and viewer.has_perm("knox.add_authtoken")
+        may_make = user.is_active and (viewer.is_superuser or is_own)
+        revokes = viewer.has_perm("knox.delete_authtoken")
+        may_revoke = revokes and (viewer.is_superuser or not user.is_superuser)
+        new_token = ""
+        if request.method == "POST":
+            makes = "make" in request.POST
+            if not (may_make if makes else may_revoke):
+                raise PermissionDenied
+            if not makes:
+                return self._revoke(request, user)
+            new_token = self._make(request, user)
+        tokens = list(api_tokens.valid_tokens(user.pk).order_by("-created")[: MAX_SHOWN + 1])
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"API tokens of {user.get_username()}",
+            "trail": [
+                ("Home", reverse("admin:index")),
+                ("Users", admin_url("auth_user", "changelist")),
+                (user.get_username(), admin_url("auth_user", "change", user.pk)),
+                ("API tokens", ""),
+            ],
+            "opts": self.opts,
+            "owner": user,
+            "tokens": [(api_tokens.id_of(one), api_tokens.prefix_of(one), one) for one in tokens[:MAX_SHOWN]],
+            "max_shown": MAX_SHOWN if len(tokens) > MAX_SHOWN else None,
+            "may_revoke": may_revoke,
+            "may_make": may_make,
+            "lifetimes": LIFETIMES,
+            "new_token": new_token,
+        }
+        return TemplateResponse(request, "admin/conversations/tokens.html", context)
+
+    def _make(self, request: HttpRequest, user: User) -> str:
+        """Make a token and return its text; "" if the lifetime is not offered or the account has changed."""
+        chosen = request.POST.get("lifetime", "")
+        if chosen not in LIFETIMES:
+            self.message_user(request, "Choose when the token expires.", messages.ERROR)
+            return ""
+        issued = api_tokens.issue(user, timedelta(days=int(chosen)) or None)
+        if issued is None:
+            text = "No token was made: the account has just been changed."
+            self.message_user(request, text, messages.ERROR)
+            return ""
+        token, text = issued
+        made = f"API token made: {api_tokens.prefix_of(token)}…, {LIFETIMES[chosen]}."
+        self.log_change(request, user, made)
+        return text
+
+    def _revoke(self, request: HttpRequest, user: User) -> HttpResponse:
+        """Revoke the chosen tokens, or all tokens and sessions of the user."""
+        everything = "everything" in request.POST
+        chosen = [one for one in request.POST.getlist("token") if re.fullmatch(api_tokens.ID_PATTERN, one)]
+        text = f"API tokens revoked: {api_tokens.revoke(user.pk, None if everything else chosen)}"
+        if everything:
+            text += f", sessions ended: {api_tokens.end_sessions(user.pk)}"
+        self.log_change(request, user, f"{text}.")
+        self.message_user(request, f"{text}.", messages.SUCCESS)
+        return redirect(admin_url("auth_user", "tokens", user.pk))
+
 
 class LimitedSignIn(AdminAuthenticationForm):
     """Django's sign-in form, with limited attempts."""
@@ -161,112 +238,28 @@ class LimitedSignIn(AdminAuthenticationForm):
 admin.site.login_form = LimitedSignIn
 
 
-LIFETIMES = {
-    "30": "expires in 30 days",
-    "90": "expires in 90 days",
-    "365": "expires in a year",
-    "0": "never expires",
-}
-"""Lifetimes offered for a new token, by days; 0 for no expiry."""
-MAX_SHOWN = 500
-"""Number of newest tokens on the page. All tokens can be revoked, including those not shown."""
-
-
-def token_urls(users: admin.ModelAdmin[Any]) -> list[URLPattern]:
-    """Return the URL of the page, for the admin of users."""
-
-    def view(request: HttpRequest, user_id: int) -> HttpResponse:
-        return tokens_view(users, request, user_id)
-
-    return [path("<int:user_id>/tokens/", users.admin_site.admin_view(view), name="auth_user_tokens")]
-
-
-def tokens_view(users: admin.ModelAdmin[Any], request: HttpRequest, user_id: int) -> HttpResponse:
-    """Show the list of tokens; on POST, create or revoke tokens."""
-    if not users.has_view_permission(request):
-        raise PermissionDenied
-    user = get_object_or_404(User, pk=user_id)
-    makes, made = "make" in request.POST, ""
-    if request.method == "POST":
-        if not (may_make if makes else may_revoke)(request, user):
-            raise PermissionDenied
-        if not makes:
-            return _revoke(users, request, user)
-        made = _make(users, request, user)
-    tokens = list(api_tokens.valid_tokens(user.pk).order_by("-created")[: MAX_SHOWN + 1])
-    context = {
-        **users.admin_site.each_context(request),
-        "title": f"API tokens of {user.get_username()}",
-        "trail": [
-            ("Home", reverse("admin:index")),
-            ("Users", admin_url("auth_user", "changelist")),
-            (user.get_username(), admin_url("auth_user", "change", user.pk)),
-            ("API tokens", ""),
-        ],
-        "opts": users.opts,
-        "owner": user,
-        "tokens": [(api_tokens.id_of(one), api_tokens.prefix_of(one), one) for one in tokens[:MAX_SHOWN]],
-        "max_shown": MAX_SHOWN if len(tokens) > MAX_SHOWN else None,
-        "may_revoke": may_revoke(request, user),
-        "may_make": may_make(request, user),
-        "lifetimes": LIFETIMES,
-        "made": made,
-    }
-    return TemplateResponse(request, "admin/conversations/tokens.html", context)
-
-
-def may_revoke(request: HttpRequest, user: User) -> bool:
-    """Whether the requesting user may revoke: with the permission, and a superuser's tokens only as a superuser."""
-    viewer = request.user
-    return viewer.has_perm("knox.delete_authtoken") and (
-        bool(getattr(viewer, "is_superuser", False)) or not user.is_superuser
-    )
-
-
-def may_make(request: HttpRequest, user: User) -> bool:
-    """Whether the requesting user may create a token: superusers for active users, others by permission their own."""
-    viewer = request.user
-    is_own = viewer.pk == user.pk and viewer.has_perm("knox.add_authtoken")
-    return user.is_active and (bool(getattr(viewer, "is_superuser", False)) or is_own)
-
-
-def _make(users: admin.ModelAdmin[Any], request: HttpRequest, user: User) -> str:
-    """Create a token and return its text; "" if the lifetime is not offered or the account has changed."""
-    chosen = request.POST.get("lifetime", "")
-    if chosen not in LIFETIMES:
-        users.message_user(request, "Choose when the token expires.", messages.ERROR)
-        return ""
-    days = int(chosen)
-    issued = api_tokens.issue(user, timedelta(days=days) if days else None)
-    if issued is None:
-        users.message_user(request, "No token was made: the account has just been changed.", messages.ERROR)
-        return ""
-    token, text = issued
-    users.log_change(request, user, f"API token made: {api_tokens.prefix_of(token)}…, {LIFETIMES[chosen]}.")
-    return text
-
-
-def _revoke(users: admin.ModelAdmin[Any], request: HttpRequest, user: User) -> HttpResponse:
-    """Revoke the chosen tokens, or all tokens and sessions of the user."""
-    everything = "everything" in request.POST
-    chosen = [one for one in request.POST.getlist("token") if re.fullmatch(api_tokens.ID_PATTERN, one)]
-    text = f"API tokens revoked: {api_tokens.revoke(user.pk, None if everything else chosen)}"
-    if everything:
-        text += f", sessions ended: {api_tokens.end_sessions(user.pk)}"
-    users.log_change(request, user, f"{text}.")
-    users.message_user(request, f"{text}.", messages.SUCCESS)
-    return redirect(admin_url("auth_user", "tokens", user.pk))
-
-
 OWN = ("requests_per_minute", "tokens_per_day", "streams", "readers", "resummarize_per_hour")
-USED = ("requests_now", "used_today", "reserved_now", "replies_now")
+USED_TODAY = column(
+    "tokens, last day used", lambda row: f"{row.day_tokens:,} on {row.day}" if row.day else "–"
+)
+USED = (
+    column(
+        "requests, last minute used",
+        lambda row: (
+            format_html("{} ({})", row.minute_requests, viewer_time(row.minute)) if row.minute else "–"
+        ),
+    ),
+    USED_TODAY,
+    column("tokens reserved by running requests", lambda row: f"{row.day_reserved:,}"),
+    column("replies being written", lambda row: row.open_streams),
+)
 
 
 @admin.register(Allowance)
 class AllowanceAdmin(ReadOnlyAdmin):
     """One row per user. An empty limit means that of the settings; 0 means no limit."""
 
-    list_display = ("user", *OWN[:3], "used_today", "replies_now")
+    list_display = ("user", *OWN[:3], USED_TODAY, USED[-1])
     list_select_related = ("user",)
     autocomplete_fields = ("user",)
     fieldsets: ClassVar[Any] = [
@@ -280,28 +273,13 @@ class AllowanceAdmin(ReadOnlyAdmin):
         ),
         ("Usage", {"fields": USED}),
     ]
+    search_fields = ("=user__username",)
     search_help_text = "Search by user name."
 
     class Media:
         js = ("chatmemory/widget-names.js",)
 
-    @admin.display(description="requests, last minute used")
-    def requests_now(self, row: Allowance) -> str:
-        return format_html("{} ({})", row.minute_requests, viewer_time(row.minute)) if row.minute else "–"
-
-    @admin.display(description="tokens, last day used")
-    def used_today(self, row: Allowance) -> str:
-        return f"{row.day_tokens:,} on {row.day}" if row.day else "–"
-
-    @admin.display(description="tokens reserved by running requests")
-    def reserved_now(self, row: Allowance) -> str:
-        return f"{row.day_reserved:,}"
-
-    @admin.display(description="replies being written", ordering="open_streams")
-    def replies_now(self, row: Allowance) -> int:
-        return row.open_streams
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[Any, ...]:
         return USED if obj is None else ("user", *USED)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -330,10 +308,3 @@ class AllowanceAdmin(ReadOnlyAdmin):
         except OverflowError:
             return None
         return found
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Allowance], search_term: str
-    ) -> tuple[QuerySet[Allowance], bool]:
-        term = search_term.strip()
-        users = User.objects.filter(username__iexact=term).values("pk")
-        return (queryset.filter(pk__in=users) if term else queryset), False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
@@ -10,24 +11,23 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
+from django.utils.text import Truncator, slugify
 
 from chatmemory.templatetags.viewing import relative_time, viewer_time
 from conversations.models import Chat
 from memory.usage.figures import usd
 
 TITLE_CHARS = 48
-UNTITLED = "Untitled chat"
 
 Step = tuple[str, str]
 """A breadcrumb: its label and its URL, which is "" for the current page."""
+Facts = dict[str, dict[str, Any]]
+"""Columns of a page: values by their names, by headings."""
 
 
 def as_text(text: str) -> SafeString | str:
     """A block that shows `text` as it is, line breaks included; a dash if it is empty."""
-    if not text:
-        return "–"
-    return format_html('<pre class="cm-text" dir="auto">{}</pre>', text)
+    return format_html('<pre class="cm-text" dir="auto">{}</pre>', text) if text else "–"
 
 
 def as_json(value: Any) -> SafeString | str:
@@ -39,7 +39,7 @@ def heading(chat: Chat, may_see: bool = True) -> str:
     """A chat's name in a heading: its title, cut to fit beside the page's buttons, or its id if titles are hidden."""
     if not may_see:
         return f"Chat {str(chat.pk)[:8]}…{str(chat.pk)[-6:]}"
-    return Truncator(chat.title).chars(TITLE_CHARS) if chat.title else UNTITLED
+    return Truncator(chat.title).chars(TITLE_CHARS) if chat.title else "Untitled chat"
 
 
 def usd_of(amount: Any) -> str:
@@ -68,31 +68,29 @@ def link(text: Any, model: str, page: str, *args: Any, **query: Any) -> SafeStri
     return format_html('<a href="{}">{}</a>', admin_url(model, page, *args, **query), text)
 
 
-def message_link(message_id: Any) -> SafeString | str:
-    """A link to the page of a message with its id as text; a dash if there is none."""
-    return link(message_id, "conversations_message", "change", message_id) if message_id else "–"
+def column(description: str, value: Callable[[Any], Any]) -> Any:
+    """A column of a list, or a read-only field of a page, that shows `value` of the row.
+
+    It is a function of the row, and untyped, because the stubs do not know that fields can be functions too.
+    """
+
+    @admin.display(description=description)
+    def shown(row: Any) -> Any:
+        return value(row)
+
+    shown.__name__ = slugify(description)  # the CSS class
+    return shown
 
 
 def moment(name: str) -> Any:
-    """A field that shows the row's time of that name in the viewer's time zone.
-
-    Returns a function of the row. It is untyped, because the stubs do not know that fields can be functions too.
-    """
-
-    @admin.display(description=name.removesuffix("_at").replace("_", " "))
-    def shown(row: Any) -> SafeString | str:
-        return viewer_time(getattr(row, name))
-
-    shown.__name__ = name
-    return shown
+    """A field that shows the row's time of that name in the viewer's time zone."""
+    return column(_words(name), lambda row: viewer_time(getattr(row, name)))
 
 
 def since(name: str, description: str = "") -> Any:
     """A column that shows how long ago the row's time of that name was."""
+    return column(description or _words(name), lambda row: relative_time(getattr(row, name)))
 
-    @admin.display(description=description or name.removesuffix("_at").replace("_", " "))
-    def shown(row: Any) -> SafeString | str:
-        return relative_time(getattr(row, name))
 
-    shown.__name__ = name
-    return shown
+def _words(name: str) -> str:
+    return name.removesuffix("_at").replace("_", " ")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.contrib.admin import helpers
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
@@ -19,7 +19,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
 from chatmemory.errors import ChatMemoryError
-from conversations.admin.access import may_see, record_list, sees_cost
+from conversations.admin.access import ContentAdmin, may_see, record_list, sees_cost
 from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
 from memory.folding.estimate import estimate_for
@@ -72,75 +72,70 @@ ACTS = {
 """Actions by their names in requests."""
 
 
-class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+class MemoryActions(ContentAdmin):
     """Adds the actions to a list, for users who may change memory."""
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         found: dict[str, Any] = super().get_actions(request)
         if request.user.has_perm(MAY_CHANGE):
             for name, act in ACTS.items():
-                found[name] = (_run, name, f"{act.verb}…" if act.explained else act.verb)
+                found[name] = (MemoryActions._run, name, f"{act.verb}…" if act.explained else act.verb)
         return found
 
     def buttons(self, request: HttpRequest) -> dict[str, Any]:
         """Return what `admin/memory/buttons.html` takes."""
         return {
             "may_change": request.user.has_perm(MAY_CHANGE),
-            "actions_url": admin_url(f"{self.opts.app_label}_{self.opts.model_name}", "changelist"),
+            "actions_url": admin_url(self.own_name, "changelist"),
         }
 
+    def _run(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
+        """Confirm, or do it. A single chat's page is shown afterwards to those who may see it."""
+        act = ACTS[request.POST["action"]]
+        if act.explained and "confirmed" not in request.POST:
+            return self._confirmation(request, rows, act)
+        assert isinstance(request.user, User)  # the admin admits only users
+        done = []
+        for chat_id in rows.values_list("pk", flat=True).iterator(chunk_size=500):
+            chat = Chat.objects.filter(pk=chat_id).first()
+            if chat is None:  # deleted in the meantime
+                continue
+            try:
+                act.does(chat, request.user)
+            except ChatMemoryError as error:
+                self.message_user(request, error.message, messages.ERROR)
+                continue
+            self.log_change(request, chat, f"{act.done}.")
+            done.append(chat_id)
+        if done:
+            chats = "" if len(done) == 1 else f" for {len(done)} chats"
+            self.message_user(request, f"{act.done}{chats}.", messages.SUCCESS)
+        if len(done) != 1 or not may_see(request):
+            return None
+        return redirect(admin_url(self.own_name, "change", *done))
 
-def _run(site_page: MemoryActions, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
-    """Confirm, or do it. A single chat's page is shown afterwards to those who may see it."""
-    name = request.POST["action"]
-    act = ACTS[name]
-    if act.explained and "confirmed" not in request.POST:
-        return _confirmation(site_page, request, rows, name)
-    assert isinstance(request.user, User)  # the admin admits only users
-    done = []
-    for chat_id in rows.values_list("pk", flat=True).iterator(chunk_size=500):
-        chat = Chat.objects.filter(pk=chat_id).first()
-        if chat is None:  # deleted in the meantime
-            continue
-        try:
-            act.does(chat, request.user)
-        except ChatMemoryError as error:
-            site_page.message_user(request, error.message, messages.ERROR)
-            continue
-        site_page.log_change(request, chat, f"{act.done}.")
-        done.append(chat_id)
-    if done:
-        chats = "" if len(done) == 1 else f" for {len(done)} chats"
-        site_page.message_user(request, f"{act.done}{chats}.", messages.SUCCESS)
-    if len(done) != 1 or not may_see(request):
-        return None
-    return redirect(admin_url(f"{site_page.opts.app_label}_{site_page.opts.model_name}", "change", *done))
-
-
-def _confirmation(
-    site_page: MemoryActions, request: HttpRequest, rows: QuerySet[Any], name: str
-) -> HttpResponse:
-    act, may = ACTS[name], may_see(request)
-    selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
-    across = request.POST.get("select_across") == "1"
-    chats = list(Chat.objects.in_bulk(list(rows.values_list("pk", flat=True)[:CHATS_NAMED])).values())
-    if may:
-        record_list(request, f"{site_page.opts.app_label}_{site_page.opts.model_name}", chats)
-    count = rows.count()
-    context = {
-        **site_page.admin_site.each_context(request),
-        "title": f"{act.verb}?",
-        "opts": site_page.opts,
-        "media": site_page.media,
-        "action": name,
-        "act": act,
-        "count": count,
-        "unnamed": count - len(chats),
-        "named": [(chat, heading(chat, may)) for chat in chats],
-        "estimate": estimate_for(chats[0], act.mode) if len(chats) == 1 and act.mode else None,
-        "sees_cost": sees_cost(request),
-        "across": across,
-        "selected": selected[:1] if across else selected,  # at least one, or the list refuses the action
-        "checkbox": helpers.ACTION_CHECKBOX_NAME,
-    }
-    return TemplateResponse(request, "admin/memory/confirm.html", context)
+    def _confirmation(self, request: HttpRequest, rows: QuerySet[Any], act: MemoryAct) -> HttpResponse:
+        may = may_see(request)
+        selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
+        across = request.POST.get("select_across") == "1"
+        chats = list(Chat.objects.in_bulk(list(rows.values_list("pk", flat=True)[:CHATS_NAMED])).values())
+        if may:
+            record_list(request, self.own_name, chats)
+        count = rows.count()
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"{act.verb}?",
+            "opts": self.opts,
+            "media": self.media,
+            "action": request.POST["action"],
+            "act": act,
+            "count": count,
+            "unnamed": count - len(chats),
+            "named": [(chat, heading(chat, may)) for chat in chats],
+            "estimate": estimate_for(chats[0], act.mode) if len(chats) == 1 and act.mode else None,
+            "sees_cost": sees_cost(request),
+            "across": across,
+            "selected": selected[:1] if across else selected,  # at least one, or the list refuses the action
+            "checkbox": helpers.ACTION_CHECKBOX_NAME,
+        }
+        return TemplateResponse(request, "admin/memory/confirm.html", context)

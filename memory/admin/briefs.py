@@ -5,7 +5,6 @@ The policy defines what can be edited and what is valid; `memory.revisions.by_ha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -21,11 +20,11 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin.access import CHAT_TEXTS, ContentAdmin, may_see, refused, sees_cost
-from conversations.admin.html import Step, admin_url, heading, link, since
+from conversations.admin.access import CHAT_TEXTS, may_see, refused, sees_cost
+from conversations.admin.html import Facts, Step, admin_url, as_json, column, heading, link, since
 from conversations.models import Chat
 from memory.admin.actions import MAY_CHANGE, MemoryActions
-from memory.admin.filters import MEMORY, MemoryFilter, health_of
+from memory.admin.filters import MemoryFilter, health_of
 from memory.briefs import readable_parts, unfolded
 from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
@@ -58,17 +57,31 @@ def memory_step(chat_id: Any) -> Step:
     return ("Memory", admin_url("memory_conversationbrief", "change", chat_id))
 
 
+def number_in(text: str | None) -> int | None:
+    """Parse a version from a URL or a form; None if it is not a number."""
+    return int(text) if text and text.isdecimal() and len(text) < 10 else None
+
+
+def _summary(brief: ConversationBrief) -> SafeString | str:
+    if not brief.head:
+        return "none yet"
+    covers = f"{brief.token_count:,} tokens, covers messages 1–{brief.folded_through_seq:,}"
+    return format_html("version {}<small>{}</small>", brief.head, covers)
+
+
+SUMMARY = column("summary", _summary)
+
+
 @admin.register(ConversationBrief)
-class BriefAdmin(MemoryActions, ContentAdmin):
+class BriefAdmin(MemoryActions):
     list_display = (
-        *("called", "owner", "health", "policy_label", "summary"),
-        since("updated_at"),
+        *("called", column("owner", lambda row: row.chat.owner), column("status", health_of)),
+        *(column("policy", lambda row: policy_name(row.policy)), SUMMARY, since("updated_at")),
     )
-    list_display_links = ("summary",)
+    list_display_links = (SUMMARY,)
     list_select_related = ("chat__owner",)
     list_defer = ("global_summary", "state", "options", *CHAT_TEXTS)
     list_filter = (MemoryFilter,)
-    lookups = (MEMORY,)
     page_template = "admin/memory/brief.html"
 
     def steps(self, row: ConversationBrief) -> list[Step]:
@@ -82,9 +95,7 @@ class BriefAdmin(MemoryActions, ContentAdmin):
     def page_context(self, request: HttpRequest, row: ConversationBrief) -> dict[str, Any]:
         work = work_of(row)
         versions = SummaryRevision.objects.filter(chat_id=row.chat_id).select_related("created_by")
-        newest = versions.defer("global_summary", "state", "soft_faults").order_by("-version")[
-            :VERSIONS_SHOWN
-        ]
+        newest = versions.defer("global_summary", "state", "soft_faults").order_by("-version")
         return {
             "title": f"Memory of {heading(row.chat)}",
             "brief": row,
@@ -92,8 +103,8 @@ class BriefAdmin(MemoryActions, ContentAdmin):
             "error": (row.last_error or {}).get("message", "") if work.attempts else "",
             "remembered": readable_parts(row),
             "facts": _facts(row),
-            "versions": [(one, kind_label(one)) for one in newest],
-            "state": json.dumps(row.state, indent=2, ensure_ascii=False, sort_keys=True) if row.state else "",
+            "versions": [(one, kind_label(one)) for one in newest[:VERSIONS_SHOWN]],
+            "state": as_json(row.state),
             "sees_cost": sees_cost(request),
             **self.buttons(request),
         }
@@ -107,7 +118,7 @@ class BriefAdmin(MemoryActions, ContentAdmin):
         brief = get_object_or_404(ConversationBrief.objects.select_related("chat__owner"), pk=chat_id)
         given = request.POST if request.method == "POST" else request.GET
         try:
-            begun = draft(brief.chat, _number(given.get("from")))
+            begun = draft(brief.chat, number_in(given.get("from")))
             if request.method == "POST":
                 return self._save(request, brief.chat, begun)
         except BadEdit as wrong:
@@ -126,15 +137,15 @@ class BriefAdmin(MemoryActions, ContentAdmin):
             chat,
             _texts(request.POST),
             request.user,
-            on_version=_number(request.POST.get("on_version")) or 0,
+            on_version=number_in(request.POST.get("on_version")) or 0,
             base=begun.base.version,
             pauses=bool(request.POST.get("pause")),
         )
         self.log_change(request, brief, f"Edited by hand: version {brief.head}, from {begun.base.version}.")
         paused = " Updates are paused." if brief.paused_at else ""
         self.message_user(request, f"Saved as version {brief.head}, now in use.{paused}", messages.SUCCESS)
-        made = SummaryRevision.objects.only("pk").get(chat=chat, version=brief.head)
-        return redirect(admin_url("memory_summaryrevision", "change", made.pk))
+        saved = SummaryRevision.objects.only("pk").get(chat=chat, version=brief.head)
+        return redirect(admin_url("memory_summaryrevision", "change", saved.pk))
 
     def _form(
         self,
@@ -169,59 +180,30 @@ class BriefAdmin(MemoryActions, ContentAdmin):
         answer.status_code = 400 if wrong else status
         return answer
 
-    @admin.display(description="status")
-    def health(self, brief: ConversationBrief) -> SafeString:
-        return health_of(brief)
 
-    @admin.display(description="policy")
-    def policy_label(self, brief: ConversationBrief) -> str:
-        return policy_name(brief.policy)
-
-    @admin.display(description="summary")
-    def summary(self, brief: ConversationBrief) -> SafeString | str:
-        if not brief.head:
-            return "none yet"
-        covers = f"{brief.token_count:,} tokens, covers messages 1–{brief.folded_through_seq:,}"
-        return format_html("version {}<small>{}</small>", brief.head, covers)
-
-
-def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """The columns of the page: headings, and names with values."""
-    chat_id, through = brief.chat_id, brief.folded_through_seq
-    folded = link(f"messages 1–{through:,}", "conversations_chat", "change", chat_id, at=through)
-    left = unfolded(brief)
-    worker: Any = "idle"
-    if brief.lease_owner:
-        worker = format_html("{}, until {}", brief.lease_owner, viewer_time(brief.lease_expires_at))
-    return [
-        (
-            "Memory",
-            [
-                ("Owner", brief.chat.owner),
-                ("Policy", policy_name(brief.policy)),
-                ("Size in tokens", f"{brief.token_count:,}"),
-                ("Covers", folded if through else "nothing yet"),
-                ("Changed", viewer_time(brief.updated_at)),
-            ],
-        ),
-        (
-            "Not summarized yet",
-            [
-                ("Turns", f"{left.turns:,}"),
-                ("Tokens", f"{left.tokens:,}"),
-                ("Tokens as one-line summaries", f"{left.line_tokens:,}"),
-                ("Worker", worker),
-                *([("Next attempt", viewer_time(brief.next_attempt_at))] if brief.next_attempt_at else []),
-            ],
-        ),
-    ]
+def _facts(brief: ConversationBrief) -> Facts:
+    through, left = brief.folded_through_seq, unfolded(brief)
+    folded = link(f"messages 1–{through:,}", "conversations_chat", "change", brief.chat_id, at=through)
+    held = format_html("{}, until {}", brief.lease_owner, viewer_time(brief.lease_expires_at))
+    next_attempt = {"Next attempt": viewer_time(brief.next_attempt_at)} if brief.next_attempt_at else {}
+    return {
+        "Memory": {
+            "Owner": brief.chat.owner,
+            "Policy": policy_name(brief.policy),
+            "Size in tokens": f"{brief.token_count:,}",
+            "Covers": folded if through else "nothing yet",
+            "Changed": viewer_time(brief.updated_at),
+        },
+        "Not summarized yet": {
+            "Turns": f"{left.turns:,}",
+            "Tokens": f"{left.tokens:,}",
+            "Tokens as one-line summaries": f"{left.line_tokens:,}",
+            "Worker": held if brief.lease_owner else "idle",
+            **next_attempt,
+        },
+    }
 
 
 def _texts(form: Mapping[str, Any]) -> dict[str, str]:
     """The texts of the submitted form, by the names of their parts."""
     return {name.removeprefix(FIELD): str(text) for name, text in form.items() if name.startswith(FIELD)}
-
-
-def _number(text: str | None) -> int | None:
-    """Parse a version from a URL or a form; None if it is not a number."""
-    return int(text) if text and text.isdecimal() and len(text) < 10 else None

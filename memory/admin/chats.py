@@ -18,19 +18,22 @@ from django.utils.safestring import SafeString
 from chatmemory.errors import NotFound
 from chatmemory.templatetags.viewing import viewer_time
 from conversations import chat_lifecycle
-from conversations.admin.access import ContentAdmin, RecentFilter, may_see, record_list, refused, sees_cost
-from conversations.admin.html import Step, admin_url, as_json, as_text, heading, link, since, usd_of
+from conversations.admin.access import RecentFilter, may_see, record_list, refused, sees_cost
+from conversations.admin.html import (
+    Facts,
+    Step,
+    admin_url,
+    as_json,
+    as_text,
+    column,
+    heading,
+    link,
+    since,
+    usd_of,
+)
 from conversations.models import Chat, Message, Role
 from memory.admin.actions import MemoryActions
-from memory.admin.filters import (
-    OWNER,
-    MemoryFilter,
-    OwnerFilter,
-    PolicyFilter,
-    TroubleFilter,
-    brief_of,
-    health_of,
-)
+from memory.admin.filters import OWNER, MemoryFilter, OwnerFilter, PolicyFilter, TroubleFilter, health_of
 from memory.admin.messages import marked
 from memory.admin.timeline import PageAt, timeline
 from memory.briefs import history_tokens, readable_parts
@@ -38,7 +41,7 @@ from memory.context.build import preview_last
 from memory.explain.fact import WAYS
 from memory.explain.reasons import budget_of, coverage_of
 from memory.explain.trace import folds_of, trace_fact
-from memory.models import ConversationBrief, Pin, PinnedBy, SummaryRevision
+from memory.models import Pin, PinnedBy, SummaryRevision
 from memory.pins.pins import unpin
 from memory.policies import policy_name
 from memory.work import work_of
@@ -46,7 +49,6 @@ from memory.work import work_of
 SUMMED_MESSAGES = 2000
 """Number of newest messages whose tokens and cost a chat's page adds up: adding up all of a long chat is slow."""
 MAY_UNPIN = "memory.delete_pin"
-FILTERS = (MemoryFilter, RecentFilter, PolicyFilter, TroubleFilter, OwnerFilter)
 PINNED_BY = {
     PinnedBy.RULE: "found by rule",
     PinnedBy.SUMMARIZER: "found by the summarizer",
@@ -67,13 +69,28 @@ LOST_BY = {
 """What each kind of version is called if it lost the fact."""
 
 
+def _owner(chat: Chat) -> SafeString:
+    """Link to the owner's chats."""
+    return link(chat.owner, "conversations_chat", "changelist", **{OWNER: chat.owner_id})
+
+
+def _memory(chat: Chat) -> SafeString:
+    brief = getattr(chat, "brief", None)  # a chat without messages may have none
+    text = "no summary"
+    if brief is not None and brief.head:
+        kept = "" if brief.kept_percent is None else f" · {brief.kept_percent}% kept"
+        text = f"version {brief.head} · {brief.token_count:,} tokens{kept}"
+    return format_html("{}<small>{}</small>", health_of(brief), text)
+
+
 @admin.register(Chat)
-class ChatAdmin(MemoryActions, ContentAdmin):
+class ChatAdmin(MemoryActions):
     """Read-only, except for deletion, for pins, and for the actions on memory."""
 
     chat_path = ""
     list_display: Any = (
-        *("called", "owned_by", "policy_label", "said", "memory"),
+        *("called", column("owner", _owner), column("policy", lambda row: policy_name(row.policy))),
+        *(column("messages", lambda row: f"{row.last_seq:,}"), column("memory", _memory)),
         since("updated_at"),
     )
     list_display_links = None
@@ -82,47 +99,40 @@ class ChatAdmin(MemoryActions, ContentAdmin):
         *("instructions", "metadata", "options"),
         *("brief__global_summary", "brief__state", "brief__options"),
     )
-    list_filter = FILTERS
-    lookups = tuple(one.parameter_name for one in FILTERS)
+    list_filter = (MemoryFilter, RecentFilter, PolicyFilter, TroubleFilter, OwnerFilter)
     ordering = ("-updated_at", "-pk")
     page_template = "admin/memory/chat.html"
-
-    def chat_of(self, row: Chat) -> Chat:
-        return row
 
     def steps(self, row: Chat) -> list[Step]:
         return []
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view
+        trace, remove = view(self.trace_page), view(self.unpin_view)
         return [
-            path("<uuid:chat_id>/trace/", view(self.trace_page), name="conversations_chat_trace"),
-            path(
-                "<uuid:chat_id>/pins/<uuid:pin_id>/remove/",
-                view(self.unpin_view),
-                name="conversations_chat_unpin",
-            ),
+            path("<uuid:chat_id>/trace/", trace, name="conversations_chat_trace"),
+            path("<uuid:chat_id>/pins/<uuid:pin_id>/remove/", remove, name="conversations_chat_unpin"),
             *super().get_urls(),
         ]
 
     def page_context(self, request: HttpRequest, row: Chat) -> dict[str, Any]:
-        brief, preview, shown = brief_of(row), preview_last(row), PageAt.of(request.GET, row)
+        brief, preview, shown = getattr(row, "brief", None), preview_last(row), PageAt.of(request.GET, row)
         folds = folds_of(brief)
-        brief_with_words = brief if brief is not None and row.last_seq else None
+        head = SummaryRevision.objects.filter(chat=row, version=brief.head if brief else 0)
         return {
             "title": heading(row),
             "facts": _facts(row, with_cost=sees_cost(request)),
-            "given": [
-                ("Instructions", as_text(row.instructions)),
-                ("Options", as_json(row.options)),
-                ("Metadata", as_json(row.metadata)),
-            ],
+            "given": {
+                "Instructions": as_text(row.instructions),
+                "Options": as_json(row.options),
+                "Metadata": as_json(row.metadata),
+            },
             "policy": policy_name(row.policy),
             "timeline": timeline(row, brief, folds, preview.plan, shown),
             "shown": shown,
             "is_newest": shown == PageAt(),
-            "brief": brief_with_words,
-            "head": _head(brief),
+            "brief": brief if row.last_seq else None,
+            "head": head.only("id", "version", "kind", "created_at", "is_wanting").first(),
             "work": work_of(brief),
             "made_by": policy_name(brief.policy) if brief and brief.policy != row.policy else "",
             "coverage": coverage_of(preview.plan, sum(fold.turns for fold in folds)),
@@ -136,18 +146,22 @@ class ChatAdmin(MemoryActions, ContentAdmin):
         }
 
     def trace_page(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
+        """Show where the fact `?text=MFRB94` is and was."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if not may_see(request):
             return refused(request)
         chat = get_object_or_404(Chat, pk=chat_id)
-        return self.page(
-            request,
-            chat,
-            "admin/memory/trace.html",
-            _trace(chat, request.GET.get("text", "")),
-            ("Trace a fact", ""),
-        )
+        text = request.GET.get("text", "").replace("\0", "").strip()[:MAX_TRACE_CHARS]
+        found = trace_fact(chat, text) if text else None
+        context: dict[str, Any] = {"title": "Trace a fact", "text": text, "trace": found}
+        if found is not None:
+            context |= {
+                "said": [(hit.message, marked(hit)) for hit in found.said.hits],
+                "spans": [(span, LOST_BY[span.lost.kind] if span.lost else "") for span in found.held],
+                "now": [WAYS[way] for way in found.now],
+            }
+        return self.page(request, chat, "admin/memory/trace.html", context, ("Trace a fact", ""))
 
     def unpin_view(self, request: HttpRequest, chat_id: UUID, pin_id: UUID) -> HttpResponse:
         """Remove a pin, and go back to the chat's page."""
@@ -186,75 +200,32 @@ class ChatAdmin(MemoryActions, ContentAdmin):
         for chat in queryset:
             chat_lifecycle.delete_chat(chat)
 
-    @admin.display(description="owner")
-    def owned_by(self, chat: Chat) -> SafeString:
-        """Link to the owner's chats."""
-        return link(chat.owner, "conversations_chat", "changelist", **{OWNER: chat.owner_id})
 
-    @admin.display(description="policy")
-    def policy_label(self, chat: Chat) -> str:
-        return policy_name(chat.policy)
-
-    @admin.display(description="messages")
-    def said(self, chat: Chat) -> str:
-        return f"{chat.last_seq:,}"
-
-    @admin.display(description="memory")
-    def memory(self, chat: Chat) -> SafeString:
-        brief = brief_of(chat)
-        text = "no summary"
-        if brief is not None and brief.head:
-            kept = "" if brief.kept_percent is None else f" · {brief.kept_percent}% kept"
-            text = f"version {brief.head} · {brief.token_count:,} tokens{kept}"
-        return format_html("{}<small>{}</small>", health_of(brief), text)
-
-
-def _head(brief: ConversationBrief | None) -> SummaryRevision | None:
-    """The version in use, without its texts."""
-    if brief is None or not brief.head:
-        return None
-    rows = SummaryRevision.objects.filter(chat_id=brief.chat_id, version=brief.head)
-    return rows.only("id", "version", "kind", "created_at", "is_wanting").first()
-
-
-def _facts(chat: Chat, *, with_cost: bool) -> list[tuple[str, list[tuple[str, Any]]]]:
+def _facts(chat: Chat, *, with_cost: bool) -> Facts:
     newest = Message.objects.filter(chat=chat, seq__gt=max(0, chat.last_seq - SUMMED_MESSAGES))
-    sums = newest.aggregate(
-        said=Sum("token_count"),
-        sent=Sum("input_tokens"),
-        got=Sum("output_tokens"),
-        cost=Sum("cost_usd"),
-        n=Count("pk"),
-    )
+    summed = ("token_count", "input_tokens", "output_tokens", "cost_usd")
+    sums = newest.aggregate(*map(Sum, summed), n=Count("pk"))
     replies = newest.filter(role=Role.ASSISTANT).order_by("-seq")
     model, variant = replies.values_list("model", "model_variant").first() or ("", "")
     which = f" in the newest {sums['n']:,} messages" if chat.last_seq > SUMMED_MESSAGES else ""
-    rows = {"chat__id__exact": chat.pk}
-    return [
-        (
-            "Chat",
-            [
-                ("Title", f"{chat.title}{' (from the first message)' if chat.title_is_automatic else ''}"),
-                ("Owner", chat.owner),
-                ("Created", viewer_time(chat.created_at)),
-                ("Model", " · ".join(dict.fromkeys(filter(None, (model, variant)))) or "–"),
-                (
-                    "Who viewed it",
-                    link("audit log", "conversations_contentview", "changelist", chat_id__exact=chat.pk),
-                ),
-                ("Messages", link("list", "conversations_message", "changelist", **rows)),
-            ],
-        ),
-        (
-            f"Usage{which}",
-            [
-                ("Tokens of messages", f"{sums['said'] or 0:,}"),
-                ("Input tokens", f"{sums['sent'] or 0:,}"),
-                ("Output tokens", f"{sums['got'] or 0:,}"),
-                *([("Cost", usd_of(sums["cost"]))] if with_cost else []),
-            ],
-        ),
-    ]
+    return {
+        "Chat": {
+            "Title": f"{chat.title}{' (from the first message)' if chat.title_is_automatic else ''}",
+            "Owner": chat.owner,
+            "Created": viewer_time(chat.created_at),
+            "Model": " · ".join(dict.fromkeys(filter(None, (model, variant)))) or "–",
+            "Who viewed it": link(
+                "audit log", "conversations_contentview", "changelist", chat_id__exact=chat.pk
+            ),
+            "Messages": link("list", "conversations_message", "changelist", chat__id__exact=chat.pk),
+        },
+        f"Usage{which}": {
+            "Tokens of messages": f"{sums['token_count__sum'] or 0:,}",
+            "Input tokens": f"{sums['input_tokens__sum'] or 0:,}",
+            "Output tokens": f"{sums['output_tokens__sum'] or 0:,}",
+            **({"Cost": usd_of(sums["cost_usd__sum"])} if with_cost else {}),
+        },
+    }
 
 
 def _pins(chat: Chat) -> list[tuple[Pin, str]]:
@@ -265,19 +236,3 @@ def _pins(chat: Chat) -> list[tuple[Pin, str]]:
         (pin, pin.pinned_by.username if pin.pinned_by else PINNED_BY[PinnedBy(pin.by)])
         for pin in rows.order_by("-seq", "-start", "-pk")
     ]
-
-
-def _trace(chat: Chat, text: str) -> dict[str, Any]:
-    """What the page of `?text=MFRB94` shows."""
-    text = text.replace("\0", "").strip()[:MAX_TRACE_CHARS]
-    found = trace_fact(chat, text) if text else None
-    page = {"title": "Trace a fact", "text": text, "trace": found}
-    if found is None:
-        return page
-    return page | {
-        "said": [(hit.message, marked(hit)) for hit in found.said.hits],
-        "said_more": found.is_said_elsewhere,
-        # Each run of versions that have it, and the version that lost it, with what kind of change that was.
-        "spans": [(span, span.lost, LOST_BY[span.lost.kind] if span.lost else "") for span in found.held],
-        "now": [WAYS[way] for way in found.now],
-    }

@@ -11,15 +11,14 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.contrib.auth.models import User
-from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import relative_time
-from conversations.admin.access import LIST_LIMIT
-from conversations.models import Chat, Message, Status
+from conversations.admin.access import LIST_LIMIT, ChoiceFilter
+from conversations.models import Message, Status
 from memory.explain.reasons import error_words
 from memory.folding import work
 from memory.models import ConversationBrief, SummaryRevision
@@ -36,7 +35,6 @@ STATES: Final[Mapping[str, str]] = {
     "degraded": "Made by the built-in summarizer",
 }
 """Labels of the states of memory that a list can be filtered by; `memory.work.CONDITIONS` has them as queries."""
-TROUBLES = {"failed": "Failed replies", "quality": "Low quality: too few details kept"}
 
 
 def chip(kind: str, text: str) -> SafeString:
@@ -50,43 +48,18 @@ def health_of(brief: ConversationBrief | None) -> SafeString:
     Whether a worker is running is said on the start page.
     """
     work = work_of(brief, has_worker=lambda: True)
+    label = chip(work.kind, work.label)
     if brief is None or not work.attempts:
-        return chip(work.kind, work.label)
+        return label
     why = error_words(work.error) if work.error else ""
-    when = (
-        format_html(" Next attempt {}", relative_time(brief.next_attempt_at)) if brief.next_attempt_at else ""
-    )
-    return format_html("{}<small>{}{}</small>", chip(work.kind, work.label), why, when)
-
-
-def brief_of(chat: Chat) -> ConversationBrief | None:
-    """The chat's brief; None if there is none, as may be the case in a chat without messages."""
-    try:
-        return chat.brief
-    except ObjectDoesNotExist:
-        return None
+    at = brief.next_attempt_at
+    when = format_html(" Next attempt {}", relative_time(at)) if at else ""
+    return format_html("{}<small>{}{}</small>", label, why, when)
 
 
 def waiting() -> QuerySet[ConversationBrief]:
     """The briefs of chats with work, in the order of their index."""
     return ConversationBrief.objects.filter(work.WANTED).order_by("next_attempt_at")
-
-
-class ChoiceFilter(admin.SimpleListFilter):
-    """A filter with a fixed set of choices; any other value in the URL filters nothing."""
-
-    choices_offered: Mapping[str, str] = {}
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return list(self.choices_offered.items())
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value() or ""
-        return self.chosen(queryset, value) if value in self.choices_offered else queryset
-
-    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Return the rows with the chosen value."""
-        raise NotImplementedError(f"{type(self).__name__}.chosen")
 
 
 class MemoryFilter(ChoiceFilter):
@@ -114,7 +87,7 @@ class TroubleFilter(ChoiceFilter):
 
     title = "trouble"
     parameter_name = "trouble"
-    choices_offered = TROUBLES
+    choices_offered = {"failed": "Failed replies", "quality": "Low quality: too few details kept"}
 
     def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         found: QuerySet[Any] = Message.objects.filter(status=Status.FAILED)
@@ -130,12 +103,10 @@ class OwnerFilter(admin.SimpleListFilter):
     parameter_name = OWNER
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(str(owner.pk), owner.username) for owner in self._chosen()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(owner_id=self.value()) if self._chosen() else queryset
-
-    def _chosen(self) -> list[User]:
         value = str(self.used_parameters.get(OWNER) or "")
         is_id = value.isdecimal() and len(value) < 10
-        return list(User.objects.filter(pk=int(value)).only("username")) if is_id else []
+        owners = User.objects.filter(pk=int(value)) if is_id else User.objects.none()
+        return [(str(owner.pk), owner.username) for owner in owners.only("username")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(owner_id=self.value()) if self.lookup_choices else queryset

@@ -1,10 +1,11 @@
-"""Messages: a list that searches their words in all chats, the page of one, and deleting them."""
+"""Messages: a list that searches their words in all chats, the page of one, deleting them; replies being written."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
@@ -28,17 +29,7 @@ from conversations.admin.access import (
     sees_cost,
     uuid_in,
 )
-from conversations.admin.html import (
-    Step,
-    as_json,
-    as_text,
-    heading,
-    link,
-    message_link,
-    moment,
-    since,
-    usd_of,
-)
+from conversations.admin.html import Step, as_json, as_text, column, heading, link, moment, since, usd_of
 from conversations.models import ActiveReply, Chat, Message
 from memory.models import ContextRecord
 from memory.recall.search import Hit, search, search_chat
@@ -53,16 +44,30 @@ HITS = 50
 """Once so many are found, no further owner is searched."""
 SECONDS = 0.2
 """After this time no further owner is searched: the index is separate for each."""
+SEQ = column("message", lambda row: f"#{row.seq}")
+
+
+def _message_link(message_id: UUID | None) -> SafeString | str:
+    return link(message_id, "conversations_message", "change", message_id) if message_id else "–"
+
+
+def _prompt_link(message: Message) -> SafeString | str:
+    record = ContextRecord.objects.filter(pk=message.pk).only("tokens", "budget").first()
+    if record is None:
+        return "–"
+    text = f"{record.tokens:,} of {record.budget:,} tokens of memory"
+    return link(text, "memory_contextrecord", "change", message.pk)
+
+
+def _usage(message: Message) -> str:
+    tokens = {name: value for name, value in (message.usage or {}).items() if name != "cost_usd"}
+    return ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in tokens.items()) or "–"
 
 
 @admin.register(Message)
 class MessageAdmin(ContentAdmin):
-    list_display = (
-        *("called", "numbered", "excerpt", "role", "status", "token_count", "model"),
-        since("created_at"),
-    )
-    list_select_related = ("chat",)
-    list_display_links = ("numbered",)
+    list_display = ("called", SEQ, "excerpt", "role", "status", "token_count", "model", since("created_at"))
+    list_display_links = (SEQ,)
     list_defer = LONG_COLUMNS
     chat_ordering = ("chat", "seq")
     chat_filters = ("role", "status")
@@ -74,17 +79,22 @@ class MessageAdmin(ContentAdmin):
     )
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        cost = ("cost",) if sees_cost(request) else ()
-        times = map(moment, ("created_at", "completed_at", "edited_at"))
-        return [
-            (None, {"fields": ("chat_link", "seq", "role", "status", "length", "token_count", "text")}),
-            ("The turn", {"fields": ("question", "newer_answer", "prompt", "line", "outline")}),
-            (
-                "Model",
-                {"fields": ("model_variant", "model", "response_id", "usage", *cost, "error_json")},
-            ),
-            ("More", {"fields": (*times, "metadata_json")}),
+        cost = [column("cost", lambda row: usd_of(row.cost_usd))] if sees_cost(request) else []
+        message = [
+            *("chat_link", "seq", "role", "status", column("characters", lambda row: row.length)),
+            *("token_count", column("content", lambda row: as_text(row.content))),
         ]
+        turn = [
+            column("answers", lambda row: _message_link(row.reply_to_id)),
+            column("superseded by", lambda row: _message_link(row.superseded_by_id)),
+            *(column("prompt sent", _prompt_link), "line", "outline"),
+        ]
+        error = column("error", lambda row: as_json(row.error))
+        model = ["model_variant", "model", "response_id", column("usage", _usage), *cost, error]
+        times = map(moment, ("created_at", "completed_at", "edited_at"))
+        more = [*times, column("metadata", lambda row: as_json(row.metadata))]
+        named = {None: message, "The turn": turn, "Model": model, "More": more}
+        return [(name, {"fields": fields}) for name, fields in named.items()]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         rows: QuerySet[Message] = super().get_queryset(request)
@@ -97,14 +107,17 @@ class MessageAdmin(ContentAdmin):
         words = search_term.replace("\0", "").strip()[:QUERY_CHARS]
         if not words or uuid_in(words) is not None or not may_see(request):
             return super().get_search_results(request, queryset, search_term)
-        chat = uuid_in(request.GET.get(self.chat_parameter, ""))
-        hits, is_cut = (_in_chat(chat, words), False) if chat else _in_all_chats(words)
-        if is_cut:
-            told = "Only the most recently active owners' messages were searched. Filter by a chat to search all of it."
-            self.message_user(request, told, messages.WARNING)
+        if chat_id := uuid_in(request.GET.get(self.chat_parameter, "")):
+            chat = Chat.objects.filter(pk=chat_id).first()
+            hits = search_chat(chat, words, HITS_OF_ONE_CHAT) if chat else []
+        else:
+            hits, is_cut = _in_all_chats(words)
+            if is_cut:
+                text = "Only the most recently active owners' messages were searched."
+                self.message_user(request, f"{text} Filter by a chat to search all of it.", messages.WARNING)
         request.hits = {hit.message.pk: hit for hit in hits}  # type: ignore[attr-defined]  # for `record_rows`
         found = Q(pk__in=[hit.message.pk for hit in hits])
-        return queryset.filter(found if chat else found | self.of_chats(self.named(request, words))), False
+        return queryset.filter(found if chat_id else found | self.of_chats_named(request, words)), False
 
     def record_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         """Record each chat whose texts the list shows, and put excerpts of hits in place of beginnings."""
@@ -115,14 +128,9 @@ class MessageAdmin(ContentAdmin):
 
     @admin.display(description="text")
     def excerpt(self, message: Any) -> SafeString | str:
-        if (hit := getattr(message, "hit", None)) is None:
-            more = "…" if message.length > EXCERPT_CHARS else ""
-            return format_html('<span class="cm-excerpt" dir="auto">{}{}</span>', message.start, more)
-        return format_html('<span class="cm-excerpt" dir="auto">{}</span>', marked(hit))
-
-    @admin.display(description="message")
-    def numbered(self, message: Message) -> str:
-        return f"#{message.seq}"
+        text = f"{message.start}{'…' if message.length > EXCERPT_CHARS else ''}"
+        hit = getattr(message, "hit", None)
+        return format_html('<span class="cm-excerpt" dir="auto">{}</span>', marked(hit) if hit else text)
 
     def steps(self, row: Message) -> list[Step]:
         return [(f"Message {row.seq}", "")]
@@ -154,52 +162,6 @@ class MessageAdmin(ContentAdmin):
         for message in queryset.only("pk", "chat_id", "seq"):
             self.delete_model(request, message)
 
-    @admin.display(description="characters")
-    def length(self, message: Any) -> int:
-        return int(message.length)
-
-    @admin.display(description="content")
-    def text(self, message: Message) -> SafeString | str:
-        return as_text(message.content)
-
-    @admin.display(description="answers")
-    def question(self, message: Message) -> SafeString | str:
-        return message_link(message.reply_to_id)
-
-    @admin.display(description="superseded by")
-    def newer_answer(self, message: Message) -> SafeString | str:
-        return message_link(message.superseded_by_id)
-
-    @admin.display(description="prompt sent")
-    def prompt(self, message: Message) -> SafeString | str:
-        record = ContextRecord.objects.filter(pk=message.pk).only("tokens", "budget").first()
-        if record is None:
-            return "–"
-        text = f"{record.tokens:,} of {record.budget:,} tokens of memory"
-        return link(text, "memory_contextrecord", "change", message.pk)
-
-    @admin.display(description="usage")
-    def usage(self, message: Message) -> str:
-        tokens = {name: value for name, value in (message.usage or {}).items() if name != "cost_usd"}
-        return ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in tokens.items()) or "–"
-
-    @admin.display(description="cost")
-    def cost(self, message: Message) -> str:
-        return usd_of(message.cost_usd)
-
-    @admin.display(description="error")
-    def error_json(self, message: Message) -> SafeString | str:
-        return as_json(message.error)
-
-    @admin.display(description="metadata")
-    def metadata_json(self, message: Message) -> SafeString | str:
-        return as_json(message.metadata)
-
-
-def _in_chat(chat_id: Any, words: str) -> list[Hit]:
-    chat = Chat.objects.filter(pk=chat_id).first()
-    return search_chat(chat, words, HITS_OF_ONE_CHAT) if chat else []
-
 
 def _in_all_chats(words: str) -> tuple[list[Hit], bool]:
     """Hits in the chats of the most recently active owners, at least of one; and whether some were not searched."""
@@ -226,3 +188,26 @@ def pieces(text: str, ranges: Sequence[tuple[int, int]]) -> SafeString:
         parts.append((text[done:start], text[start:end]))
         done = end
     return format_html("{}{}", format_html_join("", "{}<mark>{}</mark>", parts), text[done:])
+
+
+@admin.register(ActiveReply)
+class ActiveReplyAdmin(ContentAdmin):
+    """Replies being written: which process writes them, their length so far, and when their lease expires."""
+
+    LENGTH = column("characters so far", lambda row: row.length)
+    PROCESS = column("written by", lambda row: row.owner)
+    list_display = (
+        *("called", "message_id", LENGTH, since("started_at"), since("lease_expires_at", "lease until")),
+        *("cancel_requested", PROCESS),
+    )
+    list_display_links = ("message_id",)
+    list_defer = ("text", "context", "metadata", *CHAT_TEXTS)
+    fields = (
+        *("message_id", "chat_link", "model_variant", "model", PROCESS, moment("lease_expires_at")),
+        *("cancel_requested", moment("started_at"), LENGTH),
+        column("text so far", lambda row: as_text(row.text)),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ActiveReply]:
+        rows: QuerySet[ActiveReply] = super().get_queryset(request).annotate(length=Length("text"))
+        return rows

@@ -20,7 +20,7 @@ from django_q.models import OrmQ
 
 from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.access import ReadOnlyAdmin, sees_cost
-from conversations.admin.html import admin_url, usd_of
+from conversations.admin.html import admin_url, column, usd_of
 from conversations.models import ActiveReply
 from memory import queue
 from memory.admin.charts import card_trouble, charts_of, sentences
@@ -110,7 +110,7 @@ def _worker(request: HttpRequest) -> list[StatusRow]:
         StatusRow("Last sign of it", "never" if seen is None else relative_time(seen)),
         StatusRow("Sweep", late or "on schedule", is_bad=bool(late)),
         StatusRow("Tasks in the queue", f"{queue.waiting_tasks():,}"),
-        StatusRow("Oldest task", "–" if oldest is None else relative_time(oldest)),
+        StatusRow("Oldest task", relative_time(oldest)),
         StatusRow("Replies being written", writing, url),
         StatusRow("Replies not counted yet", _counted(ContextRecord.objects.filter(is_counted=False))),
     ]
@@ -119,6 +119,11 @@ def _worker(request: HttpRequest) -> list[StatusRow]:
 def _counted(rows: QuerySet[Any]) -> str:
     count = rows[: MAX_COUNTED + 1].count()
     return f"{MAX_COUNTED:,} or more" if count > MAX_COUNTED else f"{count:,}"
+
+
+COST = column("cost", lambda row: usd_of(row.cost_usd))
+INPUT = column("input tokens", lambda row: short(row.input_tokens))
+OUTPUT = column("output tokens", lambda row: short(row.output_tokens))
 
 
 class _DayAdmin(ReadOnlyAdmin):
@@ -130,57 +135,30 @@ class _DayAdmin(ReadOnlyAdmin):
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm(PERMISSION))
 
-    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        return ()
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        return queryset, False
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        return [one for one in super().get_list_display(request) if one != "cost" or sees_cost(request)]
-
-    @admin.display(description="input tokens")
-    def sent(self, row: Any) -> str:
-        return short(row.input_tokens)
-
-    @admin.display(description="output tokens")
-    def received(self, row: Any) -> str:
-        return short(row.output_tokens)
-
-    @admin.display(description="cost")
-    def cost(self, row: Any) -> str:
-        return usd_of(row.cost_usd)
+        columns = list(super().get_list_display(request))
+        return [*columns, COST] if sees_cost(request) else columns
 
 
 @admin.register(UsageDay)
 class UsageDayAdmin(_DayAdmin):
     list_display = (
-        *("day", "model_variant", "replies", "failed", "sent", "cached", "received"),
-        *("billed_by_counted", "cost"),
+        *("day", "model_variant", "replies", "failed", INPUT),
+        column(
+            "cached", lambda row: f"{row.cached_tokens / row.input_tokens:.0%}" if row.input_tokens else "–"
+        ),
+        OUTPUT,
+        # Tokens that the provider billed for each that we counted, of the same prompts.
+        column(
+            "billed ÷ counted",
+            lambda row: f"{row.counted_billed / row.counted_tokens:.2f}" if row.counted_tokens else "–",
+        ),
     )
-
-    @admin.display(description="cached")
-    def cached(self, row: UsageDay) -> str:
-        return f"{row.cached_tokens / row.input_tokens:.0%}" if row.input_tokens else "–"
-
-    @admin.display(description="billed ÷ counted")
-    def billed_by_counted(self, row: UsageDay) -> str:
-        """Tokens that the provider billed for each that we counted, of the same prompts."""
-        return f"{row.counted_billed / row.counted_tokens:.2f}" if row.counted_tokens else "–"
 
 
 @admin.register(FoldDay)
 class FoldDayAdmin(_DayAdmin):
     list_display = (
-        *("day", "kind", "policy_label", "folds", "turns", "degraded", "failures"),
-        *("sent", "received", "cost"),
+        *("day", "kind", column("policy", lambda row: policy_name(row.policy)), "folds", "turns"),
+        *("degraded", "failures", INPUT, OUTPUT),
     )
-
-    @admin.display(description="policy")
-    def policy_label(self, row: FoldDay) -> str:
-        return policy_name(row.policy)

@@ -60,7 +60,7 @@ class Moment:
     turn: Turn
     mark: Mark
     messages: tuple[Any, ...]
-    """Messages with `text`, `characters`, `missing`, `newer_seq` and `has_prompt`."""
+    """Messages with `text`, `missing`, `newer_seq` and `has_prompt`."""
     active: ActiveReply | None
     """The reply that is being written, as far as it was saved."""
 
@@ -132,7 +132,6 @@ def _messages(chat: Chat) -> QuerySet[Message]:
     rows = Message.objects.filter(chat=chat).defer("content", "outline", "metadata", "terms")
     return rows.annotate(
         text=Left("content", TEXT_CHARS),
-        characters=Length("content"),
         missing=Length("content") - Length(Left("content", TEXT_CHARS)),
         newer_seq=F("superseded_by__seq"),
         has_prompt=Exists(ContextRecord.objects.filter(pk=OuterRef("pk"))),

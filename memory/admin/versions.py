@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Max
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import get_object_or_404, redirect
 from django.template.defaultfilters import pluralize
@@ -19,9 +17,9 @@ from django.utils.safestring import SafeString
 from chatmemory.errors import ChatMemoryError
 from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin.access import CHAT_TEXTS, ContentAdmin, may_see, sees_cost
-from conversations.admin.html import Step, admin_url, heading, link, since, usd_of
+from conversations.admin.html import Facts, Step, admin_url, as_json, column, heading, link, since, usd_of
 from memory.admin.actions import MAY_CHANGE
-from memory.admin.briefs import kind_label, memory_step
+from memory.admin.briefs import kind_label, memory_step, number_in
 from memory.admin.filters import chip
 from memory.briefs import readable_parts
 from memory.folding.answer_checks import SOFT_FAULTS
@@ -46,14 +44,29 @@ class QualityFilter(admin.BooleanFieldListFilter):
         self.title = "low quality"
 
 
+def _share(row: SummaryRevision) -> str:
+    share = row.retained.get("share")
+    return "–" if share is None else f"{share:.0%}"
+
+
+def _kept(row: SummaryRevision) -> SafeString | str:
+    """The share of details kept, with the problems of the version."""
+    faults = ", ".join(filter(None, ("degraded" * row.degraded, "low quality" * row.is_wanting)))
+    return format_html("{}<small>{}</small>", _share(row), chip("bad", faults)) if faults else _share(row)
+
+
+NUMBER = column("version", lambda row: f"Version {row.version}")
+
+
 @admin.register(SummaryRevision)
 class VersionAdmin(ContentAdmin):
     list_display = (
-        *("called", "numbered", "happened", "span", "tokens", "kept", "cost"),
-        since("created_at"),
+        *("called", NUMBER, column("what happened", kind_label)),
+        column("messages", lambda row: f"{row.from_seq}–{row.through_seq}" if row.turns else "–"),
+        column("tokens", lambda row: f"{row.tokens_before:,} → {row.tokens_after:,}"),
+        *(column("details kept", _kept), since("created_at")),
     )
-    list_select_related = ("chat",)
-    list_display_links = ("numbered",)
+    list_display_links = (NUMBER,)
     list_defer = ("global_summary", "state", *CHAT_TEXTS)
     list_filter = (("is_wanting", QualityFilter),)  # the only one with an index of its own
     chat_ordering = ("chat", "-version")
@@ -66,35 +79,39 @@ class VersionAdmin(ContentAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.restore_view)
-        return [
-            path("<int:pk>/restore/", view, name="memory_summaryrevision_restore"),
-            *super().get_urls(),
-        ]
+        restore_url = path("<int:pk>/restore/", view, name="memory_summaryrevision_restore")
+        return [restore_url, *super().get_urls()]
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        return [one for one in super().get_list_display(request) if one != "cost" or sees_cost(request)]
+        cost = [column("cost", lambda row: usd_of(row.cost_usd))] if sees_cost(request) else []
+        return [*super().get_list_display(request), *cost]
 
     def page_context(self, request: HttpRequest, row: SummaryRevision) -> dict[str, Any]:
-        others = SummaryRevision.objects.filter(chat_id=row.chat_id)
-        beside = dict(
-            others.filter(version__in=(row.version - 1, row.version + 1)).values_list("version", "pk")
-        )
+        versions = SummaryRevision.objects.filter(chat_id=row.chat_id).order_by("version")
+        pks = dict(versions.values_list("version", "pk"))
+        # Compared with the version it was made from, or with another by `?against=`.
+        against = number_in(request.GET.get("against")) or row.parent
+        other = versions.filter(version=against or 0).first()
+        has_texts = other is not None and other.forgotten_at is None and row.forgotten_at is None
         lost_by_answer = [span for fault in row.soft_faults for span in fault.get("lost", ())]
         return {
             "title": f"Version {row.version} of {heading(row.chat)}",
             "version": row,
             "facts": _facts(row, with_cost=sees_cost(request)),
-            "previous": beside.get(row.version - 1),
-            "next": beside.get(row.version + 1),
+            "previous": pks.get(row.version - 1),
+            "next": pks.get(row.version + 1),
+            "newest": max(pks),
             "remembered": readable_parts(row),
-            **_compared(request, row),
+            "against": against,
+            "other": other,
+            "difference": difference(row, other) if has_texts else None,
             "share": _share(row),
             "held_against": HELD_AGAINST.get(row.kind, "the summarized turns mention"),
             "kept": row.retained.get("kept", []),
             "lost": row.retained.get("lost", []),
             "missing": list(dict.fromkeys(lost_by_answer)),
             "wanting": dict.fromkeys(SOFT_FAULTS[fault["fault"]] for fault in row.soft_faults),
-            "state": json.dumps(row.state, indent=2, ensure_ascii=False, sort_keys=True) if row.state else "",
+            "state": as_json(row.state),
             "may_change": request.user.has_perm(MAY_CHANGE) and row.forgotten_at is None,
             "again": estimate_for(row.chat, "update", after_seq=row.through_seq),
             "again_after": row.through_seq,
@@ -121,87 +138,30 @@ class VersionAdmin(ContentAdmin):
             return redirect("admin:index")
         return redirect(admin_url("memory_conversationbrief", "change", row.chat_id))
 
-    @admin.display(description="tokens")
-    def tokens(self, row: SummaryRevision) -> str:
-        return f"{row.tokens_before:,} → {row.tokens_after:,}"
 
-    @admin.display(description="version")
-    def numbered(self, row: SummaryRevision) -> str:
-        return f"Version {row.version}"
-
-    @admin.display(description="what happened")
-    def happened(self, row: SummaryRevision) -> str:
-        return kind_label(row)
-
-    @admin.display(description="cost")
-    def cost(self, row: SummaryRevision) -> str:
-        return usd_of(row.cost_usd)
-
-    @admin.display(description="messages")
-    def span(self, row: SummaryRevision) -> str:
-        return f"{row.from_seq}–{row.through_seq}" if row.turns else "–"
-
-    @admin.display(description="details kept")
-    def kept(self, row: SummaryRevision) -> SafeString | str:
-        """The share of details kept, with the problems of the version."""
-        faults = ", ".join(filter(None, ("degraded" * row.degraded, "low quality" * row.is_wanting)))
-        return format_html("{}<small>{}</small>", _share(row), chip("bad", faults)) if faults else _share(row)
-
-
-def _share(row: SummaryRevision) -> str:
-    share = row.retained.get("share")
-    return "–" if share is None else f"{share:.0%}"
-
-
-def _compared(request: HttpRequest, row: SummaryRevision) -> dict[str, Any]:
-    """The difference to another version: with `?against=` to that one, otherwise to the one it was made from."""
-    given = request.GET.get("against", "")
-    number = int(given) if given.isdecimal() and len(given) < 10 else row.parent
-    other = SummaryRevision.objects.filter(chat_id=row.chat_id, version=number or 0).first()
-    has_texts = other is not None and other.forgotten_at is None and row.forgotten_at is None
+def _facts(row: SummaryRevision, *, with_cost: bool) -> Facts:
+    span: SafeString | str = "nothing"
+    if row.through_seq >= row.from_seq:
+        text = f"{row.turns} turn{pluralize(row.turns)}, messages {row.from_seq}–{row.through_seq}"
+        span = link(text, "conversations_chat", "change", row.chat_id, at=row.from_seq)
+    elif row.through_seq:
+        span = f"nothing new; covers messages 1–{row.through_seq:,}"
     return {
-        "against": number,
-        "other": other,
-        "difference": difference(row, other) if has_texts else None,
-        "newest": SummaryRevision.objects.filter(chat_id=row.chat_id).aggregate(newest=Max("version"))[
-            "newest"
-        ],
+        "Version": {
+            "What happened": kind_label(row),
+            "Policy": policy_name(row.policy),
+            "Made from": f"version {row.parent}" if row.parent else "no earlier version",
+            "Summarized": span,
+            "Tokens": f"{row.tokens_before:,} before, {row.tokens_after:,} after",
+            **({"Focus": row.focus} if row.focus else {}),
+        },
+        "Origin": {
+            "By": row.created_by or "the worker",
+            "When": viewer_time(row.created_at),
+            "Model": f"{row.model or '–'}{' (built-in)' if row.degraded else ''}",
+            "Usage": f"{row.input_tokens:,} input tokens, {row.output_tokens:,} output tokens",
+            **({"Cost": usd_of(row.cost_usd)} if with_cost else {}),
+            "Duration": f"{row.duration_ms:,} ms",
+            "Instructions": "MEMORY_SUMMARIZER_INSTRUCTIONS" if row.custom_instructions else "of the policy",
+        },
     }
-
-
-def _facts(row: SummaryRevision, *, with_cost: bool) -> list[tuple[str, list[tuple[str, Any]]]]:
-    return [
-        (
-            "Version",
-            [
-                ("What happened", kind_label(row)),
-                ("Policy", policy_name(row.policy)),
-                ("Made from", f"version {row.parent}" if row.parent else "no earlier version"),
-                ("Summarized", _span(row)),
-                ("Tokens", f"{row.tokens_before:,} before, {row.tokens_after:,} after"),
-                *([("Focus", row.focus)] if row.focus else []),
-            ],
-        ),
-        (
-            "Origin",
-            [
-                ("By", row.created_by or "the worker"),
-                ("When", viewer_time(row.created_at)),
-                ("Model", f"{row.model or '–'}{' (built-in)' if row.degraded else ''}"),
-                ("Usage", f"{row.input_tokens:,} input tokens, {row.output_tokens:,} output tokens"),
-                *([("Cost", usd_of(row.cost_usd))] if with_cost else []),
-                ("Duration", f"{row.duration_ms:,} ms"),
-                (
-                    "Instructions",
-                    "MEMORY_SUMMARIZER_INSTRUCTIONS" if row.custom_instructions else "of the policy",
-                ),
-            ],
-        ),
-    ]
-
-
-def _span(row: SummaryRevision) -> SafeString | str:
-    if row.through_seq < row.from_seq:
-        return f"nothing new; covers messages 1–{row.through_seq:,}" if row.through_seq else "nothing"
-    text = f"{row.turns} turn{pluralize(row.turns)}, messages {row.from_seq}–{row.through_seq}"
-    return link(text, "conversations_chat", "change", row.chat_id, at=row.from_seq)
