@@ -80,7 +80,7 @@ def _locked(chat_id: UUID, message_id: UUID) -> Message:
     chat = Chat.objects.select_for_update().filter(pk=chat_id).first()
     concerned = Q(message_id=message_id) | Q(user_message=message_id)
     if chat is not None and ActiveReply.objects.filter(concerned, pk=chat_id).exists():
-        if not finish.finish_expired_in(chat_id):
+        if not finish.finish_in(chat_id, finish.expired()):
             raise ChatBusy("A reply is being written in this chat.", retry_after=1)
         chat.refresh_from_db(fields=["last_seq", "open_seq"])
     if chat is not None and chat.open_seq:

@@ -19,7 +19,6 @@ from chatmemory.api.http import PAGING, CursorPages, caller, example
 from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
 from conversations import attachments, chat_lifecycle, message_changes
-from conversations.accounts import quotas
 from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut
 from conversations.models import (
     MEMORY_COLUMNS,
@@ -30,7 +29,7 @@ from conversations.models import (
     get_chat,
     get_message,
 )
-from conversations.replies.stream import ReaderSlot, held_stream, take_slot
+from conversations.replies.stream import ReaderSlot, streamed, take_slot
 
 
 class ChatPages(CursorPages):
@@ -131,7 +130,7 @@ class AttachmentView(AsyncView):
         found = attachments.find(get_chat(user, chat_id), sha256)
         if found is None:
             raise NotFound("This chat has no such image or file, or its bytes are not kept any more.")
-        return found, take_slot(user.pk, quotas.readers_allowed(user.pk))
+        return found, take_slot(user.pk)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         found, slot = opened
@@ -143,7 +142,7 @@ class AttachmentView(AsyncView):
             "Cache-Control": "no-store",
             "Content-Length": str(found.size),
         }
-        return held_stream(aiter(attachments.StoredBytes(found.pk, found.size)), slot, kind, headers)
+        return streamed(aiter(attachments.StoredBytes(found.pk, found.size)), slot, kind, headers)
 
 
 class MessagePages(CursorPages):

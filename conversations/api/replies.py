@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Q
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
@@ -32,7 +33,6 @@ from chatmemory.errors import (
 )
 from chatmemory.llm.protocol import ReplyError
 from chatmemory.runtime import fault_points
-from conversations.accounts import quotas
 from conversations.api.chats import messages_page
 from conversations.api.limited_view import LimitedView
 from conversations.api.serializers import (
@@ -51,7 +51,7 @@ from conversations.replies import events, finish, generation, sse, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
 from conversations.replies.generation import UnstoredReply
 from conversations.replies.reply import BegunTurn, Ending, ExistingReply, ReplyHead, failure_of
-from conversations.replies.stream import Reader, ReaderSlot, event_stream
+from conversations.replies.stream import Reader, ReaderSlot, streamed
 from memory.recall.embeddings import has_vectors, last_question
 
 logger = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class ReplyView(LimitedView):
             generation.start(turn)
             head = turn.pending.head
         if self.wants_stream:
-            return event_stream(stream.reply_events(head), slot)
+            return streamed(stream.reply_events(head), slot)
         with slot or nullcontext():
             return await _whole(head)
 
@@ -269,11 +269,11 @@ class StreamView(AsyncView):
         user = caller(request)
         head = stream.find(get_chat(user, chat_id).pk, message_id)
         position = _position(request)
-        return head, position, stream.take_slot(user.pk, quotas.readers_allowed(user.pk))
+        return head, position, stream.take_slot(user.pk)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         head, position, slot = opened
-        return event_stream(stream.reply_events(head, position), slot)
+        return streamed(stream.reply_events(head, position), slot)
 
 
 def _position(request: Request) -> int:
@@ -325,7 +325,7 @@ class CancelView(AsyncView):
                     return await reader.final()
         except (TimeoutError, Unavailable):
             logger.warning("cancelled for its owner", extra={"reply": str(message_id)})
-        await executors.write(finish.finish_cancelled, chat_id, message_id)
+        await executors.write(finish.finish_in, chat_id, Q(message_id=message_id))
         message = await executors.read(Message.objects.filter(chat_id=chat_id, pk=message_id).first)
         if message is None:
             raise NotFound("This chat has no such message.")
@@ -358,7 +358,7 @@ class AskView(LimitedView):
     async def answer(self, opened: Any) -> HttpResponseBase:
         await opened.reserve(caller(self.request).pk)
         if self.wants_stream:
-            return event_stream(_unstored_events(opened))
+            return streamed(_unstored_events(opened))
         with Reader(opened) as reader:
             message = await reader.final()
         body = {"message": events.unstored_json(message)}

@@ -51,7 +51,7 @@ from conversations.replies.begin import begin_when_ready
 from conversations.replies.generation import UnstoredReply
 from conversations.replies.open_turn import ToolOutput
 from conversations.replies.reply import ExistingReply, ReplyHead, TurnRequest, failure_of
-from conversations.replies.stream import Reader, ReaderSlot, event_stream
+from conversations.replies.stream import Reader, ReaderSlot, streamed
 from memory.context.prompt import disarmed_tools, tools_text
 from memory.recall.embeddings import has_vectors
 
@@ -171,7 +171,7 @@ class CompletionsView(OpenAIView):
         try:
             if self.body.stream:
                 chunks = _chunks(answer, reader, prompt_tokens, with_usage=self.body.include_usage)
-                response: HttpResponseBase = event_stream(await _begun_stream(chunks), slot)
+                response: HttpResponseBase = streamed(await _begun_stream(chunks), slot)
                 slot = None  # the response holds it
             else:
                 with reader:

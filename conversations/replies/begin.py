@@ -209,7 +209,7 @@ def _in_chat(
     except IntegrityError:  # two requests raced for one key: now the winner's turn is found
         return attempt()
     except ChatBusy:
-        if chat_id is None or not finish.finish_expired_in(chat_id):
+        if chat_id is None or not finish.finish_in(chat_id, finish.expired()):
             raise
         return attempt()
 

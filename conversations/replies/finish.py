@@ -12,12 +12,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -56,7 +55,9 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         if calls:
             Message.objects.bulk_create(calls)
         if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
-            _earlier_answers(pending).update(superseded_by=message)
+            # Several if a retry failed before, or tools were called.
+            earlier = Message.objects.filter(chat_id=pending.chat_id, superseded_by=None)
+            earlier.filter(seq__gt=_follows(pending), seq__lt=pending.seq).update(superseded_by=message)
         turn_finished(message, pending.snapshot, ending.card)
         spent = tokens_used(message, pending.snapshot.prompt_tokens)
         quotas.settle(pending.owner_id, pending.reservation, spent)
@@ -81,20 +82,6 @@ def request_cancel(chat_id: UUID, message_id: UUID) -> bool:
     return bool(
         ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id).update(cancel_requested=True)
     )
-
-
-def finish_cancelled(chat_id: UUID, message_id: UUID) -> None:
-    """End a reply whose owner did not react to the cancel, from its last checkpoint."""
-    with transaction.atomic():
-        active = locked_active(chat_id, ActiveReply.objects.filter(message_id=message_id))
-        if active is not None:
-            finish(Pending.of(active), active.text, Ending.cancelled())
-
-
-def locked_active(chat_id: UUID, which: QuerySet[ActiveReply]) -> ActiveReply | None:
-    """Lock a chat and return the reply being written in it, if it is one of `which`. The lock keeps both."""
-    Chat.objects.select_for_update().filter(pk=chat_id).first()
-    return which.filter(pk=chat_id).select_related("user_message").first()
 
 
 def checkpoint(renew: Sequence[UUID]) -> dict[UUID, bool]:
@@ -122,23 +109,9 @@ def store_partial(grown: Sequence[tuple[UUID, str]]) -> None:
         cursor.executemany(f"UPDATE {table} SET text = %s WHERE message_id = %s AND owner = %s", rows)  # noqa: S608  # our own table's name
 
 
-def _earlier_answers(pending: Pending) -> QuerySet[Message]:
-    """Return the current earlier answers; several if a retry failed before or tools were called."""
-    after, before = _follows(pending), pending.seq
-    return Message.objects.filter(chat_id=pending.chat_id, seq__gt=after, seq__lt=before, superseded_by=None)
-
-
 def _follows(pending: Pending) -> int:
     """Return the seq of the message that the reply follows: the question, or the last output of a tool."""
     return max((pending.user_message.seq, *pending.snapshot.plan.open_turn))
-
-
-def _calls_instead(pending: Pending, ending: Ending) -> UUID | None:
-    """Return the id of the reply whose tool calls still wait for outputs, because another try was cancelled."""
-    if not (pending.open_seq and pending.supersedes and ending.status == Status.CANCELLED):
-        return None
-    earlier = Message.objects.filter(pk=pending.supersedes, payload__isnull=False)
-    return earlier.values_list("pk", flat=True).first()
 
 
 def _message(pending: Pending, text: str, ending: Ending) -> Message:
@@ -160,7 +133,10 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         completed_at=timezone.now(),
         **derived(text, Role.ASSISTANT, pending.owner_id),
     )
-    message.superseded_by_id = _calls_instead(pending, ending)
+    if pending.open_seq and pending.supersedes and ending.status == Status.CANCELLED:
+        # The earlier try called tools, and waits for their outputs.
+        calling = Message.objects.filter(pk=pending.supersedes, payload__isnull=False)
+        message.superseded_by_id = calling.values_list("pk", flat=True).first()
     is_no_answer = ending.status == Status.FAILED or message.superseded_by_id is not None
     message.leaves_open = bool(ending.reply.calls) or (is_no_answer and pending.open_seq > 0)
     message.after_tools = _follows(pending) > question.seq and not pending.snapshot.again
@@ -171,18 +147,21 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
 # Replies whose process is gone
 
 
-def expired() -> ExpressionWrapper[Any]:
+def expired() -> Q:
     """Return the condition for replies whose process is gone: their lease has expired."""
     latest = Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS) + CLOCK_TOLERANCE
-    return ExpressionWrapper(
-        Q(lease_expires_at__lt=Now()) | Q(lease_expires_at__gt=latest), output_field=BooleanField()
-    )
+    return Q(lease_expires_at__lt=Now()) | Q(lease_expires_at__gt=latest)
 
 
-def finish_abandoned(active: ActiveReply) -> Message | None:
-    """Finish a reply whose process is gone, with the text of its last checkpoint."""
-    ending = Ending.cancelled() if active.cancel_requested else Ending.cut_off(active.text)
-    return finish(Pending.of(active), active.text, ending)
+def finish_in(chat_id: UUID, which: Q) -> bool:
+    """Finish the reply of a chat from its last checkpoint, if it is one of `which`; return whether it was."""
+    with transaction.atomic():
+        Chat.objects.select_for_update().filter(pk=chat_id).first()  # the lock keeps both
+        active = ActiveReply.objects.filter(which, pk=chat_id).select_related("user_message").first()
+        if active is None:
+            return False
+        ending = Ending.cancelled() if active.cancel_requested else Ending.cut_off(active.text)
+        return finish(Pending.of(active), active.text, ending) is not None
 
 
 def finish_expired() -> int:
@@ -193,14 +172,7 @@ def finish_expired() -> int:
     finished = 0
     for chat_id in list(ActiveReply.objects.filter(expired()).values_list("pk", flat=True)[:1000]):
         try:
-            finished += finish_expired_in(chat_id)
+            finished += finish_in(chat_id, expired())
         except Exception as exc:  # noqa: BLE001  # any fault of one reply must not stop the others
             logger.error("reply not finished", extra={"chat": str(chat_id), "error": type(exc).__name__})
     return finished
-
-
-def finish_expired_in(chat_id: UUID) -> bool:
-    """Finish the reply of this chat if its lease has expired; return whether there was one."""
-    with transaction.atomic():
-        active = locked_active(chat_id, ActiveReply.objects.filter(expired()))
-        return active is not None and finish_abandoned(active) is not None

@@ -16,6 +16,7 @@ import asyncio
 import contextvars
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -152,7 +153,6 @@ class Poller(GrowingReply):
         self.error: Exception | None = None
         """What ended the polling, if anything did."""
         self._readers = 0
-        self._answered_at = asyncio.get_running_loop().time()
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
@@ -175,13 +175,19 @@ class Poller(GrowingReply):
             self.changes.close()
 
     async def _run(self) -> None:
+        answered = time.monotonic()
         try:
             while not self.done:
-                began = asyncio.get_running_loop().time()
-                await self._look()
-                took = asyncio.get_running_loop().time() - began
+                began = time.monotonic()
+                try:
+                    await self._read()
+                    answered = time.monotonic()
+                except (DatabaseError, InterfaceError):
+                    if generation.is_draining() or time.monotonic() - answered > GIVE_UP_SECONDS:
+                        raise
                 if not self.done:  # never less than the time between two checkpoints
-                    await asyncio.sleep(max(settings.REPLY_CHECKPOINT_SECONDS, MIN_PAUSE_FACTOR * took))
+                    pause = MIN_PAUSE_FACTOR * (time.monotonic() - began)
+                    await asyncio.sleep(max(settings.REPLY_CHECKPOINT_SECONDS, pause))
         except Exception as exc:  # passed on to its readers, who would otherwise wait forever
             self.error, self.done = exc, True
             logger.error("reply not read", exc_info=exc, extra={"reply": str(self.key[1])})
@@ -194,30 +200,17 @@ class Poller(GrowingReply):
         if _pollers.get(self.key) is self:
             del _pollers[self.key]
 
-    async def _look(self) -> None:
-        """Poll once. Raises the database's error if it has not answered for too long."""
-        loop = asyncio.get_running_loop()
-        try:
-            grew = await self._read()
-        except (DatabaseError, InterfaceError):
-            if generation.is_draining() or loop.time() - self._answered_at > GIVE_UP_SECONDS:
-                raise
-            return
-        self._answered_at = loop.time()
-        if grew and not self.done:
-            self.changes.wake()
-
-    async def _read(self) -> bool:
-        """Read what is new; return whether there was anything."""
-        text = await executors.read(text_after, *self.key, len(self.log))
+    async def _read(self) -> None:
+        """Read what is new, and wake the readers if there is anything."""
+        chat_id, message_id = self.key
+        text = await executors.read(text_after, chat_id, message_id, len(self.log))
         if text is None:
-            chat_id, message_id = self.key
             final = Message.objects.filter(chat_id=chat_id, pk=message_id)
             self.final, self.done = await executors.read(final.first), True
             text = self.final.content[len(self.log) :] if self.final is not None else ""
         if text:
             self.log.append(text)
-        return bool(text)
+            self.changes.wake()
 
 
 _pollers: dict[tuple[UUID, UUID], Poller] = {}
@@ -237,37 +230,28 @@ class ReaderSlot:
 
     def release(self) -> None:
         with _lock:
-            slots = _taken.get(self.user_id)
-            if slots is not None:
-                slots.discard(self)
-                if not slots:
-                    del _taken[self.user_id]
+            _taken.discard(self)
 
 
-def take_slot(user_id: int, allowed: int) -> ReaderSlot:
-    """Return a slot for one more reader of that user. Raises `RateLimited` if `allowed` are taken; 0 means no limit."""
-    with _lock:
-        slots = _taken.setdefault(user_id, WeakSet())
-        if allowed and len(slots) >= allowed:
-            raise refusal_error(LimitRefusal("readers", allowed, RETRY_SOON_SECONDS), user_id)
-        slot = ReaderSlot(user_id)
-        slots.add(slot)
-        return slot
-
-
-_taken: dict[int, WeakSet[ReaderSlot]] = {}
+_taken: WeakSet[ReaderSlot] = WeakSet()
 _lock = threading.Lock()
 """Needed because responses are closed in other threads than the loop's."""
 
 
+def take_slot(user_id: int) -> ReaderSlot:
+    """Return a slot for one more reader of that user. Raises `RateLimited` if no more are allowed."""
+    allowed = quotas.readers_allowed(user_id)
+    with _lock:
+        if allowed and sum(slot.user_id == user_id for slot in _taken) >= allowed:
+            raise refusal_error(LimitRefusal("readers", allowed, RETRY_SOON_SECONDS), user_id)
+        slot = ReaderSlot(user_id)
+        _taken.add(slot)
+        return slot
+
+
 async def attach(user_id: int, turn: ExistingReply) -> tuple[ReplyHead, ReaderSlot]:
     """Return the head of a reply that exists already, and a slot for one more reader. Raises as these do."""
-
-    def found() -> tuple[ReplyHead, int]:
-        return find(turn.chat_id, turn.message_id), quotas.readers_allowed(user_id)
-
-    head, allowed = await executors.read(found)
-    return head, take_slot(user_id, allowed)
+    return await executors.read(lambda: (find(turn.chat_id, turn.message_id), take_slot(user_id)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,14 +276,12 @@ HEADERS = {
 }
 
 
-def event_stream(pieces: AsyncIterator[bytes], slot: ReaderSlot | None = None) -> StreamingHttpResponse:
-    """Return a response that streams events and holds `slot` until it ends."""
-    return held_stream(pieces, slot, "text/event-stream", HEADERS)
-
-
-def held_stream(
-    pieces: AsyncIterator[bytes], slot: ReaderSlot | None, content_type: str, headers: Mapping[str, str]
+def streamed(
+    pieces: AsyncIterator[bytes],
+    slot: ReaderSlot | None = None,
+    content_type: str = "text/event-stream",
+    headers: Mapping[str, str] = HEADERS,
 ) -> StreamingHttpResponse:
-    """Return a response that streams `pieces` and holds `slot` until it ends."""
+    """Return a response that streams `pieces`, by default events, and holds `slot` until it ends."""
     content = pieces if slot is None else HeldStream(pieces, slot)
     return StreamingHttpResponse(content, content_type=content_type, headers=headers)

@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
-from django.db.models import Model
+from django.db.models import Model, Q
 
 from conversations import chat_lifecycle, models
 from conversations.models import ActiveReply, Chat, Erasure, IdempotencyKey, Message, PassingCall
@@ -198,7 +198,7 @@ def test_a_cancel_whose_chat_is_deleted(alice: Client, upstream: FakeUpstream) -
     turn = begun(alice, "now")
     (chat_id,) = ActiveReply.objects.values_list("pk", flat=True)
     chat_lifecycle.delete_chat(Chat.objects.get(pk=chat_id))
-    finish.finish_cancelled(chat_id, UUID(turn.reply))
+    assert not finish.finish_in(chat_id, Q(message_id=turn.reply))
     error(alice.post(f"{turn.path}/cancel"), 404, "not_found")
     upstream.release()
     assert left(turn.chat) == []

@@ -256,7 +256,7 @@ def test_a_reader_that_gets_an_error_is_none_any_more(
             patch.setattr(stream, "text_after", away)
             patch.setattr(generation, "running", lambda message_id: None)
             failed = alice.post(path, json=again, headers=key)
-        assert (failed.status_code, stream._taken) == (503, {})
+        assert (failed.status_code, len(stream._taken)) == (503, 0)
         upstream.release()
         own.read()
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from django.db import connection
+from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 
 from chatmemory.llm.protocol import Prompt
@@ -72,10 +73,9 @@ def test_a_crash_before_the_end_leaves_no_card_and_the_turn_where_it_was(model: 
     chat = card_chat()
     live(chat, 1)
     begin(chat, "T2 asked")
-    active = ActiveReply.objects.get(chat=chat)
-    active.text = "T2 half an ans"
-    reply = finishing.finish_abandoned(active)
-    assert reply is not None
+    ActiveReply.objects.update(text="T2 half an ans")
+    assert finishing.finish_in(chat.pk, Q())
+    reply = Message.objects.get(chat=chat, seq=4)
     assert (reply.status, marks(chat)) == (Status.INCOMPLETE, ["kept", "missing"])
     assert (card_of(chat), unfolded(brief_of(chat)).turns) == ({"decisions": ["keep T1"]}, 2)
 
