@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.contrib.auth import authenticate
@@ -17,11 +18,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory.api.http import PAGING, CursorPages, Text, caller, example, not_blank
+from chatmemory.api.http import PAGING, CursorPages, Text, caller, example, not_blank, validated
 from chatmemory.errors import InvalidCredentials, InvalidRequest, NotFound
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
 from conversations.api.serializers import PageOut, Strict
+
+account_operation = partial(extend_schema, tags=["account"])
 
 
 class TokenIn(Strict):
@@ -69,29 +72,26 @@ FRESH_TOKEN_MINUTES = 10
 class TokenView(APIView):
     """Create a token with a password, or revoke the token of the request."""
 
-    @extend_schema(
+    @account_operation(
         request=TokenIn,
         responses={201: TokenOut},
         auth=[],
         summary="Create a token (sign in)",
         description="The token is shown only once. It is valid until `expires_at`, or until it is revoked.",
         examples=example({"username": "demo", "password": "correct horse battery staple"}),
-        tags=["account"],
     )
     def post(self, request: Request) -> Response:
-        body = TokenIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        taken = sign_in_limits.count_attempt(body.validated_data["username"], _address(request))
-        token, text = _issued(request, **body.validated_data)
+        fields = validated(TokenIn, request.data)
+        taken = sign_in_limits.count_attempt(fields["username"], _address(request))
+        token, text = _issued(request, **fields)
         sign_in_limits.uncount_attempt(taken)
         return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
 
-    @extend_schema(
+    @account_operation(
         request=None,
         responses={204: None},
         summary="Revoke the current token (sign out)",
         description="Revokes the token of this request. Others stay valid.",
-        tags=["account"],
     )
     def delete(self, request: Request) -> Response:
         if not isinstance(request.auth, AuthToken):
@@ -131,13 +131,12 @@ class TokenPages(CursorPages):
 
 
 class TokensView(APIView):
-    @extend_schema(
+    @account_operation(
         parameters=PAGING,
         responses=TokensPageOut,
         operation_id="tokens_list",
         summary="List your valid tokens",
         description="Shows the first characters of each; the tokens themselves are not stored.",
-        tags=["account"],
     )
     def get(self, request: Request) -> Response:
         pages = TokenPages()
@@ -145,13 +144,12 @@ class TokensView(APIView):
         shown = [_token_json(token, request) for token in tokens or []]
         return pages.get_paginated_response(KnownTokenOut(shown, many=True).data)
 
-    @extend_schema(
+    @account_operation(
         request=None,
         responses={204: None},
         operation_id="tokens_delete_all",
         summary="Revoke all tokens",
         description="Including the one used for this request. Any further request with one of them gets a 401.",
-        tags=["account"],
     )
     def delete(self, request: Request) -> Response:
         api_tokens.revoke(caller(request).pk)
@@ -159,7 +157,7 @@ class TokensView(APIView):
 
 
 class KnownTokenView(APIView):
-    @extend_schema(
+    @account_operation(
         parameters=[
             OpenApiParameter(
                 "token_id",
@@ -173,7 +171,6 @@ class KnownTokenView(APIView):
         operation_id="tokens_delete",
         summary="Revoke a token",
         description="Whoever uses it is answered with 401 from now on.",
-        tags=["account"],
     )
     def delete(self, request: Request, token_id: str) -> Response:
         if not api_tokens.revoke(caller(request).pk, [token_id]):
@@ -192,12 +189,11 @@ def _token_json(token: Any, request: Request) -> dict[str, Any]:
 
 
 class MeView(APIView):
-    @extend_schema(
+    @account_operation(
         responses=MeOut,
         operation_id="me_read",
         summary="Get your account",
         description="The account that the token or session belongs to.",
-        tags=["account"],
     )
     def get(self, request: Request) -> Response:
         user, token = caller(request), request.auth
@@ -209,7 +205,7 @@ class MeView(APIView):
         }
         return Response(MeOut(me).data)
 
-    @extend_schema(
+    @account_operation(
         request=EraseIn,
         responses={204: None},
         operation_id="me_delete",
@@ -218,18 +214,16 @@ class MeView(APIView):
         description="Asks for your password again. An account without one gives its user name as `confirm`, with a "
         f"token that is not older than {FRESH_TOKEN_MINUTES} minutes. Superusers are not erased this way. Tokens and "
         "sessions end at once. Large accounts take longer; the deletion continues in the background.",
-        tags=["account"],
     )
     def delete(self, request: Request) -> Response:
-        body = EraseIn(data=request.data)
-        body.is_valid(raise_exception=True)
+        fields = validated(EraseIn, request.data)
         user = caller(request)
         if user.is_superuser:
             raise PermissionDenied("A superuser cannot be deleted this way. Use `manage.py forget_user`.")
         if _has_password(user):
-            _require_password(request, user, body.validated_data.get("password"))
+            _require_password(request, user, fields.get("password"))
         else:
-            _require_confirmation(request, user, body.validated_data.get("confirm"))
+            _require_confirmation(request, user, fields.get("confirm"))
         account_deletion.request_erasure(user.pk)
         account_deletion.erase(user.pk, seconds=account_deletion.AT_ONCE_SECONDS)
         return Response(status=204)

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.async_view import AsyncView
-from chatmemory.api.http import PAGING, CursorPages, caller, example
+from chatmemory.api.http import PAGING, CursorPages, caller, example, validated
 from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
 from conversations import attachments, chat_lifecycle, message_changes
@@ -68,9 +68,7 @@ class ChatsView(APIView):
         tags=["chats"],
     )
     def post(self, request: Request) -> Response:
-        body = ChatIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        chat = chat_lifecycle.create_chat(caller(request), **body.validated_data)
+        chat = chat_lifecycle.create_chat(caller(request), **validated(ChatIn, request.data))
         return Response(ChatOut(chat).data, status=201)
 
 
@@ -197,9 +195,7 @@ class MessageView(APIView):
     )
     def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
-        body = EditIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        content = body.validated_data.get("content")
+        content = validated(EditIn, request.data).get("content")
         if content is None:
             return Response(MessageOut(get_message(chat, message_id)).data)
         return Response(MessageOut(message_changes.edit_message(chat, message_id, content)).data)

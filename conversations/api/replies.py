@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.api.async_view import AsyncView
-from chatmemory.api.http import PAGING, caller, example
+from chatmemory.api.http import PAGING, caller, example, validated
 from chatmemory.database import executors
 from chatmemory.errors import (
     Conflict,
@@ -31,7 +32,6 @@ from chatmemory.errors import (
     UpstreamFailed,
     UpstreamTimedOut,
 )
-from chatmemory.llm.protocol import ReplyError
 from chatmemory.runtime import fault_points
 from conversations.api.chats import messages_page
 from conversations.api.limited_view import LimitedView
@@ -45,16 +45,20 @@ from conversations.api.serializers import (
     OneMessageOut,
     TurnOut,
     VariantIn,
+    prompt_of,
 )
 from conversations.models import ActiveReply, Message, get_chat, get_message
 from conversations.replies import events, finish, generation, sse, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
 from conversations.replies.generation import UnstoredReply
-from conversations.replies.reply import BegunTurn, Ending, ExistingReply, ReplyHead, failure_of
+from conversations.replies.reply import BegunTurn, Ending, ExistingReply, ReplyHead, TurnRequest, failure_of
 from conversations.replies.stream import Reader, ReaderSlot, streamed
+from memory.context.render import Source
 from memory.recall.embeddings import has_vectors, last_question
 
 logger = logging.getLogger(__name__)
+
+messages_operation = partial(extend_schema, tags=["messages"])
 
 POSITION_DIGITS = 11
 
@@ -103,11 +107,19 @@ class ReplyView(LimitedView):
     answer_frees_memory = True
     wants_stream = True
 
-    def message(self, request: Request, body: MessageIn, chat_id: UUID | None) -> Beginning:
-        """Return the turn that the validated `body` requests, in a new chat if `chat_id` is None."""
-        self.wants_stream = body.validated_data["stream"]
-        user, turn, key = caller(request), body.turn(default_variant()), idempotency_key(request)
-        begin = partial(begin_turn, user, turn, chat_id=chat_id, key=key)
+    def message(self, request: Request, fields: dict[str, Any], chat_id: UUID | None) -> Beginning:
+        """Return the turn that the `fields` of the body request, in a new chat if `chat_id` is None."""
+        self.wants_stream = fields["stream"]
+        turn = TurnRequest(
+            message=fields["message"],
+            variant=fields.get("model_variant") or default_variant(),
+            instructions=fields["instructions"],
+            sources=tuple(Source(**source) for source in fields["sources"]),
+            metadata=fields["metadata"],
+            policy=fields.get("policy"),
+        )
+        user = caller(request)
+        begin = partial(begin_turn, user, turn, chat_id=chat_id, key=idempotency_key(request))
         searched = chat_id is not None and has_vectors(user, chat_id)
         return Beginning(begin, (chat_id, turn.message) if chat_id and searched else None)
 
@@ -124,30 +136,26 @@ class ReplyView(LimitedView):
             head = turn.pending.head
         if self.wants_stream:
             return streamed(stream.reply_events(head), slot)
+        ids = {"chat_id": str(head.chat_id), "user_message_id": str(head.user_message_id)}
         with slot or nullcontext():
-            return await _whole(head)
+            reader = Reader.of(head.chat_id, head.message_id)
+            return await _whole(reader, lambda message: {**ids, "message": events.message_json(message)})
 
 
-async def _whole(head: ReplyHead) -> Response:
-    with Reader.of(head.chat_id, head.message_id) as reader:
+async def _whole(reader: Reader, body_of: Callable[[Message], dict[str, Any]]) -> Response:
+    """Wait for the end of a reply. Raises `UpstreamFailed` if the model did not answer."""
+    with reader:
         message = await reader.final()
-    body = {
-        "chat_id": str(head.chat_id),
-        "user_message_id": str(head.user_message_id),
-        "message": events.message_json(message),
-    }
-    if message.status == "failed":
-        raise _failure(failure_of(message), body)
-    return Response(body)
-
-
-def _failure(error: ReplyError, body: dict[str, Any]) -> UpstreamFailed:
+    body = body_of(message)
+    if message.status != "failed":
+        return Response(body)
+    error = failure_of(message)
     kind = UpstreamTimedOut if error.code == "upstream_timeout" else UpstreamFailed
-    return kind(error.message, details=body, retry_after=error.retry_after)
+    raise kind(error.message, details=body, retry_after=error.retry_after)
 
 
 class FirstMessageView(ReplyView):
-    @extend_schema(
+    @messages_operation(
         request=FirstMessageIn,
         responses=TURN,
         parameters=[KEY],
@@ -157,16 +165,13 @@ class FirstMessageView(ReplyView):
         ),
         summary="Start a chat with a message",
         description="Makes the chat, stores the message and answers with the reply, in one call.",
-        tags=["messages"],
     )
     def post(self, request: Request) -> Beginning:
-        body = FirstMessageIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        return self.message(request, body, None)
+        return self.message(request, validated(FirstMessageIn, request.data), None)
 
 
 class SendMessageView(ReplyView):
-    @extend_schema(
+    @messages_operation(
         request=ChatMessageIn,
         responses=TURN,
         parameters=[KEY],
@@ -176,18 +181,16 @@ class SendMessageView(ReplyView):
         ),
         summary="Send a message",
         description="Stores the message in its chat, builds the prompt and answers with the reply.",
-        tags=["messages"],
     )
     def post(self, request: Request) -> Beginning:
-        body = ChatMessageIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        return self.message(request, body, body.validated_data["chat_id"])
+        fields = validated(ChatMessageIn, request.data)
+        return self.message(request, fields, fields["chat_id"])
 
 
 class ChatMessagesView(ReplyView):
     """The messages of a chat: list them, or send one."""
 
-    @extend_schema(
+    @messages_operation(
         request=MessageIn,
         responses=TURN,
         parameters=[KEY],
@@ -195,14 +198,11 @@ class ChatMessagesView(ReplyView):
         examples=example({"message": "Where is my order AB-1234?"}),
         summary="Send a message to this chat",
         description="Stores the message, builds the prompt and answers with the reply.",
-        tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID) -> Beginning:
-        body = MessageIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        return self.message(request, body, chat_id)
+        return self.message(request, validated(MessageIn, request.data), chat_id)
 
-    @extend_schema(
+    @messages_operation(
         parameters=[
             OpenApiParameter(
                 "order",
@@ -216,14 +216,13 @@ class ChatMessagesView(ReplyView):
         operation_id="messages_list",
         summary="List messages",
         description="All messages of the chat, whether they are summarized or not.",
-        tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
         return messages_page(request, get_chat(caller(request), chat_id), self)
 
 
 class RegenerateView(ReplyView):
-    @extend_schema(
+    @messages_operation(
         request=VariantIn,
         responses=TURN,
         parameters=[KEY],
@@ -232,19 +231,17 @@ class RegenerateView(ReplyView):
         summary="Regenerate the last reply",
         description="A new answer to the last question; the older one is `superseded`. Also answers a "
         "question that has no reply.",
-        tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Beginning:
-        body = VariantIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        self.wants_stream = body.validated_data["stream"]
-        user, key = caller(request), idempotency_key(request)
-        begin = partial(begin_regeneration, user, chat_id, message_id, body.variant(), key=key)
+        fields = validated(VariantIn, request.data)
+        self.wants_stream = fields["stream"]
+        user, variant, key = caller(request), fields.get("model_variant"), idempotency_key(request)
+        begin = partial(begin_regeneration, user, chat_id, message_id, variant, key=key)
         return Beginning(begin, (chat_id, last_question(chat_id)) if has_vectors(user, chat_id) else None)
 
 
 class StreamView(AsyncView):
-    @extend_schema(
+    @messages_operation(
         parameters=[
             OpenApiParameter(
                 "after",
@@ -263,7 +260,6 @@ class StreamView(AsyncView):
         summary="Resume a reply's event stream",
         description="Events of a reply from a position on, whichever process writes it. Of a reply that "
         "has ended, the final event.",
-        tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ReplyHead, int, ReaderSlot]:
         user = caller(request)
@@ -280,25 +276,20 @@ def _position(request: Request) -> int:
     """Return the client's position: `after`, else `Last-Event-ID`. Raises `InvalidRequest` if either is no position."""
     after, last = request.query_params.get("after"), request.headers.get("Last-Event-ID") or "0"
     for name, given in (("after", after), ("Last-Event-ID", last)):
-        if given is not None and not _is_position(given):
+        if given is not None and not re.fullmatch(f"[0-9]{{1,{POSITION_DIGITS}}}", given):
             raise InvalidRequest(
                 "The position is not valid.", details={name: ["A whole number of code points."]}
             )
     return int(last if after is None else after)
 
 
-def _is_position(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= POSITION_DIGITS
-
-
 class CancelView(AsyncView):
-    @extend_schema(
+    @messages_operation(
         request=None,
         responses=OneMessageOut,
         operation_id="messages_cancel",
         summary="Cancel a reply",
         description="The partial reply is kept. If the reply has already finished, the answer is 409.",
-        tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:
         chat = get_chat(caller(request), chat_id)
@@ -338,33 +329,28 @@ class AskView(LimitedView):
     is_stateless = True
     wants_stream = True
 
-    @extend_schema(
+    @messages_operation(
         request=AskIn,
         responses=ANSWER,
         operation_id="ask",
+        tags=["stateless"],
         examples=example({"messages": [{"role": "user", "content": "Say hello."}], "stream": False}),
         summary="Answer a client-side history (stateless)",
         description="The messages are sent as they are; no memory is added. Disconnecting ends the answer.",
-        tags=["stateless"],
     )
     def post(self, request: Request) -> UnstoredReply:
-        body = AskIn(data=request.data)
-        body.is_valid(raise_exception=True)
+        fields = validated(AskIn, request.data)
         generation.refuse_when_draining()
-        self.wants_stream = body.validated_data["stream"]
-        prompt, variant = body.prompt(), body.variant() or default_variant()
+        self.wants_stream = fields["stream"]
+        prompt = prompt_of(fields["messages"])
+        variant = fields.get("model_variant") or default_variant()
         return UnstoredReply(prompt, variant, generation.count_prompt(prompt.messages, prompt.instructions))
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         await opened.reserve(caller(self.request).pk)
         if self.wants_stream:
             return streamed(_unstored_events(opened))
-        with Reader(opened) as reader:
-            message = await reader.final()
-        body = {"message": events.unstored_json(message)}
-        if message.status == "failed":
-            raise _failure(failure_of(message), body)
-        return Response(body)
+        return await _whole(Reader(opened), lambda message: {"message": events.unstored_json(message)})
 
 
 async def _unstored_events(reply: UnstoredReply) -> AsyncIterator[bytes]:

@@ -17,8 +17,6 @@ from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
 from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.replies.events import message_json, streaming_json
-from conversations.replies.reply import TurnRequest
-from memory.context.render import Source
 from memory.policies import POLICIES
 from memory.policies.options import option_errors
 
@@ -106,10 +104,9 @@ class VariantIn(Strict):
     model_variant = Text(required=False, validators=[known_variant], help_text=VARIANT)
     stream = Flag(required=False, default=True, help_text="Whether to answer as server-sent events.")
 
-    def variant(self) -> Variant | None:
-        """Return the variant that the request names, or None."""
-        name = self.validated_data.get("model_variant")
-        return settings.MODEL_VARIANTS[name] if name else None
+    def validate_model_variant(self, name: str) -> Variant:
+        variant: Variant = settings.MODEL_VARIANTS[name]
+        return variant
 
 
 class MessageIn(VariantIn):
@@ -132,18 +129,6 @@ class MessageIn(VariantIn):
         help_text="Retrieved material for this turn.",
     )
     metadata = ObjectField(required=False, default=dict, help_text=METADATA)
-
-    def turn(self, default: Variant) -> TurnRequest:
-        """Return the request as a value."""
-        data = self.validated_data
-        return TurnRequest(
-            message=data["message"],
-            variant=self.variant() or default,
-            instructions=data["instructions"],
-            sources=tuple(Source(source["title"], source["text"]) for source in data["sources"]),
-            metadata=data["metadata"],
-            policy=data.get("policy"),
-        )
 
 
 class EditIn(Strict):
@@ -404,16 +389,16 @@ class AskIn(VariantIn):
         checked_instructions(_instructions(messages))
         return messages
 
-    def prompt(self) -> Prompt:
-        """Return the prompt: the messages with models' control tokens disarmed, the system message as instructions."""
-        messages = self.validated_data["messages"]
-        if registry.disarms_control_tokens():
-            messages = [{**message, "content": disarm(message["content"])} for message in messages]
-        return Prompt(spoken(messages), instructions=_instructions(messages))
-
 
 def _instructions(messages: Sequence[dict[str, str]]) -> str:
     return messages[0]["content"] if messages[0]["role"] == "system" else ""
+
+
+def prompt_of(messages: Sequence[dict[str, str]]) -> Prompt:
+    """Return the prompt: the messages with models' control tokens disarmed, the system message as instructions."""
+    if registry.disarms_control_tokens():
+        messages = [{**message, "content": disarm(message["content"])} for message in messages]
+    return Prompt(spoken(messages), instructions=_instructions(messages))
 
 
 class AnswerOut(serializers.Serializer[Any]):
