@@ -121,10 +121,8 @@ class BriefAdmin(MemoryActions):
             begun = draft(brief.chat, number_in(given.get("from")))
             if request.method == "POST":
                 return self._save(request, brief.chat, begun)
-        except BadEdit as wrong:
-            return self._form(request, brief, begun, wrong=wrong)
-        except StaleEdit as stale:
-            return self._form(request, brief, begun, trouble=stale.message, status=409)
+        except (BadEdit, StaleEdit) as problem:
+            return self._form(request, brief, begun, problem)
         except ChatMemoryError as error:
             self.message_user(request, error.message, messages.ERROR)
             return redirect(admin_url("memory_conversationbrief", "change", chat_id))
@@ -152,32 +150,31 @@ class BriefAdmin(MemoryActions):
         request: HttpRequest,
         brief: ConversationBrief,
         begun: Draft,
-        *,
-        wrong: BadEdit | None = None,
-        trouble: str = "",
-        status: int = 200,
+        problem: BadEdit | StaleEdit | None = None,
     ) -> HttpResponse:
         sent = _texts(request.POST)
-        fields = [
-            (part, sent.get(part.name, part.text), wrong.message if wrong and wrong.part == part.name else "")
-            for part in begun.parts
-        ]
+        part_at_fault = problem.part if isinstance(problem, BadEdit) else ""
+        message = problem.message if problem else ""
+        is_stale = isinstance(problem, StaleEdit)
         context = {
             "title": f"Edit the memory of {heading(brief.chat)}",
             "brief": brief,
             "draft": begun,
             "is_older": begun.base.version != begun.in_use,
-            "fields": fields,
+            "fields": [
+                (part, sent.get(part.name, part.text), message if part.name == part_at_fault else "")
+                for part in begun.parts
+            ],
             "field": FIELD,
-            "trouble": trouble or (wrong.message if wrong and not wrong.part else ""),
-            "wrong": wrong,
+            "trouble": "" if part_at_fault else message,
+            "part_at_fault": part_at_fault,
             "again": estimate_for(brief.chat, "update", after_seq=begun.base.through_seq),
             "again_after": begun.base.through_seq,
-            "now": readable_parts(brief) if status == 409 else [],
+            "now": readable_parts(brief) if is_stale else [],
         }
         steps = (memory_step(brief.pk), ("Edit", ""))
         answer = self.page(request, brief, "admin/memory/edit.html", context, *steps)
-        answer.status_code = 400 if wrong else status
+        answer.status_code = 409 if is_stale else 400 if problem else 200
         return answer
 
 

@@ -5,8 +5,7 @@ Rows come as values: one for each day and model variant, or day, kind and policy
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -33,89 +32,59 @@ class Bar(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(NamedTuple):
     """A chart of some series by day, which are also shown as a table."""
 
     name: str
     title: str
-    days: Sequence[date]
     series: Mapping[str, Sequence[int]]
     """The figures by the label of their series, one a day."""
-
-    @property
-    def highest(self) -> int:
-        return max((max(figures, default=0) for figures in self.series.values()), default=0)
-
-    @property
-    def total(self) -> list[tuple[str, str]]:
-        """The sum of each series, with its label."""
-        return [(label, short(sum(figures))) for label, figures in self.series.items()]
-
-    @property
-    def bars(self) -> list[Bar]:
-        """The bars of each day side by side, in the order of the series."""
-        slot = WIDTH / max(1, len(self.days))
-        width = slot * 0.84 / len(self.series)
-        return [
-            Bar(
-                round(slot * at + slot * 0.08 + width * number, 2),
-                round(HEIGHT - HEIGHT * figures[at] / self.highest, 2),
-                round(width, 2),
-                round(HEIGHT * figures[at] / self.highest, 2),
-                number + 1,
-                f"{_told(day)}: {short(figures[at])} {label}",
-            )
-            for at, day in enumerate(self.days)
-            for number, (label, figures) in enumerate(self.series.items())
-            if figures[at]
-        ]
-
-    @property
-    def rows(self) -> list[tuple[str, list[str]]]:
-        """The table: each day with its figures, newest first."""
-        each = list(zip(*self.series.values(), strict=True))
-        found = [
-            (_told(day), list(map(short, figures))) for day, figures in zip(self.days, each, strict=True)
-        ]
-        return found[::-1]
+    total: list[tuple[str, str]]
+    """The sum of each series, with its label."""
+    bars: list[Bar]
+    """The bars of each day side by side, in the order of the series."""
+    rows: list[tuple[str, list[str]]]
+    """The table: each day with its figures, newest first."""
 
 
-def charts_of(days: Sequence[date], usage: Iterable[Row], folds: Iterable[Row]) -> list[Chart]:
+def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row]) -> list[Chart]:
     """The two charts of the start page."""
-    usage, folds = list(usage), list(folds)
+    saved = {"sent as memory": (usage, "memory_tokens"), "in whole chats": (usage, "history_tokens")}
+    updates = {
+        "published": (folds, "folds"),
+        "by the built-in summarizer": (folds, "degraded"),
+        "failed attempts": (folds, "failures"),
+    }
     return [
-        Chart(
-            "saved",
-            "Tokens sent as memory, against whole chats",
-            days,
-            {
-                "sent as memory": _by_day(days, usage, "memory_tokens"),
-                "in whole chats": _by_day(days, usage, "history_tokens"),
-            },
-        ),
-        Chart(
-            "folds",
-            "Summary updates a day",
-            days,
-            {
-                "published": _by_day(days, folds, "folds"),
-                "by the built-in summarizer": _by_day(days, folds, "degraded"),
-                "failed attempts": _by_day(days, folds, "failures"),
-            },
-        ),
+        _chart("saved", "Tokens sent as memory, against whole chats", days, saved),
+        _chart("folds", "Summary updates a day", days, updates),
     ]
 
 
-def _by_day(days: Sequence[date], rows: Iterable[Row], column: str) -> list[int]:
-    sums = dict.fromkeys(days, 0)
-    for row in rows:
-        sums[row["day"]] += row[column]
-    return list(sums.values())
-
-
-def _told(day: date) -> str:
-    return f"{day.day} {day:%b %Y}"
+def _chart(
+    name: str, title: str, days: Sequence[date], columns: Mapping[str, tuple[Sequence[Row], str]]
+) -> Chart:
+    """A chart of columns of rows by day, by the labels of their series."""
+    series: dict[str, list[int]] = {}
+    for label, (rows, column) in columns.items():
+        sums = dict.fromkeys(days, 0)
+        for row in rows:
+            sums[row["day"]] += row[column]
+        series[label] = list(sums.values())
+    highest = max(map(max, series.values()))
+    slot = WIDTH / len(days)
+    width = slot * 0.84 / len(series)
+    names = [f"{day.day} {day:%b %Y}" for day in days]
+    bars = []
+    for at, day in enumerate(names):
+        for number, (label, figures) in enumerate(series.items()):
+            if figure := figures[at]:
+                x, height = slot * at + slot * 0.08 + width * number, HEIGHT * figure / highest
+                size = (round(one, 2) for one in (x, HEIGHT - height, width, height))
+                bars.append(Bar(*size, number + 1, f"{day}: {short(figure)} {label}"))
+    table = [(day, list(map(short, figures))) for day, *figures in zip(names, *series.values(), strict=True)]
+    total = [(label, short(sum(figures))) for label, figures in series.items()]
+    return Chart(name, title, series, total, bars, table[::-1])
 
 
 def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) -> list[str]:
@@ -129,11 +98,9 @@ def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) ->
     spent, saved = total(folds, *tokens), total(usage, "saved_tokens")
     cost = total(usage, "cost_usd") + total(folds, "cost_usd")
     unpriced = total(usage, "billed") - total(usage, "priced")
-    found = [
-        f"{_count(replies, 'reply', 'replies')} with {short(total(usage, *tokens))} tokens, {failed:,} failed."
-    ]
+    found = [f"{_replies(replies)} with {short(total(usage, *tokens))} tokens, {failed:,} failed."]
     if with_cost:
-        unknown = f", without {_count(unpriced, 'reply', 'replies')} of unknown price" if unpriced else ""
+        unknown = f", without {_replies(unpriced)} of unknown price" if unpriced else ""
         found.append(f"Cost: {usd(cost)}{unknown}, summary updates included.")
     if total(usage, "compared"):
         net = saved - spent
@@ -141,9 +108,9 @@ def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) ->
         found.append(f"Memory saved {short(saved)} tokens, and summary updates took {short(spent)}: {than}.")
         if net < 0:
             found.append("Short chats take more to summarize than they save; this reverses as they grow.")
-    made = [row for row in folds if row["kind"] == "fold"]
-    if count := total(made, "folds"):
-        share, seconds = total(made, "share_sum") / count, total(made, "duration_ms") / count / 1000
+    updates = [row for row in folds if row["kind"] == "fold"]
+    if count := total(updates, "folds"):
+        share, seconds = total(updates, "share_sum") / count, total(updates, "duration_ms") / count / 1000
         found.append(
             f"An update took {seconds:.1f} s on average, and kept {share:.0%} of names, numbers and dates; "
             "the messages keep all of them."
@@ -151,9 +118,8 @@ def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) ->
     return found
 
 
-def card_trouble(usage: Iterable[Row]) -> str:
+def card_trouble(usage: Sequence[Row]) -> str:
     """The warning if too few replies have usable notes; "" if there is none."""
-    usage = list(usage)
     cards, kept = (sum(row[column] for row in usage) for column in ("cards", "cards_kept"))
     bad = (cards - kept) / cards if cards else 0.0
     if cards < FEWEST_CARDS or bad <= MAX_BAD_CARDS:
@@ -161,5 +127,5 @@ def card_trouble(usage: Iterable[Row]) -> str:
     return f"{bad:.1%} of {cards:,}, more than {MAX_BAD_CARDS:.0%}: choose another model or policy"
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
+def _replies(number: int) -> str:
+    return "1 reply" if number == 1 else f"{number:,} replies"

@@ -101,31 +101,26 @@ def timeline(
 
 def _rows(chat: Chat, page: PageAt) -> tuple[list[Any], bool, bool]:
     """The messages of a page, as whole turns if they fit, and whether there are messages before and after them."""
-    if page.is_forward:
-        start = _start(chat, page)
-        rows = list(_messages(chat).filter(seq__gte=start).order_by("seq")[: ROWS + 1])
+    if not page.is_forward:
+        before = chat.last_seq + 1 if page.before is None else page.before
+        rows = list(_messages(chat).filter(seq__lt=before).order_by("-seq")[: ROWS + 1])[::-1]
         is_cut = len(rows) > ROWS
         if is_cut:
-            # Without the last turn, which may go on, unless it is the only one.
-            last = next((at for at in range(ROWS, 0, -1) if rows[at].role == Role.USER), ROWS)
-            rows = rows[:last]
-        return rows, start > 1, is_cut
-    before = chat.last_seq + 1 if page.before is None else page.before
-    rows = list(_messages(chat).filter(seq__lt=before).order_by("-seq")[: ROWS + 1])[::-1]
+            first = next((at for at, row in enumerate(rows) if at and row.role == Role.USER), 1)
+            rows = rows[first:]
+        return rows, is_cut, before <= chat.last_seq
+    start = (page.after or 0) + 1
+    if page.at is not None:  # from the question of a turn some way before it
+        questions = Message.objects.filter(chat=chat, role=Role.USER, seq__lte=max(1, page.at - BEFORE))
+        found = questions.order_by("-seq").values_list("seq", flat=True).first() or 1
+        start = found if page.at - found < ROWS // 2 else page.at
+    rows = list(_messages(chat).filter(seq__gte=start).order_by("seq")[: ROWS + 1])
     is_cut = len(rows) > ROWS
     if is_cut:
-        first = next((at for at, row in enumerate(rows) if at and row.role == Role.USER), 1)
-        rows = rows[first:]
-    return rows, is_cut, before <= chat.last_seq
-
-
-def _start(chat: Chat, page: PageAt) -> int:
-    """The first message of a page that is read forwards: for `at`, the question of a turn some way before it."""
-    if page.at is None:
-        return (page.after or 0) + 1
-    questions = Message.objects.filter(chat=chat, role=Role.USER, seq__lte=max(1, page.at - BEFORE))
-    found = questions.order_by("-seq").values_list("seq", flat=True).first() or 1
-    return found if page.at - found < ROWS // 2 else page.at
+        # Without the last turn, which may go on, unless it is the only one.
+        last = next((at for at in range(ROWS, 0, -1) if rows[at].role == Role.USER), ROWS)
+        rows = rows[:last]
+    return rows, start > 1, is_cut
 
 
 def _messages(chat: Chat) -> QuerySet[Message]:

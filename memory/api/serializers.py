@@ -23,7 +23,11 @@ from rest_framework.serializers import (
 from chatmemory.api.http import Text, Whole
 from chatmemory.text.word_diff import DiffPiece
 from conversations.api.serializers import (
+    POLICY,
     SOURCES_MAX,
+    TEXT,
+    USAGE,
+    VARIANT,
     HistoryField,
     ObjectField,
     PageOut,
@@ -145,9 +149,7 @@ class PausedOut(Serializer[Any]):
 
 class BriefOut(Serializer[Any]):
     chat_id = UUIDField(help_text="The chat's id.")
-    policy = CharField(
-        help_text="The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`."
-    )
+    policy = CharField(help_text=POLICY)
     version = IntegerField(help_text="The number of a version of the summary; 0 before the first.")
     brief = BriefTextOut(source="*", help_text="The summary and how far it reaches.")
     token_count = IntegerField(help_text="Tokens of the text.")
@@ -191,11 +193,6 @@ class RestoreIn(Strict):
     )
 
 
-@extend_schema_field({"type": "string", "enum": sorted(POLICIES)})
-class PolicyName(Text):
-    """The name of a policy."""
-
-
 class EstimateQuery(Serializer[Any]):
     mode = ChoiceField(
         ["update", "rebuild"],
@@ -203,8 +200,8 @@ class EstimateQuery(Serializer[Any]):
         default="update",
         help_text="What is to be estimated: an update (the default), or a rebuild.",
     )
-    policy = PolicyName(
-        required=False, validators=[known_policy], help_text="A rebuild by this policy, whatever `mode` says."
+    policy = ChoiceField(
+        sorted(POLICIES), required=False, help_text="A rebuild by this policy, whatever `mode` says."
     )
     restore = IntegerField(
         required=False,
@@ -242,11 +239,7 @@ class ContextIn(Strict):
         validators=[checked_text],
         help_text="The question to show the prompt for.",
     )
-    policy = Text(
-        required=False,
-        validators=[known_policy],
-        help_text="The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
-    )
+    policy = Text(required=False, validators=[known_policy], help_text=POLICY)
     budget = Whole(
         required=False, min_value=0, max_value=1_000_000, help_text="Tokens that memory may have in a prompt."
     )
@@ -274,7 +267,7 @@ class ContentField(JSONField):
 
 class PromptMessageOut(Serializer[Any]):
     role = ChoiceField(["system", "user", "assistant", "tool"], help_text="Who speaks.")
-    content = ContentField(allow_null=True, help_text="The text, exactly as it was sent.")
+    content = ContentField(allow_null=True, help_text=TEXT)
     tool_calls = ListField(
         child=ObjectField(), required=False, help_text="The calls of tools that the assistant made."
     )
@@ -340,9 +333,7 @@ class UsageQuery(Serializer[Any]):
 
 class UsageDayOut(UsageOut):
     date = DateField(help_text="The day, in UTC.")
-    model_variant = CharField(
-        help_text="The name under which the model is offered here: see `GET /v1/models`."
-    )
+    model_variant = CharField(help_text=VARIANT)
     replies = IntegerField(help_text="How many replies there were.")
 
 
@@ -360,18 +351,13 @@ class SummarizeIn(Strict):
         validators=[checked_text],
         help_text="The summary so far, to go on from.",
     )
-    policy = Text(
-        required=False,
-        default=Interval.name,
-        validators=[known_policy],
-        help_text="The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
-    )
+    policy = Text(required=False, default=Interval.name, validators=[known_policy], help_text=POLICY)
 
 
 class SummarizeOut(Serializer[Any]):
     summary = CharField(help_text="The summary.")
     state = ObjectField(help_text="What the policy remembers besides the summary.")
-    usage = UsageOut(help_text="Tokens and cost as reported by the provider; null if it reported none.")
+    usage = UsageOut(help_text=USAGE)
 
 
 OPS = {"same": "equal", "del": "delete", "ins": "insert"}
