@@ -80,8 +80,10 @@ def _chart(
         for number, (label, figures) in enumerate(series.items()):
             if figure := figures[at]:
                 x, height = slot * at + slot * 0.08 + width * number, HEIGHT * figure / highest
-                size = (round(one, 2) for one in (x, HEIGHT - height, width, height))
-                bars.append(Bar(*size, number + 1, f"{day}: {short(figure)} {label}"))
+                y, text = HEIGHT - height, f"{day}: {short(figure)} {label}"
+                bars.append(
+                    Bar(round(x, 2), round(y, 2), round(width, 2), round(height, 2), number + 1, text)
+                )
     table = [(day, list(map(short, figures))) for day, *figures in zip(names, *series.values(), strict=True)]
     total = [(label, short(sum(figures))) for label, figures in series.items()]
     return Chart(name, title, series, total, bars, table[::-1])
