@@ -25,9 +25,9 @@ from memory.models import ConversationBrief, SummaryRevision, new_brief
 from memory.pins.section import room_for_pins
 from memory.policies import POLICIES, counts_of, get_policy, is_due, turns_beyond, turns_due, window_of
 from memory.policies.due import totals_of
-from memory.policies.edit_form import ReadableEntry, ReadablePart, readable
 from memory.policies.options import with_options
 from memory.policies.protocol import Counts, FoldProgress, Policy, State
+from memory.policies.state_parts import EditField
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +202,11 @@ def text_of(row: ConversationBrief | SummaryRevision) -> str:
     return row.global_summary
 
 
-def readable_parts(row: ConversationBrief | SummaryRevision) -> list[ReadablePart]:
+def readable_parts(row: ConversationBrief | SummaryRevision) -> list[EditField]:
     """The parts shown to people: those of the state, or the summary if it is plain or its policy no longer exists."""
     state = State.from_json(row.global_summary, row.state)
     if state.data and row.policy in POLICIES:
-        return readable(POLICIES[row.policy].edit_fields(state, MemoryLimits()))
-    summary = ReadablePart("Summary", "text", (ReadableEntry("", row.global_summary),))
-    return [summary] if row.global_summary else []
+        fields = POLICIES[row.policy].edit_fields(state, MemoryLimits())
+    else:
+        fields = [EditField("summary", "Summary", row.global_summary)]
+    return [field for field in fields if field.text.strip()]

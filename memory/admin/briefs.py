@@ -29,7 +29,7 @@ from memory.briefs import readable_parts, unfolded
 from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import policy_name
-from memory.policies.edit_form import BadEdit
+from memory.policies.state_parts import BadEdit
 from memory.revisions.by_hand import Draft, StaleEdit, draft, edit_by_hand
 from memory.work import work_of
 

@@ -44,8 +44,8 @@ from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.rebuild import current_progress
 from memory.models import CardOutcome, ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
-from memory.policies.edit_form import Shape
 from memory.policies.interval import Interval
+from memory.policies.state_parts import Shape
 from memory.recall.ranking import REASONS, Recall, Sought
 from memory.work import WorkPhase, work_of
 

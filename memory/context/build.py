@@ -49,7 +49,7 @@ def context_of(memory: Memory, span: Newest, asked: PromptRequest) -> Context:
     memory = memory.with_budget(memory.limits.prompt_budget - pinned.tokens)
     brief, limits = memory.brief, memory.limits
     state: list[StateSection] = memory.policy.render(memory.state) if limits.enabled else []
-    last = last_reply(span) if limits.enabled and memory.policy.shows_outline else None
+    last = last_reply(span) if limits.enabled and memory.policy.asks_for_card else None
     outline = outline_sections(stored_outline(brief.chat_id, last)) if last else []
     state = [*state, *outline]
     material = Material(

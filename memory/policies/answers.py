@@ -24,18 +24,13 @@ NO_SUMMARY = "NONE"
 
 def summarizer_input(existing: str, turns: Sequence[Turn]) -> str:
     """The request to fold `turns` into `existing`, exactly in the seed's format. Turns without text are left out."""
-    sides = [_sides(turn.user, assistant_text(turn)) for turn in turns]
-    blocks = [f"Turn {number}:\n{text}" for number, text in enumerate(filter(None, sides), start=1)]
-    said = "\n\n".join(blocks)
+    sides = ((("User", turn.user), ("Assistant", assistant_text(turn))) for turn in turns)
+    texts = ("\n".join(f"{name}: {quote_markers(text)}" for name, text in pair if text) for pair in sides)
+    new = "\n\n".join(f"Turn {number}:\n{text}" for number, text in enumerate(filter(None, texts), start=1))
     return (
         f"=== EXISTING_SUMMARY ===\n{quote_markers(existing) or NO_SUMMARY}\n=== END_EXISTING_SUMMARY ===\n\n"
-        f"=== NEW_TURNS ===\n{said}\n=== END_NEW_TURNS ==="
+        f"=== NEW_TURNS ===\n{new}\n=== END_NEW_TURNS ==="
     )
-
-
-def _sides(user: str, assistant: str) -> str:
-    sides = (("User", user), ("Assistant", assistant))
-    return "\n".join(f"{name}: {quote_markers(text)}" for name, text in sides if text)
 
 
 _REFUSED = re.compile(
@@ -108,7 +103,7 @@ def object_in(text: str) -> dict[str, Any]:
 def _read(text: str) -> tuple[dict[str, Any] | None, int]:
     """Parse the object that `text` begins with; if it is broken, return None and how far it could be parsed."""
     read = 0
-    for attempt in (text, _STRING_OR_COMMA.sub(_without_comma, text)):
+    for attempt in (text, _STRING_OR_COMMA.sub(lambda found: found[0] if found[0] != "," else "", text)):
         try:
             return _DECODER.raw_decode(attempt)[0], 0
         except json.JSONDecodeError as error:
@@ -118,12 +113,5 @@ def _read(text: str) -> tuple[dict[str, Any] | None, int]:
     return None, read
 
 
-def _without_comma(found: re.Match[str]) -> str:
-    return "" if found.group() == "," else found.group()
-
-
-def _nothing(_: str) -> None:
-    """Replace NaN and the infinities by null: they are not valid JSON, and no database accepts them."""
-
-
-_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_nothing, strict=False)
+# NaN and the infinities become null: they are not valid JSON, and no database accepts them.
+_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=lambda _: None, strict=False)

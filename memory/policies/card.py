@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.markers import quote_markers
@@ -18,7 +18,6 @@ from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits, RecallMode
 from memory.policies.answers import answer_text, object_in, summarizer_input
-from memory.policies.edit_form import BadEdit, EditField
 from memory.policies.protocol import (
     Ask,
     Bounds,
@@ -31,7 +30,15 @@ from memory.policies.protocol import (
     instructions_of,
     number,
 )
-from memory.policies.state_parts import Content, Held, StatePart, object_schema, trimmed
+from memory.policies.state_parts import (
+    Content,
+    EditField,
+    Held,
+    StatePart,
+    object_schema,
+    require_within,
+    trimmed,
+)
 
 CONTEXT: Final = "Conversation context: "
 """Prefix of the card in a prompt, exactly as in seed 002."""
@@ -39,9 +46,6 @@ CONTEXT: Final = "Conversation context: "
 CARD_OPEN: Final = "<MEMORY_CARD>"
 CARD_CLOSE: Final = "</MEMORY_CARD>"
 """The tags around a card. In a reply they match in upper or lower case."""
-
-OUTPUT_ROOM = 4
-"""Output limit as a multiple of the token budget: reasoning models spend output tokens before the first word."""
 
 GOAL_FLOOR_TOKENS = 20
 """What the goal is cut to when nothing else is left to drop."""
@@ -53,10 +57,7 @@ DECISIONS = StatePart("decisions", "Decisions", "list", ITEM_TOKENS, 5)
 QUESTIONS = StatePart("open_q", "Open questions", "list", ITEM_TOKENS, 4)
 TECHNIQUES = StatePart("techniques", "Methods and topics", "list", ITEM_TOKENS, 6, floor=3)
 TOPIC = StatePart("lesson_context", "Current topic", "text", 30)
-PARTS: Final = (GOAL, CONSTRAINTS, DECISIONS, QUESTIONS, TECHNIQUES, TOPIC)
-"""The fields of a card, with the caps of seed 002, in tokens instead of characters. Lists are oldest first."""
-DROP_ORDER: Final = (QUESTIONS, CONSTRAINTS, DECISIONS, TECHNIQUES)
-SHORT_NAMES: Final = {
+PARTS: Final = {
     GOAL: "g",
     CONSTRAINTS: "c",
     DECISIONS: "d",
@@ -64,7 +65,9 @@ SHORT_NAMES: Final = {
     TECHNIQUES: "t",
     TOPIC: "lc",
 }
-"""The short keys used in prompts (seed 002, toWire)."""
+"""The fields of a card with their short keys in prompts (seed 002, toWire). Their caps are the seed's, in tokens
+instead of characters. Lists are oldest first."""
+DROP_ORDER: Final = (QUESTIONS, CONSTRAINTS, DECISIONS, TECHNIQUES)
 
 EMPTY: Final[dict[str, Held]] = {one.name: one.read(None) for one in PARTS}
 LAST_RESORT: Final[dict[str, Held]] = {**EMPTY, GOAL.name: "Conversation"}
@@ -108,17 +111,19 @@ _AHEAD = (
 )
 
 _TEXT, _LIST = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
-_PROPERTIES = {
-    "goal": {**_TEXT, "description": "Main objective (one sentence at most)"},
-    "constraints": {**_LIST, "description": "Limits and conditions"},
-    "decisions": {**_LIST, "description": "Key decisions made"},
-    "open_q": {**_LIST, "description": "Open questions"},
-    "techniques": {**_LIST, "description": "Methods or topics covered"},
-    "lesson_context": {**_TEXT, "description": "Current focus"},
-}
-
-UnsaidFilter: TypeAlias = "Callable[[Collection[str]], Collection[str]]"
-"""A function that returns which of some texts must not be remembered, because nobody said them."""
+SCHEMA = Schema(
+    "memory_card",
+    object_schema(
+        {
+            "goal": {**_TEXT, "description": "Main objective (one sentence at most)"},
+            "constraints": {**_LIST, "description": "Limits and conditions"},
+            "decisions": {**_LIST, "description": "Key decisions made"},
+            "open_q": {**_LIST, "description": "Open questions"},
+            "techniques": {**_LIST, "description": "Methods or topics covered"},
+            "lesson_context": {**_TEXT, "description": "Current focus"},
+        }
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -152,14 +157,12 @@ class CardPolicy(Policy):
     section_titles = {"card": "Notes"}
     numbers = CardNumbers
     uses_options = ("window_share",)
-    shows_outline = True
     asks_for_card = True
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> None:
         """Return None: replies fold, and no number starts a fold."""
 
     def window_reach(self, limits: MemoryLimits) -> int:
-        """The policy's own number of window turns."""
         return CardNumbers.of(limits).window_turns
 
     def recall_mode(self, limits: MemoryLimits) -> RecallMode:
@@ -183,24 +186,16 @@ class CardPolicy(Policy):
         return str(_card_of(state)[GOAL.name])
 
     def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
-        """Ask for the card after `turns`, given the card before them."""
         card, budget = _card_of(state), CardNumbers.of(limits).token_budget
         # A summary that is not a card comes from clients that keep their own history, or from the previous policy.
         existing = state.summary if card == EMPTY else json.dumps(card, ensure_ascii=False)
-        return Ask(
-            TASK,
-            ANSWER_FORMAT.format(order=_AHEAD if _is_ahead(state) else _FORWARD, cap=budget),
-            summarizer_input(existing, turns),
-            budget * OUTPUT_ROOM,
-            answer_tokens=budget,
-            schema=Schema("memory_card", object_schema(_PROPERTIES)),
-        )
+        answer_format = ANSWER_FORMAT.format(order=_AHEAD if _is_ahead(state) else _FORWARD, cap=budget)
+        return Ask(TASK, answer_format, summarizer_input(existing, turns), budget, SCHEMA)
 
     def absorb(self, state: State, turns: Sequence[Turn], answer: Completion, limits: MemoryLimits) -> State:
-        """Update the card with the fields of the new one. Raise `Refusal`."""
         budget = CardNumbers.of(limits).token_budget
-        told = _cut(_read_card(answer_text(answer)), budget)
-        return _state_of(_updated(_card_of(state), told, budget), is_ahead=_is_ahead(state))
+        fields = _read_card(answer_text(answer))
+        return _updated(state, fields, budget, budget, is_ahead=_is_ahead(state))
 
     def render(self, state: State) -> list[StateSection]:
         """Render the card in wire form, with the seed's prefix."""
@@ -208,7 +203,6 @@ class CardPolicy(Policy):
         return [] if card == EMPTY else [StateSection("card", CONTEXT + quote_markers(wire(card)))]
 
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
-        """The card's six fields."""
         card = _card_of(state)
         return [part.field(card[part.name]) for part in PARTS]
 
@@ -216,90 +210,85 @@ class CardPolicy(Policy):
         """The card with the values of the fields. It covers as many later turns as the previous one."""
         known = _card_of(before)
         card = {one.name: one.parsed(texts[one.name], known[one.name]) for one in PARTS}
-        tokens, most = count_tokens(wire(card)), CardNumbers.of(limits).token_budget
-        if tokens > most:
-            raise BadEdit(f"The card has {tokens} tokens; the limit is {most}.")
+        require_within(wire(card), CardNumbers.of(limits).token_budget, "The card")
         return _state_of(card, is_ahead=_is_ahead(before))
 
 
 def state_after_reply(
-    state: State, text: str, limits: MemoryLimits, unsaid: UnsaidFilter = lambda texts: ()
+    state: State,
+    text: str,
+    limits: MemoryLimits,
+    unsaid: Callable[[Collection[str]], Collection[str]] = lambda texts: (),
 ) -> State:
     """Return the state updated with the card `text` of a reply, whose model knew the previous card. Raise `Refusal`.
 
-    Texts of the card that `unsaid` returns are left out.
+    Texts of the card that `unsaid` returns, because nobody said them, are left out.
     """
-    told = _read_card(text)
-    gone = unsaid([item for held in told.values() for item in ([held] if isinstance(held, str) else held)])
-    if gone and not (told := _without(told, gone)):
-        raise Refusal("unsaid")
+    fields = _read_card(text)
+    gone = unsaid([item for held in fields.values() for item in ([held] if isinstance(held, str) else held)])
+    if gone:
+        # A field that becomes empty is removed, so its old value stays.
+        cut = {name: _without(held, gone) for name, held in fields.items()}
+        fields = {name: held for name, held in cut.items() if held or held == fields[name]}
+        if not fields:
+            raise Refusal("unsaid")
     numbers = CardNumbers.of(limits)
-    card = _updated(_card_of(state), _cut(told, numbers.reply_tokens), numbers.token_budget)
     # A card from a reply covers turns that are not folded yet, and so does any card made from it.
-    return _state_of(card, is_ahead=True)
+    return _updated(state, fields, numbers.reply_tokens, numbers.token_budget, is_ahead=True)
 
 
 def is_card(text: str) -> bool:
     """Whether `text` contains a card."""
     try:
-        return bool(_fields_in(object_in(text)))
+        return bool(_read_card(text))
     except Refusal:
         return False
 
 
 def wire(card: Content) -> str:
     """The card as prompts contain it: one line of compact JSON with short keys."""
-    return _compact({short: card[part.name] for part, short in SHORT_NAMES.items()})
+    return _compact({short: card[part.name] for part, short in PARTS.items()})
 
 
-def _read_card(text: str) -> Content:
-    if not (told := _fields_in(object_in(text))):
+def _read_card(text: str) -> dict[str, Held]:
+    if not (fields := _fields_in(object_in(text))):
         raise Refusal("wrong_shape")
-    return told
+    return fields
 
 
 def _fields_in(found: Mapping[str, Any]) -> dict[str, Held]:
     """The fields that `found` names by long or short keys. One that cannot be read is not named: it keeps its value."""
-    named = {one: found.get(one.name, found.get(short)) for one, short in SHORT_NAMES.items()}
-    kinds = {one: str if one.shape == "text" else list for one in PARTS}
-    return {
-        one.name: held
-        for one, value in named.items()
-        if isinstance(value, kinds[one]) and ((held := one.read(value)) or not value)
-    }
+    fields: dict[str, Held] = {}
+    for part, short in PARTS.items():
+        value = found.get(part.name, found.get(short))
+        if isinstance(value, str if part.shape == "text" else list):
+            held = part.read(value)
+            fields |= {part.name: held} if held or not value else {}
+    return fields
 
 
-def _without(told: Content, gone: Collection[str]) -> dict[str, Held]:
-    """Return `told` without the texts in `gone`. A field that becomes empty is removed, so its old value stays."""
-    left: dict[str, Held] = {}
-    for name, held in told.items():
-        if isinstance(held, str):
-            if held not in gone:
-                left[name] = held
-        elif (items := [item for item in held if item not in gone]) or not held:
-            left[name] = items
-    return left
+def _without(held: Held, gone: Collection[str]) -> Held:
+    if isinstance(held, str):
+        return "" if held in gone else held
+    return [item for item in held if item not in gone]
 
 
-def _cut(told: Content, max_tokens: int) -> Content:
-    """Cut the fields of an answer to `max_tokens` of JSON. Raise `Refusal` if dropping items does not suffice."""
-    small = _fitted(told, max_tokens, _compact)
+def _updated(state: State, fields: Content, max_read: int, max_tokens: int, *, is_ahead: bool) -> State:
+    """Return the state with `{...card, ...fields}`: fields are replaced, never added to. Raise `Refusal`.
+
+    The fields are cut to `max_read` tokens of JSON, the result to `max_tokens` of its wire form.
+    """
+    small = _fitted(fields, max_read, _compact)
     if small is None:
         raise Refusal("wrong_shape")
-    return small
-
-
-def _updated(old: Content, told: Content, max_tokens: int) -> Content:
-    """Return `{...old, ...told}`: fields are replaced, never added to. The result is cut to its token budget."""
-    return _fitted({**old, **told}, max_tokens, wire) or LAST_RESORT
+    card = _fitted({**_card_of(state), **small}, max_tokens, wire)
+    return _state_of(card or LAST_RESORT, is_ahead=is_ahead)
 
 
 def _fitted(card: Content, max_tokens: int, text_of: Callable[[Content], str]) -> Content | None:
     """Drop items in the seed's order, at last part of the goal; None if that does not suffice."""
     card = trimmed(card, DROP_ORDER, max_tokens, text_of)
-    if count_tokens(text_of(card)) <= max_tokens:
-        return card
-    if GOAL.name in card:
+    if count_tokens(text_of(card)) > max_tokens and GOAL.name in card:
         card = {**card, GOAL.name: clip_end(str(card[GOAL.name]), GOAL_FLOOR_TOKENS)}
     return card if count_tokens(text_of(card)) <= max_tokens else None
 
@@ -312,9 +301,7 @@ def _state_of(card: Content, *, is_ahead: bool) -> State:
 def _card_of(state: State) -> dict[str, Held]:
     """The card of any state: from its data, or, if these contain none, from its summary."""
     card = {**EMPTY, **_fields_in(state.data)}
-    if card == EMPTY and is_card(state.summary):
-        return {**EMPTY, **_fields_in(object_in(state.summary))}
-    return card
+    return {**EMPTY, **_read_card(state.summary)} if card == EMPTY and is_card(state.summary) else card
 
 
 def _is_ahead(state: State) -> bool:

@@ -34,23 +34,33 @@ class CardStream:
 
     def __init__(self) -> None:
         self._held = ""
-        """Outside a block, text that may be the beginning of one; inside, the block so far."""
+        """Outside a block, what may be the beginning of one; inside, the block so far, or the end of a long one."""
         self._is_inside = False
-        self._is_overlong = False
         self._searched = 0
-        """Characters of the block in which the closing tag cannot begin."""
+        """Characters held in which the tag that is searched cannot begin."""
         self._card: str | None = None
-        self._is_good = False
 
     def feed(self, text: str) -> str:
         """Take a chunk and return the text that can be shown now; may be empty."""
         if not (self._held or self._is_inside or "<" in text or text[-1:].isspace()):
             return text
         self._held += text
-        seen: list[str] = []
-        while self._leave() if self._is_inside else self._enter(seen):
-            pass
-        return "".join(seen)
+        shown: list[str] = []
+        while found := (_CLOSE if self._is_inside else _OPEN).search(self._held, self._searched):
+            if self._is_inside:
+                self._note(self._held[: found.start()])
+            else:
+                shown.append(self._held[: _without_space(self._held, found.start())])
+            self._held, self._searched = self._held[found.end() :], 0
+            self._is_inside = not self._is_inside
+        if self._is_inside:
+            self._held = self._held[-BLOCK_CHARS - len(CARD_CLOSE) :]
+            self._searched = max(0, len(self._held) - len(CARD_CLOSE) + 1)
+        else:
+            start, _ = _edge(self._held)
+            shown.append(self._held[:start])
+            self._held = self._held[start:]
+        return "".join(shown)
 
     def finish(self, *, cut_off: bool) -> tuple[str, str | None]:
         """Return the rest of the text, and the card: the last block that contains one, else the tag of a bad block.
@@ -65,39 +75,10 @@ class CardStream:
         is_begun = cut_off and len(self._held) - tag > 1
         return self._held[:start] if is_begun else self._held, self._card
 
-    def _enter(self, seen: list[str]) -> bool:
-        """Release the text before the next block. True if a block begins."""
-        found = _OPEN.search(self._held)
-        if found is None:
-            start, _ = _edge(self._held)
-            seen.append(self._held[:start])
-            self._held = self._held[start:]
-            return False
-        seen.append(self._held[: _without_space(self._held, found.start())])
-        self._held = self._held[found.end() :]
-        self._is_inside, self._is_overlong, self._searched = True, False, 0
-        return True
-
-    def _leave(self) -> bool:
-        """Take the block if its end was received. True if so."""
-        found = _CLOSE.search(self._held, self._searched)
-        if found is None:
-            self._searched = max(0, len(self._held) - len(CARD_CLOSE) + 1)
-            if self._searched > BLOCK_CHARS:
-                self._held = self._held[self._searched :]
-                self._searched, self._is_overlong = 0, True
-            return False
-        is_overlong = self._is_overlong or found.start() > BLOCK_CHARS
-        self._note("" if is_overlong else self._held[: found.start()])
-        self._held, self._is_inside = self._held[found.end() :], False
-        return True
-
     def _note(self, block: str) -> None:
         """Keep the block's text if it contains a card; if none has so far, record that there was a block."""
-        if is_card(block):
-            self._card, self._is_good = block, True
-        elif not self._is_good:
-            self._card = CARD_OPEN
+        is_good = len(block) <= BLOCK_CHARS and is_card(block)
+        self._card = block if is_good else self._card or CARD_OPEN
 
 
 def _edge(text: str) -> tuple[int, int]:
@@ -135,18 +116,16 @@ def unsaid_in(texts: Collection[str], material: Iterable[str], said: Sequence[st
     if not material or not texts:
         return set()
     links, orders = KnownLinks(said), KnownOrders(said)
-    brought = {text for text in texts if links.new_in(text) or orders.new_in(text)}
-    return brought | _with_spans(texts, material, said) | _with_runs(texts, material, said)
-
-
-def _with_spans(texts: Collection[str], material: Iterable[str], said: Iterable[str]) -> set[str]:
-    given, told = SpanIndex("\n".join(material)), SpanIndex("\n".join(said))
-    return {text for text in texts if any(span in given and span not in told for span in spans(text))}
-
-
-def _with_runs(texts: Collection[str], material: Iterable[str], said: Iterable[str]) -> set[str]:
-    given, told = _flat(material), _flat(said)
-    return {text for text in texts if any(run in given and run not in told for run in _runs(text))}
+    given_spans, said_spans = SpanIndex("\n".join(material)), SpanIndex("\n".join(said))
+    given, known = _flat(material), _flat(said)
+    return {
+        text
+        for text in texts
+        if links.new_in(text)
+        or orders.new_in(text)
+        or any(span in given_spans and span not in said_spans for span in spans(text))
+        or any(run in given and run not in known for run in _runs(text))
+    }
 
 
 def _runs(text: str) -> Iterable[str]:

@@ -29,9 +29,6 @@ from memory.policies.protocol import (
     state_tokens,
 )
 
-OUTPUT_ROOM = 4
-"""Output limit as a multiple of the cap: reasoning models spend output tokens before the first word of the summary."""
-
 TASK = """\
 You keep the memory of a conversation between a user and an assistant. Keep what may matter later: goals, \
 decisions and their reasons, constraints, preferences, open questions, recurring issues and lasting facts. \
@@ -73,19 +70,12 @@ class OneSummary(Policy):
     """How to answer, with the target length to be filled in."""
 
     def size(self, state: State) -> int:
-        """Tokens of the summary, without what renders it."""
         return count_tokens(state.summary)
 
     def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
-        """Ask for a new summary: the input is exactly in the seed's format, the instructions are our own."""
         cap = self.longest_summary(state, limits)
-        return Ask(
-            self.task,
-            self.answer_format.format(low=cap * 4 // 5, cap=cap),
-            summarizer_input(state.summary, turns),
-            cap * OUTPUT_ROOM,
-            answer_tokens=cap,
-        )
+        answer_format = self.answer_format.format(low=cap * 4 // 5, cap=cap)
+        return Ask(self.task, answer_format, summarizer_input(state.summary, turns), cap)
 
     def absorb(self, state: State, turns: Sequence[Turn], answer: Completion, limits: MemoryLimits) -> State:
         """Return the new summary, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
@@ -112,7 +102,6 @@ class Chunked(OneSummary):
     answer_format = ANSWER_FORMAT
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
-        """Tokens of summary and unfolded turns (seed 000, 5.2)."""
         return FoldProgress("tokens", counts.tokens + state_tokens(self, state), limits.threshold)
 
     def tokens_left(self, counts: Counts, limits: MemoryLimits) -> int:
@@ -126,7 +115,6 @@ class Chunked(OneSummary):
         return max(0, min(left, limits.prompt_budget * 2 // 5, to_threshold // 4))
 
     def render(self, state: State) -> list[StateSection]:
-        """Render the summary under its heading, in the user role."""
         if not state.summary:
             return []
         return [StateSection("summary", f"{SUMMARY_HEADING}\n{quote_markers(state.summary)}")]

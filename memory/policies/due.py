@@ -100,7 +100,7 @@ def _prompt_is_full(policy: Policy, state: State, counts: Counts, limits: Memory
         return True
     if beyond <= 0 or counts.tokens - counts.window_tokens < limits.min_fold_tokens:
         return False
-    outline = OUTLINE_COST if policy.shows_outline else 0
+    outline = OUTLINE_COST if policy.asks_for_card else 0
     return not _lines_fit(state_tokens(policy, state) + outline, counts, limits)
 
 

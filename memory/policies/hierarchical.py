@@ -17,7 +17,6 @@ from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
 from memory.policies.answers import answer_text, object_in
-from memory.policies.edit_form import MANY_ROWS, EditField, lines_of, require_within
 from memory.policies.facts import (
     CATEGORIES,
     Fact,
@@ -31,7 +30,6 @@ from memory.policies.facts import (
     stored_facts,
 )
 from memory.policies.protocol import (
-    JSON,
     Ask,
     Bounds,
     Counts,
@@ -44,7 +42,7 @@ from memory.policies.protocol import (
     number,
     text_in,
 )
-from memory.policies.state_parts import object_schema
+from memory.policies.state_parts import MANY_ROWS, EditField, lines_of, object_schema, require_within
 
 MESSAGES_A_TURN = 2
 ANSWER_TOKENS = 800
@@ -58,8 +56,6 @@ after 100; 700 kept 84.2 and 12.6 %; 1200 as much as 1000 after 20, and 15.5 % a
 """
 PIECE_TOKENS = 120
 """The longest piece of the narrative. Each fold adds one."""
-OUTPUT_ROOM = 4
-"""Output limit as a multiple of the answer: reasoning models spend output tokens before the first word."""
 
 EXISTING_HEADING = "## Existing facts (merge, update, or remove as needed):"
 CONVERSATION_HEADING = "## Conversation:"
@@ -153,7 +149,6 @@ class Hierarchical(Policy):
         return FoldProgress("turns", counts.turns, max(trigger, self.window_reach(limits)) + 1)
 
     def window_reach(self, limits: MemoryLimits) -> int:
-        """The number of turns that contain the newest messages."""
         return -(-HierarchicalNumbers.of(limits).recent_messages // MESSAGES_A_TURN)
 
     def carried(self, state: State) -> str:
@@ -161,43 +156,35 @@ class Hierarchical(Policy):
         return ""
 
     def lazy_seconds(self, limits: MemoryLimits) -> float:
-        """The policy's own number; 0 unless `lazy` is on."""
         numbers = HierarchicalNumbers.of(limits)
         return float(numbers.lazy_seconds) if numbers.lazy else 0.0
 
     def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
         """Make one request for both layers. The narrative so far is not shown."""
-        return Ask(
-            TASK,
-            ANSWER_FORMAT.format(piece=PIECE_TOKENS),
-            facts_input(_facts_of(state), turns),
-            ANSWER_TOKENS * OUTPUT_ROOM,
-            answer_tokens=ANSWER_TOKENS,
-            schema=SCHEMA,
-        )
+        answer_format = ANSWER_FORMAT.format(piece=PIECE_TOKENS)
+        return Ask(TASK, answer_format, facts_input(_facts_of(state), turns), ANSWER_TOKENS, SCHEMA)
 
     def absorb(self, state: State, turns: Sequence[Turn], answer: Completion, limits: MemoryLimits) -> State:
         """Merge the facts and add one piece, each layer within its token limit. Raise `Refusal`."""
         fields = object_in(answer_text(answer))
         if not isinstance(fields.get("facts"), list | dict) and not isinstance(fields.get("narrative"), str):
             raise Refusal("wrong_shape")
-        numbers, before = HierarchicalNumbers.of(limits), _facts_of(state)
-        told = parse_update(fields.get("facts"), fields.get("removed"))
+        numbers = HierarchicalNumbers.of(limits)
+        told, gone = parse_update(fields.get("facts"), fields.get("removed"))
         line = " ".join(without_invisible(text_in(fields.get("narrative"))).split())
-        narrative = clip_end(quote_markers(line), PIECE_TOKENS).strip()
-        if not told.facts and not narrative:
+        piece = clip_end(quote_markers(line), PIECE_TOKENS).strip()
+        if not told and not piece:
             raise Refusal("empty")
-        pieces = stored_pieces(state)
-        if narrative:
-            pieces.append(NarrativePiece(turns[0].from_seq, turns[-1].through_seq, narrative))
-        facts = fitting(merged(before, told), numbers.facts_tokens)
-        pieces = _newest(pieces, numbers.narrative_tokens)
-        if not facts and not pieces:
+        facts = fitting(merged(_facts_of(state), told, gone), numbers.facts_tokens)
+        pieces = [*state.summary.splitlines(), *([piece] if piece else [])]
+        while len(pieces) > 1 and count_tokens("\n".join(pieces)) > numbers.narrative_tokens:
+            pieces.pop(0)
+        narrative = clip_end("\n".join(pieces), numbers.narrative_tokens)
+        if not facts and not narrative:
             raise Refusal("empty")  # nothing of it fits
-        return _state_of(facts, pieces)
+        return State(narrative, {"facts": facts_json(facts)})
 
     def render(self, state: State) -> list[StateSection]:
-        """Render facts, then the narrative, each in the user role."""
         facts = facts_text(_facts_of(state))
         sections = [StateSection("facts", facts)] if facts else []
         if state.summary:
@@ -205,40 +192,19 @@ class Hierarchical(Policy):
         return sections
 
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
-        """The narrative, one piece per line, and the facts of each category."""
-        story = _joined(stored_pieces(state))
-        field = EditField("narrative", "Story", story, "One part of the chat per line.", MANY_ROWS)
-        return [field, *fact_fields(_facts_of(state))]
+        note = "One part of the chat per line."
+        return [
+            EditField("narrative", "Story", state.summary, note, MANY_ROWS),
+            *fact_fields(_facts_of(state)),
+        ]
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
-        """The facts and the narrative with the values of the fields."""
         numbers = HierarchicalNumbers.of(limits)
         facts = facts_from(texts, _facts_of(before))
-        pieces = _edited(stored_pieces(before), texts["narrative"])
+        narrative = "\n".join(quote_markers(line) for _, line in lines_of(texts["narrative"]))
         require_within(facts_text(facts), numbers.facts_tokens, "All facts together, as sent to the model,")
-        require_within(_joined(pieces), numbers.narrative_tokens, "The story", "narrative")
-        return _state_of(facts, pieces)
-
-
-@dataclass(frozen=True, slots=True)
-class NarrativePiece:
-    """What the narrative says about one span of messages: a paragraph on one line."""
-
-    from_seq: int
-    through_seq: int
-    text: str
-
-
-def stored_pieces(state: State) -> list[NarrativePiece]:
-    """Return the pieces of any stored state. If it has none that can be read, the summary is the only piece."""
-    rows = state.data.get("pieces")
-    pieces = [
-        NarrativePiece(_seq(row.get("from_seq")), _seq(row.get("through_seq")), text)
-        for row in (rows if isinstance(rows, list) else ())
-        if isinstance(row, dict) and (text := " ".join(text_in(row.get("text")).split()))
-    ]
-    whole_text = " ".join(state.summary.split())
-    return pieces or ([NarrativePiece(0, 0, whole_text)] if whole_text else [])
+        require_within(narrative, numbers.narrative_tokens, "The story", "narrative")
+        return State(narrative, {"facts": facts_json(facts)})
 
 
 def facts_input(facts: Sequence[Fact], turns: Sequence[Turn]) -> str:
@@ -253,40 +219,5 @@ def facts_input(facts: Sequence[Fact], turns: Sequence[Turn]) -> str:
     return f"{EXISTING_HEADING}\n{known}\n\n{CONVERSATION_HEADING}\n{messages}"
 
 
-def _newest(pieces: Sequence[NarrativePiece], max_tokens: int) -> list[NarrativePiece]:
-    """Return the newest pieces that fit together; the newest is cut if it does not fit by itself."""
-    kept = list(pieces)
-    while len(kept) > 1 and count_tokens(_joined(kept)) > max_tokens:
-        kept.pop(0)
-    return [NarrativePiece(one.from_seq, one.through_seq, clip_end(one.text, max_tokens)) for one in kept]
-
-
-def _edited(known: Sequence[NarrativePiece], text: str) -> list[NarrativePiece]:
-    """Convert the lines to pieces. Unchanged ones keep their spans, and if the number of lines is the same, all do."""
-    lines = [quote_markers(line) for _, line in lines_of(text)]
-    spans = {piece.text: (piece.from_seq, piece.through_seq) for piece in known}
-    beside = (
-        [(one.from_seq, one.through_seq) for one in known]
-        if len(lines) == len(known)
-        else [(0, 0)] * len(lines)
-    )
-    return [NarrativePiece(*spans.get(line, span), line) for line, span in zip(lines, beside, strict=True)]
-
-
-def _joined(pieces: Sequence[NarrativePiece]) -> str:
-    return "\n".join(piece.text for piece in pieces)
-
-
 def _facts_of(state: State) -> list[Fact]:
     return stored_facts(state.data.get("facts"))
-
-
-def _state_of(facts: Sequence[Fact], pieces: Sequence[NarrativePiece]) -> State:
-    stored: list[JSON] = [
-        {"from_seq": piece.from_seq, "through_seq": piece.through_seq, "text": piece.text} for piece in pieces
-    ]
-    return State(_joined(pieces), {"facts": facts_json(facts), "pieces": stored})
-
-
-def _seq(value: JSON) -> int:
-    return value if isinstance(value, int) else 0

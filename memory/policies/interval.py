@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import count_tokens
@@ -81,13 +82,19 @@ class Interval(OneSummary):
         return FoldProgress("turns", counts.turns, numbers.window_turns + numbers.every_turns)
 
     def window_reach(self, limits: MemoryLimits) -> int:
-        """The seed's buffer of recent messages, in turns."""
         return IntervalNumbers.of(limits).window_turns
 
     def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
-        """Ask for a new paragraph. One of an earlier fold among the turns counts as known."""
-        known, spoken = _split(state, turns)
-        return super().ask(known, spoken, limits)
+        """Ask for a new paragraph. One of an earlier fold among the turns counts as known.
+
+        Turns that are nothing else are summarized like any others.
+        """
+        carried, spoken = split_carried(turns)
+        existing = _line(without_opening(state.summary))
+        for paragraph in carried:
+            if paragraph not in existing:
+                existing = f"{existing} {paragraph}".strip()
+        return super().ask(State(existing), spoken, limits) if spoken else super().ask(state, turns, limits)
 
     def tidied(self, answer: str) -> str:
         """The answer as one continuous paragraph, without introductory phrases."""
@@ -98,7 +105,6 @@ class Interval(OneSummary):
         return text[start:]
 
     def longest_summary(self, state: State, limits: MemoryLimits) -> int:
-        """The paragraph's cap."""
         return IntervalNumbers.of(limits).token_cap
 
     def render(self, state: State) -> list[StateSection]:
@@ -115,9 +121,11 @@ def split_carried(turns: Sequence[Turn]) -> tuple[list[str], list[Turn]]:
     carried: list[str] = []
     spoken: list[Turn] = []
     for turn in turns:
-        found, rest = _parted(turn.assistant)
-        carried += found
-        if found:
+        pieces = turn.assistant.split("\n\n")
+        mine = list(takewhile(_OPENING.match, pieces))
+        if mine:
+            carried += [_line(without_opening(piece)) for piece in mine]
+            rest = "\n\n".join(pieces[len(mine) :])
             turn = replace(turn, assistant=rest, assistant_tokens=count_tokens(rest))
         if turn.user or turn.assistant:
             spoken.append(turn)
@@ -130,28 +138,6 @@ def without_opening(text: str) -> str:
     return text[found.end() :] if found else text
 
 
-def _parted(said: str) -> tuple[list[str], str]:
-    if not _OPENING.match(said):
-        return [], said
-    pieces = said.split("\n\n")
-    count = next((at for at, piece in enumerate(pieces) if not _OPENING.match(piece)), len(pieces))
-    carried = [_line(without_opening(piece)) for piece in pieces[:count]]
-    return carried, "\n\n".join(pieces[count:])
-
-
 def _line(text: str) -> str:
     """Return `text` with all white space, including line breaks, replaced by single spaces."""
     return " ".join(text.split())
-
-
-def _split(state: State, turns: Sequence[Turn]) -> tuple[State, list[Turn]]:
-    """What was known before, with the paragraphs in `turns` that it does not contain; and the turns without them.
-
-    Turns that are nothing else are summarized like any others.
-    """
-    carried, spoken = split_carried(turns)
-    existing = _line(without_opening(state.summary))
-    for paragraph in carried:
-        if paragraph not in existing:
-            existing = f"{existing} {paragraph}".strip()
-    return (State(existing), spoken) if spoken else (state, list(turns))

@@ -6,7 +6,7 @@ and the policy's own numbers (`Policy.numbers`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -72,31 +72,27 @@ def option_errors(
     behind by a previous policy, and has no effect. `limits` are those of the settings.
     """
     bounds = bounds_for(policy)
-    left_behind = {name for name, value in standing.items() if name in options and options[name] == value}
-    unknown = sorted(options.keys() - bounds.keys() - left_behind)
     errors = [
         f"{name} must be {bounds[name].allowed}"
         for name, value in options.items()
         if name in bounds and not bounds[name].allows(value)
     ]
-    if unknown:
-        errors.append(_unknown(policy, unknown, bounds))
-    return errors or _at_odds(policy, options, with_options(limits, policy, options))
-
-
-def _unknown(policy: Policy, names: list[str], known: Iterable[str]) -> str:
-    shown = ", ".join(repr(name[:MAX_NAME_CHARS]) for name in names[:MAX_NAMES])
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f"The policy {policy.name} has no option {shown}{more}; it has: {', '.join(sorted(known))}"
-
-
-def _at_odds(policy: Policy, options: Mapping[str, Any], limits: MemoryLimits) -> list[str]:
-    """Errors in values that are valid by themselves but not together. Settings are checked when the server starts."""
-    if "summary_token_cap" not in policy.uses_options or not options.keys() & {"budget", "summary_token_cap"}:
-        return []
-    if limits.summary_cap < limits.prompt_budget:
-        return []
-    return [
-        f"summary_token_cap ({limits.summary_cap}) must be smaller than budget ({limits.prompt_budget}), "
-        "which it is part of"
-    ]
+    left_behind = {name for name, value in standing.items() if name in options and options[name] == value}
+    if unknown := sorted(options.keys() - bounds.keys() - left_behind):
+        shown = ", ".join(repr(name[:MAX_NAME_CHARS]) for name in unknown[:MAX_NAMES])
+        more = f" and {len(unknown) - MAX_NAMES} more" if len(unknown) > MAX_NAMES else ""
+        known = ", ".join(sorted(bounds))
+        errors.append(f"The policy {policy.name} has no option {shown}{more}; it has: {known}")
+    # Values that are valid by themselves but not together. Settings are checked when the server starts.
+    if (
+        not errors
+        and "summary_token_cap" in policy.uses_options
+        and options.keys() & {"budget", "summary_token_cap"}
+    ):
+        chosen = with_options(limits, policy, options)
+        if chosen.summary_cap >= chosen.prompt_budget:
+            errors.append(
+                f"summary_token_cap ({chosen.summary_cap}) must be smaller than budget ({chosen.prompt_budget}), "
+                "which it is part of"
+            )
+    return errors

@@ -19,7 +19,7 @@ from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
 from memory.history.turns import Turn
 from memory.limits import RECALL_SOME_SHARE, MemoryLimits, RecallMode
-from memory.policies.edit_form import MANY_ROWS, BadEdit, EditField, clean, require_within
+from memory.policies.state_parts import MANY_ROWS, BadEdit, EditField, clean, require_within
 
 JSON: TypeAlias = JsonValue
 
@@ -47,20 +47,16 @@ class State:
 
     summary: str = ""
     data: Mapping[str, JSON] = field(default_factory=dict)
-    version: int = 1
-    """Version of the format of `data`."""
 
     def to_json(self) -> dict[str, JSON]:
-        """`data` and its version, for storage in a column next to the summary."""
-        return {"version": self.version, "data": dict(self.data)}
+        """`data` as stored in a column next to the summary, with the version of its format."""
+        return {"version": 1, "data": dict(self.data)}
 
     @classmethod
     def from_json(cls, summary: str, stored: Mapping[str, JSON]) -> State:
         """Return the state from its two columns. A chat that has never been folded stores `{}`."""
-        data, version = stored.get("data"), stored.get("version")
-        return cls(
-            summary, data if isinstance(data, dict) else {}, version if isinstance(version, int) else 1
-        )
+        data = stored.get("data")
+        return cls(summary, data if isinstance(data, dict) else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +123,12 @@ def instructions_of(task: str, focus: str, answer_format: str) -> str:
     The operator may replace the task (`MEMORY_SUMMARIZER_INSTRUCTIONS`), and a chat has an option `focus`. Neither
     touches how to answer, which comes last.
     """
-    return "\n".join(part for part in (task, _focus_section(focus), answer_format) if part)
+    line = " ".join(without_invisible(focus).split())  # which can be taken for no other part
+    section = _FOCUS.format(focus=quote_markers(line)) if line else ""
+    return "\n".join(part for part in (task, section, answer_format) if part)
 
 
-def _focus_section(focus: str) -> str:
-    # On one line, that can be taken for no other part.
-    line = " ".join(without_invisible(focus).split())
-    return _FOCUS.format(focus=quote_markers(line)) if line else ""
+OUTPUT_ROOM = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +140,15 @@ class Ask:
     answer_format: str
     """What the input is and how to answer. Kept whatever the task is, because `absorb` relies on it."""
     input: str
-    max_output_tokens: int
-    answer_tokens: int = 0
-    """Approximate length of the answer, which is the cap of what is kept of it; 0: unknown."""
+    answer_tokens: int
+    """Approximate length of the answer, which is the cap of what is kept of it."""
     schema: Schema | None = None
     """The schema of the answer's object; None: the answer is text."""
 
     @property
-    def instructions(self) -> str:
-        """The instructions without anything of the operator's or of the chat's owner."""
-        return instructions_of(self.task, "", self.answer_format)
+    def max_output_tokens(self) -> int:
+        """The output limit: reasoning models spend output tokens before the first word."""
+        return OUTPUT_ROOM * self.answer_tokens
 
     def instructions_under(self, limits: MemoryLimits) -> str:
         """The instructions to send."""
@@ -174,21 +168,18 @@ class Bounds:
     """The valid values of an option as parsed from JSON, and what an error message calls them."""
 
     allowed: str
-    allows: Callable[[object], bool]
+    allows: Callable[[Any], bool]
 
     @classmethod
     def whole(cls, least: int, most: int) -> Bounds:
-        def allows(value: object) -> bool:
-            return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-        return cls(f"a whole number from {least} to {most}", allows)
+        allowed = f"a whole number from {least} to {most}"
+        return cls(allowed, lambda value: type(value) is int and least <= value <= most)
 
     @classmethod
     def share(cls, most: float) -> Bounds:
-        def allows(value: object) -> bool:
-            return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
-
-        return cls(f"a share from 0 to {most:g}", allows)
+        return cls(
+            f"a share from 0 to {most:g}", lambda value: type(value) in (int, float) and 0 <= value <= most
+        )
 
     @classmethod
     def words(cls, *words: str) -> Bounds:
@@ -196,10 +187,8 @@ class Bounds:
 
     @classmethod
     def text(cls, chars: int) -> Bounds:
-        def allows(value: object) -> bool:
-            return isinstance(value, str) and len(value) <= chars
-
-        return cls(f"a text of at most {chars} characters", allows)
+        allowed = f"a text of at most {chars} characters"
+        return cls(allowed, lambda value: isinstance(value, str) and len(value) <= chars)
 
     @classmethod
     def switch(cls) -> Bounds:
@@ -248,10 +237,11 @@ class Policy(ABC):
     """Whether its window may use the whole budget (`MemoryLimits.window_share` does not apply)."""
     recall_some_share: ClassVar[float] = RECALL_SOME_SHARE
     """Share of the prompt's budget for excerpts that are context rather than an answer."""
-    shows_outline: ClassVar[bool] = False
-    """Whether the outline of the last reply is shown after the state."""
     asks_for_card: ClassVar[bool] = False
-    """Whether replies include what is to be remembered of their turn (`memory.policies.card`)."""
+    """Whether replies include what is to be remembered of their turn (`memory.policies.card`).
+
+    The outline of the last reply is then shown after the state.
+    """
 
     @abstractmethod
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress | None:

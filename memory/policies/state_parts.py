@@ -3,6 +3,8 @@
 A part holds one text, a list of texts, or texts by name (a value may be a list of texts, too). Models do not always
 keep to a schema: what they put in its place is converted if that makes sense, and else skipped. Every text becomes one
 line without invisible characters, within its cap. The work is bounded for any input.
+
+People read and edit a memory of any policy as fields of a form (`EditField`), without markup for the model.
 """
 
 from __future__ import annotations
@@ -11,26 +13,17 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import clip_end, count_tokens
-from memory.policies.edit_form import (
-    FEW_ROWS,
-    SOME_ROWS,
-    BadEdit,
-    EditField,
-    Shape,
-    lines_of,
-    pair_in,
-    require_within,
-)
 
 Value: TypeAlias = "str | list[str]"
 Held: TypeAlias = "str | list[str] | dict[str, Value]"
 """What a part holds: a text, a list or pairs."""
 Content: TypeAlias = "Mapping[str, Held]"
 """What parts hold, by their names."""
+Shape = Literal["text", "list", "table"]
 
 KEY_TOKENS, TEXT_TOKENS, PART_TOKENS = 20, 60, 20
 """Maximum tokens of a name, of an item or value, and of a part of a value that is a list."""
@@ -43,6 +36,82 @@ ITEM_OVERHEAD = 4
 """An upper bound of the tokens of an item's comma, line break and indent in JSON."""
 STOPS = ".,;:!?"
 """Ignored at the end of an item when items are compared."""
+MANY_ROWS, SOME_ROWS, FEW_ROWS = 14, 4, 2
+
+
+class BadEdit(Exception):
+    """The text entered is invalid. The message is a sentence for the person who entered it, and quotes none of it.
+
+    `part` is the name of the field at fault; "" if it is all of them together.
+    """
+
+    def __init__(self, message: str, part: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.part = part
+
+
+class Entry(NamedTuple):
+    """A text of a field with its name, which is "" if it has none."""
+
+    name: str
+    text: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.name}: {self.text}" if self.name else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class EditField:
+    """A part of a memory as people read and edit it: one text, one item per line, or one `name: value` per line."""
+
+    name: str
+    title: str
+    text: str
+    help: str = ""
+    rows: int = SOME_ROWS
+    """Height of the field, in lines."""
+    shape: Shape = "text"
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The texts that it holds."""
+        if self.shape == "text":
+            return [Entry("", self.text)]
+        lines = (line for _, line in lines_of(self.text))
+        sides = (line.partition(":") if self.shape == "table" else ("", "", line) for line in lines)
+        return [Entry(name.replace("_", " ").strip(), text.strip()) for name, _, text in sides]
+
+
+def plain_text(fields: Sequence[EditField]) -> str:
+    """Join all fields as one text; a single text is returned without its title."""
+    if len(fields) == 1 and fields[0].shape == "text":
+        return fields[0].text
+    texts = (
+        field.text if field.shape == "text" else "\n".join(f"- {entry.line}" for entry in field.entries)
+        for field in fields
+    )
+    return "\n\n".join(f"{field.title}\n{text}" for field, text in zip(fields, texts, strict=True))
+
+
+def clean(text: str) -> str:
+    """Return `text` as it is stored: with normalized line breaks and without invisible characters."""
+    return without_invisible(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+
+
+def lines_of(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not blank, each with its number from 1, with single spaces."""
+    for number, line in enumerate(clean(text).split("\n"), 1):
+        if flat := " ".join(line.split()):
+            yield number, flat
+
+
+def require_within(text: str, cap: int, what: str, part: str = "") -> None:
+    """Raise `BadEdit` if `text` has more than `cap` tokens. `what` begins the sentence."""
+    tokens = count_tokens(text)
+    if tokens > cap:
+        raise BadEdit(f"{what} has {tokens:,} tokens; the limit is {cap:,}.", part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +135,7 @@ class StatePart:
         """What `value` says, from an answer or a stored state."""
         if self.shape == "text":
             return one_line(as_text(value), self.max_tokens)
-        if self.shape == "table":
-            return self._joined({}, self._pairs(value))
-        return self._unique(self._links(value) if self.has_links else self._texts(value))
+        return self._gathered(self._pairs(value) if self.shape == "table" else self._items(value))
 
     def merged(self, old: Held, new: Held) -> Held:
         """Add `new` to `old`: items without duplicates; of two values of a name, or of two texts, the new one.
@@ -76,23 +143,11 @@ class StatePart:
         A known name or item keeps its place and its spelling. A value that is a list is added to as well, because what
         is extracted later does not include the earlier parts.
         """
-        if isinstance(old, dict) and isinstance(new, dict):
-            return self._joined(old, new.items())
-        return self._unique([*old, *new]) if isinstance(old, list) else new
-
-    def without_oldest(self, held: Held, number: int) -> Held:
-        """Return `held` without its first `number` items."""
-        if isinstance(held, dict):
-            return dict(islice(held.items(), number, None))
-        return held[number:]
+        return new if isinstance(new, str) else self._gathered([*_named(old), *_named(new)])
 
     def costs(self, held: Held) -> list[int]:
         """Tokens of each item in JSON, rather too many than too few, without those that stay; oldest first."""
-        if isinstance(held, str):
-            return []
-        items: list[object] = (
-            [{name: value} for name, value in held.items()] if isinstance(held, dict) else [*held]
-        )
+        items = [{name: value} if self.shape == "table" else name for name, value in _named(held)]
         droppable = items[: max(0, len(items) - self.floor)]
         return [
             count_tokens(json.dumps(one, ensure_ascii=False, indent=2)) + ITEM_OVERHEAD for one in droppable
@@ -103,11 +158,9 @@ class StatePart:
         if isinstance(held, str):
             note = f"At most {self.max_tokens:,} tokens."
             return EditField(self.name, self.title, held, note, FEW_ROWS)
-        note = "One per line, as name: value." if self.shape == "table" else "One per line."
-        if self.max_items < MAX_ITEMS:
-            note = f"{note[:-1]}, at most {self.max_items}."
-        text = "\n".join(self._lines(held))
-        return EditField(self.name, self.title, text, note, SOME_ROWS, shape=self.shape)
+        note = "One per line, as name: value" if self.shape == "table" else "One per line"
+        note += f", at most {self.max_items}." if self.max_items < MAX_ITEMS else "."
+        return EditField(self.name, self.title, "\n".join(self._lines(held)), note, shape=self.shape)
 
     def parsed(self, text: str, before: Held) -> Held:
         """What the text of the form field says. A line that was not edited keeps its value of `before`.
@@ -121,7 +174,7 @@ class StatePart:
         known = self._lines(before)
         pairs: dict[str, Value] = {}
         for number, line in lines_of(text):
-            name, value = known[line] if line in known else self._item(line, number)
+            name, value = known[line] if line in known else self._parsed_line(line, number)
             if self.shape == "table" and name.casefold() in map(str.casefold, pairs):
                 raise BadEdit(f"Line {number} repeats the name of another line.", self.name)
             pairs[name] = value
@@ -131,60 +184,68 @@ class StatePart:
 
     def _lines(self, held: Held) -> dict[str, tuple[str, Value]]:
         """The lines of a form field, each with the name and value, or the item, that it shows."""
-        if isinstance(held, dict):
-            return {f"{name}: {as_text(value)}": (name, value) for name, value in held.items()}
-        return {item: (item, "") for item in held}
+        is_table = self.shape == "table"
+        return {
+            f"{name}: {as_text(value)}" if is_table else name: (name, value) for name, value in _named(held)
+        }
 
-    def _item(self, line: str, number: int) -> tuple[str, Value]:
+    def _parsed_line(self, line: str, number: int) -> tuple[str, Value]:
         if self.shape == "table":
-            name, value = pair_in(line, number, self.name)
+            name, _, value = (side.strip() for side in line.partition(":"))
+            if not name or not value:
+                raise BadEdit(f"Line {number} is not a name, a colon and a value.", self.name)
             require_within(name, KEY_TOKENS, f"The name in line {number}", self.name)
             require_within(value, self.max_tokens, f"The value in line {number}", self.name)
             return name, value
         require_within(line, self.max_tokens, f"Line {number}", self.name)
-        found = self.read([line])
-        if len(found) != 1:
+        items = list(self.read([line]))
+        if len(items) != 1:
             raise BadEdit(f"Line {number} is not one link.", self.name)
-        return next(iter(found)), ""
+        return items[0], ""
 
     def _pairs(self, value: object) -> Iterator[tuple[str, Value]]:
         for raw_name, raw in islice(raw_pairs(value), MAX_ITEMS):
-            name, read = one_line(raw_name, KEY_TOKENS), self._value(raw)
-            if name and read:
+            name = one_line(raw_name, KEY_TOKENS)
+            read: Value = one_line(as_text(raw), self.max_tokens)
+            if isinstance(raw, list | dict):
+                read = [one_line(as_text(part), PART_TOKENS) for part in items_of(raw, MAX_PARTS)]
+                read = [part for part in read if part]
+            if read:
                 yield name, read
 
-    def _value(self, raw: object) -> Value:
-        if isinstance(raw, list | dict):
-            parts = (one_line(as_text(part), PART_TOKENS) for part in items_of(raw, MAX_PARTS))
-            return [part for part in parts if part]
-        return one_line(as_text(raw), self.max_tokens)
-
-    def _texts(self, value: object) -> Iterator[str]:
-        texts = (one_line(as_text(item), self.max_tokens) for item in items_of(value, MAX_ITEMS))
-        return (text for text in texts if text)
-
-    def _links(self, value: object) -> Iterator[str]:
-        """Yield the links in the items of a list; an item that is a single word counts as a link."""
+    def _items(self, value: object) -> Iterator[tuple[str, Value]]:
+        """Yield items of a list; of links, those in its texts: a single word counts as a link."""
         for item in items_of(value, MAX_ITEMS):
+            if not self.has_links:
+                yield one_line(as_text(item), self.max_tokens), ""
+                continue
             words = without_invisible(as_text(item)[:READ_CHARS]).split()
             links = [word for word in words if "://" in word] or words[: len(words) == 1]
             for link in (word.strip("<>()[]\"'").rstrip(STOPS) for word in links):
-                if link and count_tokens(link) <= self.max_tokens:
-                    yield link
+                if count_tokens(link) <= self.max_tokens:
+                    yield link, ""
 
-    def _joined(self, old: Mapping[str, Value], new: Iterable[tuple[str, Value]]) -> dict[str, Value]:
-        result = dict(old)
-        spelling = {name.casefold(): name for name in old}
-        for name, value in new:
-            known = spelling.setdefault(name.casefold(), name)
-            before = result.get(known)
+    def _gathered(self, pairs: Iterable[tuple[str, Value]]) -> Held:
+        """Each name or item once, as first written, with its last value."""
+        spelling: dict[str, str] = {}
+        values: dict[str, Value] = {}
+        for written, value in pairs:
+            name = spelling.setdefault(self._key(written), written)
+            before = values.get(name)
             if isinstance(before, list) and isinstance(value, list):
-                value = _first_of_each([*before, *value], _text_key)[-MAX_PARTS:]
-            result[known] = value
-        return dict(list(result.items())[-self.max_items :])
+                value = cast("list[str]", StatePart("", "", max_items=MAX_PARTS).merged(before, value))
+            values[name] = value
+        values.pop("", None)
+        kept = list(values.items())[-self.max_items :]
+        return dict(kept) if self.shape == "table" else [name for name, _ in kept]
 
-    def _unique(self, texts: Iterable[str]) -> list[str]:
-        return _first_of_each(texts, _link_key if self.has_links else _text_key)[-self.max_items :]
+    def _key(self, name: str) -> str:
+        """What is compared of a name or an item."""
+        if self.has_links:
+            scheme, found, rest = name.partition("://")
+            host, slash, path = rest.partition("/")  # host names are case-insensitive, paths are not
+            return f"{scheme}{found}{host}".casefold() + f"{slash}{path}".rstrip("/") if found else name
+        return name.casefold() if self.shape == "table" else _text_key(name)
 
 
 def trimmed(
@@ -200,14 +261,14 @@ def trimmed(
     that has any.
     """
     while (excess := count_tokens(rendered(content)) - max_tokens) > 0:
-        costs = {part: part.costs(content.get(part.name, "")) for part in drop_order}
+        costs = {part: part.costs(content.get(part.name, [])) for part in drop_order}
         held = [part for part in drop_order if costs[part]]
         if not held:
             break
         part = next((one for one in held if sum(costs[one]) > share), held[0])
         spare = min(excess, max(0, sum(costs[part]) - share))
-        left = part.without_oldest(content[part.name], enough(costs[part], spare))
-        content = {**content, part.name: left}
+        left = _named(content[part.name])[enough(costs[part], spare) :]
+        content = {**content, part.name: dict(left) if part.shape == "table" else [name for name, _ in left]}
     return content
 
 
@@ -225,11 +286,11 @@ def one_line(text: str, max_tokens: int) -> str:
     return line if len(line.encode()) <= max_tokens else clip_end(line, max_tokens).strip()
 
 
-def items_of(value: object, most: int) -> list[object]:
-    """The items of a list; of a mapping, each of its pairs; any other value is the only item."""
+def items_of(value: object, number: int) -> list[object]:
+    """The first items of a list; of a mapping, each of its pairs; any other value is the only item."""
     if isinstance(value, dict):
-        return [{name: item} for name, item in islice(value.items(), most)]
-    return value[:most] if isinstance(value, list) else [value]
+        return [{name: item} for name, item in islice(value.items(), number)]
+    return value[:number] if isinstance(value, list) else [value]
 
 
 def raw_pairs(value: object) -> Iterator[tuple[str, object]]:
@@ -276,20 +337,12 @@ def object_schema(properties: Mapping[str, object]) -> dict[str, Any]:
     }
 
 
-def _first_of_each(texts: Iterable[str], same: Callable[[str], str]) -> list[str]:
-    """The texts in order without duplicates, each as first written."""
-    first: dict[str, str] = {}
-    for text in texts:
-        first.setdefault(same(text), text)
-    return list(first.values())
+def _named(held: Held) -> list[tuple[str, Value]]:
+    """The pairs of a part; its items with an empty value; nothing of a text, which has no items."""
+    if isinstance(held, dict):
+        return list(held.items())
+    return [(item, "") for item in held] if isinstance(held, list) else []
 
 
 def _text_key(text: str) -> str:
     return text.casefold().rstrip(STOPS)
-
-
-def _link_key(link: str) -> str:
-    """The comparison key of a link: host names are case-insensitive, paths are not."""
-    scheme, found, rest = link.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{found}{host}".casefold() + f"{slash}{path}".rstrip("/") if found else link

@@ -32,8 +32,8 @@ from memory.folding.publish import locked_brief
 from memory.limits import MemoryLimits
 from memory.models import PAUSE, ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.policies import POLICIES, State
-from memory.policies.edit_form import EditField
 from memory.policies.protocol import Policy
+from memory.policies.state_parts import EditField
 from memory.revisions import step_back
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ def edit_by_hand(
 
     `on_version` must still be in use, otherwise `StaleEdit` is raised. An older `base` takes the chat back to what
     that revision covers, as `restore` does, and on the same conditions; `pauses` is the same as there. A running fold
-    or rebuild is dropped, and so is a requested rebuild. Raises `BadEdit` (`memory.policies.edit_form`), `NotFound`
+    or rebuild is dropped, and so is a requested rebuild. Raises `BadEdit` (`memory.policies.state_parts`), `NotFound`
     and `Conflict`.
     """
     with transaction.atomic():

@@ -13,7 +13,7 @@ from chatmemory.text.spans import retained
 from chatmemory.text.word_diff import DiffPiece, replaced, word_diff
 from memory.briefs import readable_parts
 from memory.models import SummaryRevision
-from memory.policies.edit_form import ReadablePart, as_text
+from memory.policies.state_parts import EditField, plain_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def difference(revision: SummaryRevision, against: SummaryRevision | None) -> Di
     older, newer = readable_parts(against) if against else [], readable_parts(revision)
     said_before, said_now = _said(older), _said(newer)
     is_other = against is not None and against.policy != revision.policy
-    texts = as_text(older), as_text(newer)
+    texts = plain_text(older), plain_text(newer)
     return Difference(
         version=revision.version,
         against=against.version if against else None,
@@ -59,6 +59,6 @@ def difference(revision: SummaryRevision, against: SummaryRevision | None) -> Di
     )
 
 
-def _said(parts: Sequence[ReadablePart]) -> str:
+def _said(parts: Sequence[EditField]) -> str:
     """The text without its headings, which nobody said."""
     return "\n".join(entry.line for part in parts for entry in part.entries)

@@ -15,7 +15,7 @@ from memory.context.build import preview_last
 from memory.explain.reasons import name_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
 from memory.policies import policy_name
-from memory.policies.edit_form import as_text
+from memory.policies.state_parts import plain_text
 from memory.revisions.by_hand import pause_updates, restore, resume_updates
 from memory.work import work_of
 
@@ -88,7 +88,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Next prompt {shown.tokens:,} of {shown.budget:,} tokens: {parts or 'nothing'}")
 
     def _text(self, row: ConversationBrief | SummaryRevision) -> None:
-        if text := as_text(readable_parts(row)):
+        if text := plain_text(readable_parts(row)):
             self.stdout.write(f"\nSummary\n{plain_lines(text)}")
 
 

@@ -90,7 +90,7 @@ def folded(
     ask = policy.ask(state, turns, limits)
     prompt = Prompt(
         (PromptMessage("user", ask.input),),
-        ask.instructions,
+        ask.instructions_under(limits),
         schema=ask.schema,
         answer_tokens=ask.answer_tokens,
     )

@@ -196,11 +196,11 @@ def test_the_summarizer_is_asked_for_the_card_after_the_turns() -> None:
     existing = ask.input.split("=== EXISTING_SUMMARY ===\n")[1].split("\n=== END")[0]
     assert json.loads(existing) == FIELDS
     assert (ask.answer_tokens, ask.max_output_tokens) == (300, 1200)
-    assert "under 300 tokens" in ask.instructions
-    assert "the card is right" in ask.instructions
+    assert "under 300 tokens" in ask.instructions_under(LIMITS)
+    assert "the card is right" in ask.instructions_under(LIMITS)
     first = asked(State())
     assert "=== EXISTING_SUMMARY ===\nNONE\n" in first.input
-    assert "What a later turn corrects replaces" in first.instructions
+    assert "What a later turn corrects replaces" in first.instructions_under(LIMITS)
 
 
 def test_the_summarizers_card_is_absorbed_like_a_replys() -> None:

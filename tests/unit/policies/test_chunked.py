@@ -163,11 +163,15 @@ def test_the_summarizer_gets_the_input_of_the_seed() -> None:
 
 def test_the_instructions_name_the_cap_and_are_versioned() -> None:
     ask = asked(FULL, [])
-    assert "400 to 500 tokens" in ask.instructions
+    assert "400 to 500 tokens" in ask.instructions_under(LIMITS)
     assert ask.max_output_tokens >= 500
     other = asked(FULL, [], replace(LIMITS, summary_cap=200))
-    assert "160 to 200 tokens" in other.instructions
-    assert prompt_hash(ask.instructions) == prompt_hash(ask.instructions) != prompt_hash(other.instructions)
+    assert "160 to 200 tokens" in other.instructions_under(LIMITS)
+    assert (
+        prompt_hash(ask.instructions_under(LIMITS))
+        == prompt_hash(ask.instructions_under(LIMITS))
+        != prompt_hash(other.instructions_under(LIMITS))
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +13,9 @@ from chatmemory.text.tokens import count_tokens, load
 from memory.policies.facts import (
     CATEGORIES,
     KEY_CHARS,
-    MOST_TOLD,
+    MAX_FACTS,
     VALUE_TOKENS,
     Fact,
-    FactUpdate,
     facts_json,
     facts_text,
     fitting,
@@ -39,7 +40,7 @@ anything = st.recursive(
 )
 rows = st.tuples(st.text(max_size=8), st.text(max_size=30), st.sampled_from(CATEGORIES))
 facts = st.lists(rows, max_size=30).map(
-    lambda told_rows: merged([], parse_update([row(*one) for one in told_rows], None))
+    lambda told_rows: merged([], *parse_update([row(*one) for one in told_rows], None))
 )
 
 
@@ -47,8 +48,8 @@ def row(key: object, value: object, category: object = "GENERAL") -> dict[str, o
     return {"key": key, "value": value, "category": category}
 
 
-def told(*rows: object, removed: object = ()) -> FactUpdate:
-    return parse_update(list(rows), list(removed) if isinstance(removed, tuple) else removed)
+def told(*rows: object, removed: Sequence[str] = ()) -> tuple[list[Fact], set[str]]:
+    return parse_update(list(rows), list(removed))
 
 
 # What an answer contains
@@ -68,7 +69,7 @@ def told(*rows: object, removed: object = ()) -> FactUpdate:
     ],
 )
 def test_what_can_be_understood_is_taken(given_row: object, fact: Fact) -> None:
-    assert told(given_row).facts == (fact,)
+    assert told(given_row) == ([fact], set())
 
 
 @pytest.mark.parametrize(
@@ -87,18 +88,17 @@ def test_what_can_be_understood_is_taken(given_row: object, fact: Fact) -> None:
     ],
 )
 def test_what_cannot_be_understood_is_left_out_alone(given_row: object) -> None:
-    assert told(given_row, row("k2", "v2")) == FactUpdate((Fact("k2", "v2"),), frozenset())
+    assert told(given_row, row("k2", "v2")) == ([Fact("k2", "v2")], set())
 
 
 def test_one_object_of_values_by_key_will_do() -> None:
-    assert parse_update({"order_id": "#1", "status": None}, None) == FactUpdate(
-        (Fact("order_id", "#1"),), frozenset({"status"})
-    )
+    found = parse_update({"order_id": "#1", "status": None}, None)
+    assert found == ([Fact("order_id", "#1")], {"status"})
 
 
 @given(anything, anything)
 def test_whatever_is_told_is_single_clean_lines_within_bounds(given_facts: object, removed: object) -> None:
-    for fact in parse_update(given_facts, removed).facts:
+    for fact in parse_update(given_facts, removed)[0]:
         assert fact.name
         assert fact.value
         assert fact.category in CATEGORIES
@@ -108,10 +108,9 @@ def test_whatever_is_told_is_single_clean_lines_within_bounds(given_facts: objec
 
 
 def test_keys_values_and_their_number_are_bounded() -> None:
-    found = told(
-        *(row(f"{number} " + "long " * 100, "value " * 200) for number in range(MOST_TOLD + 50))
-    ).facts
-    assert len(found) == MOST_TOLD
+    rows = (row(f"{number} " + "long " * 100, "value " * 200) for number in range(MAX_FACTS + 50))
+    found, _ = told(*rows)
+    assert len(found) == MAX_FACTS
     assert all(len(fact.key) <= KEY_CHARS and count_tokens(fact.value) <= VALUE_TOKENS for fact in found)
 
 
@@ -119,7 +118,7 @@ def test_keys_values_and_their_number_are_bounded() -> None:
 
 
 def test_a_key_said_again_gets_its_new_value_and_becomes_the_newest() -> None:
-    now = merged([ORDER, STATUS, TOPIC], told(row("order_id", "#99", "ENTITY"), row("fee", "$5", "NUMERIC")))
+    now = merged([ORDER, STATUS, TOPIC], *told(row("order_id", "#99", "ENTITY"), row("fee", "$5", "NUMERIC")))
     assert [fact.line for fact in now] == [
         "- order_status: open",
         "- topic: a late order",
@@ -133,7 +132,7 @@ def values_in_turn(*values: str, category: str = "ENTITY") -> list[str]:
     """The lines of one fact that had these values, one after the other."""
     facts: list[Fact] = []
     for value in values:
-        facts = merged(facts, told(row("seat", value, category)))
+        facts = merged(facts, *told(row("seat", value, category)))
     return [fact.line for fact in facts]
 
 
@@ -164,38 +163,38 @@ def test_a_status_keeps_no_earlier_value() -> None:
 
 
 def test_a_removed_fact_takes_its_earlier_values_along() -> None:
-    facts = merged([ORDER, STATUS], told(row("order_id", "#99", "ENTITY")))
-    assert merged(facts, told(removed=("order_id",))) == [STATUS]
+    facts = merged([ORDER, STATUS], *told(row("order_id", "#99", "ENTITY")))
+    assert merged(facts, *told(removed=("order_id",))) == [STATUS]
 
 
 def test_an_earlier_value_that_an_answer_repeats_or_corrects_has_no_earlier_value_itself() -> None:
-    facts = merged([ORDER], told(row("order_id", "#99")))
-    again = merged(facts, told(row("order_id (earlier)", "#1043")))
+    facts = merged([ORDER], *told(row("order_id", "#99")))
+    again = merged(facts, *told(row("order_id (earlier)", "#1043")))
     assert {fact.key: fact.value for fact in again} == {"order_id": "#99", "order_id (earlier)": "#1043"}
 
 
 @pytest.mark.parametrize("spelled", ["Order ID", "order-id", " ORDER__ID ", "order.id", "ｏｒｄｅｒ_id"])
 def test_a_key_is_known_however_it_is_spelled(spelled: str) -> None:
-    assert [fact.value for fact in merged([ORDER], told(row(spelled, "#99")))] == [ORDER.value, "#99"]
-    assert merged([ORDER], told(removed=(spelled,))) == []
+    assert [fact.value for fact in merged([ORDER], *told(row(spelled, "#99")))] == [ORDER.value, "#99"]
+    assert merged([ORDER], *told(removed=(spelled,))) == []
 
 
 def test_removed_and_null_remove_and_nothing_else_does() -> None:
-    assert merged([ORDER, STATUS], told(removed=("order_status", "unknown"))) == [ORDER]
-    assert merged([ORDER, STATUS], told(row("order_status", None))) == [ORDER]
-    assert merged([ORDER, STATUS], told()) == [ORDER, STATUS]
-    assert merged([ORDER, STATUS], told(row("order_status", ""))) == [ORDER, STATUS]
+    assert merged([ORDER, STATUS], *told(removed=("order_status", "unknown"))) == [ORDER]
+    assert merged([ORDER, STATUS], *told(row("order_status", None))) == [ORDER]
+    assert merged([ORDER, STATUS], *told()) == [ORDER, STATUS]
+    assert merged([ORDER, STATUS], *told(row("order_status", ""))) == [ORDER, STATUS]
 
 
 def test_what_is_removed_and_told_at_once_holds() -> None:
-    assert merged([ORDER], told(row("order_id", "#99", "ENTITY"), removed=("order_id",))) == [
+    assert merged([ORDER], *told(row("order_id", "#99", "ENTITY"), removed=("order_id",))) == [
         Fact("order_id", "#99", "ENTITY")
     ]
 
 
 @given(facts, facts)
 def test_omission_never_removes(old: list[Fact], new: list[Fact]) -> None:
-    now = merged(old, FactUpdate(tuple(new), frozenset()))
+    now = merged(old, new, ())
     names = [fact.name for fact in now]
     assert set(names) == {fact.name for fact in (*old, *new)}
     assert len(names) == len(set(names))

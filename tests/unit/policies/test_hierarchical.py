@@ -23,9 +23,7 @@ from memory.policies.hierarchical import (
     ANSWER_TOKENS,
     SCHEMA,
     HierarchicalNumbers,
-    NarrativePiece,
     facts_input,
-    stored_pieces,
 )
 from memory.policies.protocol import Ask, Fault
 from tests.unit.context.makers import chats, make_turn, turn_of, words
@@ -120,15 +118,14 @@ def test_the_input_is_the_seeds_to_the_letter() -> None:
 def test_one_call_asks_for_both_by_a_strict_schema() -> None:
     ask = asked()
     assert ask.schema is SCHEMA
-    assert ask.answer_tokens == ANSWER_TOKENS
-    assert ask.max_output_tokens > ask.answer_tokens
+    assert (ask.answer_tokens, ask.max_output_tokens) == (ANSWER_TOKENS, 4 * ANSWER_TOKENS)
 
 
 def test_the_narrative_so_far_is_never_shown_to_a_summarizer() -> None:
     state = absorbed(ANSWER)
     ask = asked(state, [make_turn(1, "And now?", "Done.")])
     assert "asked to cancel" in state.summary
-    assert "asked to cancel" not in ask.input + ask.instructions
+    assert "asked to cancel" not in ask.input + ask.instructions_under(LIMITS)
     assert "- order_id: #1234\n" in ask.input
 
 
@@ -158,7 +155,7 @@ def test_the_built_in_model_reads_the_same_layout(turns: list[Turn]) -> None:
 # What is accepted
 
 
-def test_facts_are_merged_and_each_fold_adds_a_piece_of_its_own_span() -> None:
+def test_facts_are_merged_and_each_fold_adds_a_piece() -> None:
     first = absorbed(ANSWER)
     later = {
         "facts": [{"key": "Order Status", "value": "cancelled", "category": "STATE"}],
@@ -169,10 +166,6 @@ def test_facts_are_merged_and_each_fold_adds_a_piece_of_its_own_span() -> None:
     assert [fact.line for fact in stored_facts(state.data["facts"])] == [
         "- order_id: #1234",
         "- Order Status: cancelled",
-    ]
-    assert stored_pieces(state) == [
-        NarrativePiece(1, 2, str(ANSWER["narrative"])),
-        NarrativePiece(3, 6, "It was cancelled."),
     ]
     assert state.summary == f"{ANSWER['narrative']}\nIt was cancelled."
 
@@ -228,10 +221,11 @@ def test_old_pieces_go_when_the_narrative_is_full_and_facts_stay() -> None:
             "narrative": f"Part {number}. " + words(200),
         }
         state = POLICY.absorb(state, [make_turn(number, "a", "b")], answered(answer), limits)
-        assert all(count_tokens(piece.text) <= 120 for piece in stored_pieces(state))
+        assert all(count_tokens(piece) <= 120 for piece in state.summary.splitlines())
         assert count_tokens(state.summary) <= 400
-    assert [piece.through_seq for piece in stored_pieces(state)] == [96, 98, 100]
-    assert state.summary.splitlines()[-1].startswith("Part 49.")
+    assert [piece.partition(".")[0] for piece in state.summary.splitlines()] == [
+        f"Part {n}" for n in (47, 48, 49)
+    ]
     assert [fact.value for fact in stored_facts(state.data["facts"])] == [
         f"C{number}" for number in range(43, 50)
     ]

@@ -174,7 +174,7 @@ def test_each_fold_has_the_target_of_the_seed_and_a_summary_far_over_it_is_cut(
 ) -> None:
     state = State(NARRATIVE, {"summary_version": version}) if version else State()
     ask = POLICY.ask(state, TURNS, LIMITS)
-    assert f"Aim at {low} to {high} words" in ask.instructions
+    assert f"Aim at {low} to {high} words" in ask.instructions_under(LIMITS)
     assert high * 4 // 3 <= ask.answer_tokens <= high * 4 // 3 + 300 < ask.max_output_tokens
     after = absorbed(both("The order 3RK2T9 was changed to Lima. " * 400), state)
     assert after.summary.endswith("Lima.")
@@ -189,7 +189,7 @@ def test_one_call_asks_for_both_and_shows_what_was_known() -> None:
         NARRATIVE,
         [("I prefer dark mode. Read https://example.org/a.", "Noted.")],
     )
-    assert all(f"- {kind.name}: " in ask.instructions for kind in KINDS)
+    assert all(f"- {kind.name}: " in ask.instructions_under(LIMITS) for kind in KINDS)
 
 
 # Answers that cannot be used

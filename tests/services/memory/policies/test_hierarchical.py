@@ -19,7 +19,7 @@ from memory.context.build import preview
 from memory.folding.request import request_resummarize
 from memory.policies import get_policy, state_tokens
 from memory.policies.facts import stored_facts
-from memory.policies.hierarchical import HierarchicalNumbers, stored_pieces
+from memory.policies.hierarchical import HierarchicalNumbers
 from memory.policies.protocol import State
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import ScriptedModel, codes
@@ -125,11 +125,8 @@ def test_turn_by_turn_it_folds_all_but_ten_messages_each_time_there_are_more_tha
             assert unfolded(brief_of(chat)).turns == 5
     assert [code for span in model.spans for code in span] == named(1, 30)
     assert known(chat) == named(1, 30)
-    pieces = stored_pieces(state_of(chat))
-    assert [(piece.from_seq, piece.through_seq) for piece in pieces] == [
-        (12 * fold + 1, 12 * fold + 12) for fold in range(5)
-    ]
-    assert [codes(piece.text) for piece in pieces] == [named(6 * fold + 1, 6 * fold + 6) for fold in range(5)]
+    pieces = state_of(chat).summary.splitlines()
+    assert [codes(piece) for piece in pieces] == [named(6 * fold + 1, 6 * fold + 6) for fold in range(5)]
 
 
 def test_the_prompt_shows_facts_then_narrative_then_the_window_and_none_in_the_system_role(
@@ -246,6 +243,6 @@ def test_when_messages_change_facts_and_pieces_told_of_them_go(model: FactsModel
     assert known(chat) == named(1, 9)
     messages_changed(chat.pk, from_seq=9)
     assert known(chat) == named(1, 3)
-    assert [piece.through_seq for piece in stored_pieces(state_of(chat))] == [6]
+    assert len(state_of(chat).summary.splitlines()) == 1
     run(chat)
     assert known(chat) == named(1, 9)

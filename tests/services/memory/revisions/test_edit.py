@@ -15,7 +15,7 @@ from memory.briefs import history_tokens, unfolded
 from memory.context.prompt import PromptRequest
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind, SummaryRevision
-from memory.policies.edit_form import BadEdit
+from memory.policies.state_parts import BadEdit
 from memory.revisions.by_hand import StaleEdit, draft, edit_by_hand, restore
 from memory.turn import prompt_for
 from tests.support.factories import add_turns, brief_of, make_user
