@@ -82,20 +82,6 @@ def test_pausing_and_resuming_in_a_loop_is_counted(alice: Client, chat: str, set
     assert alice.get(f"chats/{chat}/brief").json()["paused"] is not None
 
 
-def test_a_summary_is_cleared_and_restored(alice: Client, chat: str) -> None:
-    before = alice.get(f"chats/{chat}/brief").json()
-    cleared = alice.post(f"chats/{chat}/brief/clear").json()
-    assert (cleared["brief"]["global_summary"], cleared["token_count"], cleared["version"]) == ("", 0, 4)
-    assert alice.get(f"chats/{chat}/revisions/4").json()["kind"] == "manual"
-    messages = alice.get(f"chats/{chat}/messages?limit=200").json()["results"]
-    assert len(messages) == 24
-    asked = alice.post(f"chats/{chat}/context", json={"message": "What was T2 about?"}).json()
-    assert any("T2" in one["text"] for one in asked["sections"] if one["kind"] == "recall")
-    error(alice.post(f"chats/{chat}/brief/clear"), 409, "conflict")
-    back = alice.post(f"chats/{chat}/revisions/3/restore").json()
-    assert back["brief"] == before["brief"]
-
-
 def test_after_a_restore_across_policies_the_patch_rebuilds(alice: Client, chat: str) -> None:
     assert alice.patch(f"chats/{chat}", json={"policy": "interval"}).status_code == 200
     work(chat)

@@ -143,14 +143,12 @@ ORDERS: list[Callable[[Client, Chat], httpx.Response]] = [
 
 
 @pytest.mark.parametrize("order", first_of(ORDERS))
-def test_whatever_has_memory_made_anew_is_counted(alice: Client, order: Any) -> None:
-    chat = folded(20)
-    assert order(alice, chat).status_code in (200, 202)
+def test_whatever_has_memory_made_anew_is_counted_and_refused_without_a_trace(
+    alice: Client, upstream: FakeUpstream, order: Any
+) -> None:
+    assert order(alice, folded(20)).status_code in (200, 202)
     assert counted() == 1
-
-
-@pytest.mark.parametrize("order", first_of(ORDERS))
-def test_what_is_refused_changed_nothing(alice: Client, upstream: FakeUpstream, order: Any) -> None:
+    Window.objects.all().delete()
     chat = folded(20)
     use_up(alice, chat)
     before = ConversationBrief.objects.filter(pk=chat.pk).values().get()

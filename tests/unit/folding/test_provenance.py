@@ -8,9 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.folding.answer_checks import source_hash
-from tests.unit.folding.makers import turn
+from memory.history.turns import Turn
 
 texts = st.text(max_size=20)
+
+
+def turn(user: str, assistant: str) -> Turn:
+    return Turn(1, 2, user, assistant, False, 0, 0, (), None)
 
 
 @given(st.lists(st.tuples(texts, texts), max_size=8), st.integers(0, 8))

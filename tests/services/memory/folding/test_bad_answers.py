@@ -15,13 +15,13 @@ import pytest
 from conversations.models import Chat
 from memory.context.build import preview
 from memory.folding.request import request_resummarize
-from memory.models import ConversationBrief, RevisionKind, SummaryRevision
+from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
 from tests.processes.prompts import code, codes
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import Behaviour, lorem
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import assert_sound, revisions, run, wait_over
+from tests.support.folds import assert_sound, run
 from tests.support.invariants import check_all
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
@@ -130,42 +130,3 @@ def assert_is_a_sentence(text: str) -> None:
     assert len(text.split()) >= 4
     assert "_" not in re.sub(r"\bMEMORY_[A-Z_]+\b", "", text)
     assert "<" not in text
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_after_five_of_them_the_built_in_summarizer_folds_until_the_upstream_is_back(
-    policy: str, fake: FakeUpstream
-) -> None:
-    chat = folded_chat(policy)
-    for answer in ("refused", "nothing", "a web page", "cut off", "20 MB"):
-        wait_over(chat)
-        fake.behave(ANSWERS[answer], lane="complete")
-        run(chat)
-    brief, last = brief_of(chat), revisions(chat)[-1]
-    assert (brief.attempts, brief.degraded) == (5, True)
-    assert (last.kind, last.model, last.degraded) == (RevisionKind.FOLD, "offline", True)
-    assert_whole(chat)
-
-    fake.behave("normal")
-    wait_over(chat)
-    assert run(chat).outcome == "done"
-    brief, last = brief_of(chat), revisions(chat)[-1]
-    assert (last.kind, last.from_seq, last.degraded) == (RevisionKind.REBUILD, 1, False)
-    assert (brief.attempts, brief.degraded, brief.last_error) == (0, False, None)
-    assert_whole(chat)
-    assert_sound(chat)
-
-
-@pytest.mark.parametrize("has_schemas", [True, False])
-@pytest.mark.parametrize("style", ["responses", "chat"])
-@pytest.mark.parametrize("policy", POLICIES)
-def test_either_api_will_do_and_structured_output_is_no_must(
-    policy: str, style: str, has_schemas: bool, fake: FakeUpstream, settings: Any
-) -> None:
-    settings.OPENAI_API_STYLE = style
-    fake.take_schemas(has_schemas)
-    chat = folded_chat(policy)
-    assert run(chat).outcome == "done"
-    assert (brief_of(chat).degraded, brief_of(chat).last_error) == (False, None)
-    assert {request.style for request in fake.requests} == {style}
-    assert_whole(chat)

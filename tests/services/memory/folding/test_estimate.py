@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.protocol import Price
-from conversations.models import Chat, Message
+from conversations.models import Chat
 from memory.folding.estimate import estimate_for
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
 from memory.policies import POLICIES
 from tests.support.exhaustive import first_of
-from tests.support.factories import add_turn, add_turns, brief_of, make_chat
+from tests.support.factories import add_turns, make_chat
 from tests.support.fakes.scripted import TellingModel
 from tests.support.folds import chat_of, revisions, run, turn
 
@@ -72,29 +72,6 @@ def test_nothing_is_read_but_counts(telling: TellingModel, django_assert_max_num
     assert not any('"content"' in query["sql"] for query in captured.captured_queries)
 
 
-def test_an_update_reads_only_what_is_not_folded(telling: TellingModel) -> None:
-    chat = chat_of(80)
-    request_resummarize(chat, "update")
-    run(chat)
-    add_turns(chat, [turn(number) for number in range(81, 91)])
-    update, whole = estimate_for(chat, "update"), estimate_for(chat, "rebuild")
-    assert (update.turns, whole.turns) == (10, 87)
-    assert estimate_for(chat, "update", after_seq=brief_of(chat).folded_through_seq - 8).turns == 14
-    assert update.minutes is not None
-
-
-def test_what_is_not_read_is_not_counted(telling: TellingModel) -> None:
-    chat = chat_of(12)
-    before = estimate_for(chat, "rebuild")
-    add_turn(chat, "And?", "No answer", status="failed")
-    replies = Message.objects.filter(chat=chat, role="assistant")
-    replies.filter(seq=2).update(superseded_by=replies.get(seq=4))
-    after = estimate_for(chat, "rebuild")
-    assert after.turns == before.turns + 1
-    assert after.tokens < before.tokens + 40
-    replies.filter(seq=2).update(superseded_by=None)
-
-
 def test_a_giant_is_as_long_as_a_bite(telling: TellingModel) -> None:
     chat = make_chat()
     add_turns(chat, [("Read this.", "word " * 5000), *(turn(number) for number in range(12))])
@@ -114,7 +91,3 @@ def test_it_costs_the_tokens_at_the_price(telling: TellingModel, settings: Any) 
     assert would.cost_usd == (would.input_tokens * 2 + would.output_tokens * 8) / Decimal(1_000_000)
     settings.SUMMARIZER = replace(priced, price=None)
     assert estimate_for(talk("interval", 60), "rebuild").cost_usd is None
-
-
-def test_the_built_in_summarizer_costs_nothing() -> None:
-    assert estimate_for(talk("chunked", 60), "rebuild").cost_usd == 0

@@ -70,20 +70,6 @@ def test_a_hard_fault_changes_nothing_and_waits(model: KeepingModel, line: Any, 
     assert_sound(chat)
 
 
-@pytest.mark.django_db
-def test_a_failure_is_forgotten_when_the_next_attempt_succeeds(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    model.lines = [DOWN, DOWN]
-    run(chat)
-    wait_over(chat)
-    run(chat)
-    assert brief_of(chat).attempts == 2
-    wait_over(chat)
-    assert run(chat).outcome == "done"
-    brief = brief_of(chat)
-    assert (brief.attempts, brief.next_attempt_at, brief.last_error, brief.degraded) == (0, None, None, False)
-
-
 @pytest.mark.promise("P12")
 @pytest.mark.django_db
 def test_after_five_failures_the_built_in_summarizer_folds_in_its_place(model: KeepingModel) -> None:

@@ -12,13 +12,13 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from chatmemory.llm.protocol import Prompt
-from conversations.models import Chat, Message
+from conversations.models import Message
 from memory import queue, tasks
 from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.folding.fold import FoldReport, fold
 from memory.models import ConversationBrief
-from tests.support.factories import add_turn, add_turns, brief_of, make_chat
+from tests.support.factories import add_turn, add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     Killed,
@@ -143,45 +143,6 @@ def test_eight_racing_folds_of_one_chat_fold_each_turn_once(model: KeepingModel)
     assert flat == [f"T{number}" for number in range(1, len(flat) + 1)]
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.exhaustive
-def test_turns_that_finish_while_folds_run_are_neither_lost_nor_in_the_way(model: KeepingModel) -> None:
-    """Eight writers in eight chats and two workers that fold them all, concurrently."""
-    chats = [make_chat() for _ in range(8)]
-    unfinished = {chat.pk for chat in chats}
-
-    def write(chat: Chat) -> None:
-        try:
-            for number in range(1, 26):
-                add_turn(chat, *turn(number))
-        finally:
-            unfinished.discard(chat.pk)
-
-    def work() -> None:
-        while unfinished:
-            for chat in chats:
-                tasks.fold_task(str(chat.pk))
-
-    together(work, work, *(partial(write, chat) for chat in chats))
-    for chat in chats:
-        run(chat)
-        brief = brief_of(chat)
-        assert brief.version > 0
-        assert_folded(chat, through=brief.folded_through_seq // 2)
-        assert brief.folded_through_seq // 2 + unfolded(brief).turns == 25
-
-
-@pytest.mark.promise("P10")
-@pytest.mark.django_db
-def test_a_task_that_runs_ten_times_folds_once(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    for _ in range(10):
-        tasks.fold_task(str(chat.pk))
-    flat = [code for call in asked(model) for code in call]
-    assert len(flat) == len(set(flat))
-    assert_folded(chat, through=len(flat))
-
-
 @pytest.mark.promise("P10")
 @pytest.mark.django_db
 @pytest.mark.parametrize("step", ["ask_summarizer", "publish"])
@@ -236,15 +197,6 @@ def test_a_task_whose_time_is_up_queues_itself_again(model: KeepingModel, settin
     (queued,) = OrmQ.objects.all()
     assert queued.func() == "memory.tasks.fold_task"
     assert queued.task["args"] == (str(chat.pk), "req-1")
-
-
-@pytest.mark.django_db
-def test_a_reply_that_makes_its_chat_due_queues_the_fold_with_itself(model: KeepingModel) -> None:
-    chat = make_chat()
-    for number in range(1, 12):
-        add_turn(chat, *turn(number))
-    assert brief_of(chat).due
-    assert {queued.task["args"][0] for queued in OrmQ.objects.all()} == {str(chat.pk)}
 
 
 @pytest.mark.django_db

@@ -78,15 +78,6 @@ def test_a_model_that_reasons_has_room_for_it(
     assert limit_of(sent) == limit_of(before) + ROOM["medium"]
 
 
-def test_without_settings_a_request_is_as_it_was(upstream: FakeUpstream, style: Style) -> None:
-    chat = folded()
-    assert revisions(chat)[-1].soft_faults == []
-    request, *_ = upstream.take_requests()
-    assert effort_of(request.body, style) is None
-    assert not {"reasoning", "reasoning_effort"} & set(request.body)
-    assert limit_of(request.body) == 4 * 500
-
-
 @pytest.mark.parametrize(
     ("model", "effort", "given", "limit"),
     first_row_of(

@@ -9,7 +9,6 @@ import pytest
 from django_q.models import OrmQ
 
 from chatmemory.llm.protocol import Prompt
-from conversations.chat_lifecycle import update_chat
 from conversations.models import Message
 from memory.briefs import unfolded
 from memory.changes import messages_changed
@@ -18,8 +17,6 @@ from memory.folding.rebuild import current_progress
 from memory.folding.request import request_resummarize
 from memory.history.rows import each_turn
 from memory.models import RevisionKind
-from memory.policies import POLICIES
-from memory.policies.chunked import Chunked
 from tests.support.cards import card_chat, kept_codes, live
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
@@ -63,27 +60,11 @@ def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: Keepi
 
 
 @pytest.mark.django_db
-def test_the_old_memory_serves_until_the_rebuild_is_done(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    run(chat)
-    before = brief_of(chat)
-    request_resummarize(chat, "rebuild")
-    seen: list[str] = []
-
-    def look(prompt: Prompt) -> str:
-        seen.append(brief_of(chat).global_summary)
-        return "T1 T2 T3"
-
-    model.lines = [look, look]
-    run(chat)
-    assert seen == [before.global_summary] * 2
-
-
-@pytest.mark.django_db
 def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
     chat = chat_of(12)
     run(chat)
     assert current_progress(brief_of(chat)) is None
+    before = brief_of(chat).global_summary
     request_resummarize(chat, "rebuild")
     assert current_progress(brief_of(chat)) == (0, None, 0)
     calls = len(model.prompts)
@@ -92,6 +73,7 @@ def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
         run(chat)
     assert brief_of(chat).rebuild["folded"]["through_seq"] == 6  # type: ignore[index]
     assert current_progress(brief_of(chat)) == (6, 18, 3)
+    assert brief_of(chat).global_summary == before, "until it is done, the old memory is in use"
     wait_over(chat)
     assert run(chat).outcome == "done"
     assert asked(model)[calls:] == [
@@ -143,23 +125,6 @@ def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingMode
 
 
 @pytest.mark.django_db
-def test_what_is_due_is_folded_before_a_rebuild_goes_on(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    run(chat)
-    request_resummarize(chat, "rebuild")
-    model.lines = [lambda prompt: "T1 T2 T3", DOWN]
-    run(chat)
-    add_turns(chat, [turn(number) for number in range(13, 21)])
-    wait_over(chat)
-    request_resummarize(chat, "rebuild")
-    calls = len(model.prompts)
-    assert run(chat).outcome == "done"
-    assert asked(model)[calls][0] == "T10"
-    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
-    assert_folded(chat, through=17)
-
-
-@pytest.mark.django_db
 def test_where_the_upstream_was_given_up_the_built_in_one_rebuilds(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "rebuild")
@@ -175,24 +140,6 @@ def test_where_the_upstream_was_given_up_the_built_in_one_rebuilds(model: Keepin
         "",
     )
     assert_sound(chat)
-
-
-@pytest.mark.django_db
-def test_a_change_of_policy_rebuilds_by_the_new_one(
-    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Other(Chunked):
-        name = "other"
-
-    monkeypatch.setitem(POLICIES, "other", Other())
-    chat = chat_of(12)
-    run(chat)
-    update_chat(chat, {"policy": "other"})
-    assert brief_of(chat).policy == "chunked"
-    assert run(chat).outcome == "done"
-    assert brief_of(chat).policy == "other"
-    assert revisions(chat)[-1].policy == "other"
-    assert_folded(chat, through=9)
 
 
 @pytest.mark.django_db

@@ -54,13 +54,6 @@ def test_sync_does_it_here_and_now(model: KeepingModel) -> None:
     assert resummarize(str(chat.pk), sync=True) == [f"{chat.pk}: nothing to summarize"]
 
 
-def test_rebuild(model: KeepingModel) -> None:
-    chat = chat_of(8)
-    resummarize(str(chat.pk), "--rebuild", "--sync")
-    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
-    assert_folded(chat, through=5)
-
-
 def test_dry_run_tells_and_spends_nothing(model: KeepingModel) -> None:
     chat = chat_of(8)
     OrmQ.objects.all().delete()

@@ -47,18 +47,9 @@ def test_what_was_written_is_the_memory_in_use(model: KeepingModel) -> None:
     assert (brief.version, brief.head, brief.epoch) == (4, 4, before.epoch + 1)
     assert (brief.folded_through_seq, unfolded(brief).turns) == (18, 3)
     assert brief.token_count == last.tokens_after
-    prompt = prompt_for(chat, PromptRequest("Where?"), chat.last_seq + 1).prompt
+    prompt = prompt_for(brief.chat, PromptRequest("Where?"), chat.last_seq + 1).prompt
     assert any(HERON in message.content for message in prompt.messages)
     assert len(model.prompts) == calls, "nobody was asked"
-
-
-def test_it_tells_what_of_its_parent_is_still_in_it(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    write(chat, "The order is HAT062, of 12 May, for $999.")
-    write(chat, "The order is HAT062.")
-    retained = revisions(chat)[-1].retained
-    assert retained["kept"] == ["HAT062"]
-    assert set(retained["lost"]) == {"12 May", "$999"}
 
 
 def test_folding_goes_on_from_it(model: KeepingModel) -> None:
@@ -84,15 +75,6 @@ def test_what_was_said_stays_counted(model: KeepingModel) -> None:
     assert history_tokens(brief) == history_tokens(before)
 
 
-def test_a_rebuild_replaces_it(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    write(chat)
-    request_resummarize(chat, "rebuild")
-    run(chat)
-    assert "heron" not in brief_of(chat).global_summary
-    assert_folded(chat, through=9)
-
-
 def test_only_on_the_version_that_was_in_use(model: KeepingModel) -> None:
     chat = folded_chat(model)
     write(chat)
@@ -113,18 +95,6 @@ def test_an_older_version_is_edited_only_with_what_it_covers(model: KeepingModel
     assert_folded(chat, through=9)
 
 
-def test_what_stems_from_it_can_be_restored(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    edited = write(chat)
-    add_turns(chat, [turn(number) for number in range(13, 16)])
-    request_resummarize(chat, "update")
-    run(chat)
-    later = brief_of(chat).head
-    restore(chat, 1)
-    assert restore(chat, edited).global_summary == HERON
-    assert restore(chat, later).folded_through_seq == 24
-
-
 def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None:
     chat = folded_chat(model)
     write(chat, "T1 to T9; the secret of T4 is Reiherhorst-4711.")
@@ -138,14 +108,6 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
         with pytest.raises(Conflict, match=r"The texts of version \d were deleted"):
             gone()
     assert draft(chat).base.kind == RevisionKind.RETRACT
-
-
-def test_an_older_one_whose_messages_changed_is_not_edited(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    message_changes.edit_message(chat, Message.objects.get(chat=chat, seq=8).pk, "T4 was not this")
-    run(chat)
-    with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
-        write(chat, base=2)
 
 
 def test_what_cannot_be_kept_is_refused_and_nothing_changes(model: KeepingModel) -> None:
@@ -162,12 +124,6 @@ def test_what_cannot_be_kept_is_refused_and_nothing_changes(model: KeepingModel)
     with pytest.raises(NotFound):
         write(chat, base=9)
     assert (brief_of(chat).global_summary, brief_of(chat).version) == (before, 3)
-
-
-def test_what_storage_cannot_hold_is_left_out(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    write(chat, "A\x00 heron\ud800\r\nUser: in the reeds\u202e")
-    assert brief_of(chat).global_summary == "A heron\n> User: in the reeds"
 
 
 def test_without_memory_there_is_nothing_to_edit(model: KeepingModel) -> None:

@@ -20,18 +20,15 @@ from memory.models import ConversationBrief, RevisionKind
 from memory.revisions.by_hand import clear, edit_by_hand, pause_updates, restore, resume_updates
 from memory.worker.sweep import sweep
 from tests.support.cards import card_chat, live
-from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
-    DOWN,
     assert_folded,
     chat_of,
     fail_until_given_up,
     folded_chat,
     revisions,
     run,
-    together,
     turn,
     wait_over,
 )
@@ -64,16 +61,6 @@ def test_what_was_restored_holds_while_the_chat_goes_on(model: KeepingModel) -> 
     assert (len(model.prompts), queued(chat)) == (calls, False)
 
 
-def test_resuming_folds_what_waits(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    restore(chat, 1, pauses=True)
-    brief = resume_updates(chat, make_user())
-    assert (brief.paused_at, brief.paused_by, brief.paused_seq, brief.due) == (None, None, None, True)
-    assert queued(chat)
-    assert run(chat).outcome == "done"
-    assert_folded(chat, through=9)
-
-
 @pytest.mark.parametrize("mode", ["update", "rebuild"])
 def test_who_asks_for_an_update_resumes(model: KeepingModel, mode: Any) -> None:
     chat = folded_chat(model)
@@ -92,27 +79,11 @@ def test_a_pause_by_itself_drops_what_is_under_way(model: KeepingModel) -> None:
         return "as if"
 
     model.lines = [meanwhile]
+    request_resummarize(chat, "rebuild")
     report = run(chat)
     assert (report.lost, report.published) == (1, 0)
     brief = brief_of(chat)
     assert (brief.due, brief.version, brief.requested) == (False, 0, "")
-
-
-def test_a_rebuild_that_was_asked_for_is_dropped(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    request_resummarize(chat, "rebuild")
-    pause_updates(chat, None)
-    assert worked(chat).outcome == "idle"
-    assert [row.kind for row in revisions(chat)] == [RevisionKind.FOLD] * 3
-
-
-def test_pausing_twice_and_resuming_what_is_not_paused(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    first = pause_updates(chat, make_user())
-    again = pause_updates(chat, None)
-    assert (again.paused_at, again.paused_by, again.epoch) == (first.paused_at, make_user(), first.epoch)
-    resume_updates(chat, None)
-    assert not resume_updates(chat, None).due
 
 
 def test_a_chat_without_memory_and_one_that_is_gone(model: KeepingModel) -> None:
@@ -229,41 +200,7 @@ def test_no_card_is_asked_for_meanwhile(model: KeepingModel) -> None:
     assert (brief_of(chat).global_summary, brief_of(chat).version) == (held, version)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_pauses_folds_and_turns_at_once(model: KeepingModel) -> None:
-    chat = chat_of(12)
-
-    def talks() -> None:
-        add_turn(chat, *turn(13))
-
-    def folds() -> None:
-        run(chat)
-
-    together(lambda: _done(pause_updates, chat), folds, talks, lambda: _done(resume_updates, chat))
-    request_resummarize(chat, "update")
-    while run(chat).outcome in ("idle", "more"):
-        pass
-    assert_folded(chat, through=10)
-
-
-def _done(act: Any, chat: Chat) -> None:
-    act(chat, None)
-
-
 # Policies
-
-
-def test_after_a_restore_across_policies_the_policy_can_be_chosen_again(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    update_chat(chat, {"policy": "interval"})
-    run(chat)
-    restore(chat, 3)
-    chat = update_chat(Chat.objects.get(pk=chat.pk), {"policy": "interval"})
-    assert brief_of(chat).requested == "rebuild"
-    run(chat)
-    assert (brief_of(chat).policy, revisions(chat)[-1].kind) == ("interval", RevisionKind.REBUILD)
-    update_chat(chat, {"policy": "interval"})
-    assert brief_of(chat).requested == ""
 
 
 def test_a_new_policy_ends_a_pause(model: KeepingModel) -> None:
@@ -305,26 +242,3 @@ def test_there_has_to_be_a_summary_to_clear(model: KeepingModel) -> None:
     clear(folded, None)
     with pytest.raises(Conflict, match="no summary"):
         clear(folded, None)
-
-
-@pytest.mark.parametrize("policy", first_of(["card", "hierarchical", "interval", "progressive"]))
-def test_every_policy_goes_on_from_nothing(model: KeepingModel, policy: str) -> None:
-    chat = chat_of(0)
-    update_chat(chat, {"policy": policy})
-    add_turns(chat, [turn(number, words=40) for number in range(1, 30)])
-    request_resummarize(chat, "update")
-    fail_until_given_up(chat, model)  # the built-in summarizer answers in each policy's format
-    model.lines = [DOWN] * 100
-    before = brief_of(chat)
-    assert before.token_count > 0
-    brief = clear(chat, None)
-    assert (brief.policy, brief.token_count) == (policy, 0)
-    kinds = {section.kind for section in preview(chat).sections}
-    assert kinds <= {"window", "lines", "outline", "instructions"}
-    add_turns(chat, [turn(number, words=40) for number in range(30, 45)])
-    for _ in range(3):
-        wait_over(chat)
-        request_resummarize(chat, "update")
-        run(chat)
-    assert brief_of(chat).token_count > 0
-    assert restore(chat, before.head).global_summary == before.global_summary

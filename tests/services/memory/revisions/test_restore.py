@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 
-from chatmemory.errors import Conflict, NotFound
+from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
 from conversations.chat_lifecycle import update_chat
@@ -16,7 +14,7 @@ from memory.folding.request import request_resummarize
 from memory.models import RevisionKind, SummaryRevision
 from memory.revisions.by_hand import restore
 from tests.support.cards import card_chat, live
-from tests.support.factories import add_turn, add_turns, brief_of, make_user
+from tests.support.factories import add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     asked,
@@ -26,7 +24,6 @@ from tests.support.folds import (
     folded_chat,
     revisions,
     run,
-    together,
     turn,
     wait_over,
 )
@@ -95,14 +92,6 @@ def test_a_rebuild_under_way_is_dropped_for_it(model: KeepingModel) -> None:
     assert (brief.requested, brief.rebuild) == ("", None)
     assert [row.kind for row in revisions(chat)][3:] == [RevisionKind.RESTORE]
     assert_folded(chat, through=9)
-
-
-def test_a_version_that_does_not_exist(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    for version in (0, 4, 10**20):
-        with pytest.raises(NotFound):
-            restore(chat, version)
-    assert brief_of(chat).version == 3
 
 
 def test_nothing_comes_back_that_was_edited_or_deleted(model: KeepingModel) -> None:
@@ -176,31 +165,3 @@ def test_what_the_built_in_summarizer_made_stays_when_somebody_chose_it(model: K
     run(chat)
     last = revisions(chat)[-1]
     assert (last.kind, last.degraded, brief_of(chat).degraded) == (RevisionKind.RESTORE, True, False)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_several_at_once_and_a_fold_and_new_turns(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    add_turns(chat, [turn(number) for number in range(13, 19)])
-
-    def restores(version: int) -> None:
-        with suppress(Conflict):  # asked to try again
-            restore(chat, version)
-
-    def folds() -> None:
-        run(chat)
-
-    def talks() -> None:
-        add_turn(chat, *turn(19))
-
-    together(
-        lambda: restores(1),
-        lambda: restores(2),
-        lambda: restores(3),
-        folds,
-        talks,
-    )
-    request_resummarize(chat, "update")
-    while run(chat).outcome in ("idle", "more"):
-        pass
-    assert_folded(chat, through=16)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from django.core import serializers
 from django.db import transaction
 
-from chatmemory.errors import Conflict
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
 from memory.changes import messages_changed
@@ -22,7 +20,7 @@ from memory.folding.request import note_request
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.revisions.by_hand import clear, restore
 from tests.support.exhaustive import first_of, first_row_of
-from tests.support.factories import add_turn, add_turns, brief_of
+from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel, codes
 from tests.support.folds import WORDS, asked, assert_sound, chat_of, revisions, run, together, turn
 
@@ -130,13 +128,6 @@ def test_an_edit_is_folded_in_place_of_what_was_said(model: KeepingModel) -> Non
     assert_sound(chat)
 
 
-def test_an_edit_that_changes_nothing_changes_nothing(model: KeepingModel) -> None:
-    chat = folded(model)
-    before = stored(chat)
-    edit(chat, 19, message(chat, 19).content)
-    assert stored(chat) == before
-
-
 def test_the_line_of_the_turn_is_made_of_what_is_left(model: KeepingModel) -> None:
     chat = chat_of(2)
     assert "T2" in message(chat, 4).line
@@ -147,15 +138,6 @@ def test_the_line_of_the_turn_is_made_of_what_is_left(model: KeepingModel) -> No
     assert "45" in message(chat, 3).line
     forget(chat, 3)
     assert message(chat, 3).line == ""
-
-
-def test_the_line_on_a_failed_answer_goes_with_its_question(model: KeepingModel) -> None:
-    chat = chat_of(1)
-    add_turn(chat, "T2 asks", "", status="failed", line="T2 asks")
-    forget(chat, 3)
-    assert "T2" not in stored(chat)
-    forget(chat, 4)
-    assert message(chat, 4).status == "deleted"
 
 
 def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingModel) -> None:
@@ -249,32 +231,6 @@ def test_a_clearing_that_was_undone_clears_nothing(model: KeepingModel, how: str
 
 
 # Races
-
-
-def both(chat: Chat, *acts: Callable[[], None]) -> None:
-    together(*acts)
-    assert_sound(chat)
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("version", [2, 9])
-@pytest.mark.exhaustive
-def test_forgetting_while_somebody_restores(version: int, model: KeepingModel) -> None:
-    """Version 9 had seen the forgotten message, version 2 had not."""
-    chat = folded(model)
-
-    def restored() -> None:
-        with suppress(Conflict):
-            restore(chat, version)
-
-    def forgotten() -> None:
-        forget(chat, 19)
-        forget(chat, 20)
-
-    both(chat, restored, forgotten)
-    assert "T10" not in codes(stored(chat))
-    run(chat)
-    assert set(codes(brief_of(chat).global_summary)) >= {f"T{n}" for n in range(1, 25) if n != 10}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -70,15 +70,6 @@ def test_a_chat_of_which_a_task_waits_gets_no_other(model: KeepingModel) -> None
     assert queued() == [str(chat.pk)], "one that was taken waits no more"
 
 
-def test_requests_are_found_too(model: KeepingModel) -> None:
-    chat = chat_of(5)
-    request_resummarize(chat, "update")
-    emptied()
-    sweep()
-    work_off()
-    assert_folded(chat, through=2)
-
-
 def test_who_waits_or_is_being_worked_on_is_left_alone(model: KeepingModel) -> None:
     waiting, leased = chat_of(12), chat_of(12)
     emptied()
