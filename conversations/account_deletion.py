@@ -59,7 +59,10 @@ def erase(
         for chat in chats:
             if until is not None and time.monotonic() > until:
                 return False
-            _delete(chat)
+            began = time.monotonic()
+            chat_lifecycle.delete_chat(chat)
+            if settings.IS_SQLITE:  # it has one writer, so pause as long as that took
+                time.sleep(time.monotonic() - began)
             on_deleted(1)
     return _erase_account(user_id) or erase(user_id, seconds=seconds, on_deleted=on_deleted)
 
@@ -78,14 +81,6 @@ def erase_waiting(seconds: float) -> int:
     return gone
 
 
-def _delete(chat: Chat) -> None:
-    """Delete a chat; on SQLite, which has one writer, then pause as long as that took, so that others can write."""
-    began = time.monotonic()
-    chat_lifecycle.delete_chat(chat)
-    if settings.IS_SQLITE:
-        time.sleep(time.monotonic() - began)
-
-
 def _erase_account(user_id: int) -> bool:
     """Delete the user, who has no chats. Return False if a request in progress has created one."""
     with transaction.atomic():
@@ -98,15 +93,10 @@ def _erase_account(user_id: int) -> bool:
         if Chat.objects.filter(owner=user).exists():
             return False
         Window.objects.filter(key=str(user.pk)).delete()
-        _unname(user)
+        # The admin's log entries about the user keep no name.
+        entries = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User))
+        about = entries.filter(object_id=str(user.pk))
+        about.update(object_repr=f"user {user.pk}", change_message="")
         user.delete()
     logger.info("user erased", extra={"user": user_id})
     return True
-
-
-def _unname(user: User) -> None:
-    """Remove the user's name from the admin's log entries about them."""
-    about = LogEntry.objects.filter(
-        content_type=ContentType.objects.get_for_model(User), object_id=str(user.pk)
-    )
-    about.update(object_repr=f"user {user.pk}", change_message="")

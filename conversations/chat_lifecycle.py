@@ -55,17 +55,12 @@ def delete_chat(chat: Chat) -> None:
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
         if locked is not None:
-            _discard_active_reply(locked)
+            if active := ActiveReply.objects.filter(pk=locked.pk).first():
+                active.delete()
+                # Its reservation counts as spent: the model was called and may still write.
+                quotas.settle(locked.owner_id, Reservation.of(active), active.reserved_tokens)
             IdempotencyKey.objects.filter(chat=locked).delete()
             chat_deleted(locked.pk)
             attachments.release_chat(locked)
             Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
             locked.delete()
-
-
-def _discard_active_reply(chat: Chat) -> None:
-    """Remove a reply being written. Its reservation counts as spent: the model was called and may still write."""
-    active = ActiveReply.objects.filter(pk=chat.pk).first()
-    if active is not None:
-        active.delete()
-        quotas.settle(chat.owner_id, Reservation.of(active), active.reserved_tokens)

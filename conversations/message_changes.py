@@ -83,19 +83,13 @@ def _locked(chat_id: UUID, message_id: UUID) -> Message:
         if not finish.finish_in(chat_id, finish.expired()):
             raise ChatBusy("A reply is being written in this chat.", retry_after=1)
         chat.refresh_from_db(fields=["last_seq", "open_seq"])
-    if chat is not None and chat.open_seq:
-        _close_open_turn(chat, message_id)
     message = Message.objects.filter(chat=chat_id, pk=message_id).first()
     if chat is None or message is None:
         raise NotFound("This chat has no such message.")
-    return message
-
-
-def _close_open_turn(chat: Chat, message_id: UUID) -> None:
-    """Close an open turn if the message is part of it: a turn that changed since the model saw it cannot go on."""
-    if Message.objects.filter(chat=chat, pk=message_id, seq__gte=chat.open_seq).exists():
+    if 0 < chat.open_seq <= message.seq:  # a turn that changed since the model saw it cannot go on
         open_turn.close(chat)
         chat.save(update_fields=["last_seq", "open_seq"])
+    return message
 
 
 def _change(message: Message, **fields: Any) -> None:
@@ -107,8 +101,11 @@ def _change(message: Message, **fields: Any) -> None:
     message.save(update_fields=[*fields, "edited_at"])
     title = _retitled(message.chat_id, former)
     Chat.objects.filter(pk=message.chat_id).update(updated_at=message.edited_at, **title)
-    first = _rebuild_line(message)
-    message_changed(message, first)
+    turn = _turn_of(message)
+    # Other answers of the turn, including failed and replaced ones, may still have a line with words of its question.
+    for row in set_lines(turn):
+        row.save(update_fields=["line"])
+    message_changed(message, turn[0].seq)
     logger.info(
         "message forgotten" if message.status == Status.DELETED else "message edited",
         extra={"chat": str(message.chat_id), "message_id": str(message.pk), "seq": message.seq},
@@ -126,23 +123,10 @@ def _retitled(chat_id: UUID, former: str) -> dict[str, Any]:
     return {"title": titles.automatic_title(first or ""), "title_is_automatic": True}
 
 
-def _rebuild_line(message: Message) -> int:
-    """Rebuild the line of the message's turn from its current texts; return the seq at which the turn begins.
-
-    Other answers of the turn, including failed and replaced ones, may still have a line with words of its question,
-    which is cleared.
-    """
-    rows = _turn_of(message)
-    for row in set_lines(rows):
-        row.save(update_fields=["line"])
-    return rows[0].seq
-
-
 def _turn_of(message: Message) -> list[Message]:
     """Return all messages of its turn in order: from a user message to before the next one."""
-    said = Message.objects.filter(chat=message.chat_id)
-    asked = said.filter(role=Role.USER).values_list("seq", flat=True)
-    first = asked.filter(seq__lte=message.seq).order_by("-seq").first() or 1
-    following = asked.filter(seq__gt=message.seq).order_by("seq").first()
-    rows = said.filter(seq__gte=first).order_by("seq")
+    rows = Message.objects.filter(chat=message.chat_id).order_by("seq")
+    questions = rows.filter(role=Role.USER).values_list("seq", flat=True)
+    following = questions.filter(seq__gt=message.seq).first()
+    rows = rows.filter(seq__gte=questions.filter(seq__lte=message.seq).last() or 1)
     return list(rows.filter(seq__lt=following) if following else rows)

@@ -62,34 +62,26 @@ def prepare() -> QuickstartData:
     kept: dict[str, str] = {}
     with suppress(FileNotFoundError, ValueError, TypeError):
         kept = dict(json.loads(path.read_text(encoding="utf-8")))
+
+    password = str(kept.get("admin_password", ""))
+    if (admin := User.objects.filter(username=ADMIN).first()) is None:
+        password = password or secrets.token_urlsafe(12)
+        User.objects.create_superuser(ADMIN, password=password)
+    elif not (password and admin.check_password(password)):
+        password = ""
+
     demo, _ = User.objects.get_or_create(username=DEMO, defaults={"password": "!"})  # it has only the token
-    made = QuickstartData(
-        admin_password=_admin_password(str(kept.get("admin_password", ""))),
-        demo_token=_token(demo, str(kept.get("demo_token", ""))),
-        chat_id=_sample(demo),
-    )
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    path.write_text(
-        json.dumps({"admin_password": made.admin_password, "demo_token": made.demo_token}, indent=2)
-    )
+    token = str(kept.get("demo_token", ""))
+    if not (token and AuthToken.objects.filter(user=demo, expiry=None, digest=hash_token(token)).exists()):
+        token = str(AuthToken.objects.create(demo, expiry=None)[1])
+
+    made = QuickstartData(password, token, _sample(demo))
+    written = path.with_suffix(".new")  # replaces the file whole, so that a crash loses no password
+    written.touch(mode=0o600)
+    written.chmod(0o600)
+    written.write_text(json.dumps({"admin_password": password, "demo_token": token}, indent=2))
+    written.replace(path)
     return made
-
-
-def _admin_password(kept: str) -> str:
-    admin = User.objects.filter(username=ADMIN).first()
-    if admin is not None:
-        return kept if kept and admin.check_password(kept) else ""
-    password = kept or secrets.token_urlsafe(12)
-    User.objects.create_superuser(ADMIN, password=password)
-    return password
-
-
-def _token(demo: User, kept: str) -> str:
-    if kept and AuthToken.objects.filter(user=demo, expiry=None, digest=hash_token(kept)).exists():
-        return kept
-    _, token = AuthToken.objects.create(demo, expiry=None)
-    return str(token)
 
 
 def _sample(demo: User) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.utils import timezone
 
@@ -90,8 +91,7 @@ def store_outputs(chat: Chat, outputs: Sequence[ToolOutput]) -> OpenTurn:
     """
     turn = open_turn_of(chat)
     waiting = turn.waiting if turn else {}
-    given = [one.call_id for one in outputs]
-    if turn is None or len(set(given)) < len(given) or set(given) != set(waiting):
+    if turn is None or sorted(one.call_id for one in outputs) != sorted(waiting):
         raise Conflict(
             "These are not the outputs of the tools that the last reply called, one for each call."
         )
@@ -109,45 +109,42 @@ def close(chat: Chat) -> None:
     chat.brief = turn_closed(chat.pk)
 
 
-def _store(chat: Chat, outputs: Iterable[ToolOutput], names: dict[str, str]) -> list[Message]:
-    now = timezone.now()
-    rows = [
-        _row(chat, Role.TOOL, one.content, {"call_id": one.call_id, "name": names[one.call_id]}, now)
-        for one in outputs
-    ]
-    for row in rows:
-        chat.last_seq = row.seq = chat.last_seq + 1
+def _store(chat: Chat, outputs: Sequence[ToolOutput], names: dict[str, str]) -> list[Message]:
+    shown = [(one.content, {"call_id": one.call_id, "name": names[one.call_id]}) for one in outputs]
+    rows = _rows(chat.pk, chat.owner_id, chat.last_seq, Role.TOOL, shown, timezone.now())
+    chat.last_seq += len(rows)
     return Message.objects.bulk_create(rows)
 
 
 def call_rows(reply: Message, calls: Sequence[ToolCall], owner_id: int) -> list[Message]:
     """Return the rows of the calls that `reply` makes, which follow it."""
-    rows = [
-        _row(
-            Chat(pk=reply.chat_id, owner_id=owner_id),
-            Role.TOOL_CALL,
-            call.text,
-            call.payload,
-            reply.completed_at,
+    shown = [(call.text, call.payload) for call in calls]
+    return _rows(reply.chat_id, owner_id, reply.seq, Role.TOOL_CALL, shown, reply.completed_at)
+
+
+def _rows(
+    chat_id: UUID,
+    owner_id: int,
+    after: int,
+    role: Role,
+    shown: Iterable[tuple[str, dict[str, Any]]],
+    now: Any,
+) -> list[Message]:
+    """Return messages with these texts and payloads, which follow message `after`."""
+    return [
+        Message(
+            chat_id=chat_id,
+            seq=seq,
+            role=role,
+            content=content,
+            payload=payload,
+            status=Status.COMPLETE,
+            created_at=now,
+            completed_at=now,
+            **derived(content, role, owner_id),
         )
-        for call in calls
+        for seq, (content, payload) in enumerate(shown, start=after + 1)
     ]
-    for seq, row in enumerate(rows, start=reply.seq + 1):
-        row.seq = seq
-    return rows
-
-
-def _row(chat: Chat, role: Role, content: str, payload: dict[str, Any], now: Any) -> Message:
-    return Message(
-        chat=chat,
-        role=role,
-        content=content,
-        payload=payload,
-        status=Status.COMPLETE,
-        created_at=now,
-        completed_at=now,
-        **derived(content, role, chat.owner_id),
-    )
 
 
 def calls_of(reply: Message) -> list[ToolCall]:
