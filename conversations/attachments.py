@@ -7,12 +7,12 @@ them. When bytes expire earlier, their mark in the message's text stays.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import count, islice
+from itertools import islice
+from math import ceil
 from tempfile import TemporaryFile
 from typing import IO
 from uuid import UUID
@@ -33,60 +33,47 @@ STORED_AT_ONCE = 4
 """Pieces written by one statement: on PostgreSQL its text is more than twice as long as they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBytes:
-    """The bytes of a stored attachment, read piece by piece, each in its own query."""
+class Bytes:
+    """Bytes of `size` that are read piece by piece, when they are needed."""
+
+    size: int
+
+    def read(self, number: int) -> bytes:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self.read, range(ceil(self.size / PIECE_BYTES)))
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for number in range(ceil(self.size / PIECE_BYTES)):
+            yield await executors.read(self.read, number)
+
+
+@dataclass(frozen=True)
+class StoredBytes(Bytes):
+    """The bytes of a stored attachment, each piece in its own query."""
 
     attachment_id: UUID
     size: int
 
-    def __iter__(self) -> Iterator[bytes]:
-        left = self.size
-        for number in count():
-            if left <= 0:
-                return
-            piece = self._read(number)
-            left -= len(piece)
-            yield piece
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self.size
-        for number in count():
-            if left <= 0:
-                return
-            piece = await executors.read(self._read, number)
-            left -= len(piece)
-            yield piece
-
-    def _read(self, number: int) -> bytes:
+    def read(self, number: int) -> bytes:
         """Return a piece. Raises `DoesNotExist` if the attachment was deleted in the meantime."""
         found = AttachmentPiece.objects.filter(attachment=self.attachment_id, number=number)
         return bytes(found.values_list("data", flat=True).get())
 
 
-@dataclass(frozen=True, slots=True)
-class SpooledBytes:
+@dataclass(frozen=True)
+class SpooledBytes(Bytes):
     """Bytes in a temporary file, which is gone with this object."""
 
     file: IO[bytes]
+    size: int
 
     def __del__(self) -> None:
         self.file.close()
 
-    def __iter__(self) -> Iterator[bytes]:
-        at = 0
-        while piece := self._read(at):
-            at += len(piece)
-            yield piece
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        at = 0
-        while piece := await asyncio.to_thread(self._read, at):
-            at += len(piece)
-            yield piece
-
-    def _read(self, at: int) -> bytes:
-        return os.pread(self.file.fileno(), PIECE_BYTES, at)
+    def read(self, number: int) -> bytes:
+        return os.pread(self.file.fileno(), PIECE_BYTES, number * PIECE_BYTES)
 
 
 def spooled(attachment: Attachment) -> Attachment:
@@ -95,7 +82,7 @@ def spooled(attachment: Attachment) -> Attachment:
         return attachment
     file = TemporaryFile(buffering=0)  # noqa: SIM115 - closed when nothing refers to it any more
     file.writelines(slices(attachment.data))
-    return replace(attachment, data=None, pieces=SpooledBytes(file))
+    return replace(attachment, data=None, pieces=SpooledBytes(file, attachment.size))
 
 
 def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> None:
@@ -108,22 +95,26 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
     # Locked, so that the sweep cannot remove them until this transaction ends.
     known = set(mine.select_for_update().filter(sha256__in=by_hash).values_list("sha256", flat=True))
     mine.filter(sha256__in=known).update(sent_at=now)
-    for sha256, one in by_hash.items():
-        if sha256 not in known:
-            row = StoredAttachment(
-                user_id=user_id,
-                sha256=sha256,
-                media_type=one.media_type,
-                size=one.size,
-                sent_at=now,
+    rows = [
+        StoredAttachment(
+            user_id=user_id, sha256=sha256, media_type=one.media_type, size=one.size, sent_at=now
+        )
+        for sha256, one in by_hash.items()
+        if sha256 not in known
+    ]
+    StoredAttachment.objects.bulk_create(rows, ignore_conflicts=True)
+    for row in mine.filter(pk__in=[row.pk for row in rows]):  # not what another transaction has just stored
+        pieces = enumerate(slices(by_hash[row.sha256].data or b""))
+        while some := list(islice(pieces, STORED_AT_ONCE)):
+            AttachmentPiece.objects.bulk_create(
+                AttachmentPiece(attachment=row, number=number, data=data) for number, data in some
             )
-            StoredAttachment.objects.bulk_create([row], ignore_conflicts=True)
-            if mine.filter(pk=row.pk).exists():  # else another transaction has just stored the same
-                _store_bytes(row, one.data or b"")
     ids = dict(mine.filter(sha256__in=by_hash).values_list("sha256", "pk"))
     links = {(ids[one.sha256], message.pk) for message, them in sent for one in them if one.sha256 in ids}
-    rows = [LINKS(storedattachment_id=one, message_id=message) for one, message in sorted(links)]
-    LINKS.objects.bulk_create(rows, ignore_conflicts=True)
+    LINKS.objects.bulk_create(
+        (LINKS(storedattachment_id=one, message_id=message) for one, message in sorted(links)),
+        ignore_conflicts=True,
+    )
     _keep_within_cap(user_id, set(ids.values()))
 
 
@@ -145,13 +136,18 @@ def with_bytes(prompt: Prompt, user_id: int) -> Prompt:
     Expired ones are left out; their mark stays.
     """
     found = _stored(user_id, prompt.attachments)
-    messages = (
-        replace(message, attachments=tuple(_loaded(message.attachments, found)))
-        if message.attachments
-        else message
+    messages = tuple(
+        replace(
+            message,
+            attachments=tuple(
+                replace(one, pieces=found.get(one.sha256))
+                for one in message.attachments
+                if one.url or one.sha256 in found
+            ),
+        )
         for message in prompt.messages
     )
-    return replace(prompt, messages=tuple(messages))
+    return replace(prompt, messages=messages)
 
 
 def with_stored_bytes(user_id: int, attachments: Sequence[Attachment]) -> list[Attachment]:
@@ -204,25 +200,11 @@ def remove_old() -> int:
             return removed
 
 
-def _store_bytes(row: StoredAttachment, data: bytes) -> None:
-    pieces = (AttachmentPiece(attachment=row, number=at, data=piece) for at, piece in enumerate(slices(data)))
-    while some := list(islice(pieces, STORED_AT_ONCE)):
-        AttachmentPiece.objects.bulk_create(some)
-
-
 def _stored(user_id: int, attachments: Iterable[Attachment]) -> dict[str, StoredBytes]:
     """Return those of these attachments whose bytes are stored, by hash."""
     hashes = {one.sha256 for one in attachments if one.sha256}
     rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
     return {sha256: StoredBytes(pk, size) for sha256, pk, size in rows.values_list("sha256", "pk", "size")}
-
-
-def _loaded(attachments: Iterable[Attachment], found: Mapping[str, StoredBytes]) -> Iterable[Attachment]:
-    for one in attachments:
-        if one.url:
-            yield one
-        elif (pieces := found.get(one.sha256)) is not None:
-            yield replace(one, pieces=pieces)
 
 
 def _keep_within_cap(user_id: int, just_sent: set[UUID]) -> None:
@@ -239,8 +221,7 @@ def _keep_within_cap(user_id: int, just_sent: set[UUID]) -> None:
 
 
 def _remove_unused(user_id: int) -> None:
-    unused = StoredAttachment.objects.filter(user=user_id, messages=None)
-    _remove(list(unused.values_list("pk", flat=True)))
+    _remove(list(StoredAttachment.objects.filter(user=user_id, messages=None).values_list("pk", flat=True)))
 
 
 def _remove(ids: Sequence[UUID]) -> None:
