@@ -29,10 +29,6 @@ _CODES: Final[Mapping[str, tuple[str, str | None]]] = {
     "refused": (INVALID, "content_filter"),
 }
 """Our code → OpenAI's type and code."""
-_FINAL: Final = frozenset({"quota_exceeded"})
-"""Codes with status 429 that no retry within the SDK's patience resolves."""
-
-
 _STATUS: Final[Mapping[str, int]] = {
     "context_length_exceeded": 400,
     "refused": 400,
@@ -56,7 +52,8 @@ class RequestError(InvalidRequest):
 
     def body(self) -> dict[str, Any]:
         """Return the body of the response."""
-        return _body(self.message, INVALID, self.param, self.openai_code, {"reason": self.code})
+        ours = {"code": self.code, "message": self.message}
+        return openai_body(self.status, ours, code=self.openai_code or "", param=self.param)
 
 
 _KINDS: Final[Mapping[str, str]] = {
@@ -78,34 +75,25 @@ def validation_error(error: ValidationError) -> RequestError:
     """Return the first of the things that pydantic found, as OpenAI would tell it."""
     first = error.errors(include_url=False, include_input=False)[0]
     kind, found = first["type"], first.get("ctx", {})
-    at = _path((*first["loc"], found.get("at", "")))
-    code = found["code"] if kind == "refused" else _KINDS.get(kind) or _code_of(kind, found)
+    loc = (f"[{one}]" if isinstance(one, int) else one[:256] for one in first["loc"])
+    at = ".".join(filter(None, (*loc, found.get("at"))))
+    if kind == "extra_forbidden":
+        if len(first["loc"]) > 1:
+            return unsupported(at)
+        return RequestError(
+            f"Unrecognized request argument supplied: {at}", param=at, code="unknown_parameter"
+        )
+    code = found.get("code") or _KINDS.get(kind, "invalid_value")
+    for name, suffix in (("ge", "below_min_value"), ("le", "above_max_value")):
+        if name in found:
+            code = f"{'integer' if isinstance(found[name], int) else 'decimal'}_{suffix}"
     if code == "missing_required_parameter":
         return RequestError(f"Missing required parameter: '{at}'.", param=at, code=code)
-    if kind == "extra_forbidden":
-        name = at[:256]
-        if len(first["loc"]) > 1:
-            return unsupported(name)
-        return RequestError(
-            f"Unrecognized request argument supplied: {name}", param=name, code="unknown_parameter"
-        )
+    if kind.endswith("_type"):
+        code = "invalid_type"
     why = "it should be an object" if kind == "model_type" else first["msg"].replace("Input", "it")
     invalid = "Invalid type for" if code == "invalid_type" else "Invalid"
     return RequestError(f"{invalid} '{at}': {why}.", param=at, code=code)
-
-
-def _path(loc: Sequence[int | str]) -> str:
-    names = (f"[{one}]" if isinstance(one, int) else one[:256] for one in loc)
-    return ".".join(filter(None, names))
-
-
-def _code_of(kind: str, found: Mapping[str, Any]) -> str:
-    if kind.endswith("_type"):
-        return "invalid_type"
-    for name, code in (("ge", "below_min_value"), ("le", "above_max_value")):
-        if name in found:
-            return f"{'integer' if isinstance(found[name], int) else 'decimal'}_{code}"
-    return "invalid_value"
 
 
 def require_storable(value: object, what: str, *, param: str | None, max_bytes: int) -> None:
@@ -146,27 +134,26 @@ class ModelFailed(ChatMemoryError):
 
     def body(self) -> dict[str, Any]:
         """Return the body of the response."""
-        ours = {"code": self.failure.code, "message": self.message, "details": self.details}
-        error = openai_body(self.http_status, ours)["error"]
+        code, told = None, self.failure.upstream_code
         if self.http_status == 429:
-            code = "insufficient_quota" if self.failure.upstream_code in _NO_QUOTA else "rate_limited"
-            error["type"], error["code"] = _CODES["quota_exceeded" if code == "insufficient_quota" else code]
+            code = "quota_exceeded" if told in _NO_QUOTA else "rate_limited"
         elif self.http_status < 500 and self.failure.code == "upstream_error":
-            error["code"] = self.failure.upstream_code or None
-        return {"error": {**error, "param": None}}
+            code = told
+        ours = {"code": self.failure.code, "message": self.message, "details": self.details}
+        return openai_body(self.http_status, ours, code=code)
 
     def headers(self) -> dict[str, str]:
-        """Return headers that tell the SDK whether and when to retry; none where its own judgement is as good."""
+        """Return headers that tell the SDK whether and when to retry; none where its own judgement is as good.
+
+        429s, 5xx and lost connections pass; the same request is refused again.
+        """
         if self.retry_after is not None:
             later = str(self.retry_after)
             return {"Retry-After": later, **retry_headers(self.http_status, self.failure.code, later)}
-        return {"x-should-retry": "false"} if self._is_final() else {}
-
-    def _is_final(self) -> bool:
-        """Whether the same request would fail again: 429s, 5xx and lost connections pass; what was refused does not."""
         told = self.failure.upstream_status
         may_pass = told in (0, 408, 409, 429) or told >= 500
-        return self.failure.code in _STATUS or self.failure.upstream_code in _NO_QUOTA or not may_pass
+        is_final = self.failure.code in _STATUS or self.failure.upstream_code in _NO_QUOTA or not may_pass
+        return {"x-should-retry": "false"} if is_final else {}
 
 
 class ModelNotFound(RequestError):
@@ -183,25 +170,26 @@ class ModelNotFound(RequestError):
         )
 
 
-def openai_body(status: int, ours: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body for an error of the rest of the API; `ours` is its `{"code", "message", "details"?}`."""
-    code = str(ours.get("code", "internal"))
-    kind, known = _CODES.get(code, (INVALID if status < 500 else "server_error", code))
-    param = next(iter(ours.get("details") or {}), None) if status == 400 else None
-    beside = {"reason": code, **({"details": ours["details"]} if ours.get("details") else {})}
-    return _body(str(ours.get("message", "")), kind, param, known, beside)
+def openai_body(
+    status: int, ours: Mapping[str, Any], *, code: str | None = None, param: str | None = None
+) -> dict[str, Any]:
+    """Return the body for an error of ours, which is `{"code", "message", "details"?}`.
+
+    `code` is OpenAI's, where ours is not told by its own name; "" for none.
+    """
+    reason = str(ours.get("code", "internal"))
+    key = reason if code is None else code
+    kind, told = _CODES.get(key, (INVALID if status < 500 else "server_error", key or None))
+    details = {"details": ours["details"]} if ours.get("details") else {}
+    message = str(ours.get("message", ""))
+    error = {"message": message, "type": kind, "param": param, "code": told, "reason": reason, **details}
+    return {"error": error}
 
 
 def retry_headers(status: int, code: str, retry_after: str | None) -> dict[str, str]:
     """Return headers that tell the SDK whether and when to retry. By default it retries after half a second."""
     if status not in (408, 409, 429) and status < 500:
         return {}
-    if code in _FINAL or retry_after is None or int(retry_after) > MAX_RETRY_SECONDS:
+    if code == "quota_exceeded" or retry_after is None or int(retry_after) > MAX_RETRY_SECONDS:
         return {"x-should-retry": "false"}
     return {"x-should-retry": "true", "retry-after-ms": str(int(retry_after) * 1000)}
-
-
-def _body(
-    message: str, kind: str, param: str | None, code: str | None, beside: Mapping[str, Any]
-) -> dict[str, Any]:
-    return {"error": {"message": message, "type": kind, "param": param, "code": code, **beside}}

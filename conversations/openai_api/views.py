@@ -60,9 +60,10 @@ class OpenAIView(LimitedView):
             response.data = exc.body()
             return response
         ours = response.data["error"] if isinstance(response.data, dict) else {}
-        response.data = openai_body(response.status_code, ours)
-        told = retry_headers(response.status_code, str(ours.get("code")), response.get("Retry-After"))
-        for name, value in told.items():
+        status = response.status_code
+        param = next(iter(ours.get("details") or {}), None) if status == 400 else None
+        response.data = openai_body(status, ours, param=param)
+        for name, value in retry_headers(status, ours.get("code", ""), response.get("Retry-After")).items():
             response[name] = value
         return response
 
