@@ -23,8 +23,9 @@ from benchmarks.serving import processes
 from benchmarks.serving.client import Connection
 from benchmarks.serving.processes import Running
 from benchmarks.speech import exchanges
+from chatmemory.llm.protocol import PromptMessage
 from conversations.models import Chat, ChatCompletion, Message
-from conversations.openai_api.history import HistoryMessage, history_keys
+from conversations.openai_api.history import history_keys
 
 MESSAGES = 20
 LONG = 2_000
@@ -78,7 +79,7 @@ def _chat(owner: User, messages: int, number: int) -> Chat:
 def _asked(owner: User, chat: Chat) -> tuple[str, dict[str, Any]]:
     """Return the request that continues a chat by its whole history, and register the history as if sent before."""
     rows = list(Message.objects.filter(chat=chat).order_by("seq"))
-    said = tuple(HistoryMessage("user" if row.role == "user" else "assistant", row.content) for row in rows)
+    said = tuple(PromptMessage("user" if row.role == "user" else "assistant", row.content) for row in rows)
     secret = settings.SECRET_KEY.encode()
     keys = history_keys(secret, owner.pk, said[:-2], said[-2:-1])
     ChatCompletion.objects.create(

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from chatmemory.llm.attachments import Attachment
-from chatmemory.llm.protocol import ToolCall
-from conversations.openai_api.history import HistoryMessage, calls_alike, normalized
+from chatmemory.llm.protocol import PromptMessage, ToolCall
+from conversations.openai_api.history import calls_alike, normalized
 
 KEPT_SHARE = 0.5
 """Share of an answer's words that are left when a client takes some out, or were there before it added some."""
@@ -48,7 +48,7 @@ class ComparedTurn:
     """What identifies the images and files of the question."""
 
 
-def compared_turns(history: Iterable[HistoryMessage]) -> list[ComparedTurn]:
+def compared_turns(history: Iterable[PromptMessage]) -> list[ComparedTurn]:
     """Return the turns of a history. One that was cut off at its beginning has no question."""
     found: list[ComparedTurn] = []
     for said in history:

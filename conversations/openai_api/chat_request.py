@@ -14,6 +14,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from chatmemory.llm.attachments import Attachment
+from chatmemory.llm.protocol import PromptMessage
 from conversations.openai_api.errors import (
     ModelNotFound,
     RequestError,
@@ -22,7 +23,6 @@ from conversations.openai_api.errors import (
     validation_error,
 )
 from conversations.openai_api.history import (
-    HistoryMessage,
     ReadMessage,
     RequestLimits,
     Text,
@@ -37,6 +37,8 @@ MAX_TOKENS = 10_000_000
 """The largest limit of an answer; no model writes as much."""
 MODEL_CHARS = 128
 """Length of the database column for a completion's model; a test compares them."""
+MESSAGES_OF_INSTRUCTIONS = 10
+"""System and developer messages may have as much text together as so many longest messages: more than a model reads."""
 TOOL_NAME = r"^[a-zA-Z0-9_-]{1,64}$"
 MAX_JSON_BYTES = 256 * 1024
 """Limit of the JSON of all tools, which are stored once per chat, and of the parameters passed to the model, which
@@ -53,8 +55,8 @@ class ChatRequest:
     """
 
     model: str
-    new: tuple[HistoryMessage, ...]
-    history: tuple[HistoryMessage, ...] = ()
+    new: tuple[PromptMessage, ...]
+    history: tuple[PromptMessage, ...] = ()
     instructions: str = ""
     """The messages of roles system and developer, from any position."""
     stream: bool = False
@@ -84,7 +86,7 @@ class ChatRequest:
         return any(one.attachments for one in (*self.history, *self.new))
 
     @property
-    def outputs(self) -> tuple[HistoryMessage, ...]:
+    def outputs(self) -> tuple[PromptMessage, ...]:
         """Outputs of the tools that were called last."""
         return tuple(one for one in self.new if one.role == "tool")
 
@@ -202,10 +204,17 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
         raise ModelNotFound(checked.model)
     tools = tuple(given.get("tools", ()))
     _check_tools(tools, given.get("tool_choice"))
+    of_tools = {"tool_choice", "parallel_tool_calls"}
+    parameters = {
+        name: given[name]
+        for name in PassedOn.model_fields
+        if name in given and (tools or name not in of_tools)
+    }
+    require_storable(parameters, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
     said, instructions = _said(checked.messages, limits)
     is_turn = bool(said) and said[-1].role != "assistant"
     if not said:  # only system messages: they are the question, because a model answers no instructions alone
-        said, instructions = (HistoryMessage("user", instructions),), ""
+        said, instructions = (PromptMessage("user", instructions),), ""
     last = max((at for at, one in enumerate(said) if one.role == "assistant"), default=-1)
     named = (checked.metadata.get(name, "") for name in ("conversation_id", "session_id"))
     longest = (checked.max_tokens, checked.max_completion_tokens)
@@ -220,72 +229,58 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
         store=checked.store and is_turn,
         conversation=checked.conversation or next(filter(None, named), ""),
         max_tokens=min((limit for limit in longest if limit is not None), default=None),
-        parameters=_parameters(given, has_tools=bool(tools)),
+        parameters=parameters,
     )
 
 
-def _said(messages: Sequence[object], limits: RequestLimits) -> tuple[tuple[HistoryMessage, ...], str]:
+def _said(messages: Sequence[object], limits: RequestLimits) -> tuple[tuple[PromptMessage, ...], str]:
     """Return what each side said, and the instructions, from any position."""
     instructions = "\n\n".join(one for one in messages if isinstance(one, str))
-    spoken = [(at, one) for at, one in enumerate(messages) if isinstance(one, HistoryMessage)]
+    spoken = [(at, one) for at, one in enumerate(messages) if isinstance(one, PromptMessage)]
     said = in_order(spoken, len(messages), limits.message_chars)
     if not said and not instructions.strip():
         raise RequestError("The messages say nothing.", param="messages", code="invalid_value")
-    if len(instructions) > limits.instructions_chars:
+    if len(instructions) > MESSAGES_OF_INSTRUCTIONS * limits.message_chars:
         raise RequestError(
             f"The system and developer messages have {len(instructions)} characters together; at most "
-            f"{limits.instructions_chars} are taken.",
+            f"{MESSAGES_OF_INSTRUCTIONS * limits.message_chars} are taken.",
             param="messages",
             code="string_above_max_length",
         )
     return said, instructions
 
 
-def _parameters(given: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any]:
-    """Return the parameters that are passed to the model unchanged and stored with the reply."""
-    without = set() if has_tools else {"tool_choice", "parallel_tool_calls"}
-    passed = {name: given[name] for name in PassedOn.model_fields if name in given and name not in without}
-    require_storable(passed, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
-    return passed
-
-
-def _check_tools(tools: tuple[Mapping[str, Any], ...], choice: object) -> None:
+def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
     """Raise `RequestError` for tools of one name, and for a `tool_choice` that is malformed or names none of them."""
-    names = [_name(tool) for tool in tools]
+    names = [_tool_name(tool) for tool in tools]
     if len(set(names)) < len(names):
         raise RequestError("Two tools have the same name.", param="tools", code="invalid_value")
     require_storable(tools, "tools", param="tools", max_bytes=MAX_JSON_BYTES)
-    if choice is None or choice in ("none", "auto"):
+    if choice in (None, "none", "auto"):
         return
     if not tools:
         why = "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified."
         raise RequestError(why, param="tool_choice", code=None)
-    if choice == "required":
-        return
-    for name in _chosen(choice):
-        if name not in names:
-            why = f"Tool choice '{str(name)[:64]}' not found in 'tools' parameter."
-            raise RequestError(why, param="tool_choice", code="invalid_value")
+    match choice:
+        case "required":
+            chosen = []
+        case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required", "tools": [*allowed]}}:
+            chosen = [_tool_name(tool) for tool in allowed]
+        case _:
+            chosen = [_tool_name(choice)]
+    if any(name not in names for name in chosen):
+        raise RequestError(
+            "Invalid 'tool_choice': expected 'none', 'auto', 'required', or an object for a function, a custom tool, "
+            "or a list of allowed tools, all of them found in the 'tools' parameter.",
+            param="tool_choice",
+            code="invalid_value",
+        )
 
 
-def _name(tool: Mapping[str, Any]) -> str:
-    return str(tool[tool["type"]]["name"])
-
-
-def _chosen(choice: object) -> list[Any]:
-    """Return the tool names in a choice that is an object."""
-    try:
-        if isinstance(choice, dict) and choice["type"] in ("function", "custom"):
-            return [choice[choice["type"]]["name"]]
-        if isinstance(choice, dict) and choice["type"] == "allowed_tools":
-            allowed = choice["allowed_tools"]
-            if allowed["mode"] in ("auto", "required"):
-                return [tool[tool["type"]]["name"] for tool in allowed["tools"]]
-    except (KeyError, TypeError):
-        pass
-    raise RequestError(
-        "Invalid 'tool_choice': expected 'none', 'auto', 'required', or an object for a function, a custom tool, or "
-        "a list of allowed tools.",
-        param="tool_choice",
-        code="invalid_value",
-    )
+def _tool_name(tool: object) -> str | None:
+    match tool:
+        case {"type": "function", "function": {"name": str(name)}}:
+            return name
+        case {"type": "custom", "custom": {"name": str(name)}}:
+            return name
+    return None

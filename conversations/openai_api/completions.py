@@ -56,8 +56,6 @@ from memory.context.prompt import disarmed_tools, tools_text
 from memory.recall.embeddings import has_vectors
 
 NAME_CHARS = 200
-MESSAGES_OF_INSTRUCTIONS = 10
-"""System and developer messages may have as much text together as so many longest messages: more than a model reads."""
 TRIES = 3
 """Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
 REMEMBER = "x-chatmemory-remember"
@@ -92,11 +90,7 @@ class CompletionsView(OpenAIView):
         self.drop_body()
         body = read_request(
             data,
-            RequestLimits(
-                message_chars=settings.MESSAGE_MAX_CHARS,
-                instructions_chars=MESSAGES_OF_INSTRUCTIONS * settings.MESSAGE_MAX_CHARS,
-                attachment_bytes=settings.ATTACHMENT_MAX_BYTES,
-            ),
+            RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES),
         )
         del data
         variant = _variant(body)
@@ -216,7 +210,7 @@ def _is_to_be_stored(request: Request, body: ChatRequest) -> bool:
 
 def _stateless(body: ChatRequest, variant: Variant) -> UnstoredReply:
     breaks = disarm if registry.disarms_control_tokens() else str
-    messages = tuple(one.as_prompt(breaks) for one in (*body.history, *body.new))
+    messages = tuple(one.with_texts(breaks) for one in (*body.history, *body.new))
     messages = tuple(replace(one, attachments=tuple(map(spooled, one.attachments))) for one in messages)
     instructions, tools = breaks(body.instructions), disarmed_tools(body.tools, breaks)
     prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)

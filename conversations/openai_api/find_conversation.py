@@ -19,7 +19,7 @@ from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
 
 from chatmemory.llm.attachments import attachments_in
-from chatmemory.llm.protocol import ToolCall
+from chatmemory.llm.protocol import PromptMessage, ToolCall
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
 from conversations.openai_api.agreement import (
     ComparedTurn,
@@ -37,7 +37,7 @@ from conversations.openai_api.agreement import (
 )
 from conversations.openai_api.answer import finish_reason
 from conversations.openai_api.chat_request import ChatRequest
-from conversations.openai_api.history import HistoryKeys, HistoryMessage, calls_alike
+from conversations.openai_api.history import HistoryKeys, calls_alike
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import TurnRequest
 
@@ -144,7 +144,7 @@ def _unnamed(completion: CompletionRequest) -> TurnPlace:
     return place if place.found_by != "newest turn" or _is_alone(place, completion) else TurnPlace("imported")
 
 
-def _is_whole(completion: ChatCompletion, said: Sequence[HistoryMessage]) -> bool:
+def _is_whole(completion: ChatCompletion, said: Sequence[PromptMessage]) -> bool:
     """Whether nothing was said in the chat before what was sent: else the hash is that of a trimmed history, which
     several people may have."""
     rows = sum(1 + len(one.calls) for one in said)
@@ -154,7 +154,7 @@ def _is_whole(completion: ChatCompletion, said: Sequence[HistoryMessage]) -> boo
     return asked.count() <= sum(one.role == "user" for one in said)
 
 
-def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[HistoryMessage]) -> TurnPlace:
+def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMessage]) -> TurnPlace:
     """Return the one place among `candidates` that agrees with the whole history; several are none."""
     sent = compared_turns(history)
     heads: dict[UUID, tuple[ChatCompletion, Match]] = {}
@@ -247,7 +247,7 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
     return _followed(continued, chat, request.history)
 
 
-def _followed(continued: TurnPlace, chat: Chat, history: Sequence[HistoryMessage]) -> TurnPlace:
+def _followed(continued: TurnPlace, chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:
     """Return the place in the chat that its client named for a history whose hash is not known: as far as it agrees."""
     sent = compared_turns(history)
     stored = _turns_of(chat.pk, chat.last_seq, max(NAMED_ROWS, ROWS * len(history)))
@@ -306,7 +306,7 @@ def _newest(completions: QuerySet[ChatCompletion]) -> list[ChatCompletion]:
     return list(completions.select_related("chat").order_by("-message_id")[: 2 * MAX_CANDIDATES])
 
 
-def _answered(completions: Sequence[ChatCompletion], answer: HistoryMessage) -> list[ChatCompletion]:
+def _answered(completions: Sequence[ChatCompletion], answer: PromptMessage) -> list[ChatCompletion]:
     """Return those of `completions`, newest first, whose stored answer is the one that was sent.
 
     A reply that is still being written counts as a match: a client that leaves a stream has read part of it.
@@ -324,7 +324,7 @@ def _answered(completions: Sequence[ChatCompletion], answer: HistoryMessage) -> 
     ]
 
 
-def _fits(stored: Message, sent: HistoryMessage) -> bool:
+def _fits(stored: Message, sent: PromptMessage) -> bool:
     """Whether a client that sends `sent` has read this reply; any text fits a deleted one."""
     if stored.status == Status.DELETED:
         return True
@@ -356,7 +356,7 @@ def _turns_of(chat_id: UUID, through_seq: int, rows: int) -> list[ComparedTurn]:
     return found[1:] if len(newest) == rows else found  # the first one may have been cut off
 
 
-def _call_ids(place: TurnPlace, answer: HistoryMessage) -> dict[str, str]:
+def _call_ids(place: TurnPlace, answer: PromptMessage) -> dict[str, str]:
     """Return the stored ids of the calls in `answer`, by those that the client gave them, where they differ."""
     assert place.chat is not None
     through = place.through_seq or place.chat.last_seq

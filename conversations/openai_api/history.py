@@ -1,6 +1,6 @@
 """What each side said in a Chat Completions request, and the keys by which a history is found again. Pure.
 
-The messages are read by pydantic models, each of which becomes a `HistoryMessage`. An image or a file comes as a data
+The messages are read by pydantic models, each of which becomes a `PromptMessage`. An image or a file comes as a data
 URL, or an image as a link; nothing is fetched here, and each leaves a mark in the text. Consecutive messages of one
 side are joined. The outputs of tools stay separate, each with the id of its call.
 """
@@ -12,7 +12,7 @@ import hmac
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Annotated, Any, Literal, NamedTuple, cast
@@ -27,7 +27,6 @@ from pydantic import (
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
-    field_validator,
     model_validator,
 )
 
@@ -51,35 +50,12 @@ Text = Annotated[str, BeforeValidator(lambda value: clean(value) if isinstance(v
 """A text as it can be stored: no NUL, no lone surrogate."""
 Id = Annotated[Text, MinLen(1), MaxLen(ID_CHARS)]
 
-Role = Literal["user", "assistant", "tool"]
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryMessage:
-    """What one side said until the other side spoke, or the output of a tool."""
-
-    role: Role
-    content: str
-    calls: tuple[ToolCall, ...] = ()
-    call_id: str = ""
-    attachments: tuple[Attachment, ...] = ()
-    """Images and files of the user, with their bytes. The content has a mark for each."""
-    name: str = ""
-    """Who of several speaks on this side. Nothing of it is stored."""
-
-    def as_prompt(self, change: Callable[[str], str]) -> PromptMessage:
-        """Return the message as it is sent to a model, with `change` applied to its texts."""
-        made = PromptMessage(self.role, self.content, self.calls, self.call_id, self.attachments, self.name)
-        return made.with_texts(change)
-
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
     """Size limits of a request."""
 
     message_chars: int
-    instructions_chars: int
-    """For all system and developer messages together."""
     attachment_bytes: int
     """For one image or file."""
 
@@ -102,47 +78,57 @@ class Typed(Wire):
         return self
 
 
+def _image(url: str, info: ValidationInfo) -> Attachment:
+    detail = info.data.get("detail") or ""
+    if url[:8].lower().startswith(("https://", "http://")):
+        url = clean(url)
+        if len(url) > URL_MAX_CHARS or not url.isprintable():
+            raise invalid_field(f"a link has at most {URL_MAX_CHARS} printable characters")
+        return Attachment("image", url=url, detail=detail)
+    media_type, data = _bytes(url, info)
+    image = image_of(data, media_type, detail)
+    if image is None:
+        formats = ", ".join(IMAGE_TYPES.values())
+        raise invalid_field(f"an image in one of the formats {formats} is expected", "invalid_image_format")
+    return image
+
+
+def _file(url: str, info: ValidationInfo) -> Attachment:
+    name = "".join(one for one in (info.data.get("filename") or "") if one.isprintable())
+    media_type, data = _bytes(url, info)
+    return file_of(data, media_type, name.strip()[:NAME_MAX_CHARS])
+
+
+def _bytes(url: str, info: ValidationInfo) -> tuple[str, bytes]:
+    """Return the media type and the bytes of a data URL."""
+    found, limit = read_data_url(url), _limits(info).attachment_bytes
+    if found is None or not found[1]:
+        raise invalid_field("a data URL with base64 is expected, such as 'data:image/png;base64,…'")
+    if len(found[1]) > limit:
+        raise invalid_field(f"at most {limit:,} bytes are taken", "string_above_max_length")
+    return found
+
+
+def _limits(info: ValidationInfo) -> RequestLimits:
+    assert isinstance(info.context, RequestLimits)
+    return info.context
+
+
+def _no_id(file_id: object) -> None:
+    if file_id:
+        why = "files are sent with the message here, as 'file_data'; 'file_id' is not supported"
+        raise invalid_field(why, "unsupported_parameter")
+
+
 class Image(Wire):
     detail: Literal["auto", "low", "high", ""] | None = None
-    url: Any
-
-    @field_validator("url")
-    @classmethod
-    def _read(cls, url: object, info: ValidationInfo) -> Attachment:
-        text, detail = _string(url), info.data.get("detail") or ""
-        if text[:8].lower().startswith(("https://", "http://")):
-            text = clean(text)
-            if len(text) > URL_MAX_CHARS or not text.isprintable():
-                raise invalid_field(f"a link has at most {URL_MAX_CHARS} printable characters")
-            return Attachment("image", url=text, detail=detail)
-        media_type, data = _bytes(text, info)
-        image = image_of(data, media_type, detail)
-        if image is None:
-            formats = ", ".join(IMAGE_TYPES.values())
-            raise invalid_field(
-                f"an image in one of the formats {formats} is expected", "invalid_image_format"
-            )
-        return image
+    url: Annotated[str, AfterValidator(_image)]
 
 
 class File(Wire):
-    file_id: Any = None
+    file_id: Annotated[Any, AfterValidator(_no_id)] = None
     filename: Text | None = None
-    file_data: Any = Field(default=None, validate_default=True)
-
-    @field_validator("file_id")
-    @classmethod
-    def _refuse_id(cls, file_id: object) -> None:
-        if file_id:
-            why = "files are sent with the message here, as 'file_data'; 'file_id' is not supported"
-            raise invalid_field(why, "unsupported_parameter")
-
-    @field_validator("file_data")
-    @classmethod
-    def _read(cls, url: object, info: ValidationInfo) -> Attachment:
-        name = "".join(one for one in (info.data.get("filename") or "") if one.isprintable())
-        media_type, data = _bytes(_string(url), info)
-        return file_of(data, media_type, name.strip()[:NAME_MAX_CHARS])
+    file_data: Annotated[str, AfterValidator(_file)]
 
 
 class Part(Typed):
@@ -153,31 +139,27 @@ class Part(Typed):
     file: File | None = None
 
     def read(self) -> str | Attachment:
-        if self.image_url is not None and self.type == "image_url":
-            return cast(Attachment, self.image_url.url)
-        if self.file is not None and self.type == "file":
-            return cast(Attachment, self.file.file_data)
-        return (self.refusal if self.type == "refusal" else self.text) or ""
+        part = getattr(self, self.type)
+        if isinstance(part, Image):
+            return cast("str | Attachment", part.url)
+        return cast("str | Attachment", part.file_data if isinstance(part, File) else part)
 
 
-class Said(NamedTuple):
+class Content(NamedTuple):
     """The content of a message: its text, with a mark for each image and file."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
-    attached_at: int = 0
-    """Index of the first part that is an image or a file."""
 
 
-def _content(value: object, parts: ValidatorFunctionWrapHandler) -> Said:
+def _content(value: object, parts: ValidatorFunctionWrapHandler) -> Content:
     if isinstance(value, str):
-        return Said(clean(value))
+        return Content(clean(value))
     if not isinstance(value, list):
         raise invalid_field("a string or a list of parts is expected", "invalid_type")
     read = [part.read() for part in parts(value)]
-    attached = {at: one for at, one in enumerate(read) if isinstance(one, Attachment)}
     text = "\n\n".join(one if isinstance(one, str) else one.mark for one in read)
-    return Said(text, tuple(attached.values()), next(iter(attached), 0))
+    return Content(text, tuple(one for one in read if isinstance(one, Attachment)))
 
 
 class FunctionOfCall(Wire):
@@ -233,79 +215,51 @@ class WireMessage(Wire):
             name: one for name, one in value.items() if one or name in ("role", "content", "tool_call_id")
         }
 
-    def read(self, limits: RequestLimits) -> HistoryMessage | str:
-        """Return what is said; a text for instructions. Raises for what is too long, or has what its role may not."""
-        said = cast("Said | None", self.content)
-        if said is None:
-            if self.role != "assistant":
-                raise invalid_field("a string or a list of parts is expected", "invalid_type", at="content")
-            said = Said(clean(self.refusal) if isinstance(self.refusal, str) else "")
-        calls = tuple(call.read() for call in self.tool_calls or ())
-        self._check(said, calls, limits.message_chars)
-        if self.role in ("system", "developer"):
-            return said.text
-        if self.role == "tool":
-            return HistoryMessage("tool", said.text, call_id=self.tool_call_id or "")
-        name = clean(self.name) if isinstance(self.name, str) else ""
-        name = name if ONE_SPEAKER.fullmatch(name) else ""
-        return HistoryMessage(
-            cast('Literal["user", "assistant"]', self.role), said.text, calls, "", said.attachments, name
-        )
 
-    def _check(self, said: Said, calls: tuple[ToolCall, ...], max_chars: int) -> None:
-        if calls and self.role != "assistant":
-            raise invalid_field("only the assistant calls tools", "unsupported_parameter", at="tool_calls")
-        if (self.tool_call_id is not None) != (self.role == "tool"):
-            raise invalid_field("a tool's message, and no other, has the id of a call", at="tool_call_id")
-        if said.attachments and self.role != "user":
-            why = "images and files can only be sent in messages of the user"
-            raise invalid_field(why, at=f"content.[{said.attached_at}].type")
-        if len(said.attachments) > MAX_ATTACHMENTS:
-            why = f"at most {MAX_ATTACHMENTS} images and files are taken with one message"
-            raise invalid_field(why, "array_above_max_length", at="content")
-        if len({call.id for call in calls}) < len(calls):
-            raise invalid_field("two calls have the same id", at="tool_calls")
-        length = len(said.text) + sum(len(call.arguments) for call in calls)
-        if length > max_chars:
-            why = f"it has {length} characters, and at most {max_chars} are taken"
-            raise invalid_field(why, "string_above_max_length", at="content")
+def _read(message: WireMessage, info: ValidationInfo) -> PromptMessage | str:
+    """Return what is said; a text for instructions. Raises for what is too long, or has what its role may not."""
+    role, content = message.role, cast("Content | None", message.content)
+    if content is None:
+        if role != "assistant":
+            raise invalid_field("a string or a list of parts is expected", "invalid_type", at="content")
+        content = Content(clean(message.refusal) if isinstance(message.refusal, str) else "")
+    calls = tuple(call.read() for call in message.tool_calls or ())
+    _check(message, content, calls, _limits(info).message_chars)
+    if role == "system" or role == "developer":
+        return content.text
+    if role == "tool":
+        return PromptMessage(role, content.text, call_id=message.tool_call_id or "")
+    name = clean(message.name) if isinstance(message.name, str) else ""
+    name = name if ONE_SPEAKER.fullmatch(name) else ""
+    return PromptMessage(role, content.text, calls, attachments=content.attachments, name=name)
 
 
-def _read(message: WireMessage, info: ValidationInfo) -> HistoryMessage | str:
-    return message.read(_limits(info))
+def _check(message: WireMessage, content: Content, calls: Sequence[ToolCall], max_chars: int) -> None:
+    if calls and message.role != "assistant":
+        raise invalid_field("only the assistant calls tools", "unsupported_parameter", at="tool_calls")
+    if (message.tool_call_id is not None) != (message.role == "tool"):
+        raise invalid_field("a tool's message, and no other, has the id of a call", at="tool_call_id")
+    if content.attachments and message.role != "user":
+        raise invalid_field("images and files can only be sent in messages of the user", at="content")
+    if len(content.attachments) > MAX_ATTACHMENTS:
+        why = f"at most {MAX_ATTACHMENTS} images and files are taken with one message"
+        raise invalid_field(why, "array_above_max_length", at="content")
+    if len({call.id for call in calls}) < len(calls):
+        raise invalid_field("two calls have the same id", at="tool_calls")
+    length = len(content.text) + sum(len(call.arguments) for call in calls)
+    if length > max_chars:
+        why = f"it has {length} characters, and at most {max_chars} are taken"
+        raise invalid_field(why, "string_above_max_length", at="content")
 
 
 ReadMessage = Annotated[WireMessage, AfterValidator(_read)]
 """A message that becomes what is said at once, so that a long history is in memory only once."""
 
 
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise invalid_field("a string is expected", "invalid_type")
-    return value
-
-
-def _bytes(url: str, info: ValidationInfo) -> tuple[str, bytes]:
-    """Return the media type and the bytes of a data URL."""
-    found, limit = read_data_url(url), _limits(info).attachment_bytes
-    if found is None or not found[1]:
-        raise invalid_field("a data URL with base64 is expected, such as 'data:image/png;base64,…'")
-    if len(found[1]) > limit:
-        raise invalid_field(f"at most {limit:,} bytes are taken", "string_above_max_length")
-    return found
-
-
-def _limits(info: ValidationInfo) -> RequestLimits:
-    assert isinstance(info.context, RequestLimits)
-    return info.context
-
-
 # Their order
 
 
-def in_order(
-    said: list[tuple[int, HistoryMessage]], number: int, max_chars: int
-) -> tuple[HistoryMessage, ...]:
+def in_order(said: list[tuple[int, PromptMessage]], number: int, max_chars: int) -> tuple[PromptMessage, ...]:
     """Return what was said, joined by side. Each comes with its index among `number` messages, which errors name.
 
     Raises `RequestError`.
@@ -322,7 +276,7 @@ def in_order(
     return tuple(joined)
 
 
-def _without_trimmed_calls(said: list[tuple[int, HistoryMessage]]) -> list[tuple[int, HistoryMessage]]:
+def _without_trimmed_calls(said: list[tuple[int, PromptMessage]]) -> list[tuple[int, PromptMessage]]:
     """Leave out the calls and outputs with which a trimmed history begins: memory has them, or nobody does.
 
     Outputs that nobody has answered yet stay: the server may know their calls.
@@ -339,7 +293,7 @@ def _without_trimmed_calls(said: list[tuple[int, HistoryMessage]]) -> list[tuple
     return begun + said[first:]
 
 
-def refuse_outputs_alone(said: Sequence[HistoryMessage]) -> None:
+def refuse_outputs_alone(said: Sequence[PromptMessage]) -> None:
     """Raise `RequestError` for outputs without their calls, which only a named conversation may begin with."""
     if said and said[0].role == "tool":
         raise _no_call_for(0)
@@ -353,9 +307,9 @@ def _no_call_for(index: int) -> RequestError:
     )
 
 
-def _joined(said: Iterable[tuple[int, HistoryMessage]], max_chars: int) -> list[HistoryMessage]:
+def _joined(said: Iterable[tuple[int, PromptMessage]], max_chars: int) -> list[PromptMessage]:
     """Join consecutive messages of one side; tool outputs, and what follows calls, stay separate."""
-    sides: list[list[HistoryMessage]] = []
+    sides: list[list[PromptMessage]] = []
     length = 0
     for index, one in said:
         last = sides[-1][-1] if sides else None
@@ -374,17 +328,17 @@ def _joined(said: Iterable[tuple[int, HistoryMessage]], max_chars: int) -> list[
     return [side[0] if len(side) == 1 else _one_of(side) for side in sides]
 
 
-def _one_of(side: Sequence[HistoryMessage]) -> HistoryMessage:
-    return HistoryMessage(
-        side[0].role,
-        "\n\n".join(one.content for one in side),
-        side[-1].calls,
+def _one_of(side: Sequence[PromptMessage]) -> PromptMessage:
+    return replace(
+        side[0],
+        content="\n\n".join(one.content for one in side),
+        calls=side[-1].calls,
         attachments=tuple(found for one in side for found in one.attachments),
         name=side[0].name if len({one.name for one in side}) == 1 else "",
     )
 
 
-def _check_calls(said: Sequence[tuple[int, HistoryMessage]]) -> None:
+def _check_calls(said: Sequence[tuple[int, PromptMessage]]) -> None:
     """Check that each call is followed by its one output before anybody says anything else.
 
     Outputs at the very beginning are not checked here: they belong to calls that only this server may know.
@@ -442,8 +396,8 @@ class HistoryKeys:
 def history_keys(
     secret: bytes,
     user_id: int,
-    history: Sequence[HistoryMessage],
-    new: Sequence[HistoryMessage],
+    history: Sequence[PromptMessage],
+    new: Sequence[PromptMessage],
     end_user: str = "",
 ) -> HistoryKeys:
     """Return the keys of a request. The cost depends on what was sent, not on what is stored."""
@@ -459,11 +413,8 @@ def history_keys(
         else:
             before, last = key, _next(alone, said)
             alone = last
-    return HistoryKeys(before, _all(key, new), None if before is None else last, _all(start, new))
-
-
-def _all(key: bytes, said: Sequence[HistoryMessage]) -> bytes:
-    return reduce(_next, said, key)
+    last_question = None if before is None else last
+    return HistoryKeys(before, reduce(_next, new, key), last_question, reduce(_next, new, start))
 
 
 def normalized(text: str) -> str:
@@ -484,7 +435,7 @@ def _written(call: ToolCall) -> str:
     return json.dumps([call.name, arguments])
 
 
-def _next(key: bytes, said: HistoryMessage) -> bytes:
+def _next(key: bytes, said: PromptMessage) -> bytes:
     digest = hashlib.sha256(key)
     digest.update(said.role.encode())
     digest.update(b"\0")

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from chatmemory.errors import NotFound
+from chatmemory.llm.protocol import PromptMessage
 from conversations import chat_lifecycle, message_changes
 from conversations.accounts import quotas
 from conversations.branching import PreparedBranch, prepare_branch
@@ -19,7 +20,6 @@ from conversations.interchange.values import ImportedChat, ImportedMessage
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
-from conversations.openai_api.history import HistoryMessage
 from conversations.replies import begin as replies
 from conversations.replies.begin import Readiness, RequestKey
 from conversations.replies.reply import BegunTurn, ExistingReply, TurnRequest
@@ -82,7 +82,7 @@ def _keep_rewritten(place: TurnPlace) -> None:
         message_changes.edit_message(place.chat, last.pk, place.rewritten)
 
 
-def _imported(history: Sequence[HistoryMessage]) -> ImportedChat:
+def _imported(history: Sequence[PromptMessage]) -> ImportedChat:
     """Return a history as a chat to import. Each reply names the question that it answers."""
     tool_names = {call.id: call.name for one in history for call in one.calls}
     messages: list[ImportedMessage] = []

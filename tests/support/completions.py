@@ -56,7 +56,7 @@ VALID: dict[str, Any] = {
         },
     ],
 }
-LIMITS = RequestLimits(message_chars=1_000, instructions_chars=2_000, attachment_bytes=1_000)
+LIMITS = RequestLimits(message_chars=1_000, attachment_bytes=1_000)
 ODD: tuple[Any, ...] = (None, True, 7, -1.5, 2**63, "", "x\ud800", [], [[]], {}, {"a": {}}, {"\ud800": 1})
 
 
