@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+from django.conf import settings
 
 from chatmemory.llm.protocol import ToolCall, Variant
 from conversations.models import Status
@@ -17,8 +19,6 @@ PREFIX = "chatcmpl-"
 MARK = "\x00text\x00"
 """Placeholder for a text in a chunk: nothing that a client sends contains a NUL."""
 DONE = b"data: [DONE]\n\n"
-CALLED = "tool_calls"
-"""`finish_reason` of a reply that calls tools."""
 _FINISH = {"too_long": "length", "refused": "content_filter"}
 """Our code for why a reply is incomplete → `finish_reason`. Any other code is an error."""
 
@@ -36,16 +36,13 @@ def finish_reason(status: str, error: Mapping[str, Any] | None) -> str | None:
 
 def usage_json(usage: Mapping[str, Any] | None, prompt_tokens: int, tokens: int) -> dict[str, Any]:
     """Return the usage as the upstream billed it, or by our own count if it reported none."""
-    if usage is None:
-        return _usage(prompt_tokens, 0, tokens)
-    return _usage(usage["input_tokens"], usage["cached_tokens"], usage["output_tokens"])
-
-
-def _usage(spent: int, cached: int, said: int) -> dict[str, Any]:
+    cached = 0
+    if usage is not None:
+        prompt_tokens, cached, tokens = (usage[f"{kind}_tokens"] for kind in ("input", "cached", "output"))
     return {
-        "prompt_tokens": spent,
-        "completion_tokens": said,
-        "total_tokens": spent + said,
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": tokens,
+        "total_tokens": prompt_tokens + tokens,
         "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
         "completion_tokens_details": {
             "reasoning_tokens": 0,
@@ -62,7 +59,7 @@ class Ended:
 
     text: str
     reason: str
-    """As `finish_reason` returns it."""
+    """`finish_reason`."""
     usage: Mapping[str, Any]
     calls: Sequence[ToolCall] = ()
 
@@ -75,6 +72,8 @@ class Answer:
     created: int
     model: str
     """The model as the client named it."""
+    with_usage: bool = False
+    """Whether the client wants the usage at the end of a stream; then every chunk has a place for it."""
 
     def completion(self, end: Ended) -> dict[str, Any]:
         """Return the completion as one object."""
@@ -86,33 +85,28 @@ class Answer:
         }
         if end.calls:
             message["tool_calls"] = [call.chat_json for call in end.calls]
-        reason = CALLED if end.calls else end.reason
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": end.reason}
         return self._object("chat.completion", [choice]) | {"usage": dict(end.usage)}
 
-    def first_chunk(self, *, with_usage: bool) -> bytes:
-        return self._chunk({"role": "assistant", "content": ""}, None, with_usage)
-
-    def text_chunks(self, *, with_usage: bool) -> Callable[[str], bytes]:
+    def text_chunks(self) -> Callable[[str], bytes]:
         """Return an encoder of text chunks. All of a chunk except its text is encoded once: an answer has hundreds."""
-        before, _, after = self._chunk({"content": MARK}, None, with_usage).partition(sse.json_text(MARK))
+        before, _, after = self.chunk({"content": MARK}).partition(sse.json_text(MARK))
         return lambda text: before + sse.json_text(text) + after
 
-    def last_chunks(self, end: Ended, *, with_usage: bool) -> bytes:
+    def last_chunks(self, end: Ended) -> bytes:
         """Return the last chunks including `[DONE]`: each tool call as one piece, and the usage if it is requested."""
-        last = b"".join(
-            self._chunk({"tool_calls": [{"index": index, **call.chat_json}]}, None, with_usage)
+        calls = (
+            self.chunk({"tool_calls": [{"index": index, **call.chat_json}]})
             for index, call in enumerate(end.calls)
         )
-        last += self._chunk({}, CALLED if end.calls else end.reason, with_usage)
-        if with_usage:
-            last += sse.data(self._object("chat.completion.chunk", []) | {"usage": dict(end.usage)})
-        return last + DONE
+        usage = self._object("chat.completion.chunk", []) | {"usage": dict(end.usage)}
+        last = sse.data(usage) if self.with_usage else b""
+        return b"".join(calls) + self.chunk({}, end.reason) + last + DONE
 
-    def _chunk(self, delta: Mapping[str, Any], reason: str | None, with_usage: bool) -> bytes:
+    def chunk(self, delta: Mapping[str, Any], reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
         body = self._object("chat.completion.chunk", [choice])
-        return sse.data(body | {"usage": None} if with_usage else body)
+        return sse.data(body | {"usage": None} if self.with_usage else body)
 
     def _object(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -126,46 +120,32 @@ class Answer:
         }
 
 
-def error_end(error: Mapping[str, Any]) -> bytes:
-    """Return the end of a stream that broke off: an error in OpenAI's format, and no `finish_reason`."""
-    return sse.data(error) + DONE
-
-
-def unix(moment: datetime) -> int:
-    return int(moment.timestamp())
-
-
 ANY = "*"
+"""The alias of all names that no model has."""
+STARTED = int(time.time())
+"""Start of this process, reported as the creation time of models, whose real one is unknown."""
 
 
-def variant_named(name: str, variants: Mapping[str, Variant], aliases: Mapping[str, str]) -> Variant:
+def named_models() -> dict[str, Variant]:
+    """Return the variants by all names that a client may use, in the order in which they are listed.
+
+    A variant's own name comes before an alias, and an alias before the upstream's name of a model.
+    """
+    variants: dict[str, Variant] = settings.MODEL_VARIANTS
+    upstream = {one.model: one for one in reversed(variants.values())}  # of two, the first
+    aliases = {name: variants[target] for name, target in settings.OPENAI_MODEL_ALIASES.items()}
+    return variants | upstream | aliases | variants
+
+
+def variant_named(name: str) -> Variant:
     """Return the variant that `name` means. Raises `ModelNotFound`."""
-    if name in variants:
-        return variants[name]
-    if name in aliases:
-        return variants[aliases[name]]
-    for variant in variants.values():
-        if variant.model == name:
-            return variant
-    if ANY in aliases:
-        return variants[aliases[ANY]]
-    raise ModelNotFound(name, model_names(variants, aliases))
+    models = named_models()
+    if name in models or ANY in models:
+        return models.get(name) or models[ANY]
+    raise ModelNotFound(name, list(models))
 
 
-def model_names(variants: Mapping[str, Variant], aliases: Mapping[str, str]) -> list[str]:
-    """Return all names of models, each once: variants first, then upstream names and aliases."""
-    names = [*variants, *(one.model for one in variants.values()), *(name for name in aliases if name != ANY)]
-    return list(dict.fromkeys(names))
-
-
-def model_objects(
-    variants: Mapping[str, Variant], aliases: Mapping[str, str], created: int
-) -> list[dict[str, Any]]:
-    """Return all models as OpenAI lists them."""
-    return [model_object(name, created) for name in model_names(variants, aliases)]
-
-
-def model_object(name: str, created: int) -> dict[str, Any]:
+def model_object(name: str, created: int = STARTED) -> dict[str, Any]:
     return {
         "id": name,
         "object": "model",

@@ -12,14 +12,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Literal
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
+from django.db.models.functions import Now
 
 from chatmemory.llm.attachments import attachments_in
-from chatmemory.llm.protocol import PromptMessage, ToolCall
+from chatmemory.llm.protocol import PromptMessage, ToolCall, Variant
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
 from conversations.openai_api.agreement import (
     ComparedTurn,
@@ -38,15 +40,18 @@ from conversations.openai_api.agreement import (
 from conversations.openai_api.answer import finish_reason
 from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.history import HistoryKeys, calls_alike
+from conversations.replies.begin import RequestKey
 from conversations.replies.open_turn import calls_of
-from conversations.replies.reply import TurnRequest
+from conversations.replies.reply import ExistingReply
 
-Decision = Literal["new", "imported", "continued", "branched", "regenerated", "not stored"]
+Decision = Literal["new", "imported", "continued", "branched", "regenerated", "repeated", "not stored"]
 """What becomes of the request: a turn in a new chat, in one made from the history that was sent, at the end of a
-chat, in a branch from an older turn of it, as a new answer in place of a chat's last one, or no turn at all: a side
-request under the name of a conversation that it has nothing of."""
-FoundBy = Literal["", "name", "history", "newest turn"]
+chat, in a branch from an older turn of it, as a new answer in place of a chat's last one, one that it began before, or
+no turn at all: a side request under the name of a conversation that it has nothing of."""
+FoundBy = Literal["", "name", "history", "newest turn", "retry", "idempotency key"]
 
+RETRIED_WITHIN = timedelta(minutes=10)
+"""How far back a request that says it is a retry is matched with the turn it repeats."""
 MAX_CANDIDATES = 50
 """Maximum number of completions examined for one key: a question that a user often asks has many."""
 MAX_CHATS = 20
@@ -61,8 +66,8 @@ class CompletionRequest:
 
     user: User
     request: ChatRequest
+    variant: Variant
     keys: HistoryKeys
-    turn: TurnRequest
     body_hash: bytes
     name: str = ""
     """The client's name of its conversation, "" for none, as it is stored."""
@@ -98,6 +103,31 @@ class TurnPlace:
     """The client's version of the chat's last answer, if it was rewritten: it is stored as an edit of it."""
     call_ids: Mapping[str, str] = field(default_factory=dict)
     """The ids of the calls that are answered as they are stored, by the ids that the client gave them."""
+    existing: ExistingReply | None = None
+    """The reply that this request began before."""
+
+
+def find_existing(completion: CompletionRequest) -> TurnPlace | None:
+    """Return the turn that this request began before: by its idempotency key, or because the client says it retries.
+
+    Raises `IdempotencyMismatch`. A retry of a turn that ended without a complete answer begins a new one.
+    """
+    known = RequestKey(completion.user, completion.idempotency_key, completion.fingerprint).known_turn()
+    if known is not None:
+        return TurnPlace("repeated", "idempotency key", existing=known)
+    if not completion.is_retry:
+        return None
+    same = ChatCompletion.objects.filter(
+        user=completion.user,
+        question=completion.keys.question,
+        request=completion.body_hash,
+        created_at__gte=Now() - RETRIED_WITHIN,
+    )
+    first = same.order_by("-message_id").first()
+    ended = Message.objects.exclude(status=Status.COMPLETE)
+    if first is None or ended.filter(pk=first.message_id).exists():
+        return None
+    return TurnPlace("repeated", "retry", existing=ExistingReply(first.chat_id, first.message_id))
 
 
 def find(completion: CompletionRequest) -> TurnPlace:

@@ -102,9 +102,9 @@ MODEL: Final = _object(
 _ANSWER = Answer("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
 _END = Ended("Your order AB-1234 was sent on 4 May.", "stop", usage_json(None, 1540, 28))
 _CHUNKS = (
-    _ANSWER.first_chunk(with_usage=False)
-    + _ANSWER.text_chunks(with_usage=False)(_END.text)
-    + _ANSWER.last_chunks(_END, with_usage=False)
+    _ANSWER.chunk({"role": "assistant", "content": ""})
+    + _ANSWER.text_chunks()(_END.text)
+    + _ANSWER.last_chunks(_END)
 )
 
 _SENT = {

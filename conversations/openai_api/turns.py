@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -21,21 +19,10 @@ from conversations.models import Chat, ChatCompletion, Message, NamedConversatio
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.replies import begin as replies
-from conversations.replies.begin import Readiness, RequestKey
+from conversations.replies.begin import Readiness
+from conversations.replies.open_turn import ToolOutput
 from conversations.replies.reply import BegunTurn, ExistingReply, TurnRequest
 from conversations.titles import automatic_title
-
-RETRIED_WITHIN = timedelta(minutes=10)
-"""How far back a request that says it is a retry is matched with the turn it repeats."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompletionTurn:
-    """A turn of a completion, either begun or already existing."""
-
-    turn: BegunTurn | ExistingReply
-    decision: str
-    found_by: str
 
 
 def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat | PreparedBranch | None:
@@ -53,7 +40,7 @@ def begin(
     prepared: PreparedChat | PreparedBranch | None,
     *,
     ready: Readiness,
-) -> CompletionTurn | None:
+) -> tuple[BegunTurn | ExistingReply, TurnPlace] | None:
     """Store what was prepared and begin the turn, in one transaction.
 
     Return None if the chat has continued, or the name was taken, since `place` was found. Raises as `begin_turn`
@@ -61,25 +48,29 @@ def begin(
     """
     try:
         with transaction.atomic():
-            _keep_rewritten(place)
-            chat = _stored(completion.user, place, prepared)
-            if chat is None and place.chat is not None:
+            if place.chat is not None and place.rewritten:
+                _keep_rewritten(place.chat, place.rewritten)
+            chat = _chat(completion.user, place, prepared)
+            if chat is None:
                 return None
-            return _begin(completion, place, chat, ready)
+            begun = _begin(completion, place, chat, ready)
+            if isinstance(begun, ExistingReply):  # another request had this key first: undo what was stored
+                transaction.set_rollback(True)
+                return begun, TurnPlace("repeated", "idempotency key")
+            _remember(completion, place, begun)
+            return begun, place
     except IntegrityError:
         if completion.name and place.chat is None:
             return None
         raise
 
 
-def _keep_rewritten(place: TurnPlace) -> None:
+def _keep_rewritten(chat: Chat, text: str) -> None:
     """Store the client's version of the last answer as an edit of it."""
-    if place.chat is None or not place.rewritten:
-        return
-    replies = Message.objects.filter(chat=place.chat, role=Role.ASSISTANT, superseded_by=None)
+    replies = Message.objects.filter(chat=chat, role=Role.ASSISTANT, superseded_by=None)
     last = replies.order_by("-seq").first()
     if last is not None and last.status not in (Status.DELETED, Status.FAILED):
-        message_changes.edit_message(place.chat, last.pk, place.rewritten)
+        message_changes.edit_message(chat, last.pk, text)
 
 
 def _imported(history: Sequence[PromptMessage]) -> ImportedChat:
@@ -104,14 +95,14 @@ def _imported(history: Sequence[PromptMessage]) -> ImportedChat:
     return ImportedChat(title=automatic_title(first), title_is_automatic=True, messages=messages)
 
 
-def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranch | None) -> Chat | None:
-    """Store what was prepared, lock and return the turn's chat. None: it does not exist yet, or it has changed."""
-    if isinstance(prepared, PreparedChat):
-        quotas.spend(prepared.row.owner_id, prepared.tokens)
+def _chat(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranch | None) -> Chat | None:
+    """Return the turn's chat: made anew, or locked. None: it has changed since it was found."""
     if prepared is not None:
+        if isinstance(prepared, PreparedChat):
+            quotas.spend(user.pk, prepared.tokens)
         return prepared.store()
     if place.chat is None:
-        return None
+        return chat_lifecycle.create_chat(user)
     try:
         locked = get_chat(user, place.chat.pk, lock=True)
     except NotFound:
@@ -122,42 +113,36 @@ def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranc
 def _begin(
     completion: CompletionRequest,
     place: TurnPlace,
-    chat: Chat | None,
+    chat: Chat,
     ready: Readiness,
-) -> CompletionTurn:
-    user, turn = completion.user, completion.turn
-    if place.call_ids:
-        outputs = (replace(one, call_id=place.call_ids.get(one.call_id, one.call_id)) for one in turn.outputs)
-        turn = replace(turn, outputs=tuple(outputs))
-    chat = chat or chat_lifecycle.create_chat(user)
+) -> BegunTurn | ExistingReply:
+    user, request = completion.user, completion.request
+    outputs = tuple(
+        ToolOutput(place.call_ids.get(one.call_id, one.call_id), one.content) for one in request.outputs
+    )
+    turn = TurnRequest(
+        message=request.question,
+        variant=completion.variant,
+        instructions=request.instructions,
+        parameters=request.parameters,
+        tools=request.tools,
+        outputs=outputs,
+        attachments=request.attachments,
+    )
     if place.decision == "regenerated":
         last = Message.objects.filter(chat=chat).order_by("-seq").values_list("pk", flat=True)[0]
-        begun = replies.begin_regeneration(user, chat.pk, last, turn.variant, ready=ready, anew=turn)
-    else:
-        _require_waiting(turn, chat)
-        begun = replies.begin_turn(
-            user,
-            turn,
-            chat_id=chat.pk,
-            key=completion.idempotency_key,
-            request_hash=completion.fingerprint,
-            ready=ready,
-        )
-    if isinstance(begun, ExistingReply):  # another request had this key first: undo what was stored
-        transaction.set_rollback(True)
-        return CompletionTurn(begun, "repeated", "idempotency key")
-    _remember(completion, place, begun)
-    return CompletionTurn(begun, place.decision, place.found_by)
-
-
-def _require_waiting(turn: TurnRequest, chat: Chat) -> None:
-    """Raise `RequestError` for outputs that the conversation does not wait for, as a named one may not."""
-    if turn.outputs and not chat.open_seq:
-        raise RequestError(
-            f"No tool call found for the output with tool_call_id {turn.outputs[0].call_id[:64]} in this conversation.",
-            param="messages",
-            code=None,
-        )
+        return replies.begin_regeneration(user, chat.pk, last, turn.variant, ready=ready, anew=turn)
+    if outputs and not chat.open_seq:
+        why = f"No tool call found for the output with tool_call_id {outputs[0].call_id[:64]} in this conversation."
+        raise RequestError(why, param="messages")
+    return replies.begin_turn(
+        user,
+        turn,
+        chat_id=chat.pk,
+        key=completion.idempotency_key,
+        request_hash=completion.fingerprint,
+        ready=ready,
+    )
 
 
 def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> None:
@@ -185,26 +170,3 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         NamedConversation.objects.update_or_create(
             user=completion.user, name=place.name, defaults={"chat_id": pending.chat_id}
         )
-
-
-def find_existing(completion: CompletionRequest) -> CompletionTurn | None:
-    """Return the turn that this request began before: by its idempotency key, or because the client says it retries.
-
-    Raises `IdempotencyMismatch`. A retry of a turn that ended without a complete answer begins a new one.
-    """
-    known = RequestKey(completion.user, completion.idempotency_key, completion.fingerprint).known_turn()
-    if known is not None:
-        return CompletionTurn(known, "repeated", "idempotency key")
-    if not completion.is_retry:
-        return None
-    since = Now() - RETRIED_WITHIN
-    same = ChatCompletion.objects.filter(
-        user=completion.user, question=completion.keys.question, request=completion.body_hash
-    )
-    first = same.filter(created_at__gte=since).order_by("-message_id").first()
-    if first is None:
-        return None
-    reply = Message.objects.filter(pk=first.message_id).first()
-    if reply is not None and reply.status != Status.COMPLETE:
-        return None
-    return CompletionTurn(ExistingReply(first.chat_id, first.message_id), "repeated", "retry")

@@ -9,7 +9,6 @@ from typing import Any, Final
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -21,7 +20,7 @@ from conversations.accounts import quotas
 from conversations.api.limited_view import LimitedView
 from conversations.api.serializers import ModelsOut
 from conversations.openai_api import schema
-from conversations.openai_api.answer import model_names, model_object, model_objects, unix
+from conversations.openai_api.answer import ANY, model_object, named_models
 from conversations.openai_api.errors import (
     ModelFailed,
     ModelNotFound,
@@ -68,10 +67,6 @@ class OpenAIView(LimitedView):
         return response
 
 
-STARTED = unix(timezone.now())
-"""Start of this process, reported as the creation time of models, whose real one is unknown."""
-
-
 class ModelsView(APIView):
     """Our own list of variants and OpenAI's list of models in one. Its errors are in our format."""
 
@@ -83,12 +78,11 @@ class ModelsView(APIView):
         tags=["account"],
     )
     def get(self, request: Request) -> Response:
-        variants, aliases = settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES
         return Response(
             {
                 "object": "list",
-                "data": model_objects(variants, aliases, STARTED),
-                "results": [_variant(variant) for variant in variants.values()],
+                "data": [model_object(name) for name in named_models() if name != ANY],
+                "results": [_variant(variant) for variant in settings.MODEL_VARIANTS.values()],
                 "offline": registry.is_offline(),
             }
         )
@@ -97,10 +91,10 @@ class ModelsView(APIView):
 class ModelView(OpenAIView):
     @schema.models_read
     def get(self, request: Request, model: str) -> Response:
-        known = model_names(settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES)
+        known = [name for name in named_models() if name != ANY]
         if model not in known:
             raise ModelNotFound(model, known)
-        return Response(model_object(model, STARTED))
+        return Response(model_object(model))
 
 
 def _variant(variant: Any) -> dict[str, Any]:
