@@ -237,7 +237,7 @@ ROLES: Mapping[str, FileRole] = {
 """The meaning of the roles of all formats."""
 
 
-class Content(NamedTuple):
+class FileContent(NamedTuple):
     """A message's text, its images and files, and other parts of its content, unchanged."""
 
     text: str
@@ -245,13 +245,13 @@ class Content(NamedTuple):
     others: tuple[object, ...] = ()
 
 
-def _content(value: object) -> Content | None:
+def _content(value: object) -> FileContent | None:
     if value is None or isinstance(value, str):
-        return value if value is None else Content(value)
+        return value if value is None else FileContent(value)
     if not isinstance(value, list) or not all(isinstance(part, str | dict) for part in value):
         raise ValueError("this is neither a string nor a list of parts")
     parts = [_part(part) for part in value]
-    return Content(
+    return FileContent(
         "\n".join(
             one.mark if isinstance(one, Attachment) else one for one in parts if not isinstance(one, dict)
         ),
@@ -288,7 +288,7 @@ class FileMessage(BaseModel):
     model_config = ConfigDict(strict=True)
 
     role: Annotated[FileRole, PlainValidator(_role)] = Field(validation_alias=AliasChoices("role", "from"))
-    content: Annotated[Content | None, PlainValidator(_content)] = Field(
+    content: Annotated[FileContent | None, PlainValidator(_content)] = Field(
         default=None, validation_alias=AliasChoices("text", "content", "value")
     )
     created_at: Time | None = None
