@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from hmac import compare_digest
 from typing import Any, ClassVar
 
@@ -55,12 +55,7 @@ class EventStreamRenderer(BaseRenderer):
     format = "event-stream"
     charset = None
 
-    def render(
-        self,
-        data: Any,
-        accepted_media_type: str | None = None,
-        renderer_context: Mapping[str, Any] | None = None,
-    ) -> bytes:
+    def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
         if renderer_context and (response := renderer_context.get("response")) is not None:
             response["Content-Type"] = JSONRenderer.media_type
         return bytes(JSONRenderer().render(data))
@@ -117,12 +112,18 @@ class CursorPages(CursorPagination):
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
         """Return the rows of the page: select them by order and size only, then load them."""
-        self._refuse_unknown(request)
+        known = self.filters | {"cursor", "limit", "format"}
+        if unknown := [name for name in request.query_params if name not in known]:
+            expected = ", ".join(sorted(known - {"format"}))
+            raise ValidationError({name: [f"Unknown parameter. Known: {expected}."] for name in unknown[:10]})
         try:
             order = [name.removeprefix("-") for name in self.get_ordering(request, queryset, view)]
             light = queryset.annotate(byte_size=byte_size(queryset)).only("pk", *order)
             rows: list[Any] = super().paginate_queryset(light, request, view) or []
-            if (count := self._count_fitting(rows)) < len(rows):
+            sizes = [row.byte_size for row in rows]
+            if self.cursor is not None and self.cursor.reverse:
+                sizes.reverse()  # a page before this one is cut at its far end
+            if (count := count_fitting(sizes)) < len(rows):
                 self._fitting = count
                 rows = super().paginate_queryset(light, request, view) or []
         except (NotFound, ValueError, DjangoValidationError):
@@ -130,26 +131,11 @@ class CursorPages(CursorPagination):
         whole = queryset.in_bulk([row.pk for row in rows])
         return [whole[row.pk] for row in rows if row.pk in whole]
 
-    def _refuse_unknown(self, request: Request) -> None:
-        known = self.filters | {"cursor", "limit", "format"}
-        unknown = [name for name in request.query_params if name not in known]
-        if unknown:
-            expected = ", ".join(sorted(known - {"format"}))
-            raise ValidationError({name: [f"Unknown parameter. Known: {expected}."] for name in unknown[:10]})
-
-    def _count_fitting(self, rows: list[Any]) -> int:
-        sizes = [row.byte_size for row in rows]
-        if self.cursor is not None and self.cursor.reverse:
-            sizes.reverse()  # a page before this one is cut at its far end
-        return count_fitting(sizes)
-
 
 class JSONBody(JSONParser):
     """DRF's JSON parser, which answers a body of too many values, or nested too deeply, with 400."""
 
-    def parse(
-        self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> Any:
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
         try:
             return json_bodies.parse(stream.read())
         except ValueError as exc:

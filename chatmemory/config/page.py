@@ -39,11 +39,6 @@ def render() -> str:
     return "\n".join([OPENING, *tables, OPTIONS, *(_options(name) for name in POLICIES)])
 
 
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(render())
-
-
 def _settings(title: str, area: type[Area]) -> str:
     rows = [
         (name, _default(field), allowed(field), field.description or "")
@@ -83,4 +78,4 @@ def _shown(default: object) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(render())

@@ -51,26 +51,18 @@ two thirds of the throughput (measured).
 def _writer() -> ThreadPoolExecutor:
     sys.setswitchinterval(SWITCH_SECONDS)
     size = 1 if settings.IS_SQLITE else min(POOLED, max(1, settings.DATABASE_POOL_SIZE - 2))
-    return ThreadPoolExecutor(max_workers=size, thread_name_prefix="db-write")
+    return ThreadPoolExecutor(size, thread_name_prefix="db-write")
 
 
 @cache
 def _readers() -> ThreadPoolExecutor:
-    return (
-        ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="db-read")
-        if settings.IS_SQLITE
-        else _writer()
-    )
+    return ThreadPoolExecutor(READERS, thread_name_prefix="db-read") if settings.IS_SQLITE else _writer()
 
 
 @cache
 def _slow() -> ThreadPoolExecutor:
-    size = (
-        MAX_SLOW_THREADS
-        if settings.IS_SQLITE
-        else min(MAX_SLOW_THREADS, max(1, settings.DATABASE_POOL_SIZE - POOLED - 2))
-    )
-    return ThreadPoolExecutor(max_workers=size, thread_name_prefix="db-slow")
+    left = MAX_SLOW_THREADS if settings.IS_SQLITE else max(1, settings.DATABASE_POOL_SIZE - POOLED - 2)
+    return ThreadPoolExecutor(min(MAX_SLOW_THREADS, left), thread_name_prefix="db-slow")
 
 
 def _job(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -39,7 +39,10 @@ def problem(database: Mapping[str, Any]) -> str | None:
     try:
         first.ensure_connection()
     except DatabaseError as exc:
-        return f"The database that DATABASE_URL names cannot be used: {_one_line(exc)}."
+        # The client's message on one line, without hints; for a host with several addresses, that of the last.
+        reason = str(exc).rpartition("connection failed: ")[2].strip() or type(exc).__name__
+        reason = " ".join(reason.splitlines()[0].split()).rstrip(".")
+        return f"The database that DATABASE_URL names cannot be used: {reason}."
     finally:
         first.close()
     return None
@@ -77,12 +80,6 @@ def _is_respawned() -> bool:
     except (OSError, ValueError, IndexError):
         return False
     return uptime - ticks / os.sysconf("SC_CLK_TCK") > YOUNG_SECONDS
-
-
-def _one_line(exc: DatabaseError) -> str:
-    """The client's message on one line, without hints; for a host with several addresses, that of the last."""
-    said = str(exc).rpartition("connection failed: ")[2].strip() or type(exc).__name__
-    return " ".join(said.splitlines()[0].split()).rstrip(".")
 
 
 TOO_OLD = (

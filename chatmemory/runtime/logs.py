@@ -176,7 +176,18 @@ def _facts(error: BaseException) -> Iterator[tuple[str, object]]:
 
 
 class StderrHandler(logging.StreamHandler[Any]):
-    """Writes to standard error. A line that cannot be logged is replaced by a note without its arguments."""
+    """Writes to what is standard error at the time, such as a progress bar's.
+
+    A line that cannot be logged is replaced by a note without its arguments.
+    """
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: Any) -> None:
+        """Python's own handler sets it once."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the standard library's name
         error = sys.exc_info()[0]

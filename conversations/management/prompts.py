@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -71,19 +69,4 @@ def progress_bar(title: str, total: int, stream: OutputWrapper) -> Iterator[Call
     """
     with Progress(console=Console(stderr=True), transient=True, disable=not stream.isatty()) as bar:
         task = bar.add_task(title, total=total)
-        with _logs_above(bar):
-            yield lambda steps: bar.advance(task, steps)
-
-
-@contextmanager
-def _logs_above(bar: Progress) -> Iterator[None]:
-    """Send logs for standard error through the bar's console, which redraws the bar below them."""
-    handlers = [one for one in logging.getLogger().handlers if isinstance(one, logging.StreamHandler)]
-    before = [] if bar.disable else [(one, one.stream) for one in handlers if one.stream is sys.__stderr__]
-    for handler, _ in before:
-        handler.setStream(sys.stderr)  # the bar's stream while it is shown
-    try:
-        yield
-    finally:
-        for handler, stream in before:
-            handler.setStream(stream)
+        yield lambda steps: bar.advance(task, steps)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
+from chatmemory.database.rows import in_chunks
 from chatmemory.runtime.escape import plain
 from conversations.chat_lifecycle import update_chat
 from conversations.management.prompts import chat_named, progress_bar
@@ -19,9 +19,6 @@ from memory.folding.rebuild import current_progress
 from memory.folding.request import Mode, request_resummarize, resummarize_now
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
-
-PAGE = 500
-"""Chats read at once. Pages are read by key, so that no cursor stays open while memory is written."""
 
 
 class Command(BaseCommand):
@@ -51,8 +48,8 @@ class Command(BaseCommand):
         if options["dry_run"]:
             self._foresee(chats, options)
             return
-        for number, chat in enumerate(_each(chats), start=1):
-            line, is_well = self._one(chat, options, title=f"Resummarizing {number} of {total}")
+        for number, chat in enumerate(in_chunks(chats.order_by("pk")), start=1):
+            line, is_well = self._resummarize(chat, options, title=f"Resummarizing {number} of {total}")
             self.stdout.write(f"{chat.pk}: {line}")
             failed += not is_well
         if failed:
@@ -68,42 +65,38 @@ class Command(BaseCommand):
             )
         return chats.filter(brief__paused_at=None)
 
-    def _one(self, chat: Chat, options: dict[str, Any], title: str) -> tuple[str, bool]:
+    def _resummarize(self, chat: Chat, options: dict[str, Any], title: str) -> tuple[str, bool]:
         """Do what was requested for one chat. Return the line to print, and whether it succeeded."""
-        policy, mode = _asked(chat, options)
+        policy, mode = _policy_and_mode(chat, options)
         if policy != chat.policy:
             chat = update_chat(chat, {"policy": policy})
         if not options["sync"]:
             return f"{mode} queued as task {request_resummarize(chat, mode)}", True
-        report = self._now(chat, mode, title)
-        return _told(chat, report), report.outcome not in ("failed", "waiting")
+        with progress_bar(title, estimate_for(chat, mode).calls, self.stderr) as advance:
+            report = resummarize_now(chat, mode, tell=advance)
+        return _outcome(chat, report), report.outcome not in ("failed", "waiting")
 
     def _foresee(self, chats: QuerySet[Chat], options: dict[str, Any]) -> None:
         """Print what would be done, one line per chat, and the total. Spends and changes nothing."""
-        found = []
-        for chat in _each(chats):
-            policy, mode = _asked(chat, options)
-            chat.policy = policy  # only for the estimate: it is not saved
-            would = estimate_for(chat, mode)
-            found.append(would)
-            what = f"{_count(would.turns, 'turn')}, {_count(would.tokens, 'token')}"
+        estimates = []
+        for chat in in_chunks(chats.order_by("pk")):
+            chat.policy, mode = _policy_and_mode(chat, options)  # only for the estimate: it is not saved
+            estimate = estimate_for(chat, mode)
+            estimates.append(estimate)
+            what = f"{_count(estimate.turns, 'turn')}, {_count(estimate.tokens, 'token')}"
             title = f" · {plain(chat.title)}" if chat.title else ""
             self.stdout.write(f"{chat.pk}: would summarize {what} ({mode}){title}")
-        self.stdout.write(_total(found))
-
-    def _now(self, chat: Chat, mode: Mode, title: str) -> FoldReport:
-        with progress_bar(title, estimate_for(chat, mode).calls, self.stderr) as advance:
-            return resummarize_now(chat, mode, tell=advance)
+        self.stdout.write(_total(estimates))
 
 
-def _total(all_of_it: list[Estimate]) -> str:
+def _total(estimates: list[Estimate]) -> str:
     """The total as one line."""
     turns, tokens, calls = (
-        sum(getattr(would, name) for would in all_of_it) for name in ("turns", "tokens", "calls")
+        sum(getattr(one, name) for one in estimates) for name in ("turns", "tokens", "calls")
     )
-    costs = [would.cost_usd for would in all_of_it if would.cost_usd is not None]
-    price = f"about ${sum(costs):.4f}" if len(costs) == len(all_of_it) else "price not known"
-    what = f"{_count(turns, 'turn')}, {_count(tokens, 'token')} in {_count(len(all_of_it), 'chat')}"
+    costs = [one.cost_usd for one in estimates if one.cost_usd is not None]
+    price = f"about ${sum(costs):.4f}" if len(costs) == len(estimates) else "price not known"
+    what = f"{_count(turns, 'turn')}, {_count(tokens, 'token')} in {_count(len(estimates), 'chat')}"
     return f"Total: {what}; about {_count(calls, 'summarizer call')}, {price}. Nothing was done."
 
 
@@ -111,7 +104,7 @@ def _count(number: int, one: str) -> str:
     return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
-def _asked(chat: Chat, options: dict[str, Any]) -> tuple[str, Mode]:
+def _policy_and_mode(chat: Chat, options: dict[str, Any]) -> tuple[str, Mode]:
     """The policy and the mode that the options request for the chat."""
     policy: str = options["policy"] or chat.policy
     switches = policy != chat.policy or (options["policy"] and is_by_another_policy(chat))
@@ -126,14 +119,7 @@ def _chosen(ids: list[str], *, everything: bool) -> QuerySet[Chat]:
     return chats.filter(pk__in=[chat_named(text).pk for text in ids]) if ids else chats
 
 
-def _each(chats: QuerySet[Chat]) -> Iterator[Chat]:
-    ordered, after = chats.order_by("pk"), None
-    while page := list((ordered.filter(pk__gt=after) if after else ordered)[:PAGE]):
-        yield from page
-        after = page[-1].pk
-
-
-def _told(chat: Chat, report: FoldReport) -> str:
+def _outcome(chat: Chat, report: FoldReport) -> str:
     if report.outcome == "idle":
         brief = ConversationBrief.objects.filter(chat=chat).first()
         rebuild = current_progress(brief) if brief else None
