@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -92,7 +93,10 @@ class Select(Generic[M]):
         return compiled
 
     def _compile(self, connection: BaseDatabaseWrapper) -> _Compiled:
-        stand_ins = [_stand_in(kind, _STAND_IN + at) for at, kind in enumerate(self._kinds)]
+        stand_ins = [
+            UUID(int=number) if issubclass(kind, UUID) else kind(number)
+            for number, kind in enumerate(self._kinds, start=_STAND_IN)
+        ]
         compiler = self._make(*stand_ins).query.get_compiler(connection=connection)
         sql, params = compiler.as_sql()
         places = [
@@ -131,10 +135,6 @@ def _instances(compiler: Any) -> Callable[[list[Any]], Any]:
     return instance
 
 
-def _stand_in(kind: type[Value], number: int) -> Value:
-    return UUID(int=number) if issubclass(kind, UUID) else kind(number)
-
-
 def _stands_for(param: Any, stand_in: Value) -> bool:
     return bool(param == stand_in or (isinstance(stand_in, UUID) and param == stand_in.hex))
 
@@ -142,16 +142,8 @@ def _stands_for(param: Any, stand_in: Value) -> bool:
 def _adapter(param: Any, stand_in: Value) -> Callable[[Any], Any]:
     """The function that converts a value for the database, as `stand_in` was converted to `param`."""
     if isinstance(stand_in, UUID):
-        return _hex if isinstance(param, str) else _same
+        return attrgetter("hex") if isinstance(param, str) else lambda value: value
     return type(param)
-
-
-def _hex(value: UUID) -> str:
-    return value.hex
-
-
-def _same(value: Value) -> Value:
-    return value
 
 
 def _converted(row: Sequence[Any], compiled: _Compiled, connection: BaseDatabaseWrapper) -> list[Any]:
