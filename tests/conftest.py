@@ -15,7 +15,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from knox.models import AuthToken
 
-from chatmemory.llm import registry
+from chatmemory.llm.openai import transport
 from conversations.replies import generation
 from tests.support import costs
 from tests.support import database as emptying
@@ -85,7 +85,7 @@ def live_server_process(django_db_setup: None, django_db_blocker: Any) -> Iterat
 def live(live_server_process: LiveServer, transactional_db: None) -> Iterator[LiveServer]:
     """The server, for one test; the database is emptied afterwards."""
     yield live_server_process
-    live_server_process.run(registry.aclose())
+    live_server_process.run(transport.aclose())
 
 
 @pytest.fixture

@@ -84,14 +84,20 @@ class Attachment:
 
     @property
     def tokens(self) -> int:
-        """Estimated tokens. Text files count by length, other files 0: their cost is not known until it is billed."""
+        """Estimated tokens of an image, by OpenAI's rule for its 4o models, or of a text file, by its length.
+
+        Other files count 0: their cost is not known until it is billed.
+        """
         if self.kind == "file":
             return self.size // 4 if self.media_type.startswith("text/") else 0
         if self.detail == "low":
             return BASE_TOKENS
         if not (self.width and self.height):
             return UNKNOWN_IMAGE_TOKENS
-        return image_tokens(self.width, self.height)
+        scale = min(1.0, LONG_SIDE / max(self.width, self.height))
+        width, height = self.width * scale, self.height * scale
+        scale = min(1.0, SHORT_SIDE / min(width, height))
+        return BASE_TOKENS + TILE_TOKENS * math.ceil(width * scale / TILE) * math.ceil(height * scale / TILE)
 
     @property
     def link(self) -> str | Attachment:
@@ -116,40 +122,34 @@ class Attachment:
     def with_texts(self, change: Callable[[str], str]) -> Attachment:
         """Return a copy with `change` applied to its name and its link; a space that this inserts is escaped."""
         url = change(self.url)
-        return replace(
-            self, name=change(self.name), url=self.url if url == self.url else url.replace(" ", "%20")
-        )
+        url = url if url == self.url else url.replace(" ", "%20")
+        return replace(self, name=change(self.name), url=url)
 
     def to_json(self) -> dict[str, Any]:
         """All known fields except the bytes."""
-        known = {name: getattr(self, name) for name in _STORED}
-        return {"kind": self.kind, **{name: value for name, value in known.items() if value}}
-
-
-_STORED = ("sha256", "url", "media_type", "name", "detail", "width", "height", "size")
-
-
-def image_tokens(width: int, height: int) -> int:
-    """Tokens of an image of that size in high detail, by OpenAI's rule for its 4o models."""
-    shrunk = min(1.0, LONG_SIDE / max(width, height))
-    width_, height_ = width * shrunk, height * shrunk
-    shrunk = min(1.0, SHORT_SIDE / min(width_, height_))
-    tiles = math.ceil(width_ * shrunk / TILE) * math.ceil(height_ * shrunk / TILE)
-    return BASE_TOKENS + TILE_TOKENS * tiles
+        names = ("kind", "sha256", "url", "media_type", "name", "detail", "width", "height", "size")
+        return {name: value for name in names if (value := getattr(self, name))}
 
 
 def image_of(data: bytes, media_type: str, detail: str = "") -> Attachment | None:
     """The image in `data`; None if it is not one of `IMAGE_TYPES`, or of another type than `media_type`."""
-    if media_type not in IMAGE_TYPES or not _begins_as(media_type, data):
+    if media_type not in IMAGE_TYPES or not re.match(_BEGINNINGS[media_type], data, re.DOTALL):
         return None
     try:
-        width, height = imagesize.get(io.BytesIO(data[:HEAD_BYTES]))
+        sides = imagesize.get(io.BytesIO(data[:HEAD_BYTES]))
     except (ValueError, struct.error):
-        width = height = 0
-    width, height = (max(0, int(side)) for side in (width, height))  # -1 if the size cannot be read
-    return Attachment(
-        "image", sha256(data).hexdigest(), "", media_type, "", detail, width, height, len(data), data
-    )
+        sides = (0, 0)
+    width, height = (max(0, int(side)) for side in sides)  # -1 if the size cannot be read
+    image = Attachment("image", detail=detail, width=width, height=height)
+    return replace(image, sha256=sha256(data).hexdigest(), media_type=media_type, size=len(data), data=data)
+
+
+_BEGINNINGS = {
+    "image/png": rb"\x89PNG\r\n\x1a\n",
+    "image/jpeg": rb"\xff\xd8\xff",
+    "image/gif": rb"GIF8",
+    "image/webp": rb"RIFF.{4}WEBP",
+}
 
 
 def file_of(data: bytes, media_type: str, name: str) -> Attachment:
@@ -175,11 +175,6 @@ def read_data_url(url: str) -> tuple[str, bytes] | None:
 def slices(data: bytes) -> Iterator[bytes]:
     """`data` in pieces of `PIECE_BYTES`."""
     return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
-
-
-def base64_length(size: int) -> int:
-    """The length of the base64 of that many bytes."""
-    return (size + 2) // 3 * 4
 
 
 def json_parts(
@@ -215,22 +210,12 @@ def payload_of(attachments: Iterable[Attachment]) -> dict[str, Any] | None:
 def still_marked(attachments: Iterable[Attachment], text: str) -> tuple[Attachment, ...]:
     """The attachments whose mark is still in `text`: removing a mark from a message removes the attachment."""
     kept: list[Attachment] = []
-    at = 0
     for one in attachments:
-        found = text.find(one.mark, at)
-        if found >= 0:
+        _, found, behind = text.partition(one.mark)
+        if found:
             kept.append(one)
-            at = found + len(one.mark)
+            text = behind
     return tuple(kept)
-
-
-def _begins_as(media_type: str, data: bytes) -> bool:
-    if media_type == "image/webp":
-        return data[:4] == b"RIFF" and data[8:12] == b"WEBP"
-    return data.startswith(_BEGINNINGS[media_type])
-
-
-_BEGINNINGS = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff", "image/gif": b"GIF8"}
 
 
 def _size(size: int) -> str:

@@ -10,7 +10,6 @@ import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from django.conf import settings
 
@@ -22,7 +21,6 @@ from chatmemory.llm.protocol import ChatModel
 if TYPE_CHECKING:
     from chatmemory.llm.openai.client import OpenAIModel, UpstreamEmbedder
 
-_clients: WeakSet[OpenAIModel | UpstreamEmbedder] = WeakSet()
 _wrapper: Callable[[ChatModel], ChatModel] | None = None
 
 
@@ -56,18 +54,6 @@ def chat_model() -> ChatModel:
     return _wrapped(_chat_client(key, url, settings.OPENAI_API_STYLE, settings.OPENAI_TERMINAL))
 
 
-def embeds() -> bool:
-    """Whether an embeddings model is configured. Whether it is used also depends on the database."""
-    return bool(settings.MEMORY_EMBEDDINGS_MODEL) and not is_offline()
-
-
-def embedder() -> UpstreamEmbedder:
-    """The configured embeddings model."""
-    key, url = settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL
-    model, dimensions = settings.MEMORY_EMBEDDINGS_MODEL, settings.MEMORY_EMBEDDINGS_DIMENSIONS
-    return _embeddings_client(key, url, model, dimensions)
-
-
 def offline_model() -> ChatModel:
     """The built-in model, also used as summarizer if the upstream keeps failing."""
     return _wrapped(OfflineModel(summary_tokens=settings.MEMORY_LIMITS.summary_cap))
@@ -88,27 +74,35 @@ def _wrapped(model: ChatModel) -> ChatModel:
     return model if _wrapper is None else _wrapper(model)
 
 
+def embeds() -> bool:
+    """Whether an embeddings model is configured. Whether it is used also depends on the database."""
+    return bool(settings.MEMORY_EMBEDDINGS_MODEL) and not is_offline()
+
+
+def embedder() -> UpstreamEmbedder:
+    """The configured embeddings model."""
+    key, url = settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL
+    model, dimensions = settings.MEMORY_EMBEDDINGS_MODEL, settings.MEMORY_EMBEDDINGS_DIMENSIONS
+    return _embeddings_client(key, url, model, dimensions)
+
+
 @functools.lru_cache(maxsize=1)
 def _chat_client(api_key: str, base_url: str, style: Style, terminal: Terminal) -> OpenAIModel:
     from chatmemory.llm.openai.client import OpenAIModel
 
-    model = OpenAIModel(api_key=api_key, base_url=base_url, style=style, terminal=terminal)
-    _clients.add(model)
-    return model
+    return OpenAIModel(api_key=api_key, base_url=base_url, style=style, terminal=terminal)
 
 
 @functools.lru_cache(maxsize=1)
 def _embeddings_client(api_key: str, base_url: str, model: str, dimensions: int) -> UpstreamEmbedder:
     from chatmemory.llm.openai.client import UpstreamEmbedder
 
-    embedder = UpstreamEmbedder(api_key=api_key, base_url=base_url, model=model, dimensions=dimensions)
-    _clients.add(embedder)
-    return embedder
+    return UpstreamEmbedder(api_key=api_key, base_url=base_url, model=model, dimensions=dimensions)
 
 
 async def aclose() -> None:
     """Close the running loop's connections at shutdown."""
-    for client in list(_clients):
-        await client.aclose()
-    _chat_client.cache_clear()
-    _embeddings_client.cache_clear()
+    if not is_offline():
+        from chatmemory.llm.openai import transport
+
+        await transport.aclose()

@@ -8,6 +8,7 @@ a while; then one asks for all. The caller passes in the time, and reports the o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
@@ -35,21 +36,14 @@ def pause_before_retry(
 def retry_after_in(headers: Mapping[str, str], *, now: float) -> float | None:
     """The seconds in `Retry-After`: in ms, in seconds, or as a date relative to `now` (Unix time)."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        seconds = _number(headers.get(name, ""))
-        if seconds is not None:
-            return seconds * unit
+        with suppress(ValueError):
+            seconds = float(headers.get(name, "")) * unit
+            if seconds >= 0:
+                return seconds
     try:
         return max(parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now, 0.0)
     except (ValueError, OverflowError):
         return None
-
-
-def _number(value: str) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if number >= 0 else None
 
 
 FAILURES = 3

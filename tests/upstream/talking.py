@@ -7,6 +7,7 @@ import time
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from chatmemory.llm.openai import transport
 from chatmemory.llm.openai.client import OpenAIModel
 from chatmemory.llm.openai.stream import Style, Terminal
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Variant
@@ -73,6 +74,6 @@ def talk(
         try:
             return await listen(model, deadlines, prompt)
         finally:
-            await model.aclose()
+            await transport.aclose()
 
     return asyncio.run(once())

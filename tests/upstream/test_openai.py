@@ -10,6 +10,7 @@ from contextlib import aclosing, suppress
 import pytest
 
 from chatmemory.llm.openai import client as pace
+from chatmemory.llm.openai import transport
 from chatmemory.llm.openai.client import OpenAIModel
 from chatmemory.llm.openai.stream import Style
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Usage
@@ -130,7 +131,7 @@ def test_text_arrives_while_it_is_spoken(fake: FakeUpstream, style: Style) -> No
             heard.append(event.text)
         fake.release()
         rest = [event async for event in stream]
-        await model.aclose()
+        await transport.aclose()
         return heard, rest[-1]
 
     heard, last = asyncio.run(first_then_rest())
@@ -177,7 +178,7 @@ def test_an_upstream_that_says_continue_without_end_is_left_at_the_deadline() ->
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             model = model_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", "chat")
             outcome = await listen(model, Deadlines(first_byte=0.5))
-            await model.aclose()
+            await transport.aclose()
             return outcome
 
     outcome = asyncio.run(run())
@@ -198,7 +199,7 @@ def test_one_connection_serves_one_reply_after_the_other(fake: FakeUpstream) -> 
         for _ in range(3):
             await listen(model)
         connections = len(fake.connections)
-        await model.aclose()
+        await transport.aclose()
         return connections
 
     fake.wait_until(lambda it: not it.connections)
@@ -226,7 +227,7 @@ def test_a_reader_that_goes_away_gives_its_connection_back(fake: FakeUpstream, h
         assert task.cancelled() is (how == "cancelled")
         await asyncio.to_thread(fake.wait_until, lambda it: it.active == 0)
         assert (await listen(model, BRISK)).reply.status == "incomplete"  # the model still works
-        await model.aclose()
+        await transport.aclose()
 
     asyncio.run(go_away())
 
@@ -239,7 +240,7 @@ def test_a_consumer_that_is_slow_is_not_interrupted(fake: FakeUpstream) -> None:
         async for event in model.stream(PROMPT, VARIANT, Deadlines(0.2, 0.2, 0.2)):
             await asyncio.sleep(0.3)  # longer than any deadline
             finished, last = finished + 1, event
-        await model.aclose()
+        await transport.aclose()
         return finished, last
 
     fake.behave("normal", text=TEXT, rate=50)
@@ -264,7 +265,7 @@ def test_a_server_without_a_key_is_sent_a_placeholder(fake: FakeUpstream) -> Non
     async def once() -> None:
         model = OpenAIModel(api_key="", base_url=fake.base_url, style="chat")
         await listen(model)
-        await model.aclose()
+        await transport.aclose()
 
     asyncio.run(once())
     assert fake.requests[0].headers["authorization"] == "Bearer no-key"

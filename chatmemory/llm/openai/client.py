@@ -188,10 +188,6 @@ class OpenAIModel:
             logger.info("upstream is asked again", extra=extra)
             await asyncio.sleep(pause)
 
-    async def aclose(self) -> None:
-        """Close the running loop's connections."""
-        await self._server.aclose()
-
     def _body(self, prompt: Prompt, variant: Variant, *, stream: bool) -> dict[str, Any]:
         return request_body(prompt, variant, style=self._style, is_openai=self._is_openai, stream=stream)
 
@@ -231,10 +227,6 @@ class UpstreamEmbedder:
     def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
         """Do the same in a thread without a running event loop."""
         return self._server.run(self.embed(texts, timeout=timeout))
-
-    async def aclose(self) -> None:
-        """Close the running loop's connections."""
-        await self._server.aclose()
 
 
 def pause_between_reads(streams: int) -> float:

@@ -13,15 +13,22 @@ import os
 import ssl
 import threading
 import time
-import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, WeakSet, finalize
 
 import httpx2
-from openai import APIConnectionError, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, OpenAIError
+from openai import (
+    APIConnectionError,
+    AsyncOpenAI,
+    AsyncStream,
+    DefaultAioHttpClient,
+    OpenAIError,
+    RequestOptions,
+)
 
-from chatmemory.llm.attachments import Attachment, base64_length, json_parts, slices
+from chatmemory.llm.attachments import Attachment, json_parts, slices
 from chatmemory.llm.openai import failures, responses
 from chatmemory.llm.openai.requests import OPENAI_URL
 from chatmemory.llm.protocol import UpstreamError
@@ -49,9 +56,8 @@ class Server:
 
     def __init__(self, api_key: str, base_url: str) -> None:
         self._api_key, self._base_url = api_key or NO_KEY, base_url or OPENAI_URL
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._clients = WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI]()
+        _servers.add(self)
 
     async def chunks(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
         """Post `body` and yield the bytes of the answer as they arrive. To be closed (`aclosing`) when left early.
@@ -62,17 +68,12 @@ class Server:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients[loop] = self._new_client()
-        content, length = _content(body)
-        headers = {
-            "Content-Type": "application/json",
-            "Content-Length": str(length),  # not every server reads chunks
-            "Accept-Encoding": "identity",  # so that a few bytes on the wire cannot become many in memory
-        }
+        content, options = _content(body)
         response: Any = await self._clients[loop].post(
             path,
             cast_to=httpx2.Response,
             content=content,
-            options={"headers": headers},
+            options=options,
             stream=True,
             stream_cls=AsyncStream[Any],
         )
@@ -96,17 +97,12 @@ class Server:
         """
         loop = _loop_of_threads(os.getpid())
         if loop not in self._clients:
-            weakref.finalize(self, _close, self._clients.setdefault(loop, self._new_client()), loop)
+            finalize(self, _close, self._clients.setdefault(loop, self._new_client()), loop)
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result()
         finally:
             future.cancel()
-
-    async def aclose(self) -> None:
-        """Close the running loop's connections."""
-        if client := self._clients.pop(asyncio.get_running_loop(), None):
-            await client.close()
 
     def _new_client(self) -> AsyncOpenAI:
         # aiohttp parses answers in C, and returns all that has arrived in one read: a third of the CPU of a stream by
@@ -118,8 +114,25 @@ class Server:
             event_hooks={"response": [_refuse_errors]},
         )
         return AsyncOpenAI(
-            api_key=self._api_key, base_url=self._base_url, max_retries=0, timeout=None, http_client=http
+            api_key=self._api_key,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=None,
+            default_headers={
+                "Accept-Encoding": "identity"
+            },  # so that a few bytes cannot become many in memory
+            http_client=http,
         )
+
+
+_servers = WeakSet[Server]()
+
+
+async def aclose() -> None:
+    """Close the running loop's connections to all servers."""
+    for server in list(_servers):
+        if client := server._clients.pop(asyncio.get_running_loop(), None):
+            await client.close()
 
 
 @functools.cache
@@ -184,20 +197,20 @@ async def _read_bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:
     return bytes(body)
 
 
-def _content(body: Mapping[str, Any]) -> tuple[bytes | AsyncIterator[bytes], int]:
-    """The JSON of a body, and its length in bytes. Images and files are read and encoded while they are sent."""
+def _content(body: Mapping[str, Any]) -> tuple[bytes | AsyncIterator[bytes], RequestOptions]:
+    """The JSON of a body. Images and files are read and encoded while they are sent."""
     parts = [
         part if isinstance(part, Attachment) else part.encode()
         for part in json_parts(body, separators=(",", ":"), allow_nan=False)
     ]
     first = parts[0]
     if len(parts) == 1 and isinstance(first, bytes) and len(first) <= IN_ONE_PIECE:
-        return first, len(first)
+        return first, {}
     length = sum(
-        len(part) if isinstance(part, bytes) else len(part.data_url_head) + base64_length(part.size)
+        len(part) if isinstance(part, bytes) else len(part.data_url_head) + (part.size + 2) // 3 * 4
         for part in parts
     )
-    return _pieces(parts), length
+    return _pieces(parts), {"headers": {"Content-Length": str(length)}}  # not every server reads chunks
 
 
 async def _pieces(parts: Sequence[bytes | Attachment]) -> AsyncIterator[bytes]:

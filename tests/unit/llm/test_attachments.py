@@ -17,7 +17,6 @@ from chatmemory.llm.attachments import (
     attachments_in,
     file_of,
     image_of,
-    image_tokens,
     json_parts,
     payload_of,
     read_data_url,
@@ -32,7 +31,7 @@ from tests.support.images import data_url, png
 )
 def test_an_image_costs_what_openai_says(width: int, height: int, tokens: int) -> None:
     """The first two are examples from OpenAI's guide."""
-    assert image_tokens(width, height) == tokens
+    assert Attachment("image", width=width, height=height).tokens == tokens
 
 
 def test_an_image_is_known_by_its_bytes() -> None:
