@@ -157,7 +157,9 @@ class ReplyReader:
             return ""
         data, self._data, self._data_bytes = b"\n".join(self._data).strip(), [], 0
         if data == b"[DONE]":
-            self._done()
+            if self._terminal == "done" and not self._is_told:
+                self._tell(failures.REFUSED if self._refused else None)
+            self._is_closed = True
             return ""
         try:
             event = responses.load_object(data)
@@ -166,11 +168,6 @@ class ReplyReader:
         except MalformedError:
             self._close(failures.INVALID_RESPONSE)
             return ""
-
-    def _done(self) -> None:
-        if self._terminal == "done" and not self._is_told:
-            self._tell(failures.REFUSED if self._refused else None)
-        self._is_closed = True
 
     def _tell(self, error: ReplyError | None) -> None:
         self._is_told, self._told_error = True, error
