@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.fields import FieldInfo
 
 from chatmemory.llm.known_models import price_of
-from chatmemory.llm.openai.stream import Style, Terminal
+from chatmemory.llm.openai.reading import Style, Terminal
 from chatmemory.llm.protocol import Price, Variant
 from memory.limits import BudgetFor, RecallMode, TurnsAs
 from memory.policies import POLICIES

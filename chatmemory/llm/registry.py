@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.openai.reading import Style, Terminal
 from chatmemory.llm.openai.requests import is_openai_host
-from chatmemory.llm.openai.stream import Style, Terminal
 from chatmemory.llm.protocol import ChatModel
 
 if TYPE_CHECKING:

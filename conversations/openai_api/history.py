@@ -31,7 +31,7 @@ from pydantic import (
 )
 
 from chatmemory.llm.attachments import IMAGE_TYPES, Attachment, file_of, image_of, read_data_url
-from chatmemory.llm.openai.stream import extra_in
+from chatmemory.llm.openai.reading import extra_in
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import RequestError, invalid_field

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from chatmemory.llm.openai import responses
+from chatmemory.llm.openai import reading
 from tests.support.fakes.odd import Odd
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -32,9 +32,9 @@ def answered(client: Client, upstream: FakeUpstream, odd: Odd, chat: str | None 
 
 def assert_plain(message: dict[str, Any]) -> None:
     """Assert that every field of the message is within the contract."""
-    assert len(message["model"]) <= responses.MAX_MODEL_CHARS
+    assert len(message["model"]) <= reading.MAX_MODEL_CHARS
     assert message["model"].isprintable()
     usage = message["usage"]
     if usage is not None:
         counts = [usage[name] for name in ("input_tokens", "cached_tokens", "output_tokens")]
-        assert all(type(count) is int and 0 <= count <= responses.MAX_TOKENS for count in counts), usage
+        assert all(type(count) is int and 0 <= count <= reading.MAX_TOKENS for count in counts), usage

@@ -11,8 +11,8 @@ import pytest
 from django.db import DataError
 from django.utils import timezone
 
-from chatmemory.llm.openai import responses
-from chatmemory.llm.openai.stream import Style
+from chatmemory.llm.openai import reading
+from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.protocol import Price
 from conversations.models import ActiveReply, Message
 from conversations.replies import finish
@@ -52,14 +52,14 @@ def test_a_cost_beyond_its_column_is_not_known(alice: Client, upstream: FakeUpst
     settings.MODEL_VARIANTS = {
         name: replace(variant, price=DEAR) for name, variant in settings.MODEL_VARIANTS.items()
     }
-    most = str(responses.MAX_TOKENS)
+    most = str(reading.MAX_TOKENS)
     body = next(iter(odd_labels("responses"))).body  # its counts are null
     told = body.replace(b'"input_tokens": null', b'"input_tokens": ' + most.encode())
     told = told.replace(b'"output_tokens": null', b'"output_tokens": ' + most.encode())
     assert told != body
     message = answered(alice, upstream, Odd("usage", most, told))
     assert message["status"] == "complete"
-    assert message["usage"]["input_tokens"] == responses.MAX_TOKENS
+    assert message["usage"]["input_tokens"] == reading.MAX_TOKENS
     assert message["usage"]["cost_usd"] is None
 
 
@@ -67,7 +67,7 @@ def test_what_no_column_takes_is_left_out_and_the_reply_is_stored_at_once(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Simulate a field that was overlooked where answers are read."""
-    monkeypatch.setattr(responses, "MAX_TOKENS", 10**40)
+    monkeypatch.setattr(reading, "MAX_TOKENS", 10**40)
     huge = next(odd for odd in odd_labels("responses") if odd.value == "huge")
     message = answered(alice, upstream, huge)
     assert (message["status"], message["content"]) == ("complete", SAID)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm.openai.stream import Style
+from chatmemory.llm.openai.reading import Style
 from tests.api.talking import say
 from tests.faults.bench.cuts import answer
 from tests.support.exhaustive import effort

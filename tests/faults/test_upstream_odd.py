@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm import retry
-from chatmemory.llm.openai.stream import Style
+from chatmemory.llm.openai.reading import Style
 from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.models import SummaryRevision

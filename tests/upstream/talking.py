@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from chatmemory.llm.openai import transport
 from chatmemory.llm.openai.client import OpenAIModel
-from chatmemory.llm.openai.stream import Style, Terminal
+from chatmemory.llm.openai.reading import Style, Terminal
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Variant
 
 STYLES: list[Style] = ["responses", "chat"]

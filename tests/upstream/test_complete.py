@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from chatmemory.llm.openai.stream import Style
+from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, UpstreamError, Usage
 from tests.support.exhaustive import first_of
 from tests.support.fakes.streaming import CLEAN

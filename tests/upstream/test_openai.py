@@ -12,7 +12,7 @@ import pytest
 from chatmemory.llm.openai import client as pace
 from chatmemory.llm.openai import transport
 from chatmemory.llm.openai.client import OpenAIModel
-from chatmemory.llm.openai.stream import Style
+from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Usage
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.streaming import CLEAN

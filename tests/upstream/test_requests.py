@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.openai.requests import request_body
-from chatmemory.llm.openai.stream import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
 
 PROMPT = Prompt(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.openai.client import OpenAIModel
-from chatmemory.llm.openai.stream import Style
+from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, UpstreamError, Variant
 from tests.support.fakes.connection import Request
 from tests.support.fakes.upstream import FakeUpstream

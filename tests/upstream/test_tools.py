@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chatmemory.llm.openai.reading import MAX_CALLS, ReplyReader, Style
 from chatmemory.llm.openai.requests import request_body
-from chatmemory.llm.openai.stream import MAX_CALLS, ReplyReader, Style
 from chatmemory.llm.protocol import Reply, Variant
 from tests.support.fakes.speech import Call, End, Speech
 from tests.upstream.talking import PROMPT, STYLES

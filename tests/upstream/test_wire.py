@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.openai.stream import EVENT_ROOM, ReplyReader, Style, Terminal
+from chatmemory.llm.openai.reading import EVENT_ROOM, ReplyReader, Style, Terminal
 from chatmemory.llm.protocol import Reply, Usage
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.streaming import wire

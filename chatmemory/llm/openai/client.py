@@ -1,6 +1,6 @@
 """The `ChatModel` for OpenAI and compatible servers, and their embeddings.
 
-Built from values; reads no settings. `requests` builds the bodies, `transport` sends them, `stream` reads the replies.
+Built from values; reads no settings. `requests` builds the bodies, `transport` sends them, `reading` reads the answers.
 An upstream may do anything at any speed, and a call still ends in time:
 
 - first byte: from the call to the first byte of the answer's body, waiting for a connection included;
@@ -20,10 +20,10 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from chatmemory.llm.openai import failures, responses
+from chatmemory.llm.openai import failures, reading
 from chatmemory.llm.openai.failures import MalformedError
+from chatmemory.llm.openai.reading import ReplyReader, Style, Terminal
 from chatmemory.llm.openai.requests import is_openai_host, request_body, stops_of
-from chatmemory.llm.openai.stream import ReplyReader, Style, Terminal
 from chatmemory.llm.openai.transport import Server, as_upstream_error
 from chatmemory.llm.protocol import (
     Completion,
@@ -57,7 +57,7 @@ SHORTEST_VECTOR = 1e-6
 class OpenAIModel:
     """A `ChatModel` over the Responses API or Chat Completions. Threads and event loops may share it.
 
-    Without a `base_url` it uses OpenAI. `terminal` is explained at `stream.ReplyReader`.
+    Without a `base_url` it uses OpenAI. `terminal` is explained at `reading.ReplyReader`.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class OpenAIModel:
             tries += 1
             try:
                 answer = await self._server.whole_answer(self._path, body)
-                return responses.read_answer(answer, is_chat=self._style == "chat", model=variant.model)
+                return reading.read_answer(answer, is_chat=self._style == "chat", model=variant.model)
             except Exception as exc:  # noqa: BLE001 - retried or raised, never swallowed
                 failure = as_upstream_error(exc)
             remaining = deadline - asyncio.get_running_loop().time()
@@ -242,12 +242,12 @@ def _may_mean_schema(error: ReplyError) -> bool:
 
 def _embedded(answer: dict[str, Any], number: int, dimensions: int) -> Embedded:
     """The vectors in an answer to `number` texts. Raise `MalformedError` if their number or size is wrong."""
-    data = responses.objects_in(answer.get("data"))
+    data = reading.objects_in(answer.get("data"))
     found = {at: one.get("embedding") for one in data if isinstance(at := one.get("index"), int)}
     if len(data) != number or found.keys() != set(range(number)):
         raise MalformedError
     vectors = tuple(_unit(found[at], dimensions) for at in range(number))
-    return Embedded(vectors, responses.count_in(answer.get("usage"), "total_tokens") or 0)
+    return Embedded(vectors, reading.count_in(answer.get("usage"), "total_tokens") or 0)
 
 
 def _unit(numbers: object, dimensions: int) -> list[float]:

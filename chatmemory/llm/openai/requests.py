@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chatmemory.llm.attachments import Attachment
-from chatmemory.llm.openai.stream import Style
+from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.protocol import Prompt, Schema, Variant
 
 OPENAI_HOST = "api.openai.com"

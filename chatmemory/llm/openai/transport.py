@@ -29,7 +29,7 @@ from openai import (
 )
 
 from chatmemory.llm.attachments import Attachment, json_parts, slices
-from chatmemory.llm.openai import failures, responses
+from chatmemory.llm.openai import failures, reading
 from chatmemory.llm.openai.requests import OPENAI_URL
 from chatmemory.llm.protocol import UpstreamError
 from chatmemory.llm.retry import retry_after_in
@@ -43,12 +43,14 @@ THREAD = "upstream"
 """The thread whose event loop makes the calls of all threads."""
 CLOSE_SECONDS = 1.0
 MAX_ERROR_BYTES = 64 * 1024
-IN_ONE_PIECE = 512 * 1024
-"""Bytes of a request that are written at once: a long one in one piece would block the loop."""
 LIMITS = httpx2.Limits(max_connections=0, max_keepalive_connections=None, keepalive_expiry=5.0)
 """Any number of connections (aiohttp's 0), because another stream would wait for one until its deadline. An unused one
 is closed after a few seconds, so that we are first: a request on a connection that the server closes would fail.
 """
+
+
+HEADERS = {"Accept-Encoding": "identity"}
+"""So that a few bytes on the wire cannot become many in memory."""
 
 
 class Server:
@@ -87,7 +89,7 @@ class Server:
     async def whole_answer(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Post `body` and return the object that is the whole answer."""
         async with aclosing(self.chunks(path, body)) as chunks:
-            return responses.load_object(await _read_bounded(chunks, MAX_ANSWER_BYTES))
+            return reading.load_object(await _read_bounded(chunks, MAX_ANSWER_BYTES))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine that uses this server to its end, and raise its errors. An interruption cancels it.
@@ -118,9 +120,7 @@ class Server:
             base_url=self._base_url,
             max_retries=0,
             timeout=None,
-            default_headers={
-                "Accept-Encoding": "identity"
-            },  # so that a few bytes cannot become many in memory
+            default_headers=HEADERS,
             http_client=http,
         )
 
@@ -156,12 +156,12 @@ def as_upstream_error(exc: Exception) -> UpstreamError:
 
     Deadlines are ours, and the SDK's are off: what it calls a timeout is a failed connection.
     """
-    if isinstance(
-        exc.__cause__, UpstreamError
-    ):  # the SDK takes an error of `_refuse_errors` for a failed connection
-        return exc.__cause__
     if isinstance(exc, UpstreamError):
         return exc
+    if isinstance(
+        exc.__cause__, UpstreamError
+    ):  # of `_refuse_errors`: the SDK takes it for a failed connection
+        return exc.__cause__
     if isinstance(exc, TimeoutError):
         failure = UpstreamError(failures.TIMED_OUT)
     elif isinstance(exc, APIConnectionError):
@@ -179,9 +179,7 @@ async def _refuse_errors(response: httpx2.Response) -> None:
     if response.is_success:
         return
     try:
-        error = responses.load_object(await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)).get(
-            "error"
-        )
+        error = reading.load_object(await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)).get("error")
     except UpstreamError:
         error = None
     after = retry_after_in(response.headers, now=time.time())
@@ -203,8 +201,7 @@ def _content(body: Mapping[str, Any]) -> tuple[bytes | AsyncIterator[bytes], Req
         part if isinstance(part, Attachment) else part.encode()
         for part in json_parts(body, separators=(",", ":"), allow_nan=False)
     ]
-    first = parts[0]
-    if len(parts) == 1 and isinstance(first, bytes) and len(first) <= IN_ONE_PIECE:
+    if isinstance(first := parts[0], bytes) and len(parts) == 1:
         return first, {}
     length = sum(
         len(part) if isinstance(part, bytes) else len(part.data_url_head) + (part.size + 2) // 3 * 4
@@ -216,8 +213,7 @@ def _content(body: Mapping[str, Any]) -> tuple[bytes | AsyncIterator[bytes], Req
 async def _pieces(parts: Sequence[bytes | Attachment]) -> AsyncIterator[bytes]:
     for part in parts:
         if isinstance(part, bytes):
-            for start in range(0, len(part), IN_ONE_PIECE):
-                yield part[start : start + IN_ONE_PIECE]
+            yield part
             continue
         yield part.data_url_head.encode()
         if part.pieces is not None:

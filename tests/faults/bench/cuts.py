@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from chatmemory.llm.openai.stream import Style
+from chatmemory.llm.openai.reading import Style
 from chatmemory.text.cleaning import clean
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.speech import End, Speech

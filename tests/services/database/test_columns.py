@@ -9,7 +9,7 @@ import pytest
 from django.db.models import DecimalField, Model
 
 from chatmemory.config.declared import MAX_MODEL_CHARS, MAX_VARIANT_CHARS
-from chatmemory.llm.openai import responses
+from chatmemory.llm.openai import reading
 from chatmemory.llm.protocol import MAX_COST_USD
 from conversations.models import ActiveReply, Message
 from memory.folding.publish import MAX_STORED_TOKENS
@@ -26,9 +26,9 @@ def field(model: type[Model], name: str) -> Any:
 @pytest.mark.parametrize(
     ("model", "name", "most"),
     [
-        (Message, "model", responses.MAX_MODEL_CHARS),
-        (SummaryRevision, "model", responses.MAX_MODEL_CHARS),
-        (Message, "response_id", responses.MAX_ID_CHARS),
+        (Message, "model", reading.MAX_MODEL_CHARS),
+        (SummaryRevision, "model", reading.MAX_MODEL_CHARS),
+        (Message, "response_id", reading.MAX_ID_CHARS),
         (Message, "model", MAX_MODEL_CHARS),
         (ActiveReply, "model", MAX_MODEL_CHARS),
         (SummaryRevision, "model", MAX_MODEL_CHARS),
@@ -43,7 +43,7 @@ def test_texts_fit(model: type[Model], name: str, most: int) -> None:
 
 
 def test_token_counts_fit() -> None:
-    assert responses.MAX_TOKENS * 2 <= POSITIVE_INTEGER, "a fold makes two calls at most"
+    assert reading.MAX_TOKENS * 2 <= POSITIVE_INTEGER, "a fold makes two calls at most"
     assert MAX_STORED_TOKENS == POSITIVE_INTEGER
     for model, names in (
         (Message, "input_tokens cached_tokens output_tokens"),

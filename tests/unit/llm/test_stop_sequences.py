@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.openai.stream import StopSequences
+from chatmemory.llm.openai.reading import StopSequences
 
 TEXTS = st.text("ab<", max_size=8)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from chatmemory.llm import retry
-from chatmemory.llm.openai import responses
-from chatmemory.llm.openai.stream import Style
+from chatmemory.llm.openai import reading
+from chatmemory.llm.openai.reading import Style
 from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from tests.support.exhaustive import first_of
@@ -51,7 +51,7 @@ def test_whatever_a_summarizer_tells_of_its_answer_it_is_published(
         assert (report.outcome, report.error) == ("done", ""), odd.value
         assert report.published, odd.value
         made = revisions(chat)[-1]
-        assert len(made.model) <= responses.MAX_MODEL_CHARS
+        assert len(made.model) <= reading.MAX_MODEL_CHARS
         assert made.model.isprintable()
         assert (made.input_tokens, made.output_tokens, made.cost_usd) == (0, 0, None), odd.value
     assert_sound(chat)

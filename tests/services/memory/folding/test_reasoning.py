@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.known_models import ROOM
-from chatmemory.llm.openai.stream import Style
+from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.protocol import Variant
 from conversations.models import Chat
 from memory.folding.request import request_resummarize

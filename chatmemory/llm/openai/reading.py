@@ -1,8 +1,9 @@
-"""Reads a streamed reply: chunks of bytes are pushed in, cut anywhere; clean text comes out, at the end one `Reply`.
+"""Reads what an upstream answers, in both API styles: streams, pushed in as bytes cut anywhere, and whole answers.
 
-Pure; nothing is ever raised. A stream is complete only when the upstream's own terminal marker is complete, including
-the blank line after it. Anything after the outcome is ignored, and anything malformed ends the stream as incomplete,
-because guessing could hide missing text; a malformed tool call does not.
+Pure. A stream is complete only when the upstream's own terminal marker is complete, including the blank line after it.
+Anything after the outcome is ignored, and anything malformed ends the stream as incomplete, because guessing could hide
+missing text; a malformed tool call does not. A field of the wrong type is malformed if it should hold text, and is
+ignored if it is only informative.
 
 Limits apply to any upstream. The length of one event is limited, because it is held in memory. The text is cut at
 `max_bytes` of UTF-8. All bytes together, including pings and unknown events, are at most about `NOISE` times that: the
@@ -17,10 +18,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
 
-from chatmemory.llm.openai import failures, responses
+import orjson
+
+from chatmemory.llm.openai import failures
 from chatmemory.llm.openai.failures import MalformedError
-from chatmemory.llm.openai.responses import CUSTOM
-from chatmemory.llm.protocol import Reply, ReplyError, ReplyStatus, ToolCall, Usage
+from chatmemory.llm.protocol import (
+    Completion,
+    Reply,
+    ReplyError,
+    ReplyStatus,
+    ToolCall,
+    UpstreamError,
+    Usage,
+)
 from chatmemory.text.cleaning import TextCleaner, clean
 
 Style = Literal["responses", "chat"]
@@ -36,6 +46,17 @@ NOISE = 256
 # An upstream repeats the whole text in its last event, where JSON may take six bytes for one of ours.
 EVENT_FACTOR = 6
 EVENT_ROOM = 1024 * 1024
+# The lengths of the columns for stored answers; a test compares them.
+MAX_MODEL_CHARS = 128
+MAX_ID_CHARS = 200
+MAX_TOKENS = 100_000_000
+"""Maximum tokens of one answer, in or out. No model reads or writes that much, so higher counts are ignored."""
+
+# OpenAI says "stop". The next are the same in text-generation-inference, Together and Anthropic bridges; the last two
+# end an answer that calls a tool.
+STOPPED = {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call"}
+CUSTOM = "custom_tool_call"
+"""The type of an item that calls a custom tool, whose `input` is any text."""
 
 
 class ReplyReader:
@@ -162,7 +183,7 @@ class ReplyReader:
             self._is_closed = True
             return ""
         try:
-            event = responses.load_object(data)
+            event = load_object(data)
             self._has_events = True
             return self._read_responses(event) if self._style == "responses" else self._read_chat(event)
         except MalformedError:
@@ -185,56 +206,54 @@ class ReplyReader:
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             self._has_deltas = True
             self._refused = self._refused or kind == "response.refusal.delta"
-            return responses.text_in(event.get("delta"))
+            return text_in(event.get("delta"))
         if kind in ("response.completed", "response.incomplete", "response.failed"):
-            response = responses.object_in(event.get("response"))
-            text, refused = responses.text_and_refusal(response)
+            response = object_in(event.get("response"))
+            text, refused = text_and_refusal(response)
             self._name(response)
-            self._usage = responses.usage_in(response.get("usage"))
-            if items := responses.calls_in(response.get("output")):
+            self._usage = usage_in(response.get("usage"))
+            if items := calls_in(response.get("output")):
                 self._calls = CallReader(self._max_bytes)
                 self._calls.add_items(items)
             refused = self._refused or refused
             status = kind.removeprefix("response.")
-            self._tell(responses.responses_error(response, status, refused=refused))
+            self._tell(responses_error(response, status, refused=refused))
             self._is_closed = True
             return (
                 "" if self._has_deltas else text
             )  # some servers send no deltas, only the whole text at the end
         if kind == "response.output_item.done":
-            self._calls.add_items(responses.calls_in([event.get("item")]))
+            self._calls.add_items(calls_in([event.get("item")]))
         if kind == "error" or event.get("error"):
             self._close(failures.from_report(event.get("error") or event))
         elif kind == "response.created":
-            self._name(responses.object_in(event.get("response")))
+            self._name(object_in(event.get("response")))
         return ""
 
     def _name(self, response: dict[str, Any]) -> None:
-        self._model = self._model or responses.label_in(response.get("model"), responses.MAX_MODEL_CHARS)
-        self._response_id = self._response_id or responses.label_in(
-            response.get("id"), responses.MAX_ID_CHARS
-        )
+        self._model = self._model or label_in(response.get("model"), MAX_MODEL_CHARS)
+        self._response_id = self._response_id or label_in(response.get("id"), MAX_ID_CHARS)
 
     def _read_chat(self, event: dict[str, Any]) -> str:
         """Return the text of a chunk of Chat Completions. Its marker: `finish_reason`; then usage and `[DONE]`."""
         if event.get("error"):
             self._close(failures.from_report(event["error"]))
             return ""
-        self._usage = responses.usage_in(event.get("usage")) or self._usage
+        self._usage = usage_in(event.get("usage")) or self._usage
         self._name(event)
-        choices = responses.objects_in(event.get("choices"))
+        choices = objects_in(event.get("choices"))
         if not choices:
             return ""
-        delta = responses.object_in(choices[0].get("delta"))
-        refusal = responses.text_in(delta.get("refusal"))
-        text = responses.text_in(delta.get("content")) + refusal
+        delta = object_in(choices[0].get("delta"))
+        refusal = text_in(delta.get("refusal"))
+        text = text_in(delta.get("content")) + refusal
         self._refused = self._refused or bool(refusal)
-        for part in (parts := responses.objects_in(delta.get("tool_calls"))):
+        for part in (parts := objects_in(delta.get("tool_calls"))):
             self._calls.add_chat_part(part)
         if text or parts:  # some servers send a reason in every chunk: it counts only if nothing follows
             self._is_told = False
-        if reason := responses.text_in(choices[0].get("finish_reason")):
-            self._tell(responses.chat_error(reason, refused=self._refused))
+        if reason := text_in(choices[0].get("finish_reason")):
+            self._tell(chat_error(reason, refused=self._refused))
         return text
 
 
@@ -353,3 +372,134 @@ class StopSequences:
         """Return what was held back, when no more text arrives."""
         held, self._held = self._held, ""
         return held
+
+
+def read_answer(body: dict[str, Any], *, is_chat: bool, model: str) -> Completion:
+    """Read a whole answer in either style; `model` is the model's name if the upstream sent none.
+
+    Cut-off and refusal are marked; any other unusual end raises `UpstreamError`.
+    """
+    text, error = _chat_ending(body) if is_chat else _responses_ending(body)
+    if error and error not in (failures.TOO_LONG, failures.REFUSED):
+        raise UpstreamError(error)
+    return Completion(
+        text=clean(text),
+        model=label_in(body.get("model"), MAX_MODEL_CHARS) or model,
+        usage=usage_in(body.get("usage")),
+        truncated=error == failures.TOO_LONG,
+        refused=error == failures.REFUSED,
+    )
+
+
+def _responses_ending(body: dict[str, Any]) -> tuple[str, ReplyError | None]:
+    text, refused = text_and_refusal(body)
+    return text, responses_error(body, body.get("status", "completed"), refused=refused)
+
+
+def _chat_ending(body: dict[str, Any]) -> tuple[str, ReplyError | None]:
+    """A null `finish_reason` is accepted here, because the JSON is complete."""
+    if error := body.get("error"):
+        return "", failures.from_report(error)
+    choices = objects_in(body.get("choices"))
+    if not choices:
+        raise MalformedError
+    message = object_in(choices[0].get("message"))
+    refusal = text_in(message.get("refusal"))
+    reason = text_in(choices[0].get("finish_reason")) or "stop"
+    return text_in(message.get("content")) + refusal, chat_error(reason, refused=bool(refusal))
+
+
+def load_object(data: bytes) -> dict[str, Any]:
+    """Parse one JSON object. Raise `MalformedError` for anything else: bad UTF-8, bad JSON, a list."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as refused:
+        # Python accepts some JSON that orjson refuses, such as half a surrogate pair, whose other half may come next.
+        # It would go as deep as the interpreter can, where whatever is tidied up meanwhile fails, too.
+        if "depth" in refused.msg:
+            raise MalformedError from refused
+        try:
+            value = json.loads(data.decode())
+        except (ValueError, RecursionError) as exc:
+            raise MalformedError from exc
+    if not isinstance(value, dict):
+        raise MalformedError
+    return value
+
+
+def text_in(value: object) -> str:
+    """Return a text field; null and absent are empty. Raise `MalformedError` for other types."""
+    if not isinstance(value, str | None):
+        raise MalformedError
+    return value or ""
+
+
+def object_in(value: object) -> dict[str, Any]:
+    """Return an object field; null and absent are empty. Raise `MalformedError` for other types."""
+    if not isinstance(value, dict | None):
+        raise MalformedError
+    return value or {}
+
+
+def objects_in(value: object) -> list[dict[str, Any]]:
+    """Return the objects in a list field; other items and types are ignored."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def usage_in(value: object) -> Usage | None:
+    """Token counts in either style's names; None unless input and output are present and plausible."""
+    sent = count_in(value, "input_tokens", "prompt_tokens")
+    written = count_in(value, "output_tokens", "completion_tokens")
+    if not isinstance(value, dict) or sent is None or written is None:
+        return None
+    details = value.get("input_tokens_details") or value.get("prompt_tokens_details")
+    cached = count_in(details, "cached_tokens") or 0
+    return Usage(sent, min(cached, sent), written)
+
+
+def count_in(counts: object, *names: str) -> int | None:
+    """The first of these counts that is there and plausible."""
+    found = [counts.get(name) for name in names] if isinstance(counts, dict) else []
+    return next((one for one in found if type(one) is int and 0 <= one <= MAX_TOKENS), None)  # not a bool
+
+
+def label_in(value: object, length: int) -> str:
+    """A name from the upstream: one line of printable characters, of bounded length; empty for other types."""
+    if not isinstance(value, str):
+        return ""
+    return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
+
+
+def text_and_refusal(response: dict[str, Any]) -> tuple[str, bool]:
+    """The text of a Responses object, and whether any part of it is a refusal."""
+    parts = [
+        part
+        for item in objects_in(response.get("output"))
+        if item.get("type") == "message"
+        for part in objects_in(item.get("content"))
+    ]
+    refused = any(part.get("type") == "refusal" for part in parts)
+    return "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in parts), refused
+
+
+def calls_in(output: object) -> list[dict[str, Any]]:
+    """The items in the output of a Responses object that call tools."""
+    return [item for item in objects_in(output) if item.get("type") in ("function_call", CUSTOM)]
+
+
+def responses_error(response: dict[str, Any], status: object, *, refused: bool) -> ReplyError | None:
+    """Why a Responses object of this status is not complete."""
+    if status == "completed":
+        return failures.REFUSED if refused else None
+    if status == "incomplete":
+        details = response.get("incomplete_details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        return failures.ended_for(reason if isinstance(reason, str) else "")
+    return failures.from_report(response.get("error"))
+
+
+def chat_error(finish_reason: str, *, refused: bool) -> ReplyError | None:
+    """Why a chat completion is not complete, by its finish reason."""
+    if finish_reason in STOPPED:
+        return failures.REFUSED if refused else None
+    return failures.ended_for(finish_reason)
