@@ -53,9 +53,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
 
     With `forgets`, the old text must not be kept anywhere, so what later revisions say is deleted, too.
     """
-    brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
-        chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
-    )
+    brief = lock_brief(Chat.objects.get(pk=chat_id))
     delay = 0
     if forgets and (from_seq <= brief.seen_seq or brief.due or brief.requested):
         # Another fold: it counts, and is delayed beyond the owner's limits. The edit itself is never refused.
@@ -136,7 +134,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     if brief.head:
         assert older is not None
         copy = {"kind": RevisionKind.BRANCH, "parent": None, "tokens_before": 0, **older.provenance}
-        SummaryRevision.of(brief, **copy).save(force_insert=True)
+        SummaryRevision.add(brief, **copy)
     work.enqueue_if_ready(brief)
     embeddings.enqueue_chat(branch.pk)
 

@@ -228,8 +228,8 @@ class SummaryRevision(models.Model):
         return None if share is None or not self.tokens_after else round(100 * share)
 
     @classmethod
-    def of(cls, brief: ConversationBrief, **fields: Any) -> SummaryRevision:
-        """The current content of `brief` as its newest revision, not saved.
+    def add(cls, brief: ConversationBrief, **fields: Any) -> SummaryRevision:
+        """Store the current content of `brief`, which is saved afterwards, as its newest revision.
 
         `fields` are its kind, parent and tokens before. It folded nothing and cost nothing, unless they say otherwise.
         """
@@ -248,7 +248,7 @@ class SummaryRevision(models.Model):
             "tokens_after": brief.token_count,
             "cost_usd": 0,
         }
-        return cls(**content | fields)
+        return cls.objects.create(**content | fields)
 
     @property
     def provenance(self) -> dict[str, Any]:

@@ -36,26 +36,26 @@ def _task(request_id: str = "") -> Iterator[None]:
 def fold_task(chat_id: str, request_id: str = "") -> None:
     """Fold a chat for at most `MEMORY_FOLD_SECONDS`, and queue the task again if that was not enough."""
     with _task(request_id):
-        report = fold.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
+        pk = UUID(chat_id)
+        report = fold.fold(pk, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "idle":
             # Until now, nobody could queue another task, and a lost lease leaves work behind.
-            ConversationBrief.objects.filter(pk=report.chat_id).update(queued_at=None)
-            if work.ready().filter(pk=report.chat_id).exists():
+            ConversationBrief.objects.filter(pk=pk).update(queued_at=None)
+            if work.ready().filter(pk=pk).exists():
                 report.outcome = "more"
         if report.outcome == "more":
-            queue.enqueue_fold(report.chat_id)
+            queue.enqueue_fold(pk)
         elif report.was_demanded or report.outcome == "idle":
-            work.enqueue_next_demanded(report.chat_id)
+            work.enqueue_demanded(pk)
 
 
 def embed_task(chat_id: str, request_id: str = "") -> None:
     """Compute the vectors of a chat's messages, and queue the task again if its time was not enough."""
     with _task(request_id):
-        ChatEmbeddings.objects.filter(pk=UUID(chat_id)).update(
-            queued_at=None
-        )  # so that another may be queued
-        if embeddings.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
-            queue.enqueue_embedding(UUID(chat_id))
+        pk = UUID(chat_id)
+        ChatEmbeddings.objects.filter(pk=pk).update(queued_at=None)
+        if embeddings.catch_up(pk, time.monotonic() + settings.MEMORY_FOLD_SECONDS):
+            queue.enqueue_embedding(pk)
 
 
 def sweep_task() -> None:

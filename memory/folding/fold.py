@@ -17,6 +17,7 @@ from django.db import transaction
 
 from chatmemory.database.compiled import Select
 from chatmemory.runtime import fault_points
+from memory import queue
 from memory.briefs import Memory, decide_due, unfolded_turns
 from memory.folding import work
 from memory.folding.attempts import NextStep, Work, WorkState, next_step
@@ -48,7 +49,6 @@ GRACE_SECONDS = 5.0
 class FoldReport:
     """What one call of `fold` did."""
 
-    chat_id: UUID
     outcome: Outcome = "idle"
     """How the call ended.
 
@@ -87,7 +87,7 @@ def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _:
     Must not be called in a transaction. Returns at once if there is no work or another worker has the chat. `tell` is
     called after each step with the number of bites it folded.
     """
-    report = FoldReport(chat_id)
+    report = FoldReport()
     owner = work.take(chat_id)
     if owner is None:
         return report
@@ -118,7 +118,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
             report.outcome = "failed" if report.error else "waiting"
             return False
         is_late = (report.bites or report.lost) and until - time.monotonic() < enough
-        if is_late or (report.bites and is_demanded and work.others_wait(chat_id)):
+        if is_late or (report.bites and is_demanded and _others_wait(chat_id)):
             report.outcome = "more"
             return False
         bites = report.bites
@@ -129,6 +129,10 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
             report.outcome = "done"
             return True
     return False
+
+
+def _others_wait(chat_id: UUID) -> bool:
+    return ConversationBrief.objects.filter(queue.RECENT).exclude(pk=chat_id).exists()
 
 
 def _load(chat_id: UUID, owner: str) -> Job | None:

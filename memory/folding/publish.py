@@ -133,7 +133,7 @@ def write(
     if reply is None:
         _note_success(brief, kind, folded.degraded)
     decide_due(brief)
-    revision = SummaryRevision.of(
+    revision = SummaryRevision.add(
         brief,
         kind=kind,
         parent=parent,
@@ -154,7 +154,6 @@ def write(
         soft_faults=list(folded.soft_faults),
         is_wanting=bool(folded.soft_faults),
     )
-    revision.save(force_insert=True)
     if kind == RevisionKind.FOLD and not brief.degraded and _has_folded_enough(brief.chat_id):
         brief.requested = Requested.REBUILD
     settle(brief)

@@ -12,7 +12,6 @@ concurrent demands both may be let in: this is about fairness, and needs no lock
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -23,6 +22,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory.runtime import process
+from conversations.models import Chat
 from memory import queue
 from memory.folding.attempts import MAX_BACKOFF_SECONDS
 from memory.models import ConversationBrief, Requested
@@ -80,12 +80,6 @@ def release(chat_id: UUID, owner: str) -> None:
     held(chat_id, owner).update(lease_owner="", lease_expires_at=None)
 
 
-def release_dead(process_name: str) -> int:
-    """Release all leases of a process that is known to be gone. Returns how many there were."""
-    its = ConversationBrief.objects.filter(lease_owner__startswith=f"{process_name}:")
-    return its.update(lease_owner="", lease_expires_at=None)
-
-
 def ready() -> QuerySet[ConversationBrief]:
     """Briefs with work that no worker holds and that need not wait.
 
@@ -105,14 +99,31 @@ def enqueue_if_ready(brief: ConversationBrief) -> None:
 
     Otherwise the end of the current task, or the sweep, finds it.
     """
-    if not (brief.due or brief.requested) or not ready().filter(pk=brief.pk).exists():
-        return
-    if brief.on_demand_at is None:
+    if brief.on_demand_at is not None:
+        enqueue_demanded(brief.chat_id)
+    elif (brief.due or brief.requested) and ready().filter(pk=brief.pk).exists():
         queue.enqueue_fold(brief.chat_id)
-        return
-    others = ConversationBrief.objects.filter(chat__owner=brief.chat.owner_id, on_demand_at__isnull=False)
-    if not others.filter(queue.RECENT | ~unleased()).exclude(pk=brief.chat_id).exists():
-        brief.task_name = queue.enqueue_fold(brief.chat_id, brief.task_name)
+
+
+def enqueue_demanded(chat_id: UUID) -> None:
+    """Queue what the owner of a chat demanded first, unless other such work of theirs is queued or with a worker."""
+    owner = Chat.objects.filter(pk=chat_id).values("owner")
+    for demanded_id in next_demanded(queue.RECENT, 1, chat__owner__in=owner):
+        name = ConversationBrief.objects.values_list("task_name", flat=True).get(pk=demanded_id)
+        queue.enqueue_fold(demanded_id, name)
+
+
+def next_demanded(is_queued: Q, at_most: int, **whose: Any) -> list[UUID]:
+    """Return chats whose demanded work is to be queued, one per user who has none in the queue or with a worker."""
+    demanded = ConversationBrief.objects.filter(on_demand_at__isnull=False, **whose)
+    taken = set(demanded.filter(is_queued | ~unleased()).values_list("chat__owner", flat=True))
+    chosen = list[UUID]()
+    rows = ready().filter(FLAGGED, on_demand_at__isnull=False, **whose).order_by("on_demand_at")
+    for chat_id, owner in rows.values_list("chat_id", "chat__owner"):
+        if len(chosen) < at_most and owner not in taken:
+            taken.add(owner)
+            chosen.append(chat_id)
+    return chosen
 
 
 def mark_demanded(brief: ConversationBrief, delay_seconds: int = 0) -> None:
@@ -120,34 +131,3 @@ def mark_demanded(brief: ConversationBrief, delay_seconds: int = 0) -> None:
     brief.on_demand_at = brief.on_demand_at or timezone.now()
     if delay_seconds:
         brief.delayed_until = timezone.now() + timedelta(seconds=delay_seconds)
-
-
-def enqueue_next_demanded(chat_id: UUID) -> None:
-    """Queue the work that the owner of a chat demanded next, if any. Call it when a task of that chat has ended."""
-    owners = ConversationBrief.objects.filter(pk=chat_id).values("chat__owner")
-    waiting = ready().filter(FLAGGED, on_demand_at__isnull=False, chat__owner__in=owners)
-    first = waiting.select_related("chat").order_by("on_demand_at").first()
-    if first is not None:
-        enqueue_if_ready(first)
-
-
-def others_wait(chat_id: UUID) -> bool:
-    """Whether a task of another chat waits for a worker."""
-    return ConversationBrief.objects.filter(queue.RECENT).exclude(pk=chat_id).exists()
-
-
-def demanded_next(queued: Iterable[str], at_most: int) -> list[UUID]:
-    """Return chats whose demanded work is to be queued, one per user.
-
-    For the sweep, which knows what is actually `queued`.
-    """
-    demanded = ConversationBrief.objects.filter(on_demand_at__isnull=False)
-    at_it = demanded.filter(Q(chat_id__in=list(queued)) | ~unleased())
-    taken = set(at_it.values_list("chat__owner", flat=True))
-    chosen = list[UUID]()
-    rows = ready().filter(FLAGGED, on_demand_at__isnull=False).order_by("on_demand_at")
-    for chat_id, owner in rows.values_list("chat_id", "chat__owner"):
-        if len(chosen) < at_most and owner not in taken:
-            taken.add(owner)
-            chosen.append(chat_id)
-    return chosen

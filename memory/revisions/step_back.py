@@ -62,14 +62,9 @@ def retract(brief: ConversationBrief, from_seq: int) -> None:
     if had_seen:
         parent, brief.version = brief.head or None, brief.version + 1
         brief.head = brief.version
-        retraction = SummaryRevision.of(
-            brief,
-            kind=RevisionKind.RETRACT,
-            parent=parent,
-            tokens_before=before,
-            retained={"kept": [], "lost": [], "share": 1.0},
-        )
-        retraction.save(force_insert=True)
+        retained = {"kept": [], "lost": [], "share": 1.0}
+        fields = {"kind": RevisionKind.RETRACT, "parent": parent, "tokens_before": before}
+        SummaryRevision.add(brief, **fields, retained=retained)
 
 
 def apply_revision(brief: ConversationBrief, older: SummaryRevision | None) -> None:

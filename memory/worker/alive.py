@@ -8,8 +8,7 @@ from django.db.models.functions import Now
 
 from chatmemory.runtime import process
 from memory import queue
-from memory.folding import work
-from memory.models import Worker
+from memory.models import ConversationBrief, Worker
 
 BEAT_SECONDS = 5.0
 """How often a worker renews its row."""
@@ -26,8 +25,7 @@ def beat() -> None:
 
 def leave() -> None:
     """Release what this worker holds, as it ends."""
-    work.release_dead(process.name())
-    Worker.objects.filter(pk=process.name()).delete()
+    _remove([process.name()])
 
 
 def problem(host: str = "") -> str | None:
@@ -61,5 +59,6 @@ def remove_predecessors() -> None:
 
 def _remove(names: list[str]) -> int:
     for name in names:
-        work.release_dead(name)
+        held = ConversationBrief.objects.filter(lease_owner__startswith=f"{name}:")
+        held.update(lease_owner="", lease_expires_at=None)
     return Worker.objects.filter(pk__in=names).delete()[0]

@@ -12,17 +12,16 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
 from django.db import connections
+from django.utils import timezone
 from django.utils.module_loading import import_string
 from django_q.brokers import get_broker
-from django_q.models import Failure
+from django_q.monitor import save_task
 from django_q.scheduler import scheduler
 from django_q.signing import BadSignature, SignedPackage
 
@@ -132,27 +131,11 @@ def run_task(payload: str) -> None:
     if task["func"] not in TASKS:
         logger.error("dropped a task that is none of ours")
         return
-    started = time.time()
+    started = timezone.now()
     try:
         import_string(task["func"])(*task["args"], **task["kwargs"])
     except Exception as exc:  # noqa: BLE001  # whatever it is, the worker goes on
         logger.error("task failed", extra={"task": task["func"], "reason": str(exc)})
-        _keep_failure(task, started, f"{type(exc).__name__}: {exc}")
-
-
-def _keep_failure(task: Mapping[str, Any], started: float, reason: str) -> None:
-    with suppress(*UNAVAILABLE):
-        Failure.objects.update_or_create(
-            pk=task["id"],
-            defaults={
-                "name": task["name"],
-                "func": task["func"],
-                "args": task["args"],
-                "kwargs": task["kwargs"],
-                "group": task.get("group"),
-                "started": datetime.fromtimestamp(started, UTC),
-                "stopped": datetime.now(UTC),
-                "success": False,
-                "result": reason,
-            },
-        )
+        result = f"{type(exc).__name__}: {exc}"
+        ended = {"started": started, "stopped": timezone.now(), "success": False, "result": result}
+        save_task(task | ended | {"sync": True}, get_broker())  # it leaves this thread's connection alone

@@ -7,11 +7,10 @@ queues missing tasks again.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django_q.models import Failure
 from knox.models import AuthToken
@@ -41,56 +40,36 @@ FAILING, FAILING_WITHIN = 3, timedelta(minutes=15)
 """After so many failures within that time, the sweep is reported as failing."""
 KEEP_WINDOWS = timedelta(hours=1)
 ERASE_SECONDS = 40.0
-"""Time limit of a sweep for erasing users who requested it; the rest waits for the next sweep."""
-
+"""Time limit for erasing users who requested it; the rest waits for the next sweep."""
 COUNT_SECONDS = 10.0
-"""Time limit of a sweep for counting replies into their days' figures; the rest waits for the next sweep."""
+"""The same for counting replies into their days' figures."""
 ANALYSED_AT_ONCE = 5000
 """The most messages that a sweep indexes, such as those stored by a server of an older version during an upgrade."""
 
 
-@dataclass(frozen=True, slots=True)
-class SweepReport:
-    """The number of items that a sweep handled, by kind."""
-
-    chats_enqueued: int
-    replies_finished: int
-    keys_removed: int
-    tokens_removed: int
-    failures_removed: int
-    workers_removed: int
-    calls_refunded: int
-    windows_removed: int
-    users_erased: int
-    messages_analysed: int
-    chats_to_embed: int
-    replies_counted: int
-    attachments_removed: int
-
-
-def sweep() -> SweepReport:
+def sweep() -> dict[str, int]:
     """Queue the chats with pending memory work, finish stale replies, remove what has expired.
 
-    A reply that is finished here queues its fold itself, like any other.
+    Returns how many items were handled, by kind. A reply that is finished here queues its fold itself, like any other.
     """
-    report = SweepReport(
-        chats_enqueued=_enqueue_waiting(),
-        replies_finished=finish_expired(),
-        keys_removed=_remove(IdempotencyKey.objects.filter(KEY_IS_OLD)),
-        tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
-        failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
-        workers_removed=alive.remove_dead(),
-        calls_refunded=quotas.refund_expired(),
-        windows_removed=_remove(Window.objects.filter(since__lt=Now() - KEEP_WINDOWS)),
-        users_erased=account_deletion.erase_waiting(ERASE_SECONDS),
-        messages_analysed=schema.fill(ANALYSED_AT_ONCE),
-        chats_to_embed=embeddings.enqueue_missing(),
-        replies_counted=daily.count_replies(COUNT_SECONDS),
-        attachments_removed=attachments.remove_old(),
-    )
+    report = {
+        "chats_enqueued": _enqueue_waiting(),
+        "replies_finished": finish_expired(),
+        "keys_removed": _remove(IdempotencyKey.objects.filter(KEY_IS_OLD)),
+        "tokens_removed": _remove(AuthToken.objects.filter(expiry__lt=Now())),
+        "failures_removed": _remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
+        "workers_removed": alive.remove_dead(),
+        "calls_refunded": quotas.refund_expired(),
+        "windows_removed": _remove(Window.objects.filter(since__lt=Now() - KEEP_WINDOWS)),
+        "users_erased": account_deletion.erase_waiting(ERASE_SECONDS),
+        "messages_analysed": schema.fill(ANALYSED_AT_ONCE),
+        "chats_to_embed": embeddings.enqueue_missing(),
+        "replies_counted": daily.count_replies(COUNT_SECONDS),
+        "attachments_removed": attachments.remove_old(),
+    }
     schema.merge()
     executors.truncate_wal()
-    logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
+    logger.info("swept", extra=report)
     return report
 
 
@@ -113,7 +92,7 @@ def _enqueue_waiting() -> int:
     ready = work.ready().exclude(chat_id__in=queued).order_by(F("next_attempt_at").asc(nulls_first=True))
     waiting = ready.values_list("chat_id", flat=True)
     chats = list(waiting.filter(work.FLAGGED, on_demand_at=None)[:room])
-    chats += work.demanded_next(queued, room - len(chats))
+    chats += work.next_demanded(Q(chat_id__in=list(queued)), room - len(chats))
     chats += waiting.exclude(work.FLAGGED)[: min(MAX_RECOVERIES, room - len(chats))]
     for chat_id in chats:
         queue.enqueue_fold(chat_id, lost=True)

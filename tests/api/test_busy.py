@@ -73,12 +73,12 @@ def test_the_sweep_finishes_it_too(alice: Client, upstream: FakeUpstream) -> Non
     ActiveReply.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     with alice.stream("GET", f"{said.path}/stream") as events:
         assert next(events).name == "message.created"
-        assert sweep().replies_finished == 2
+        assert sweep()["replies_finished"] == 2
         assert [event.name for event in events] == ["content.delta", "message.incomplete"]
     assert reply(alice, said)["status"] == "incomplete"
     assert reply(alice, unsaid)["status"] == "failed"
     assert reply(alice, unsaid)["error"]["code"] == "interrupted"
-    assert sweep().replies_finished == 0
+    assert sweep()["replies_finished"] == 0
 
 
 @pytest.mark.parametrize(

@@ -350,7 +350,7 @@ def test_a_crash_before_the_first_word_is_given_back(
     held(upstream, after=0)
     turn = begun(alice)
     ActiveReply.objects.update(lease_expires_at=Now() - timedelta(seconds=1), owner="gone")
-    assert sweep().replies_finished == 1
+    assert sweep()["replies_finished"] == 1
     upstream.release()
     assert final(alice, turn)["status"] == "failed"
     left = taken()
@@ -364,10 +364,10 @@ def test_what_a_dead_process_held_for_passing_calls_is_swept(
     assert ask(alice).status_code == 200
     user = User.objects.get(username="alice")
     call = quotas.begin_passing(user.pk, 100)
-    assert sweep().calls_refunded == 0
+    assert sweep()["calls_refunded"] == 0
     error(ask(alice), 429, "rate_limited")
     PassingCall.objects.update(expires_at=Now() - timedelta(seconds=1))
-    assert sweep().calls_refunded == 1
+    assert sweep()["calls_refunded"] == 1
     assert not quotas.end_passing(call, 50), "a process that was only slow finds it settled"
     assert (taken().day_reserved, taken().open_streams, taken().minute_requests) == (0, 0, 1)
 
@@ -530,7 +530,7 @@ def test_one_address_guesses_many_names_only_so_often(live: LiveServer, settings
     assert answers == [*[401] * 10, 429, 429]
     Window.objects.update(since=Now() - timedelta(hours=2))
     # One counter for the address, and two for each name tried: the name itself, and the name from this address.
-    assert sweep().windows_removed == 1 + 2 * 10
+    assert sweep()["windows_removed"] == 1 + 2 * 10
 
 
 def test_the_admin_is_no_way_round(live: LiveServer, settings: Any) -> None:

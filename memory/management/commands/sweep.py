@@ -16,11 +16,11 @@ class Command(BaseCommand):
         report = sweep()
         return "\n".join(
             [
-                f"{report.replies_finished} stale replies finished",
-                f"{report.chats_enqueued} chats queued for an update",
-                f"{report.keys_removed} expired idempotency keys removed",
-                f"{report.tokens_removed} expired tokens removed",
-                f"{report.failures_removed} old task failures removed",
-                f"{report.users_erased} users erased",
+                f"{report['replies_finished']} stale replies finished",
+                f"{report['chats_enqueued']} chats queued for an update",
+                f"{report['keys_removed']} expired idempotency keys removed",
+                f"{report['tokens_removed']} expired tokens removed",
+                f"{report['failures_removed']} old task failures removed",
+                f"{report['users_erased']} users erased",
             ]
         )

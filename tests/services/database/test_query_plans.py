@@ -136,7 +136,7 @@ def sweep(world: World) -> None:
     pending = begin(world, world.long).pending
     ActiveReply.objects.filter(pk=pending.chat_id).update(lease_expires_at=pending.started_at)
     ConversationBrief.objects.filter(pk=world.short.pk).update(due=True)
-    assert sweeping.sweep().replies_finished == 1
+    assert sweeping.sweep()["replies_finished"] == 1
 
 
 def pages(world: World) -> None:

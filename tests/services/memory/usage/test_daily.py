@@ -292,8 +292,8 @@ def test_cards_are_counted_of_complete_replies(card: str, ending: str, counted: 
 
 def test_the_sweep_counts() -> None:
     many_replies(5)
-    assert sweep().replies_counted == 5
-    assert sweep().replies_counted == 0
+    assert sweep()["replies_counted"] == 5
+    assert sweep()["replies_counted"] == 0
     assert figures() == added_up()
 
 

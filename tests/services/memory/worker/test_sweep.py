@@ -49,12 +49,12 @@ def work_off() -> None:
 def test_a_lost_queue_is_healed(model: KeepingModel) -> None:
     due, short = chat_of(12), chat_of(2)
     emptied()
-    assert sweep().chats_enqueued == 1
+    assert sweep()["chats_enqueued"] == 1
     assert queued() == [str(due.pk)]
     work_off()
     assert_folded(due, through=9)
     assert not brief_of(due).due
-    assert sweep().chats_enqueued == 0
+    assert sweep()["chats_enqueued"] == 0
     assert brief_of(short).version == 0
 
 
@@ -62,7 +62,7 @@ def test_a_chat_of_which_a_task_waits_gets_no_other(model: KeepingModel) -> None
     chat = chat_of(12)
     assert queued() == [str(chat.pk)]
     for _ in range(3):
-        assert sweep().chats_enqueued == 0
+        assert sweep()["chats_enqueued"] == 0
         request_resummarize(chat, "update")
     assert queued() == [str(chat.pk)]
     work_off()
@@ -76,18 +76,18 @@ def test_who_waits_or_is_being_worked_on_is_left_alone(model: KeepingModel) -> N
     later = timezone.now() + timedelta(minutes=1)
     ConversationBrief.objects.filter(chat=waiting).update(next_attempt_at=later, attempts=1)
     ConversationBrief.objects.filter(chat=leased).update(lease_owner="somebody", lease_expires_at=later)
-    assert sweep().chats_enqueued == 0
+    assert sweep()["chats_enqueued"] == 0
     wait_over(waiting)
     past = timezone.now() - timedelta(seconds=5)
     ConversationBrief.objects.filter(chat=leased).update(lease_expires_at=past)
-    assert sweep().chats_enqueued == 2
+    assert sweep()["chats_enqueued"] == 2
 
 
 def test_a_dead_upstream_is_asked_again_by_the_sweep_and_the_chat_rebuilt(model: KeepingModel) -> None:
     chat = chat_of(12)
     fail_until_given_up(chat, model)
     emptied()
-    assert sweep().chats_enqueued == 0
+    assert sweep()["chats_enqueued"] == 0
     wait_over(chat)
     model.lines = [DOWN]
     sweep()
@@ -105,7 +105,7 @@ def test_due_chats_do_not_wait_for_an_upstream_that_was_given_up(model: KeepingM
     later = timezone.now() + timedelta(minutes=5)
     ConversationBrief.objects.filter(chat=chat).update(attempts=5, next_attempt_at=later)
     emptied()
-    assert sweep().chats_enqueued == 1
+    assert sweep()["chats_enqueued"] == 1
     run(chat)
     assert brief_of(chat).degraded
 
@@ -115,16 +115,16 @@ def test_a_full_queue_gets_no_more(model: KeepingModel, monkeypatch: pytest.Monk
     for _ in range(5):
         chat_of(12)
     emptied()
-    assert sweep().chats_enqueued == 3
+    assert sweep()["chats_enqueued"] == 3
     monkeypatch.setattr(queue, "waiting_tasks", lambda: 3)
-    assert sweep().chats_enqueued == 0
+    assert sweep()["chats_enqueued"] == 0
 
 
 def test_a_reply_whose_process_is_gone_is_finished(model: KeepingModel) -> None:
     chat = chat_of(2)
     expired_reply(chat, "half an answer")
     assert unfolded(brief_of(chat)).turns == 2
-    assert sweep().replies_finished == 1
+    assert sweep()["replies_finished"] == 1
     assert not ActiveReply.objects.exists()
     assert unfolded(brief_of(chat)).turns == 3
     reply = Message.objects.get(chat=chat, seq=6)
@@ -159,7 +159,7 @@ def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:
         at = now - timedelta(days=days)
         Task.objects.create(id=name * 32, name=name, func="f", started=at, stopped=at, success=False)
     report = sweep()
-    assert (report.keys_removed, report.tokens_removed, report.failures_removed) == (1, 1, 1)
+    assert (report["keys_removed"], report["tokens_removed"], report["failures_removed"]) == (1, 1, 1)
     assert IdempotencyKey.objects.get().key == "young"
     assert AuthToken.objects.count() == 2
     assert Task.objects.get().name == "b"
