@@ -84,7 +84,7 @@ def prompt_for(
         history_tokens=history_tokens(brief, span.tokens),
         card_epoch=brief.epoch if request.card_instructions else None,
     )
-    standing = None if span.older_turns else Standing(memory, span.turns)
+    standing = None if span.older_turns else Standing(memory, tuple(span.turns))
     return PreparedPrompt(context.prompt, snapshot, standing)
 
 
@@ -108,8 +108,7 @@ def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
         messages_changed(reply.chat_id, from_seq=changed.seq)
     brings_card = sent.card_epoch is not None and not reply.leaves_open
     became = publish_card(reply, sent, card) if brings_card else CardOutcome.NONE
-    columns = {**sent.columns(), "card": became, "history_tokens": sent.history_tokens}
-    ContextRecord.objects.create(reply=reply, **columns)
+    ContextRecord.objects.create(reply=reply, card=became, **sent.columns())
     if reply.reply_to is not None and not reply.leaves_open:
         pins.pin_statements(reply.reply_to)
 

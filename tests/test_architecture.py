@@ -46,7 +46,7 @@ conversations.accounts.limits conversations.replies.sse conversations.titles
 conversations.interchange.read conversations.interchange.values
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement
-memory.limits memory.policies memory.history.turns memory.history.open_turn_budget
+memory.limits memory.policies memory.history.turns
 memory.context.plan memory.context.planner memory.context.prompt memory.context.render
 memory.recall.terms memory.recall.excerpts
 memory.recall.question memory.recall.ranking

@@ -58,8 +58,7 @@ class Stored:
         from memory.recall.index import Search
 
         found = Search(self.row, question, before_seq=self.row.last_seq + 1, near=near).recalled(budget)
-        choice = ExcerptChoice(found.excerpts)
-        choice.fill(budget, ())
+        choice = ExcerptChoice(found.excerpts, budget)
         shown: dict[int, str] = {}
         for quote in chain.from_iterable(choice.quotes):
             piece = found.said[quote.seq].text[quote.start : quote.end]

@@ -136,7 +136,7 @@ class ChatAdmin(MemoryActions):
             "work": work_of(brief),
             "made_by": policy_name(brief.policy) if brief and brief.policy != row.policy else "",
             "coverage": coverage_of(preview.plan, sum(fold.turns for fold in folds)),
-            "budget": budget_of(preview.sections, preview.budget),
+            "budget": budget_of(preview.sections, preview.plan.budget),
             "said_tokens": history_tokens(brief),
             "remembered": readable_parts(brief) if brief else [],
             "pins": _pins(row),

@@ -73,11 +73,11 @@ def context_json(context: Context, said: int | None) -> dict[str, Any]:
     recall = context.plan.recall
     return {
         "tokens": context.tokens,
-        "budget": context.budget,
+        "budget": context.plan.budget,
         "said_tokens": said,
         "sections": SectionOut(context.sections, many=True).data,
-        "unrepresented": context.unrepresented,
-        "clipped": context.clipped,
+        "unrepresented": context.plan.unrepresented,
+        "clipped": context.plan.clipped,
         "recall": RecallOut(recall).data if recall else None,
         "prompt": context.prompt.chat_messages,
         "prompt_hash": context.prompt_hash,

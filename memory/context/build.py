@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Case, F, QuerySet, Sum, When, Window
 
-from chatmemory.database.compiled import Select
 from chatmemory.llm import registry
 from conversations import attachments
 from conversations.accounts import quotas
@@ -22,16 +18,14 @@ from memory.context.plan import Plan
 from memory.context.planner import Material, choose, sections_cost
 from memory.context.prompt import Context, PromptRequest, assemble, memory_limits, with_fitting_steps
 from memory.context.render import Source, outline_sections
-from memory.history.rows import COUNTS, MAX_SEQ, counts_between, stored
-from memory.history.turns import Step, StoredMessage, Turn, to_turns
-from memory.limits import MAX_TURNS, MemoryLimits
+from memory.history.rows import MAX_ROWS, counts_between, newest_rows
+from memory.history.turns import COUNTS, Step, StoredMessage, Turn, last_assistant_id, to_turns
+from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
 from memory.pins.pins import holding_pins
 from memory.pins.section import NO_PINS, PinSection, fit_pins
 from memory.policies import StateSection
-from memory.recall import index
 from memory.recall.embeddings import last_question, near_now
-from memory.recall.excerpts import RecalledMessage
 from memory.recall.index import Recalled, Search
 from memory.recall.ranking import Recall, is_lean, room_for
 from memory.recall.terms import terms
@@ -42,16 +36,15 @@ BYTES_SENT_AGAIN = 8 * 1024 * 1024
 """Bytes of images and files that are sent again with one prompt: every question would otherwise send 80 MB."""
 
 
-def context_of(memory: Memory, span: Newest, asked: PromptRequest) -> Context:
-    """Return the context for the question of `asked`, which follows the turns of `span`."""
-    memory = replace(memory, limits=memory_limits(memory.limits, asked))
-    pinned = pinned_for(memory, disarms=asked.disarms)
+def context_of(memory: Memory, span: Newest, request: PromptRequest) -> Context:
+    """Return the context for the question of `request`, which follows the turns of `span`."""
+    memory = replace(memory, limits=memory_limits(memory.limits, request))
+    pinned = pinned_for(memory, disarms=request.disarms)
     memory = memory.with_budget(memory.limits.prompt_budget - pinned.tokens)
     brief, limits = memory.brief, memory.limits
-    state: list[StateSection] = memory.policy.render(memory.state) if limits.enabled else []
-    last = last_reply(span) if limits.enabled and memory.policy.asks_for_card else None
-    outline = outline_sections(stored_outline(brief.chat_id, last)) if last else []
-    state = [*state, *outline]
+    last = last_assistant_id(span.turns) if limits.enabled and memory.policy.asks_for_card else None
+    outline = outline_sections(stored_outline(brief.chat_id, last))
+    state = [*(memory.policy.render(memory.state) if limits.enabled else ()), *outline]
     material = Material(
         state_tokens=sections_cost(state),
         turns=tuple(turn for turn in span.turns if turn.tokens),
@@ -62,16 +55,15 @@ def context_of(memory: Memory, span: Newest, asked: PromptRequest) -> Context:
         anchor_seq=brief.anchor_seq,
     )
     plan = choose(material)
-    recall = recall_for_plan(brief, span, state, material, plan, asked)
-    if recall.found.excerpts:
-        material = recall.material
+    recall, material, found = _recalled(brief, span, state, material, plan, request)
+    if found.excerpts:
         plan = choose(material)
     turns = with_text(brief.chat_id, span, plan)
     attached = _sent_again(brief, plan, turns, limits)
     context = assemble(
-        plan, material, state, turns, asked, said=recall.found.said, pinned=pinned, attached=attached
+        plan, material, state, turns, request, said=found.said, pinned=pinned, attached=attached
     )
-    plan = replace(context.plan, recall=recall.decision, outline_of=str(last) if outline else "")
+    plan = replace(context.plan, recall=recall, outline_of=str(last) if outline else "")
     return replace(context, plan=plan)
 
 
@@ -163,16 +155,17 @@ def preview_last(chat: Chat) -> Context:
 
 def log_cuts(chat: Chat, context: Context) -> None:
     """Log what had no room: these records are used to tune the numbers of memory."""
-    if context.clipped or context.dropped or context.unrepresented:
+    plan = context.plan
+    if plan.clipped or plan.dropped or plan.unrepresented:
         logger.info(
             "context cut to its budget",
             extra={
                 "chat": str(chat.pk),
                 "tokens": context.tokens,
-                "budget": context.budget,
-                "clipped": context.clipped,
-                "window_turns_as_lines": context.dropped,
-                "turns_left_out": context.unrepresented,
+                "budget": plan.budget,
+                "clipped": plan.clipped,
+                "window_turns_as_lines": plan.dropped,
+                "turns_left_out": plan.unrepresented,
             },
         )
 
@@ -181,33 +174,13 @@ def log_cuts(chat: Chat, context: Context) -> None:
 # does not grow with the chat
 
 
-MAX_ROWS = 2 * MAX_TURNS
-
-
-def _newest_rows(chat: UUID, after: int, before: int, room: int) -> QuerySet[Message, Any]:
-    """The newest rows; each has its text as long as the newer ones have at most `room` tokens together.
-
-    So the texts that a plan shows mostly come with the counts, and only a chat with giants or long outputs of tools
-    needs a second query.
-    """
-    newer = Window(Sum("token_count"), order_by=F("seq").desc()) - F("token_count")
-    texts = [Case(When(newer__lte=room, then=F(name))) for name in ("content", "payload")]
-    rows = Message.objects.filter(chat_id=chat, seq__gt=after, seq__lt=before).annotate(newer=newer)
-    return rows.order_by("-seq").values_list(*COUNTS, *texts)[:MAX_ROWS]
-
-
-_NEWEST = Select(_newest_rows, UUID, int, int, int)
-
-
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest unfolded turns before message `before_seq`, oldest first, without text, and their rows."""
+    """The newest unfolded turns before message `before_seq`, oldest first, and their rows. Some have their text."""
 
     before_seq: int | None
-    rows: tuple[StoredMessage, ...]
-    turns: tuple[Turn, ...]
-    texts: Mapping[int, tuple[str, Any]]
-    """Content and payload of the newest rows, by seq."""
+    rows: Sequence[StoredMessage]
+    turns: Sequence[Turn]
     older_turns: int = 0
     """Unfolded turns before these."""
     older_tokens: int = 0
@@ -220,24 +193,12 @@ class Newest:
 
 def newest(memory: Memory, before_seq: int | None = None) -> Newest:
     """Return about `MAX_TURNS` of the newest unfolded turns (two rows per turn), before `before_seq` if given."""
-    brief, after = memory.brief, memory.brief.folded_through_seq
-    before = MAX_SEQ if before_seq is None else before_seq
-    found = []
-    if before > after + 1:  # before a chat's first message there is nothing to read
-        found = _NEWEST.rows(brief.chat_id, after, before, memory.limits.prompt_budget)
-    rows = [stored(row[: len(COUNTS)]) for row in reversed(found)]
-    texts = {seq: (content, payload) for _, seq, *_, content, payload in found if content is not None}
-    if len(found) < MAX_ROWS:
-        return Newest(before_seq, tuple(rows), tuple(to_turns(rows)), texts)
-    first = next((index for index, row in enumerate(rows) if row.role == Role.USER), 0)
-    whole = tuple(rows[first:])
-    older = counts_between(brief.chat_id, after, whole[0].seq)
-    return Newest(before_seq, whole, tuple(to_turns(whole)), texts, *older)
-
-
-def last_reply(span: Newest) -> UUID | None:
-    """The id of the newest reply in `span`; None if there is none."""
-    return next((turn.last_assistant_id for turn in reversed(span.turns) if turn.last_assistant_id), None)
+    chat_id, after = memory.brief.chat_id, memory.brief.folded_through_seq
+    rows = newest_rows(chat_id, after, before_seq, memory.limits.prompt_budget)
+    if len(rows) < MAX_ROWS:
+        return Newest(before_seq, rows, to_turns(rows))
+    whole = rows[next((at for at, row in enumerate(rows) if row.role == Role.USER), 0) :]
+    return Newest(before_seq, whole, to_turns(whole), *counts_between(chat_id, after, whole[0].seq))
 
 
 def stored_outline(chat_id: UUID, message_id: UUID | str | None) -> str:
@@ -248,37 +209,29 @@ def stored_outline(chat_id: UUID, message_id: UUID | str | None) -> str:
     return found.first() or ""
 
 
-def with_text(chat_id: UUID, span: Newest, plan: Plan) -> list[Turn]:
-    """Return the turns of `span` with the texts of those that `plan` shows verbatim."""
-    verbatim = {seq for low, high in _shown(plan) for seq in range(low, high + 1)}
-    shown = [row for row in span.rows if row.seq in verbatim]
-    missing = [
-        row.seq for row in shown if row.seq not in span.texts and (row.token_count or row.role != Role.USER)
-    ]
-    texts = {**span.texts, **(_texts(chat_id, missing) if missing else {})}
-    whole = to_turns([_loaded(row, *texts.get(row.seq, ("", None))) for row in shown])
-    by_seq = {turn.from_seq: turn for turn in whole}
-    return [_said(turn, by_seq.get(turn.from_seq)) for turn in span.turns]
+def with_text(chat_id: UUID, span: Newest, plan: Plan) -> Sequence[Turn]:
+    """Return the turns of `span`, those that `plan` shows verbatim with their texts."""
+    shown = plan.verbatim_seqs
+    missing = [row.seq for row in span.rows if row.content is None and row.seq in shown]
+    if not missing:
+        return span.turns
+    found = Message.objects.filter(chat_id=chat_id, seq__in=missing)
+    texts = {seq: (text, payload) for seq, text, payload in found.values_list("seq", "content", "payload")}
+    rows: list[StoredMessage] = []
+    for row in span.rows:
+        content, payload = texts.get(row.seq, (row.content, row.payload))
+        rows.append(row._replace(content=content, payload=payload))
+    return to_turns(rows)
 
 
-def planned_turns(chat_id: UUID, plan: Plan) -> list[Turn]:
+def planned_turns(chat_id: UUID, plan: Plan) -> Sequence[Turn]:
     """Return the turns that a stored plan names, as they are now, with text where it shows them verbatim."""
-    spans = sorted([*((line.from_seq, line.through_seq) for line in plan.lines), *_shown(plan)])
-    if not spans:
+    seqs = {*plan.verbatim_seqs, *(seq for line in plan.lines for seq in line)}
+    if not seqs:
         return []
-    messages = Message.objects.filter(
-        chat_id=chat_id, seq__range=(spans[0][0], max(high for _, high in spans))
-    )
-    rows = [stored(row) for row in messages.order_by("seq").values_list(*COUNTS)]
-    return with_text(chat_id, Newest(None, tuple(rows), tuple(to_turns(rows)), {}), plan)
-
-
-def _shown(plan: Plan) -> Iterable[tuple[int, int]]:
-    return ((shown.from_seq, shown.through_seq) for shown in plan.verbatim)
-
-
-def _loaded(row: StoredMessage, content: str, payload: Mapping[str, Any] | None) -> StoredMessage:
-    return replace(row, content=content, payload=payload)
+    found = Message.objects.filter(chat_id=chat_id, seq__range=(min(seqs), max(seqs))).order_by("seq")
+    rows = [StoredMessage(*row) for row in found.values_list(*COUNTS)]
+    return with_text(chat_id, Newest(None, rows, to_turns(rows)), plan)
 
 
 def open_steps(chat_id: UUID, seqs: Sequence[int]) -> tuple[Step, ...]:
@@ -289,74 +242,37 @@ def open_steps(chat_id: UUID, seqs: Sequence[int]) -> tuple[Step, ...]:
     return tuple(Step(*row) for row in rows.values_list("role", "content", "payload"))
 
 
-def _texts(chat_id: UUID, seqs: Sequence[int]) -> dict[int, tuple[str, Any]]:
-    rows = Message.objects.filter(chat_id=chat_id, seq__in=seqs).values_list("seq", "content", "payload")
-    return {seq: (content, payload) for seq, content, payload in rows}
-
-
-def _said(turn: Turn, whole: Turn | None) -> Turn:
-    """Return `turn` with the texts of `whole`, which was made of those of its rows that are shown."""
-    if whole is None:
-        return turn
-    return replace(
-        turn, user=whole.user, assistant=whole.assistant, steps=whole.steps, attachments=whole.attachments
-    )
-
-
-# What a prompt recalls of earlier turns, in addition to what it shows of memory anyway
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRecall:
-    """What is recalled for a plan: the decision, the excerpts, and the material for planning again with them."""
-
-    decision: Recall
-    material: Material
-    found: Recalled = field(default_factory=Recalled)
-
-
-def recall_for_plan(
+def _recalled(
     brief: ConversationBrief,
     span: Newest,
     state: Sequence[StateSection],
     material: Material,
     plan: Plan,
-    asked: PromptRequest,
-) -> PlanRecall:
-    """Return what is recalled for a prompt that would otherwise show `plan`, made of `material`.
+    request: PromptRequest,
+) -> tuple[Recall, Material, Recalled]:
+    """Decide what a prompt recalls that would otherwise show `plan`, made of `material`.
 
-    Nothing is searched while every turn of the chat is verbatim in the prompt.
+    Return the decision, the material for planning again with the excerpts, and these. Nothing is searched while every
+    turn of the chat is verbatim in the prompt.
     """
     limits = material.limits
     if not limits.recalls:
-        return PlanRecall(Recall("none", "off"), material)
-    is_shown = {one.from_seq for one in plan.verbatim}
-    verbatim = [turn for turn in span.turns if turn.from_seq in is_shown]
+        return Recall("none", "off"), material, Recalled()
     beyond = span.older_turns or brief.folded_through_seq
-    if not beyond and len(verbatim) == sum(turn.tokens > 0 for turn in span.turns):
-        return PlanRecall(Recall("none", "all_shown"), material)
-    if not asked.question:
-        return PlanRecall(Recall("none", "no_words"), material)
+    if not beyond and len(plan.verbatim) == len(material.turns):
+        return Recall("none", "all_shown"), material, Recalled()
+    if not request.question:
+        return Recall("none", "no_words"), material, Recalled()
     before = brief.chat.last_seq + 1 if span.before_seq is None else span.before_seq
-    search = Search(brief.chat, asked.question, before_seq=before, near=asked.near)
+    search = Search(brief.chat, request.question, before_seq=before, near=request.near)
     remembered = frozenset(terms("\n".join(section.text for section in state)))
-    decision = search.decision(limits, _seqs(verbatim), remembered)
-    if decision.sought == "none":
-        return PlanRecall(decision, material)
-    if lean := is_lean(decision):
+    recall = search.decision(limits, plan.verbatim_seqs, remembered)
+    if recall.sought == "none":
+        return recall, material, Recalled()
+    if lean := is_lean(recall):
         plan = choose(replace(material, lean=True))
-        verbatim = verbatim[-len(plan.verbatim) :] if plan.verbatim else []
-    room = room_for(decision, limits, plan.free)
-    found = search.recalled(room, _seqs(verbatim))
-    return PlanRecall(
-        decision, replace(material, excerpts=found.excerpts, recall_tokens=room, lean=lean), found
-    )
-
-
-def _seqs(turns: Iterable[Turn]) -> Iterator[int]:
-    return chain.from_iterable(range(turn.from_seq, turn.through_seq + 1) for turn in turns)
-
-
-def quoted(chat_id: UUID, plan: Plan) -> dict[int, RecalledMessage]:
-    """Return the messages that a stored plan quotes, as they are now, by seq."""
-    return index.quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])
+    room = room_for(recall, limits, plan.free)
+    found = search.recalled(room, plan.verbatim_seqs)
+    if found.excerpts:
+        material = replace(material, excerpts=found.excerpts, recall_tokens=room, lean=lean)
+    return recall, material, found

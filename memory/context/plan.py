@@ -6,12 +6,14 @@ The snapshot is all that is stored of a prompt. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
-from chatmemory.text.tokens import MESSAGE_OVERHEAD
+from pydantic import AliasChoices, BeforeValidator, Field, InstanceOf, TypeAdapter
+
+from chatmemory.llm.protocol import PromptMessage
 from memory.limits import TurnsAs
 from memory.pins.section import ShownPin
 from memory.recall.excerpts import Quote
@@ -54,28 +56,9 @@ Clips = tuple[int | None, ...]
 """One entry per section or source: the number of tokens to which its end is cut; None: whole; 0: left out."""
 
 
-MIN_SECTION = 32
-"""Tokens below which a clipped section of state would be little more than its heading."""
-
-
-def clip_state(sections: Sequence[int], room: int) -> tuple[Clips, int]:
-    """Distribute `room` tokens over the sections in order; return the clips and how many tokens were spent.
-
-    A section that does not fit is clipped to what is left, or left out if that is less than `MIN_SECTION`. Later ones
-    get the rest.
-    """
-    clips: list[int | None] = []
-    left = max(0, room)
-    for tokens in sections:
-        if tokens <= left:
-            clips.append(None)
-            left -= tokens
-        elif left >= MIN_SECTION:
-            clips.append(left - MESSAGE_OVERHEAD)
-            left = 0
-        else:
-            clips.append(0)
-    return tuple(clips), max(0, room) - left
+def _in_three_parts(quotes: Any) -> Any:
+    """An older version stored a fourth part of each quote."""
+    return [quote[:3] for quote in quotes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +73,7 @@ class Plan:
     line_tokens: int = 0
     """Tokens to which each line is cut to make room for excerpts; 0: lines are not cut."""
     verbatim: tuple[Shown, ...] = ()
-    recalled: tuple[tuple[Quote, ...], ...] = ()
+    recalled: tuple[Annotated[tuple[Quote, ...], BeforeValidator(_in_three_parts)], ...] = ()
     """Excerpts of earlier messages, in order, grouped by day. Lines of the same turns may be shown, too."""
     recall: Recall | None = None
     """Why these excerpts were chosen, or none; None: unknown, for a prompt made by an older version."""
@@ -126,51 +109,37 @@ class Plan:
         pins = sum(pin.clip is not None for pin in self.pins)
         return ends + pins + sum(shown.clipped for shown in self.verbatim)
 
+    @property
+    def verbatim_seqs(self) -> frozenset[int]:
+        """Seqs of all messages of the turns that are verbatim."""
+        return frozenset(seq for one in self.verbatim for seq in range(one.from_seq, one.through_seq + 1))
+
     def to_json(self) -> dict[str, Any]:
-        """The plan as a JSON object. What is as by default is left out, except in the first versions' fields."""
-        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
-        return {
-            name: value
-            for name, (value, default) in values.items()
-            if name in _ALWAYS_STORED or (value != default and name != "free")
-        }
+        """The plan as a JSON object, without what is as by default."""
+        stored = _PLAN.dump_python(self, mode="json", exclude={"free"}, exclude_defaults=True)
+        return {**stored, "renderer": self.renderer}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
-        """Return the plan that this or an older version stored. Raise `TypeError` for anything else."""
-        stored = {one.name: data[one.name] for one in fields(cls) if one.name in data}
-        return cls(**{name: _READ.get(name, _same)(value) for name, value in stored.items()})
+        """Return the plan that this or an older version stored. Raise `ValueError` for anything else."""
+        return _PLAN.validate_python(data)
 
 
-_ALWAYS_STORED = frozenset(
-    "renderer budget turns_as state merged lines verbatim sources unrepresented dropped anchor_seq".split()
-)
-
-
-def _same(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list | tuple) else value
-
-
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    "merged": lambda merged: Merged(*merged) if merged else None,
-    "lines": lambda spans: tuple(TurnSpan(*span) for span in spans),
-    "verbatim": lambda turns: tuple(Shown(*shown) for shown in turns),
-    "recalled": lambda days: tuple(tuple(Quote(*quote[:3]) for quote in quotes) for quotes in days),
-    "recall": lambda recall: Recall(*recall) if recall else None,
-    "pins": lambda pins: tuple(ShownPin(*pin) for pin in pins),
-}
-"""How fields with parts are read. An older version stored a fourth part of each quote."""
+_PLAN = TypeAdapter(Plan)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a prompt. `tokens` are counted as rendered, including message overhead. The text is not stored."""
+    """A part of a prompt. `tokens` are counted as rendered, including message overhead."""
 
     kind: str
     tokens: int
     text: str = ""
+    """Not stored."""
     message_ids: tuple[UUID, ...] = ()
     clipped: bool = False
+    messages: tuple[InstanceOf[PromptMessage], ...] = ()
+    """The messages that contain it; none for instructions, tools and attachments. Not stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,13 +159,15 @@ class Snapshot:
     sources_hash: str = ""
     tools_hash: str = ""
     prompt_hash: str
-    history_tokens: int | None = None
+    history_tokens: Annotated[int | None, Field(validation_alias=AliasChoices("history_tokens", "said"))] = (
+        None
+    )
     """Tokens of the chat before the question; None if they were never counted."""
     anchor_before: int = 0
     """The brief's `anchor_seq` when the turn began."""
     again: bool = False
     """The question was answered before."""
-    card_epoch: int | None = None
+    card_epoch: Annotated[int | None, Field(validation_alias=AliasChoices("card_epoch", "epoch"))] = None
     """The brief's epoch when the turn began, if its reply is to bring a memory card; None: it is not."""
 
     @property
@@ -205,53 +176,26 @@ class Snapshot:
         return sum(section.tokens for section in self.sections)
 
     def columns(self) -> dict[str, Any]:
-        """The columns of the record of a finished reply (`ContextRecord`) that are known when the turn begins."""
-        sections = [
-            {
-                "kind": section.kind,
-                "tokens": section.tokens,
-                "message_ids": [str(message_id) for message_id in section.message_ids],
-                "clipped": section.clipped,
-            }
-            for section in self.sections
-        ]
-        return {
-            "revision": self.revision,
-            "policy": self.policy,
-            "plan": self.plan.to_json(),
-            "sections": sections,
-            "tokens": self.tokens,
-            "budget": self.plan.budget,
-            "unrepresented": self.plan.unrepresented,
-            "clipped": self.plan.clipped,
-            "dropped": self.plan.dropped,
-            **{name: getattr(self, name) for name in _HASHES},
+        """The columns of the record of a finished reply (`ContextRecord`), except what became of its card."""
+        stored = {name: value for name, value in self.to_json().items() if name not in _OF_THE_TURN}
+        shares = {
+            name: getattr(self.plan, name) for name in ("budget", "unrepresented", "clipped", "dropped")
         }
+        return stored | shares
 
     def to_json(self) -> dict[str, Any]:
         """The snapshot as a JSON object, which is kept while the reply is being written."""
-        card = {} if self.card_epoch is None else {"card_asked": "block", "epoch": self.card_epoch}
-        turn = {"anchor_before": self.anchor_before, "again": self.again, "said": self.history_tokens}
-        return self.columns() | turn | card
+        stored = _SNAPSHOT.dump_python(
+            self, mode="json", exclude={"plan": True, "sections": {"__all__": {"text", "messages"}}}
+        )
+        return {**stored, "plan": self.plan.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Snapshot:
-        """Return the snapshot that `to_json` or `columns` wrote. Raise `KeyError` or `TypeError` for anything else."""
-        return cls(
-            revision=data["revision"],
-            policy=data["policy"],
-            plan=Plan.from_json(data["plan"]),
-            sections=tuple(
-                Section(one["kind"], one["tokens"], "", tuple(map(UUID, one["message_ids"])), one["clipped"])
-                for one in data["sections"]
-            ),
-            tokens=data["tokens"],
-            **{name: data.get(name, "") for name in _HASHES},
-            history_tokens=data.get("said"),
-            anchor_before=data.get("anchor_before", 0),
-            again=data.get("again", False),
-            card_epoch=data["epoch"] if data.get("card_asked") else None,
-        )
+        """Return the snapshot that `to_json` or `columns` wrote, or an older version. Raise `ValueError` for others."""
+        return _SNAPSHOT.validate_python(data)
 
 
-_HASHES = ("instructions_hash", "turn_instructions_hash", "sources_hash", "tools_hash", "prompt_hash")
+_OF_THE_TURN = frozenset({"anchor_before", "again", "card_epoch"})
+"""What is known only while the reply is being written."""
+_SNAPSHOT = TypeAdapter(Snapshot)

@@ -1,42 +1,45 @@
 """Assemble the prompt for one question: memory within its budget, with the other parts of the prompt around it.
 
-`memory.context.plan` chooses by stored counts. Here the plan is rendered and the assembled text is counted again,
+`memory.context.planner` chooses by stored counts. Here the plan is rendered and the assembled text is counted again,
 because joined text can cost more than its parts. While it is over budget, a smaller plan is made from turns whose
-text is already loaded. So the budget holds for any text, and nothing is loaded twice.
+text is already loaded. So the budget holds for any text, and nothing is loaded twice. Sources and the open turn have
+budgets of their own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from chatmemory.llm.attachments import Attachment
-from chatmemory.llm.protocol import Prompt
+from chatmemory.llm.protocol import CALL_OVERHEAD, Prompt
 from chatmemory.text.cleaning import disarm
+from chatmemory.text.markers import SOURCES_HEADING
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
-from memory.context.plan import Plan, Section
-from memory.context.planner import Material, choose_within
+from memory.context.plan import Clips, Plan, Section
+from memory.context.planner import Material, choose, equal_shares
 from memory.context.render import (
-    Rendered,
     Source,
-    fit_sources,
     render_memory,
-    render_part,
     render_question,
     render_sources,
     render_steps,
+    section_of,
+    source_blocks,
 )
-from memory.history.open_turn_budget import fit_steps
-from memory.history.turns import Step, Turn, step_messages
+from memory.history.turns import MARK_TOKENS, OUTPUT_TOKENS, Step, Turn, step_messages
 from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection
 from memory.policies.protocol import StateSection
 from memory.recall.excerpts import RecalledMessage
 from memory.recall.ranking import Near
+
+Made = TypeVar("Made")
 
 NOTHING_SAID: Mapping[int, RecalledMessage] = MappingProxyType({})
 
@@ -56,7 +59,7 @@ class PromptRequest:
     open_turn: tuple[Step, ...] = ()
     """The messages that have followed the question so far."""
     open_clips: tuple[int | None, ...] = ()
-    """The tokens that each of them keeps (`memory.history.open_turn_budget.fit_steps`); empty: all are whole."""
+    """The tokens that each of them keeps (`fit_steps`); empty: all are whole."""
     attachments: tuple[Attachment, ...] = ()
     """Images and files that came with the question, whose text has a mark for each."""
     turn_instructions: str = ""
@@ -95,17 +98,10 @@ def tools_text(tools: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A prompt with its plan, sections and counts. `tokens` counts only memory, as rendered."""
+    """A prompt with its plan and sections. `tokens` counts only memory, as rendered."""
 
     tokens: int
-    budget: int
     sections: tuple[Section, ...]
-    unrepresented: int
-    """Finished turns that appear neither as text nor as a line: only recall can find them."""
-    clipped: int
-    """Number of parts that were cut: turns, sections of state, sources, pins, steps of the open turn."""
-    dropped: int
-    """Turns of the window that are not verbatim."""
     prompt: Prompt
     plan: Plan
     prompt_hash: str
@@ -116,7 +112,7 @@ def assemble(
     material: Material,
     state: Sequence[StateSection],
     turns: Sequence[Turn],
-    asked: PromptRequest,
+    request: PromptRequest,
     *,
     said: Mapping[int, RecalledMessage] = NOTHING_SAID,
     pinned: PinSection = NO_PINS,
@@ -130,61 +126,43 @@ def assemble(
     those that it shows verbatim. `said` are the messages that its excerpts quote, `attached` the first seqs of the
     turns that are sent with their images and files. Store the plan of the returned context, not `plan`.
     """
+    request = request.disarmed() if request.disarms else request
+    limits, largest = material.limits, plan
+    loaded = replace(material, may_show=frozenset(shown.from_seq for shown in plan.verbatim))
 
-    def render(planned: Plan) -> list[Rendered]:
-        planned = replace(planned, disarms=asked.disarms, attached=tuple(attached))
-        return render_memory(planned, state, turns, said, count_repeated)
+    def rendered(allowance: int) -> tuple[tuple[Plan, list[Section]], int]:
+        smaller = largest if allowance == limits.prompt_budget else choose(loaded, allowance)
+        smaller = replace(smaller, disarms=request.disarms, attached=tuple(attached))
+        memory = render_memory(smaller, state, turns, said)
+        return (smaller, memory), _tokens(memory)
 
-    asked = asked.disarmed() if asked.disarms else asked
-    memory = render(plan)
-    if _tokens(memory) > material.limits.prompt_budget:
-        plan, memory = _smaller(plan, memory, material, render)
-    sources = fit_sources(asked.sources, material.limits.sources_budget)
+    plan, memory = _fitting(limits.prompt_budget, rendered)
     shown = {one.from_seq for one in plan.verbatim}
     plan = replace(
         plan,
-        sources=sources,
-        disarms=asked.disarms,
+        sources=fit_sources(request.sources, limits.sources_budget),
         attached=tuple(seq for seq in attached if seq in shown),
-        open_turn=asked.open_seqs,
-        open_clips=asked.open_clips,
+        open_turn=request.open_seqs,
+        open_clips=request.open_clips,
     )
     if pinned.shown:
         plan = replace(
             plan, budget=plan.budget + pinned.tokens, pins=pinned.shown, pins_left_out=pinned.left_out
         )
         pins_alone = Plan(plan.budget, pins=plan.pins, pins_left_out=plan.pins_left_out, disarms=plan.disarms)
-        memory = [*render_memory(pins_alone, (), (), {}, count_repeated, pinned.texts), *memory]
-    return _finish(plan, memory, asked)
+        memory = [*render_memory(pins_alone, (), (), {}, pinned.texts), *memory]
+    return _finish(plan, memory, request)
 
 
-def _smaller(
-    plan: Plan, memory: list[Rendered], material: Material, render: Callable[[Plan], list[Rendered]]
-) -> tuple[Plan, list[Rendered]]:
-    """Return the first plan that fits as rendered, and its rendering. It shows only turns verbatim that `plan` did."""
-    budget = allowance = material.limits.prompt_budget
-    material = replace(material, may_show=frozenset(shown.from_seq for shown in plan.verbatim))
-    step = 1
-    while (over := _tokens(memory) - budget) > 0:
-        # Doubled, so that the loop also ends for a text whose cost does not shrink with its allowance.
-        allowance -= over * step
-        step *= 2
-        plan = choose_within(material, allowance)
-        memory = render(plan)
-    return plan, memory
-
-
-def with_fitting_steps(asked: PromptRequest, budget: int) -> PromptRequest:
-    """Return `asked` with an open turn of at most `budget` tokens, as rendered."""
-    room, step = budget, 1
+def _fitting(budget: int, make: Callable[[int], tuple[Made, int]]) -> Made:
+    """Return what `make` makes, with its tokens, of an allowance: `budget`, or ever less until it has room in that."""
+    allowance, step = budget, 1
     while True:
-        clips = fit_steps(asked.open_turn, room)
-        clips = clips if any(clip is not None for clip in clips) else ()
-        part = render_steps(asked.open_turn, clips, count_repeated, disarms=asked.disarms)
-        over = part.section.tokens - budget
-        if over <= 0 or room <= 0:
-            return replace(asked, open_clips=clips)
-        room -= over * step
+        made, tokens = make(allowance)
+        if tokens <= budget or allowance <= 0:
+            return made
+        # Doubled, so that the loop also ends for a text whose cost does not shrink with its allowance.
+        allowance -= (tokens - budget) * step
         step *= 2
 
 
@@ -192,7 +170,7 @@ def rebuild(
     plan: Plan,
     state: Sequence[StateSection],
     turns: Sequence[Turn],
-    asked: PromptRequest,
+    request: PromptRequest,
     said: Mapping[int, RecalledMessage] = NOTHING_SAID,
     pinned: Mapping[str, str] | None = None,
 ) -> Context:
@@ -200,8 +178,8 @@ def rebuild(
 
     If one of them has been edited or erased since, the prompt differs, and so does its hash.
     """
-    asked = asked.disarmed() if plan.disarms else asked
-    return _finish(plan, render_memory(plan, state, turns, said, count_repeated, pinned), asked)
+    request = request.disarmed() if plan.disarms else request
+    return _finish(plan, render_memory(plan, state, turns, said, pinned), request)
 
 
 def hash_prompt(prompt: Prompt) -> str:
@@ -211,49 +189,167 @@ def hash_prompt(prompt: Prompt) -> str:
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _finish(plan: Plan, memory: Sequence[Rendered], asked: PromptRequest) -> Context:
-    before, after = _before(asked), _after(plan, asked)
-    messages = tuple(message for part in (*memory, *after) for message in part.messages)
-    prompt = Prompt(messages, asked.instructions, asked.cache_key, tools=asked.tools)
+def _finish(plan: Plan, memory: Sequence[Section], request: PromptRequest) -> Context:
+    tools = tools_text(request.tools)
+    before = [
+        Section("instructions", _text_tokens(request.instructions), request.instructions),
+        Section("tools", count_repeated(tools), tools),
+    ]
+    cut = any(clip is not None for clip in plan.sources)
+    after = [
+        section_of("sources", render_sources(request.sources, plan.sources), clipped=cut),
+        render_question(request.question, request.attachments),
+        render_steps(request.open_turn, request.open_clips, disarms=plan.disarms),
+    ]
+    sections = [*memory, *(section for section in after if section.messages)]
+    messages = tuple(message for section in sections for message in section.messages)
+    prompt = Prompt(messages, request.instructions, request.cache_key, tools=request.tools)
+    # Images and files anywhere in the prompt are not part of memory, and counted separately.
+    marks = "\n".join(one.mark for one in prompt.attachments)
+    attached = Section("attachments", sum(one.tokens for one in prompt.attachments), marks)
     return Context(
         tokens=_tokens(memory),
-        budget=plan.budget,
-        sections=(*before, *(part.section for part in (*memory, *after)), *_attached(prompt)),
-        unrepresented=plan.unrepresented,
-        clipped=plan.clipped,
-        dropped=plan.dropped,
+        sections=(
+            *(section for section in before if section.text),
+            *sections,
+            *([attached] if prompt.attachments else []),
+        ),
         prompt=prompt,
         plan=plan,
         prompt_hash=hash_prompt(prompt),
     )
 
 
-def _before(asked: PromptRequest) -> list[Section]:
-    tools = tools_text(asked.tools)
-    made = [
-        Section("instructions", count_repeated(asked.instructions) + MESSAGE_OVERHEAD, asked.instructions),
-        Section("tools", count_repeated(tools), tools),
-    ]
-    return [section for section in made if section.text]
+def _tokens(memory: Sequence[Section]) -> int:
+    return sum(section.tokens for section in memory)
 
 
-def _attached(prompt: Prompt) -> list[Section]:
-    """Images and files anywhere in the prompt: not part of memory, and counted separately."""
-    attached = prompt.attachments
-    tokens = sum(one.tokens for one in attached)
-    return [Section("attachments", tokens, "\n".join(one.mark for one in attached))] if attached else []
+def _text_tokens(text: str) -> int:
+    return count_repeated(text) + MESSAGE_OVERHEAD if text else 0
 
 
-def _after(plan: Plan, asked: PromptRequest) -> list[Rendered]:
-    cut = any(clip is not None for clip in plan.sources)
-    sources = render_part("sources", render_sources(asked.sources, plan.sources), count_tokens, clipped=cut)
-    question = render_question(asked.question, asked.attachments, count_tokens)
-    steps = render_steps(asked.open_turn, asked.open_clips, count_repeated, disarms=plan.disarms)
-    return [part for part in (sources, question, steps) if part.messages]
+# Sources: material that was retrieved for one question. It has its own limit and is not memory
 
 
-def _tokens(memory: Sequence[Rendered]) -> int:
-    return sum(part.section.tokens for part in memory)
+MIN_SOURCE = 24
+"""Tokens up to which a clipped source is left out."""
+
+
+def fit_sources(sources: Sequence[Source], budget: int) -> Clips:
+    """Return how to clip the sources, the last ones first, so that their message has at most `budget` tokens."""
+    costs: list[int] = []
+    left = budget
+    for block in source_blocks(sources):
+        # Once the budget is exceeded, the rest are not counted but given a number above it.
+        costs.append(count_tokens(block) + 1 if left >= 0 else budget + 1)
+        left -= costs[-1]
+
+    def clipped(allowance: int) -> tuple[Clips, int]:
+        left = allowance - MESSAGE_OVERHEAD - count_repeated(SOURCES_HEADING)
+        clips: list[int | None] = []
+        for tokens in costs:
+            if tokens <= left:
+                clips.append(None)
+                left -= tokens
+            else:
+                clips.append(left - 1 if left > MIN_SOURCE else 0)
+                left = 0
+        return tuple(clips), _text_tokens(render_sources(sources, clips))
+
+    return _fitting(budget, clipped)
+
+
+# The open turn: its question and what followed so far. Its calls and outputs can outgrow their budget
+#
+# Round by round, as the turn grew, so that each prompt of a turn begins like the one before: when the turn no longer
+# fits, the oldest texts are cut, at once so far that several more rounds fit, and stay so.
+
+
+def with_fitting_steps(request: PromptRequest, budget: int) -> PromptRequest:
+    """Return `request` with an open turn of at most `budget` tokens, as rendered."""
+
+    def cut(room: int) -> tuple[Clips, int]:
+        clips = fit_steps(request.open_turn, room)
+        clips = clips if any(clip is not None for clip in clips) else ()
+        return clips, render_steps(request.open_turn, clips, disarms=request.disarms).tokens
+
+    return replace(request, open_clips=_fitting(budget, cut))
+
+
+def fit_steps(steps: Sequence[Step], room: int) -> Clips:
+    """Return the tokens of its text that each step keeps so that all fit into `room`. None: all; 0: it is left out.
+
+    The newest outputs, which the model has not seen yet, come first. Older texts are cut to `OUTPUT_TOKENS`, then to a
+    mark, the oldest first. Only if marks do not fit either, calls are left out, each together with its output.
+    """
+    turn = _OpenTurn(steps)
+    starts = [at for at, step in enumerate(steps) if at == 0 or step.role == "assistant"]
+    for start, end in pairwise([*starts, len(steps)]):
+        turn.add_round(start, end, room)
+    return tuple(turn.clips)
+
+
+class _OpenTurn:
+    """The steps of an open turn, the tokens that each keeps of its text, and what each costs."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.clips: list[int | None] = [None] * len(steps)
+        self._steps = steps
+        self._texts: list[int] = []
+        self._costs: list[int] = []
+        for step in steps:
+            payload = step.payload or {}
+            is_call = step.role == "tool_call"
+            text = count_repeated(str(payload.get("arguments", "")) if is_call else step.content)
+            name = count_repeated(str(payload.get("name", ""))) + CALL_OVERHEAD
+            self._texts.append(text)
+            self._costs.append(text + (name if is_call else MESSAGE_OVERHEAD))
+
+    def add_round(self, start: int, end: int, room: int) -> None:
+        """Add the steps of a reply with its calls and their outputs. Cut what no longer fits."""
+        newest = sum(self._costs[start:end])
+        if sum(self._costs[:start]) + newest <= room:
+            return
+        self._cut_older(start, max(room // 4, min(room // 2, room - newest)))
+        texts = self._texts[start:end]
+        if (over := sum(self._costs[:end]) - room) > 0:
+            for at, share in enumerate(equal_shares(texts, sum(texts) - over), start):
+                self._cut(at, max(MARK_TOKENS, share))
+        for ats in self._oldest_first(start, end):
+            if sum(self._costs[:end]) <= room:
+                break
+            for at in ats:
+                self.clips[at] = self._costs[at] = 0
+
+    def _cut_older(self, start: int, room: int) -> None:
+        over = sum(self._costs[:start]) - room
+        for clip in (OUTPUT_TOKENS, MARK_TOKENS):
+            for at in range(start):
+                if over <= 0:
+                    return
+                over -= self._cut(at, clip)
+
+    def _cut(self, at: int, clip: int) -> int:
+        """Cut a step to `clip` tokens of its text, unless it is shorter already; return how many that saves."""
+        before = self.clips[at]
+        kept = self._texts[at] if before is None else min(self._texts[at], before)
+        if clip >= kept:
+            return 0
+        self.clips[at] = clip
+        self._costs[at] -= kept - clip
+        return kept - clip
+
+    def _oldest_first(self, start: int, end: int) -> Iterator[Sequence[int]]:
+        """Yield what can be left out together: the rounds before `start`, then pairs of a call and its output."""
+        starts = [at for at in range(start) if at == 0 or self._steps[at].role == "assistant"]
+        yield from (range(low, high) for low, high in pairwise([*starts, start]))
+        calls: dict[str, int] = {}
+        for at in range(start, end):
+            call_id = (self._steps[at].payload or {}).get("call_id", "")
+            if self._steps[at].role == "tool_call":
+                calls[call_id] = at
+            elif call_id in calls:
+                yield [calls[call_id], at]
 
 
 # A budget for the whole prompt, instructions included, as in seed 001: how much of it is left for memory
@@ -263,24 +359,17 @@ def _tokens(memory: Sequence[Rendered]) -> int:
 # empty.
 
 
-def memory_limits(limits: MemoryLimits, asked: PromptRequest) -> MemoryLimits:
+def memory_limits(limits: MemoryLimits, request: PromptRequest) -> MemoryLimits:
     """Return `limits` with the budget that the other parts of this prompt leave for memory."""
     if limits.budget_for == "memory":
         return limits
-    asked = asked.disarmed() if asked.disarms else asked
-    left = max(0, limits.prompt_budget - _fixed(asked))
+    request = request.disarmed() if request.disarms else request
+    texts = (request.instructions, request.question, tools_text(request.tools))
+    steps = step_messages(request.open_turn, request.open_clips)
+    fixed = sum(map(_text_tokens, texts)) + sum(step.tokens(count_repeated) for step in steps)
+    fixed += sum(one.tokens for one in request.attachments)
+    left = max(0, limits.prompt_budget - fixed)
     # At most half of what is left: the budget is meant for memory.
     sources = min(limits.sources_budget, left // 2)
-    taken = _text_tokens(render_sources(asked.sources, fit_sources(asked.sources, sources)))
+    taken = _text_tokens(render_sources(request.sources, fit_sources(request.sources, sources)))
     return replace(limits, prompt_budget=left - taken, sources_budget=sources)
-
-
-def _fixed(asked: PromptRequest) -> int:
-    """Tokens of the parts that are always sent in full."""
-    steps = sum(message.tokens(count_tokens) for message in step_messages(asked.open_turn, asked.open_clips))
-    texts = (asked.instructions, asked.question, tools_text(asked.tools))
-    return sum(map(_text_tokens, texts)) + steps + sum(one.tokens for one in asked.attachments)
-
-
-def _text_tokens(text: str) -> int:
-    return count_tokens(text) + MESSAGE_OVERHEAD if text else 0

@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Sequence
 from uuid import UUID
 
 from chatmemory.llm.attachments import attachments_in
 from conversations.models import ActiveReply, Message
 from memory.briefs import Memory
-from memory.context.build import open_steps, planned_turns, quoted, stored_outline
+from memory.context.build import open_steps, planned_turns, stored_outline
 from memory.context.plan import Snapshot
 from memory.context.prompt import Context, PromptRequest, rebuild, tools_text
 from memory.context.render import Source, outline_sections
 from memory.models import ContextRecord, ContextText, SummaryRevision
 from memory.pins.pins import texts_of
 from memory.policies import State, get_policy
+from memory.recall.index import quoted
 
 
-def snapshot_of(memory: Memory, context: Context, asked: PromptRequest) -> Snapshot:
+def snapshot_of(memory: Memory, context: Context, request: PromptRequest) -> Snapshot:
     """Return the snapshot of `context`. Store its texts that are stored nowhere else."""
-    brief, turn_instructions = memory.brief, asked.turn_instructions
-    sources = json.dumps([[source.title, source.text] for source in asked.sources]) if asked.sources else ""
-    tools = tools_text(asked.tools)
-    texts = {_hash(text): text for text in (asked.instructions, turn_instructions, sources, tools) if text}
+    brief, turn_instructions = memory.brief, request.turn_instructions
+    sources = (
+        json.dumps([[source.title, source.text] for source in request.sources]) if request.sources else ""
+    )
+    tools = tools_text(request.tools)
+    texts = {_hash(text): text for text in (request.instructions, turn_instructions, sources, tools) if text}
     if texts:
         rows = [
             ContextText(chat_id=brief.chat_id, sha256=sha256, text=text) for sha256, text in texts.items()
@@ -40,7 +43,7 @@ def snapshot_of(memory: Memory, context: Context, asked: PromptRequest) -> Snaps
         plan=context.plan,
         sections=context.sections,
         tokens=context.tokens,
-        instructions_hash=_hash(asked.instructions),
+        instructions_hash=_hash(request.instructions),
         turn_instructions_hash=_hash(turn_instructions),
         sources_hash=_hash(sources),
         tools_hash=_hash(tools),
@@ -54,33 +57,35 @@ def stored_snapshot(reply: Message | ActiveReply) -> Snapshot | None:
     if isinstance(reply, ActiveReply):
         return Snapshot.from_json(reply.context)
     row = ContextRecord.objects.filter(pk=reply.pk).values().first()
-    return Snapshot.from_json({**row, "said": row["history_tokens"]}) if row else None
+    return Snapshot.from_json(row) if row else None
 
 
 def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | None:
     """Rebuild what the model was sent for `reply` from what is stored of it; return both. None if nothing is stored."""
     snapshot = stored_snapshot(reply)
-    asked_by = reply.user_message if isinstance(reply, ActiveReply) else reply.reply_to
-    if snapshot is None or asked_by is None:
+    question = reply.user_message if isinstance(reply, ActiveReply) else reply.reply_to
+    if snapshot is None or question is None:
         return None
-    plan = snapshot.plan
-    state = _state_of(reply.chat_id, snapshot.revision)
-    instructions, sources = _material(reply.chat_id, snapshot.instructions_hash, snapshot.sources_hash)
-    asked = PromptRequest(
-        asked_by.content,
+    chat_id, plan = reply.chat_id, snapshot.plan
+    hashes = (snapshot.instructions_hash, snapshot.sources_hash, snapshot.tools_hash)
+    instructions, sources, tools = _texts(chat_id, hashes)
+    request = PromptRequest(
+        question.content,
         instructions,
-        sources,
-        str(reply.chat_id),
-        tools=_tools(reply.chat_id, snapshot.tools_hash),
-        open_turn=open_steps(reply.chat_id, plan.open_turn),
+        _sources(sources),
+        str(chat_id),
+        tools=tuple(json.loads(tools or "[]")),
+        open_turn=open_steps(chat_id, plan.open_turn),
         open_clips=plan.open_clips,
-        attachments=attachments_in(asked_by.payload),
+        attachments=attachments_in(question.payload),
     )
-    outline = stored_outline(reply.chat_id, plan.outline_of)
-    sections = [*get_policy(snapshot.policy).render(state), *outline_sections(outline)]
-    turns, said = planned_turns(reply.chat_id, plan), quoted(reply.chat_id, plan)
-    pinned = texts_of(reply.chat_id, (pin.id for pin in plan.pins))
-    return rebuild(plan, sections, turns, asked, said, pinned), snapshot
+    revision = SummaryRevision.objects.filter(chat_id=chat_id, version=snapshot.revision).first()
+    state = State.from_json(revision.global_summary, revision.state) if revision else State()
+    outline = outline_sections(stored_outline(chat_id, plan.outline_of))
+    sections = [*get_policy(snapshot.policy).render(state), *outline]
+    said = quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])
+    pinned = texts_of(chat_id, (pin.id for pin in plan.pins))
+    return rebuild(plan, sections, planned_turns(chat_id, plan), request, said, pinned), snapshot
 
 
 def card_of(reply: Message | ActiveReply) -> str:
@@ -93,28 +98,21 @@ def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
     record = ContextRecord.objects.filter(pk=reply.pk).first()
     if record is None:
         return "", ()
-    return _material(reply.chat_id, record.turn_instructions_hash, record.sources_hash)
-
-
-def _tools(chat_id: UUID, sha256: str) -> tuple[Any, ...]:
-    if not sha256:
-        return ()
-    found = ContextText.objects.filter(chat_id=chat_id, sha256=sha256).values_list("text", flat=True).first()
-    return tuple(json.loads(found or "[]"))
+    instructions, sources = _texts(reply.chat_id, (record.turn_instructions_hash, record.sources_hash))
+    return instructions, _sources(sources)
 
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
 
 
-def _material(chat_id: UUID, instructions_hash: str, sources_hash: str) -> tuple[str, tuple[Source, ...]]:
-    wanted = [sha256 for sha256 in (instructions_hash, sources_hash) if sha256]
-    rows = ContextText.objects.filter(chat_id=chat_id, sha256__in=wanted) if wanted else ()
-    texts = {row.sha256: row.text for row in rows}
-    sources = json.loads(texts.get(sources_hash, "[]"))
-    return texts.get(instructions_hash, ""), tuple(Source(title, text) for title, text in sources)
+def _texts(chat_id: UUID, hashes: Sequence[str]) -> list[str]:
+    """Return the stored texts with these hashes, "" for one that is missing. No query if there are none."""
+    wanted = [sha256 for sha256 in hashes if sha256]
+    rows = ContextText.objects.filter(chat_id=chat_id, sha256__in=wanted).values_list("sha256", "text")
+    texts = dict(rows) if wanted else {}
+    return [texts.get(sha256, "") for sha256 in hashes]
 
 
-def _state_of(chat_id: UUID, version: int) -> State:
-    revision = SummaryRevision.objects.filter(chat_id=chat_id, version=version).first() if version else None
-    return State.from_json(revision.global_summary, revision.state) if revision else State()
+def _sources(text: str) -> tuple[Source, ...]:
+    return tuple(Source(title, body) for title, body in json.loads(text or "[]"))

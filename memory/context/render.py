@@ -6,7 +6,7 @@ The same plan, texts and `RENDERER` give the same messages, byte for byte. Nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -23,7 +23,7 @@ from chatmemory.text.markers import (
     quote_lines,
     quote_markers,
 )
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, clip_middle, count_tokens
+from chatmemory.text.tokens import clip_end, clip_middle, count_repeated
 from memory.context.plan import Clips, Plan, Section, Shown
 from memory.history.turns import (
     OUTLINE_TOKENS,
@@ -38,15 +38,7 @@ from memory.pins.section import render_pins
 from memory.policies.protocol import StateSection
 from memory.recall.excerpts import RecalledMessage, render_excerpts
 
-Count = Callable[[str], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A section and the messages that contain it."""
-
-    section: Section
-    messages: tuple[PromptMessage, ...]
+LABELS: dict[Role, str] = {"user": "User: ", "assistant": "Assistant: ", "tool": "Tool: "}
 
 
 def render_memory(
@@ -54,122 +46,92 @@ def render_memory(
     state: Sequence[StateSection],
     turns: Sequence[Turn],
     said: Mapping[int, RecalledMessage],
-    count: Count,
     pinned: Mapping[str, str] | None = None,
-) -> list[Rendered]:
+) -> list[Section]:
     """Render pins, state, lines, verbatim turns and excerpts as `plan` says, in the order of the prompt.
 
     Empty parts are left out. `said` are the messages of which there are excerpts, `pinned` the texts of pins by id.
     """
     by_seq = {turn.from_seq: turn for turn in turns}
-    shown = [(by_seq[s.from_seq], s) for s in plan.verbatim if s.from_seq in by_seq]
+    pins_cut = bool(plan.pins_left_out) or any(pin.clip is not None for pin in plan.pins)
     parts = [
-        _pins(plan, pinned or {}, count),
-        *_state(plan, state, count),
-        _lines(plan, by_seq, count),
-        _window(plan, shown, count),
-        _recalled(plan, said, count),
+        section_of("pins", render_pins(plan.pins, plan.pins_left_out, pinned or {}), clipped=pins_cut),
+        *_state(plan, state),
+        _lines(plan, by_seq),
+        _window(plan, [(by_seq[one.from_seq], one) for one in plan.verbatim if one.from_seq in by_seq]),
+        _recalled(plan, said),
     ]
-    rendered = [part for part in parts if part is not None and part.messages]
-    return [_disarmed(part, count) for part in rendered] if plan.disarms else rendered
+    rendered = [part for part in parts if part.messages]
+    return [_disarmed(part) for part in rendered] if plan.disarms else rendered
 
 
-def render_part(
-    kind: str, text: str, count: Count, ids: Iterable[UUID] = (), *, clipped: bool = False
-) -> Rendered:
-    """Render a section as one message in the user role; no message if `text` is empty."""
-    return _rendered(kind, [PromptMessage("user", text)] if text else [], count, ids, clipped=clipped)
+def section_of(
+    kind: str, content: str | Sequence[PromptMessage], ids: Iterable[UUID] = (), *, clipped: bool = False
+) -> Section:
+    """Make a section of these messages, or of one in the user role; of none if its text is empty."""
+    if isinstance(content, str):
+        content = [PromptMessage("user", content)] if content else []
+    tokens = sum(message.tokens(count_repeated) for message in content)
+    text = "\n\n".join(LABELS[message.role] + message.text for message in content)
+    text = content[0].content if len(content) == 1 else text
+    return Section(kind, tokens, text, tuple(ids), clipped, tuple(content))
 
 
-def _rendered(
-    kind: str,
-    messages: Sequence[PromptMessage],
-    count: Count,
-    ids: Iterable[UUID] = (),
-    *,
-    clipped: bool = False,
-) -> Rendered:
-    tokens = sum(message.tokens(count) for message in messages)
-    text = messages[0].content if len(messages) == 1 else _labelled(messages)
-    return Rendered(Section(kind, tokens, text, tuple(ids), clipped), tuple(messages))
-
-
-def _disarmed(part: Rendered, count: Count) -> Rendered:
+def _disarmed(part: Section) -> Section:
     """Return `part` with the control tokens of models broken up, and counted again."""
     messages = tuple(message.with_texts(disarm) for message in part.messages)
     if messages == part.messages:
         return part
-    section = part.section
-    return _rendered(section.kind, messages, count, section.message_ids, clipped=section.clipped)
+    return section_of(part.kind, messages, part.message_ids, clipped=part.clipped)
 
 
-def _labelled(messages: Sequence[PromptMessage]) -> str:
-    return "\n\n".join(LABELS[message.role] + message.text for message in messages)
-
-
-def render_question(text: str, attachments: tuple[Attachment, ...], count: Count) -> Rendered:
+def render_question(text: str, attachments: tuple[Attachment, ...]) -> Section:
     """Render the user's question, with the images and files that came with it."""
-    said = [PromptMessage("user", text, attachments=attachments)] if text else []
-    return _rendered("question", said, count)
+    return section_of("question", [PromptMessage("user", text, attachments=attachments)] if text else [])
 
 
-def render_steps(
-    steps: Sequence[Step], clips: Sequence[int | None], count: Count, *, disarms: bool
-) -> Rendered:
+def render_steps(steps: Sequence[Step], clips: Clips, *, disarms: bool) -> Section:
     """Render the open turn that follows the question, each step cut to its tokens in `clips` (empty: whole)."""
-    part = _rendered(
-        "open_turn", step_messages(steps, clips), count, clipped=any(c is not None for c in clips)
-    )
-    return _disarmed(part, count) if disarms else part
+    cut = any(clip is not None for clip in clips)
+    part = section_of("open_turn", step_messages(steps, clips), clipped=cut)
+    return _disarmed(part) if disarms else part
 
 
-def _pins(plan: Plan, pinned: Mapping[str, str], count: Count) -> Rendered | None:
-    if not plan.pins:
-        return None
-    clipped = bool(plan.pins_left_out) or any(pin.clip is not None for pin in plan.pins)
-    return render_part("pins", render_pins(plan.pins, plan.pins_left_out, pinned), count, clipped=clipped)
-
-
-def _state(plan: Plan, state: Sequence[StateSection], count: Count) -> Iterator[Rendered]:
+def _state(plan: Plan, state: Sequence[StateSection]) -> Iterator[Section]:
     # Not strict: a stored plan can outlive a state that was erased, or may have shown none of it.
     for section, clip in zip(state, plan.state, strict=False):
         text = section.text if clip is None else clip_end(section.text, clip)
         if text:
-            yield _rendered(
-                section.kind, [PromptMessage(section.role, text)], count, clipped=clip is not None
-            )
+            yield section_of(section.kind, [PromptMessage(section.role, text)], clipped=clip is not None)
 
 
-def _lines(plan: Plan, by_seq: dict[int, Turn], count: Count) -> Rendered | None:
+def _lines(plan: Plan, by_seq: dict[int, Turn]) -> Section:
     turns = [by_seq[span.from_seq] for span in plan.lines if span.from_seq in by_seq]
-    lines = [line_text(turn, plan.line_tokens) for turn in turns]
-    if plan.merged:
-        lines.insert(0, merged_text(*plan.merged))
-    if not lines:
-        return None
-    return render_part("lines", render_lines(lines), count, _ids(turns))
+    lines = [merged_text(*plan.merged)] if plan.merged else []
+    lines += [line_text(turn, plan.line_tokens) for turn in turns]
+    listed = quote_markers("\n".join(f"- {line}" for line in lines))
+    return section_of("lines", f"{LINES_HEADING}\n{listed}" if lines else "", _ids(turns))
 
 
-def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]], count: Count) -> Rendered | None:
-    ids = _ids(turn for turn, _ in shown)
-    clipped = any(as_shown.clipped for _, as_shown in shown)
+def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]]) -> Section:
+    content: str | list[PromptMessage]
     if plan.turns_as == "text":
-        return render_part("window", turns_text(shown), count, ids, clipped=clipped)
-    messages = [
-        message
-        for turn, as_shown in shown
-        for message in turn_messages(turn, as_shown, attached=turn.from_seq in plan.attached)
-    ]
-    return _rendered("window", messages, count, ids, clipped=clipped)
+        content = turns_text(shown)
+    else:
+        content = [
+            message
+            for turn, as_shown in shown
+            for message in turn_messages(turn, as_shown, attached=turn.from_seq in plan.attached)
+        ]
+    clipped = any(as_shown.clipped for _, as_shown in shown)
+    return section_of("window", content, _ids(turn for turn, _ in shown), clipped=clipped)
 
 
-def _recalled(plan: Plan, said: Mapping[int, RecalledMessage], count: Count) -> Rendered | None:
-    if not plan.recalled:
-        return None
+def _recalled(plan: Plan, said: Mapping[int, RecalledMessage]) -> Section:
     quotes = [quote for quotes in plan.recalled for quote in quotes if quote.seq in said]
     ids = dict.fromkeys(said[quote.seq].id for quote in quotes)
     clipped = any(quote.end is not None for quote in quotes)
-    return render_part("recall", render_excerpts(plan.recalled, said), count, ids, clipped=clipped)
+    return section_of("recall", render_excerpts(plan.recalled, said), ids, clipped=clipped)
 
 
 def _ids(turns: Iterable[Turn]) -> list[UUID]:
@@ -185,11 +147,6 @@ def merged_text(from_seq: int, through_seq: int, turns: int) -> str:
     return f"{turns} {noun} between messages {from_seq} and {through_seq}: not shown here."
 
 
-def render_lines(lines: Iterable[str]) -> str:
-    """The message that contains `lines`, oldest first."""
-    return LINES_HEADING + "\n" + quote_markers("\n".join(f"- {line}" for line in lines))
-
-
 def outline_sections(outline: str) -> list[StateSection]:
     """The section that shows `outline`; none for an empty one."""
     if not outline:
@@ -202,9 +159,6 @@ OUTLINE: Final = "Previous response outline: "
 
 
 # Turns in full
-
-
-LABELS: dict[Role, str] = {"user": "User: ", "assistant": "Assistant: ", "tool": "Tool: "}
 
 
 def turn_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[PromptMessage]:
@@ -226,16 +180,13 @@ def turn_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[P
 
 def turns_text(pairs: Sequence[tuple[Turn, Shown]]) -> str:
     """Render all turns as one block, in the format of seed 000; "" if there is nothing to show."""
-    blocks = [block for turn, shown in pairs if (block := _turn_block(turn, shown))]
-    return "\n\n".join([RECENT_HEADING, *blocks]) if blocks else ""
-
-
-def _turn_block(turn: Turn, shown: Shown) -> str:
-    sides: tuple[tuple[Role, str], ...] = (
-        ("user", _quoted(turn.user, shown.user_clip)),
-        ("assistant", _quoted(assistant_text(turn), shown.assistant_clip)),
-    )
-    return "\n".join(LABELS[role] + text for role, text in sides if text)
+    blocks: list[str] = []
+    for turn, shown in pairs:
+        user = _quoted(turn.user, shown.user_clip)
+        assistant = _quoted(assistant_text(turn), shown.assistant_clip)
+        sides = (LABELS["user"] + user if user else "", LABELS["assistant"] + assistant if assistant else "")
+        blocks.append("\n".join(filter(None, sides)))
+    return "\n\n".join([RECENT_HEADING, *filter(None, blocks)]) if any(blocks) else ""
 
 
 def _quoted(text: str, clip: int | None) -> str:
@@ -248,11 +199,8 @@ def _clipped(text: str, clip: int | None) -> str:
     return text if clip is None else clip_middle(text, clip)
 
 
-# Sources: material that was retrieved for one question. It has its own limit and is not memory
+# Sources
 
-
-MIN_SOURCE = 24
-"""Tokens below which a clipped source is left out."""
 
 _HEAD = re.compile(r"\[\s*[\do]+\s*\]")
 
@@ -265,64 +213,30 @@ class Source:
     text: str
 
 
-def fit_sources(sources: Sequence[Source], budget: int) -> Clips:
-    """Return how to clip the sources, the last ones first, so that their message has at most `budget` tokens."""
-    costs, allowance = _costs(sources, budget), budget
-    for attempt in range(budget.bit_length() + 1):
-        clips = _share(costs, allowance)
-        text = render_sources(sources, clips)
-        over = count_tokens(text) + MESSAGE_OVERHEAD - budget if text else 0
-        if over <= 0:
-            return clips
-        allowance -= over * 2**attempt
-    return (0,) * len(sources)
-
-
-def render_sources(sources: Sequence[Source], clips: Clips) -> str:
+def render_sources(sources: Sequence[Source], clips: Sequence[int | None]) -> str:
     """The message that contains the sources; "" if none is shown. They keep the numbers they have in the request."""
     blocks = [
         block if clip is None else clip_end(block, clip)
-        for block, clip in zip(_blocks(sources), clips, strict=False)  # a stored plan can outlive its sources
+        for block, clip in zip(
+            source_blocks(sources), clips, strict=False
+        )  # a stored plan can outlive its sources
         if clip != 0
     ]
     return "\n\n".join([SOURCES_HEADING, *blocks]) if blocks else ""
 
 
-def _blocks(sources: Sequence[Source]) -> list[str]:
-    return [_block(number, source) for number, source in enumerate(sources, start=1)]
-
-
-def _block(number: int, source: Source) -> str:
-    title = " ".join(source.title.split())
-    head = f"[{number}] {title}".rstrip()
-    if is_marker(head):  # like the head of an excerpt
-        head = f"[{number}] > {title}"
-    return f"{head}\n{quote_lines(source.text, _is_taken)}"
+def source_blocks(sources: Sequence[Source]) -> list[str]:
+    """Each source with its number and title."""
+    blocks: list[str] = []
+    for number, source in enumerate(sources, start=1):
+        title = " ".join(source.title.split())
+        head = f"[{number}] {title}".rstrip()
+        if is_marker(head):  # like the head of an excerpt
+            head = f"[{number}] > {title}"
+        blocks.append(f"{head}\n{quote_lines(source.text, _is_taken)}")
+    return blocks
 
 
 def _is_taken(line: str) -> bool:
     """Whether a line of a source could be read as a marker or as the head of another source."""
     return is_marker(line) or _HEAD.match(line_skeleton(line)) is not None
-
-
-def _costs(sources: Sequence[Source], budget: int) -> list[int]:
-    """Tokens of each source. Once the budget is exceeded, the rest are not counted but given a number above it."""
-    costs: list[int] = []
-    left = budget
-    for block in _blocks(sources):
-        costs.append(count_tokens(block) + 1 if left >= 0 else budget + 1)
-        left -= costs[-1]
-    return costs
-
-
-def _share(costs: Sequence[int], allowance: int) -> Clips:
-    left = allowance - MESSAGE_OVERHEAD - count_tokens(SOURCES_HEADING)
-    clips: list[int | None] = []
-    for tokens in costs:
-        if tokens <= left:
-            clips.append(None)
-            left -= tokens
-        else:
-            clips.append(left - 1 if left > MIN_SOURCE else 0)
-            left = 0
-    return tuple(clips)

@@ -23,11 +23,10 @@ from memory.folding.answer_checks import held, source_hash, text_of, words_of
 from memory.folding.publish import locked_brief, write
 from memory.folding.summarizer import Folded
 from memory.history.rows import each_turn
-from memory.history.turns import Turn, last_assistant_id
+from memory.history.turns import Turn, before_window, last_assistant_id
 from memory.models import CardOutcome, ContextRecord, ContextText, RevisionKind
 from memory.policies.card import state_after_reply
 from memory.policies.card_in_reply import unsaid_in
-from memory.policies.due import before_window
 from memory.policies.protocol import Refusal, State
 
 logger = logging.getLogger(__name__)

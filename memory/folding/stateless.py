@@ -77,7 +77,7 @@ def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
                 seq=seq,
                 role=message.role,
                 status="complete",
-                superseded=False,
+                superseded_by_id=None,
                 token_count=count_tokens(message.content),
                 content=message.content,
             )

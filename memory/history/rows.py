@@ -6,27 +6,25 @@ whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
-from django.db.models.functions import Least
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Sum, When, Window
+from django.db.models.functions import Coalesce, Least
 
 from chatmemory.database.compiled import Select
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import Chat, Message, Role, Status
-from memory.history.turns import Bite, StoredMessage, Turn, to_turns
+from memory.history.turns import COUNTS, Bite, StoredMessage, Turn, before_window, to_turns
 from memory.limits import MAX_TURNS
 
 PAGE = 64
 """Messages per query when their texts are needed."""
 COUNTS_PAGE = 1000
 """Messages per query when counts and lines are enough."""
-
-COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "line")
-"""The columns that `stored` reads when no text is needed; with text, "content" and "payload" follow them."""
+MAX_ROWS = 2 * MAX_TURNS + 1
+"""Messages per query of the newest ones."""
 MAX_SEQ = 2**31 - 1
 """No message has a higher seq: its column holds no higher number."""
 
@@ -45,10 +43,10 @@ def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bo
 
     Both bounds must be turn boundaries. Texts are loaded only with `text`.
     """
-    size = PAGE if text else COUNTS_PAGE
+    select, size = (_WITH_TEXT, PAGE) if text else (_COUNTS_ALONE, COUNTS_PAGE)
     rows: list[StoredMessage] = []
     while True:
-        found = _page(chat_id, after_seq, before_seq, text=text, newest=False, size=size)
+        found = [StoredMessage(*row) for row in select.rows(chat_id, after_seq, before_seq or MAX_SEQ)]
         rows += found
         turns = to_turns(rows)
         if len(found) < size:
@@ -57,25 +55,6 @@ def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bo
         yield from turns[:-1]
         rows = [row for row in rows if row.seq >= turns[-1].from_seq]
         after_seq = rows[-1].seq
-
-
-def counts_between(
-    chat_id: UUID, after_seq: int, before_seq: int | None, *, max_tokens: int = MAX_SEQ
-) -> tuple[int, int]:
-    """The number and the tokens of the turns with `after_seq` < seq < `before_seq`, counted by the database.
-
-    A turn is a question with a text, or whose answer has one. Outputs of tools count whole, and a message for
-    `max_tokens` at most.
-    """
-    rows = Message.objects.filter(chat_id=chat_id, seq__gt=after_seq, seq__lt=before_seq or MAX_SEQ)
-    answer = Message.objects.filter(reply_to=OuterRef("pk"), token_count__gt=0)
-    turn: Any = Q(role=Role.USER) & (Q(token_count__gt=0) | Exists(answer))
-    spoken = Q(superseded_by=None, token_count__gt=0) & ~Q(status=Status.FAILED)
-    found = rows.aggregate(
-        turns=Count("pk", filter=turn),
-        tokens=Sum(Least("token_count", max_tokens) + MESSAGE_OVERHEAD, filter=spoken),
-    )
-    return found["turns"], found["tokens"] or 0
 
 
 def next_bite(chat_id: UUID, after_seq: int, through_seq: int, max_tokens: int) -> Bite | None:
@@ -96,72 +75,79 @@ def next_bite(chat_id: UUID, after_seq: int, through_seq: int, max_tokens: int) 
     return bite if any(turn.tokens for turn in bite.shown) else None
 
 
+def counts_between(
+    chat_id: UUID, after_seq: int, before_seq: int | None, *, max_tokens: int = MAX_SEQ
+) -> tuple[int, int]:
+    """The number and the tokens of the turns with `after_seq` < seq < `before_seq`, counted by the database.
+
+    A turn is a question with a text, or whose answer has one. Outputs of tools count whole, and a message for
+    `max_tokens` at most.
+    """
+    found = _TOTALS.rows(chat_id, after_seq, before_seq or MAX_SEQ, max_tokens)
+    ((turns, tokens),) = found or [[0, 0]]
+    return turns, tokens
+
+
+def newest_rows(
+    chat_id: UUID, after_seq: int, before_seq: int | None, text_tokens: int | None = None
+) -> list[StoredMessage]:
+    """Return the newest messages with `after_seq` < seq < `before_seq`, oldest first, at most `MAX_ROWS`.
+
+    With `text_tokens`, each has its text as long as the newer ones have at most so many together. So the texts that a
+    plan shows mostly come with the counts, and only a chat with giants or long outputs of tools needs a second query.
+    """
+    span = chat_id, after_seq, before_seq or MAX_SEQ
+    found = _NEWEST_COUNTS.rows(*span) if text_tokens is None else _NEWEST.rows(*span, text_tokens)
+    return [StoredMessage(*row) for row in reversed(found)]
+
+
 def newest_turns(
-    chat_id: UUID,
-    after_seq: int,
-    *,
-    limit: int = MAX_TURNS,
-    before_seq: int | None = None,
+    chat_id: UUID, after_seq: int, *, limit: int = MAX_TURNS, before_seq: int | None = None
 ) -> list[Turn]:
     """Return the newest turns after `after_seq`, oldest first, without texts: at most `limit` that have any."""
     rows: list[StoredMessage] = []
-    page = 2 * limit + 1
-    before = before_seq
     while True:
-        found = _page(chat_id, after_seq, before, text=False, newest=True, size=page)
-        rows = found[::-1] + rows
-        whole = to_turns(rows) if len(found) < page else to_turns(rows)[1:]
-        if len(found) < page or sum(turn.tokens > 0 for turn in whole) >= limit:
-            return _newest(whole, limit)
-        before = rows[0].seq
+        found = newest_rows(chat_id, after_seq, rows[0].seq if rows else before_seq)
+        rows = found + rows
+        is_all = len(found) < MAX_ROWS
+        turns = to_turns(rows)[0 if is_all else 1 :]  # the first one may not be whole
+        if is_all or sum(turn.tokens > 0 for turn in turns) >= limit:
+            return turns[before_window(turns, limit) :]
 
 
-def _newest(turns: Sequence[Turn], limit: int) -> list[Turn]:
-    """The end of `turns` that contains `limit` turns with text, or all of it."""
-    with_text = 0
-    for index in range(len(turns) - 1, -1, -1):
-        with_text += turns[index].tokens > 0
-        if with_text == limit:
-            return list(turns[index:])
-    return list(turns)
+def _between(chat_id: UUID, after_seq: int, before_seq: int) -> QuerySet[Message]:
+    return Message.objects.filter(chat_id=chat_id, seq__gt=after_seq, seq__lt=before_seq)
 
 
-def _page(
-    chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool, newest: bool, size: int
-) -> list[StoredMessage]:
-    """Return one page of messages with `after_seq` < seq < `before_seq`, in query order."""
-    before = MAX_SEQ if before_seq is None else before_seq
-    return [stored(row) for row in _pages(text, newest, size).rows(chat_id, after_seq, before)]
+def _totals(chat_id: UUID, after_seq: int, before_seq: int, max_tokens: int) -> QuerySet[Message, Any]:
+    answer = Message.objects.filter(reply_to=OuterRef("pk"), token_count__gt=0)
+    turn: Any = Q(role=Role.USER) & (Q(token_count__gt=0) | Exists(answer))
+    spoken = Q(superseded_by=None, token_count__gt=0) & ~Q(status=Status.FAILED)
+    rows = _between(chat_id, after_seq, before_seq).values("chat_id")
+    tokens = Sum(Least("token_count", max_tokens) + MESSAGE_OVERHEAD, filter=spoken)
+    return rows.annotate(turns=Count("pk", filter=turn), tokens=Coalesce(tokens, 0)).values_list(
+        "turns", "tokens"
+    )
+
+
+def _newest(chat_id: UUID, after_seq: int, before_seq: int, text_tokens: int) -> QuerySet[Message, Any]:
+    newer = Window(Sum("token_count"), order_by=F("seq").desc()) - F("token_count")
+    texts = [Case(When(newer__lte=text_tokens, then=F(name))) for name in ("content", "payload")]
+    rows = _between(chat_id, after_seq, before_seq).annotate(newer=newer)
+    return rows.order_by("-seq").values_list(*COUNTS, *texts)[:MAX_ROWS]
 
 
 _PENDING = Select(
     lambda chat: Chat.objects.filter(pk=chat).values_list("active_reply__user_message__seq", "open_seq"), UUID
 )
-
-
-@cache
-def _pages(text: bool, newest: bool, size: int) -> Select[Message]:
-    """The query for a page. One is cached per size, and `MAX_TURNS` bounds those of windows."""
-
-    def page(chat_id: UUID, after_seq: int, before_seq: int) -> QuerySet[Message, Any]:
-        rows = Message.objects.filter(chat_id=chat_id, seq__gt=after_seq, seq__lt=before_seq)
-        fields = (*COUNTS, "content", "payload") if text else COUNTS
-        return rows.order_by("-seq" if newest else "seq").values_list(*fields)[:size]
-
-    return Select(page, UUID, int, int)
-
-
-def stored(row: Sequence[Any]) -> StoredMessage:
-    """Return the message of a row with the columns `COUNTS`, and with its text if they follow."""
-    message_id, seq, role, status, superseded_by, token_count, line, *texts = row
-    return StoredMessage(
-        id=message_id,
-        seq=seq,
-        role=role,
-        status=status,
-        superseded=superseded_by is not None,
-        token_count=token_count,
-        content=texts[0] if texts else "",
-        line=line,
-        payload=texts[1] if texts else None,
-    )
+_WITH_TEXT = Select(
+    lambda *span: _between(*span).order_by("seq").values_list(*StoredMessage._fields)[:PAGE], UUID, int, int
+)
+_COUNTS_ALONE = Select(
+    lambda *span: _between(*span).order_by("seq").values_list(*COUNTS)[:COUNTS_PAGE], UUID, int, int
+)
+_NEWEST_COUNTS = Select(
+    lambda *span: _between(*span).order_by("-seq").values_list(*COUNTS)[:MAX_ROWS], UUID, int, int
+)
+_TOTALS = Select(_totals, UUID, int, int, int)
+_NEWEST = Select(_newest, UUID, int, int, int)

@@ -23,9 +23,8 @@ from memory.limits import TurnsAs
 _CUT_SHORT = frozenset({"incomplete", "cancelled"})
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
-    """The columns of a `messages` row that memory needs. `content` may be "" when only counts were loaded."""
+class StoredMessage(NamedTuple):
+    """The columns of a `messages` row that memory needs."""
 
     id: UUID
     seq: int
@@ -33,29 +32,35 @@ class StoredMessage:
     """`user`, `assistant`, `tool_call` or `tool`."""
     status: str
     """`complete`, `incomplete`, `failed`, `cancelled` or `deleted`."""
-    superseded: bool
+    superseded_by_id: UUID | None
     token_count: int
     """Tokens of `content`, without overhead."""
-    content: str = ""
     line: str = ""
     """On a reply: the line for its turn, made when the turn was finished."""
+    content: str | None = None
+    """None if only counts were loaded, as also for the payload."""
     payload: Mapping[str, Any] | None = None
-    """See `Message.payload`; None also if texts were not loaded."""
+    """See `Message.payload`."""
 
     @classmethod
     def of(cls, row: Any, *, text: bool = True) -> StoredMessage:
         """Return the message of a row, without its text if that is not loaded."""
-        return cls(
-            id=row.pk,
-            seq=row.seq,
-            role=row.role,
-            status=row.status,
-            superseded=row.superseded_by_id is not None,
-            token_count=row.token_count,
-            content=row.content if text else "",
-            line=row.line,
-            payload=row.payload if text else None,
-        )
+        return cls(*(getattr(row, name) for name in (cls._fields if text else COUNTS)))
+
+    @property
+    def has_text(self) -> bool:
+        """Whether its text is part of its turn. Decided by the count as well: the text may not have been loaded."""
+        spoken = self.status == "complete" or self.status in _CUT_SHORT
+        return spoken and self.superseded_by_id is None and (self.token_count > 0 or bool(self.content))
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is part of its turn, perhaps without a text."""
+        return self.has_text or (self.status == "complete" and self.superseded_by_id is None)
+
+
+COUNTS = StoredMessage._fields[:7]
+"""The columns that are read when no text is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,19 @@ class Bite:
 
     @classmethod
     def of(cls, turns: Sequence[Turn], max_tokens: int) -> Bite:
-        """The oldest of `turns`, whose texts must have been loaded."""
-        shown = take_bite(turns, max_tokens)
+        """The oldest of `turns` that fit into `max_tokens` together, at least one if there is any.
+
+        If the first turn with text does not fit, it is clipped in the middle so that it does. Texts must have been
+        loaded.
+        """
+        shown: list[Turn] = []
+        left = max_tokens
+        for turn in turns:
+            if turn.tokens > left:
+                shown += [_clipped(turn, max_tokens)] if left == max_tokens else []
+                break
+            shown.append(turn)
+            left -= turn.tokens
         return cls(tuple(turns[: len(shown)]), tuple(shown))
 
 
@@ -129,20 +145,14 @@ def assistant_text(turn: Turn) -> str:
     return turn.assistant
 
 
-def take_bite(turns: Sequence[Turn], max_tokens: int) -> list[Turn]:
-    """Return the oldest turns that fit into `max_tokens` together, at least one if there is any.
-
-    If the first turn with text does not fit, it is clipped in the middle so that it does. Texts must have been
-    loaded.
-    """
-    bite: list[Turn] = []
-    total = 0
-    for turn in turns:
-        if total + turn.tokens > max_tokens:
-            return bite if total else [*bite, _clipped(turn, max_tokens)]
-        bite.append(turn)
-        total += turn.tokens
-    return bite
+def before_window(turns: Sequence[Turn], window_turns: int) -> int:
+    """The number of `turns` before the newest `window_turns` that have text."""
+    missing = window_turns
+    for index in range(len(turns) - 1, -1, -1):
+        if missing <= 0:
+            return index + 1
+        missing -= turns[index].tokens > 0
+    return 0
 
 
 def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
@@ -151,18 +161,17 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
     replies: list[StoredMessage] = []
     last_alive, line = None, ""
     for row in rows:
-        has_text, is_user = _has_text(row), row.role == "user"
-        if has_text:
-            (users if is_user else replies).append(row)
-        if row.role == "assistant" and (has_text or _is_live(row)):
+        if row.has_text:
+            (users if row.role == "user" else replies).append(row)
+        if row.role == "assistant" and row.is_live:
             last_alive = row.id
-        if row.line and not row.superseded:
+        if row.line and row.superseded_by_id is None:
             line = row.line
     return Turn(
         from_seq=rows[0].seq,
         through_seq=through_seq,
         user="\n\n".join([row.content for row in users if row.content]),
-        assistant="\n\n".join([_text(row) for row in replies if row.content]),
+        assistant="\n\n".join([_text(row.role, row.content) for row in replies if row.content]),
         cut_off=any(row.status in _CUT_SHORT for row in replies),
         user_tokens=sum([row.token_count for row in users]),
         assistant_tokens=sum([step_tokens(row.role, row.token_count) for row in replies]),
@@ -175,27 +184,17 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
     )
 
 
-def _text(row: StoredMessage) -> str:
-    return output_text(row.content) if row.role == "tool" else row.content
+def _text(role: str, content: str) -> str:
+    return RESULT + clip_middle(content, OUTPUT_TOKENS) if role == "tool" else content
 
 
 def _steps(rows: Sequence[StoredMessage]) -> tuple[Step, ...]:
     """The messages after the question, if tools were called and none of the calls or outputs is missing."""
-    if not any(row.payload for row in rows if row.role != "user"):
+    replies = [row for row in rows if row.role != "user"]
+    if not any(row.payload for row in replies):
         return ()
-    alive = [row for row in rows if row.role != "user" and (_has_text(row) or _is_live(row))]
-    steps = tuple(Step(row.role, row.content, row.payload) for row in alive)
+    steps = tuple(Step(row.role, row.content or "", row.payload) for row in replies if row.is_live)
     return steps if is_whole(steps) else ()
-
-
-def _has_text(row: StoredMessage) -> bool:
-    """Whether the row's text is part of its turn. Decided by the count as well: content may not have been loaded."""
-    spoken = row.status == "complete" or row.status in _CUT_SHORT
-    return spoken and not row.superseded and (row.token_count > 0 or bool(row.content))
-
-
-def _is_live(row: StoredMessage) -> bool:
-    return _has_text(row) or (row.status == "complete" and not row.superseded)
 
 
 def _clipped(turn: Turn, max_tokens: int) -> Turn:
@@ -218,7 +217,7 @@ def _clipped(turn: Turn, max_tokens: int) -> Turn:
 # Steps of a turn between its question and its last reply: replies with tool calls, calls, and outputs
 #
 # A finished turn is rendered as text when it is folded or clipped; otherwise the model is sent its steps, each output
-# cut to `OUTPUT_TOKENS`. An open turn is sent in full as long as it fits its own budget (`open_turn_budget`).
+# cut to `OUTPUT_TOKENS`. An open turn is sent in full as long as it fits its own budget (`memory.context.prompt`).
 
 
 OUTPUT_TOKENS: Final = 400
@@ -240,11 +239,6 @@ class Step(NamedTuple):
     """See `Message.payload`."""
 
 
-def output_text(content: str) -> str:
-    """The output of a tool as part of a turn's text."""
-    return RESULT + clip_middle(content, OUTPUT_TOKENS)
-
-
 def step_tokens(role: str, tokens: int) -> int:
     """What a message of `tokens` adds to the cost of its turn, whether rendered as text or as a step."""
     if role == "tool":
@@ -254,17 +248,7 @@ def step_tokens(role: str, tokens: int) -> int:
 
 def is_whole(steps: Sequence[Step]) -> bool:
     """Whether each call is followed by exactly one output, and each output follows its call: providers require it."""
-    waiting: set[str] = set()
-    for step in steps:
-        if step.role == "assistant":
-            if waiting:
-                return False
-            continue
-        call_id = (step.payload or {}).get("call_id")
-        if not call_id or (call_id in waiting) is (step.role == "tool_call"):
-            return False
-        (waiting.add if step.role == "tool_call" else waiting.discard)(call_id)
-    return not waiting
+    return len(whole_part(steps)) == len(steps)
 
 
 def _clipped_call(call: ToolCall, most: int) -> ToolCall:
@@ -347,7 +331,7 @@ def line_text(turn: Turn, at_most: int = 0) -> str:
 
 def line_cost(line: str) -> int:
     """Tokens of one line with its bullet and its newline. The counter of a chat's lines is the sum of these."""
-    return count_tokens(f"- {line}") + 1
+    return count_repeated(f"- {line}") + 1
 
 
 @cache

@@ -9,6 +9,7 @@ from memory.history.turns import (
     CUT_OFF_TOKENS,
     OUTLINE_COST,
     Turn,
+    before_window,
     line_cost,
     line_text,
     lines_head_cost,
@@ -19,16 +20,6 @@ from memory.policies.protocol import Counts, Policy, State, state_tokens
 
 MANY_TURNS = MAX_TURNS * 3 // 4
 """More unfolded turns than this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
-
-
-def before_window(turns: Sequence[Turn], window_turns: int) -> int:
-    """The number of `turns` before the newest `window_turns` that have text."""
-    missing = window_turns
-    for index in range(len(turns) - 1, -1, -1):
-        if missing <= 0:
-            return index + 1
-        missing -= turns[index].tokens > 0
-    return 0
 
 
 def window_of(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:

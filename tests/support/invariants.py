@@ -97,8 +97,8 @@ def _context(reply: Message, context: Context, recorded: str) -> Iterator[str]:
     if context.prompt_hash != recorded:
         yield f"the prompt of message {reply.seq} cannot be rebuilt to the letter"
     tokens = {_recount(context), context.tokens, reply.context_record.tokens}
-    if len(tokens) > 1 or context.tokens > context.budget:
-        yield f"memory of message {reply.seq}: {context.tokens} tokens of {context.budget}"
+    if len(tokens) > 1 or context.tokens > context.plan.budget:
+        yield f"memory of message {reply.seq}: {context.tokens} tokens of {context.plan.budget}"
     kinds = [section.kind for section in context.sections]
     if len(set(kinds)) != len(kinds):
         yield f"the context of message {reply.seq} has a section twice"
@@ -227,8 +227,8 @@ def _coverage(chat: Chat, brief: ConversationBrief, turns: list[Turn]) -> Iterat
     """Check that every finished turn is in the state, verbatim, in a line, or counted as left out; none in two."""
     context = preview(chat)
     plan = context.plan
-    if context.tokens > context.budget or context.tokens != _recount(context):
-        yield f"the next prompt's memory has {context.tokens} tokens of {context.budget}"
+    if context.tokens > context.plan.budget or context.tokens != _recount(context):
+        yield f"the next prompt's memory has {context.tokens} tokens of {context.plan.budget}"
     shown = [one.from_seq for one in plan.verbatim] + [one.from_seq for one in plan.lines]
     if len(set(shown)) != len(shown) or any(seq <= brief.folded_through_seq for seq in shown):
         yield "a turn is in the next prompt twice"
@@ -237,8 +237,8 @@ def _coverage(chat: Chat, brief: ConversationBrief, turns: list[Turn]) -> Iterat
     without_line = [turn for turn in finished if not turn.line]
     if without_line:
         yield f"{len(without_line)} finished turns have no line"
-    if len(left_out) != context.unrepresented:
-        yield f"{len(left_out)} turns are nowhere, but {context.unrepresented} are counted as left out"
+    if len(left_out) != context.plan.unrepresented:
+        yield f"{len(left_out)} turns are nowhere, but {context.plan.unrepresented} are counted as left out"
 
 
 def _recount(context: Context) -> int:

@@ -85,7 +85,9 @@ class Command(BaseCommand):
             left = unfolded(brief)
             self.stdout.write(f"Not in it   {left.turns:,} turns, {left.tokens:,} tokens")
         parts = ", ".join(f"{name_of(one.kind)} {one.tokens:,}" for one in shown.sections if one.tokens)
-        self.stdout.write(f"Next prompt {shown.tokens:,} of {shown.budget:,} tokens: {parts or 'nothing'}")
+        self.stdout.write(
+            f"Next prompt {shown.tokens:,} of {shown.plan.budget:,} tokens: {parts or 'nothing'}"
+        )
 
     def _text(self, row: ConversationBrief | SummaryRevision) -> None:
         if text := plain_text(readable_parts(row)):

@@ -79,7 +79,7 @@ def test_a_hostile_summary_is_refused_and_the_chat_continues(
         assert (told["code"], told["attempt"]) == (reason, 1)
         assert text not in json.dumps(told)
         assert remembered(chat) == before, f"refused answer {number}"
-        assert preview(chat).unrepresented == 0
+        assert preview(chat).plan.unrepresented == 0
     assert not any(text in caplog.text for text, _ in SOME)
     upstream.behave("normal")
     wait_over(chat)

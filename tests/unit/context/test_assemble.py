@@ -68,7 +68,7 @@ def test_the_order_of_the_prompt() -> None:
     assert [section.kind for section in context.sections] == kinds
     assert context.sections[2].message_ids == (UUID(int=1), UUID(int=2))
     assert context.sections[3].message_ids == tuple(UUID(int=seq) for seq in (3, 4, 5, 6))
-    assert (context.dropped, context.unrepresented, context.clipped) == (0, 0, 0)
+    assert (context.plan.dropped, context.plan.unrepresented, context.plan.clipped) == (0, 0, 0)
     beside = [(one.kind, one.tokens) for one in context.sections if one.kind in ("instructions", "question")]
     assert beside == [
         ("instructions", count_tokens("Be kind.") + MESSAGE_OVERHEAD),
@@ -111,7 +111,7 @@ def test_the_merged_line_comes_first() -> None:
     turns = [turn_of(number, 240) for number in range(100)]
     context = context_of(turns, LIMITS)
     lines = contents(context)[0].splitlines()
-    left_out = context.unrepresented
+    left_out = context.plan.unrepresented
     assert lines[1] == f"- {left_out} turns between messages 1 and {2 * left_out}: not shown here."
     assert len(lines) == 2 + len(context.plan.lines)
 
@@ -120,7 +120,7 @@ def test_everything_is_said_about_what_is_not_whole() -> None:
     turns = [make_turn(0, words(4000), words(4000))]
     asked = PromptRequest(sources=(Source("a", words(5000)), Source("b", "left out")))
     context = context_of(turns, LIMITS, [StateSection("summary", words(4000))], asked)
-    assert context.clipped == 4
+    assert context.plan.clipped == 4
     assert [section.clipped for section in context.sections] == [True, True, True]
     assert "tokens left out" in contents(context)[1]
 
@@ -185,7 +185,7 @@ def test_any_text_fits_any_budget(
         not turn.line for turn in with_text if turn.from_seq in {span.from_seq for span in context.plan.lines}
     )
     assert len({span[0] for span in in_place}) == len(in_place)
-    assert len(in_place) + context.unrepresented - no_line == len(with_text) + older
+    assert len(in_place) + context.plan.unrepresented - no_line == len(with_text) + older
 
 
 @settings(deadline=None)
@@ -248,6 +248,6 @@ def test_pins_are_counted_within_the_budget_and_a_cut_one_as_clipped() -> None:
     plan = plan_of([turn_of(0, 50)], limits)
     material = material_of([turn_of(0, 50)], limits)
     context = assemble(plan, material, (), with_texts([turn_of(0, 50)], plan), NO_QUESTION, pinned=pinned)
-    assert context.budget == 3000
+    assert context.plan.budget == 3000
     assert context.tokens == memory_tokens(context) <= 3000
-    assert context.clipped == 1
+    assert context.plan.clipped == 1

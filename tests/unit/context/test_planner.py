@@ -361,7 +361,7 @@ def test_a_plan_looks_at_no_more_lines_than_it_can_show(monkeypatch: pytest.Monk
         return count_tokens(text)
 
     turns = [make_turn(number, words(200), "", line_of(number, 40)) for number in range(MAX_TURNS)]
-    monkeypatch.setattr(history, "count_tokens", counting)
+    monkeypatch.setattr(history, "count_repeated", counting)
     plan = plan_of(turns, LIMITS, [SUMMARY])
     assert len(plan.lines) <= len(counted) <= len(plan.lines) + 3
 

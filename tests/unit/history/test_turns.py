@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from chatmemory.text.turn_line import CUT_OFF
-from memory.history.turns import StoredMessage, Turn, assistant_text, take_bite, to_turns
+from memory.history.turns import Bite, StoredMessage, Turn, assistant_text, to_turns
 
 STATUSES = ("complete", "incomplete", "failed", "cancelled", "deleted")
 
@@ -18,7 +18,10 @@ STATUSES = ("complete", "incomplete", "failed", "cancelled", "deleted")
 def row(
     seq: int, role: str, content: str, status: str = "complete", superseded: bool = False, line: str = ""
 ) -> StoredMessage:
-    return StoredMessage(UUID(int=seq), seq, role, status, superseded, count_tokens(content), content, line)
+    superseded_by = UUID(int=seq + 1) if superseded else None
+    return StoredMessage(
+        UUID(int=seq), seq, role, status, superseded_by, count_tokens(content), line, content
+    )
 
 
 def chat(*said: str) -> list[Turn]:
@@ -48,7 +51,7 @@ def rows(draw: st.DrawFn) -> list[StoredMessage]:
 
 def live(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
     spoken = ("complete", "incomplete", "cancelled")
-    return [m for m in messages if m.status in spoken and not m.superseded and m.content]
+    return [m for m in messages if m.status in spoken and not m.superseded_by_id and m.content]
 
 
 def test_a_question_and_its_reply_are_a_turn() -> None:
@@ -119,8 +122,8 @@ def test_a_forgotten_turn_is_an_empty_span() -> None:
 
 
 def test_counts_decide_where_texts_were_not_loaded() -> None:
-    ask = StoredMessage(UUID(int=1), 1, "user", "complete", False, token_count=7)
-    reply = StoredMessage(UUID(int=2), 2, "assistant", "cancelled", False, token_count=5)
+    ask = StoredMessage(UUID(int=1), 1, "user", "complete", None, token_count=7)
+    reply = StoredMessage(UUID(int=2), 2, "assistant", "cancelled", None, token_count=5)
     [turn] = to_turns([ask, reply])
     assert (turn.tokens, turn.cut_off, len(turn.message_ids)) == (12 + 2 * MESSAGE_OVERHEAD, True, 2)
 
@@ -146,33 +149,28 @@ def test_only_a_user_message_begins_a_turn(messages: list[StoredMessage]) -> Non
     assert starts == {m.seq for i, m in enumerate(messages) if i == 0 or m.role == "user"}
 
 
-def test_a_bite_is_the_oldest_turns_that_fit() -> None:
-    turns = chat(*["four words at most"] * 8)
-    assert take_bite(turns, 2 * turns[0].tokens + 1) == turns[:2]
-    assert take_bite(turns, 10_000) == turns
-    assert take_bite([], 100) == []
-
-
 def test_a_giant_turn_comes_clipped_and_alone() -> None:
     giant, after = chat("word " * 3000, "reply " * 50, "Hi", "Hello")
-    [bitten] = take_bite([giant, after], 500)
-    assert 400 < bitten.tokens <= 500
-    assert bitten.assistant == giant.assistant  # the short side is kept whole
-    assert "left out" in bitten.user
-    assert bitten.message_ids == giant.message_ids
+    bite = Bite.of([giant, after], 500)
+    [shown] = bite.shown
+    assert bite.turns == (giant,)
+    assert 400 < shown.tokens <= 500
+    assert shown.assistant == giant.assistant  # the short side is kept whole
+    assert "left out" in shown.user
+    assert shown.message_ids == giant.message_ids
 
 
 def test_silent_turns_do_not_hide_a_giant() -> None:
     silent = to_turns([row(1, "user", "", status="deleted")])
-    [_, bitten] = take_bite([*silent, *chat("word " * 3000)], 500)
-    assert 0 < bitten.tokens <= 500
+    [_, shown] = Bite.of([*silent, *chat("word " * 3000)], 500).shown
+    assert 0 < shown.tokens <= 500
 
 
 @given(st.lists(st.integers(0, 120), min_size=1, max_size=8), st.integers(0, 300))
-def test_a_bite_never_exceeds_and_always_moves_on(lengths: list[int], limit: int) -> None:
+def test_a_bite_is_the_oldest_turns_that_fit_and_at_least_one(lengths: list[int], limit: int) -> None:
     turns = chat(*["ab " * length for length in lengths])
-    bite = take_bite(turns, limit)
-    assert [turn.from_seq for turn in bite] == [turn.from_seq for turn in turns[: len(bite)]]
-    assert bite
-    sides = sum((turn.user_tokens > 0) + (turn.assistant_tokens > 0) for turn in bite)
-    assert sum(turn.tokens for turn in bite) <= max(limit, sides * MESSAGE_OVERHEAD)
+    bite = Bite.of(turns, limit)
+    assert bite.turns == tuple(turns[: len(bite.turns)]) != ()
+    sides = sum((turn.user_tokens > 0) + (turn.assistant_tokens > 0) for turn in bite.shown)
+    assert sum(turn.tokens for turn in bite.shown) <= max(limit, sides * MESSAGE_OVERHEAD)
+    assert len(bite.turns) == len(turns) or sum(turn.tokens for turn in turns[: len(bite.turns) + 1]) > limit

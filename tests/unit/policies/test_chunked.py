@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chatmemory.llm.protocol import Completion
 from chatmemory.text.markers import SUMMARY_HEADING, is_marker
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.history.turns import Turn
+from memory.history.turns import Turn, before_window
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies import (
     Ask,
@@ -26,7 +26,7 @@ from memory.policies import (
     state_tokens,
     turns_beyond,
 )
-from memory.policies.due import MANY_TURNS, before_window
+from memory.policies.due import MANY_TURNS
 from memory.policies.protocol import Fault
 from tests.unit.context.makers import make_turn, plan_of, turn_of, words
 

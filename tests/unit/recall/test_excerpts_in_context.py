@@ -81,8 +81,7 @@ def test_excerpts_come_after_the_verbatim_turns_oldest_first_those_of_a_day_unde
 def test_a_day_that_comes_between_parts_another() -> None:
     said = said_of(["Breakfast is at seven.", "Noted.", "Lunch is at one.", "Fine.", "Dinner is at nine."])
     said[3] = replace(said[3], on="2026-05-04")
-    choice = ExcerptChoice([excerpt_of([Quote(seq)], said) for seq in (1, 5, 3)])
-    choice.fill(1000, [])
+    choice = ExcerptChoice([excerpt_of([Quote(seq)], said) for seq in (1, 5, 3)], 1000)
     text = render_excerpts(choice.quotes, said)
     assert [line for line in text.splitlines() if line.startswith("[2026")] == [
         "[2026-05-03]",
@@ -96,16 +95,14 @@ def test_a_day_that_comes_between_parts_another() -> None:
 @pytest.mark.parametrize("seqs", [(1, 2, 3, 4, 5), (1, 3, 5, 7, 30), (30, 1, 7)])
 def test_excerpts_cost_about_what_they_take(seqs: tuple[int, ...], end: str) -> None:
     said = said_of([f"The ferry number {number} leaves from the pier at noon{end}" for number in range(30)])
-    choice = ExcerptChoice([excerpt_of([Quote(seq)], said) for seq in seqs])
-    choice.fill(1000, [])
+    choice = ExcerptChoice([excerpt_of([Quote(seq)], said) for seq in seqs], 1000)
     taken = count_tokens(render_excerpts(choice.quotes, said)) + MESSAGE_OVERHEAD
     assert taken <= choice.cost <= taken + 5
 
 
 def test_pieces_of_one_message_share_its_mark() -> None:
     said = said_of(["One goes first. Two comes next. Three waits. Four is the last."])
-    choice = ExcerptChoice([excerpt_of([Quote(1, *span)], said) for span in ((0, 15), (32, 44))])
-    choice.fill(1000, [])
+    choice = ExcerptChoice([excerpt_of([Quote(1, *span)], said) for span in ((0, 15), (32, 44))], 1000)
     text = render_excerpts(choice.quotes, said)
     assert text.endswith("User: One goes first. […] Three waits. […]")
     assert count_tokens(text) + MESSAGE_OVERHEAD <= choice.cost

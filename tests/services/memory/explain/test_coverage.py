@@ -79,7 +79,7 @@ def test_after_43_folds_what_was_said_is_in_the_prompt_when_asked_for(
     summary = brief_of(chat).global_summary
     assert not any(value in summary for _, _, value in told)
     prompts = [preview(chat, question) for _, question, _ in told]
-    assert all(context.tokens <= context.budget for context in prompts)
+    assert all(context.tokens <= context.plan.budget for context in prompts)
     memories = ["\n".join(section.text for section in context.sections) for context in prompts]
     found = [value in memory for (_, _, value), memory in zip(told, memories, strict=True)]
     assert sum(found) >= 0.95 * len(told)

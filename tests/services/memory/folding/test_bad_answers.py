@@ -95,8 +95,8 @@ def assert_whole(chat: Chat) -> None:
     shown = codes("\n".join(message.content for message in context.prompt.messages))
     folded = brief_of(chat).folded_through_seq // 2
     assert {code(number) for number in range(folded + 1, 29)} <= shown
-    assert context.unrepresented == 0
-    assert context.tokens <= context.budget
+    assert context.plan.unrepresented == 0
+    assert context.tokens <= context.plan.budget
     check_all()
 
 

@@ -206,7 +206,7 @@ def test_when_summarizing_fails_or_says_nothing_the_newest_turns_are_the_memory(
     assert (brief_of(chat).version, state_of(chat)) == (0, State())
     context = preview(chat)
     assert [section.kind for section in context.sections] == ["window"]
-    assert context.unrepresented == 0
+    assert context.plan.unrepresented == 0
     assert [message.content for message in context.prompt.messages][-2:] == list(turn(11))
 
 
@@ -221,7 +221,7 @@ def test_when_room_is_short_facts_and_narrative_stay_and_old_turns_go(
     texts = [message.content for message in context.prompt.messages]
     assert texts[:2] == [facts.text, narrative.text]
     assert texts[-2:] == list(turn(20)), "the newest turn is whole"
-    assert context.dropped > 0, "of the window, not all has room"
+    assert context.plan.dropped > 0, "of the window, not all has room"
     assert context.tokens <= 330
 
 

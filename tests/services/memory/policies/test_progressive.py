@@ -241,7 +241,7 @@ def test_a_single_message_over_the_threshold(extracting: Extracting) -> None:
     run(chat)
     assert brief_of(chat).folded_through_seq == 6
     context = preview(chat)
-    assert (context.tokens <= 3000, context.clipped) == (True, 1)
+    assert (context.tokens <= 3000, context.plan.clipped) == (True, 1)
     add_turn(chat, *turn(5))
     run(chat)
     assert brief_of(chat).folded_through_seq == 8

@@ -84,8 +84,8 @@ def assert_whole(chat: Chat) -> None:
     shown = codes("\n".join(message.content for message in context.prompt.messages))
     unfolded = range(brief.folded_through_seq // 2 + 1, chat.last_seq // 2 + 1)
     assert {code(number) for number in unfolded} <= shown
-    assert context.unrepresented == 0
-    assert context.tokens <= context.budget
+    assert context.plan.unrepresented == 0
+    assert context.tokens <= context.plan.budget
     kinds = {section.kind for section in context.sections}
     state = get_policy(brief.policy).render(Memory.of(brief).state)
     assert kinds >= {section.kind for section in state}

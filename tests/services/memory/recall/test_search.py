@@ -56,7 +56,7 @@ def test_what_was_said_long_ago_is_in_the_prompt_when_asked_for() -> None:
     day = Message.objects.get(chat=chat, seq=3).created_at.date()
     assert f"[{day}]" in text.splitlines()
     assert f"\nUser: {CODE}\n" in text
-    assert context.tokens <= context.budget == 1000
+    assert context.tokens <= context.plan.budget == 1000
     assert recalled(preview(chat, "Tell me more.")) == ""
 
 

@@ -159,7 +159,7 @@ def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: A
     assert not brief.due
     assert worked(chat).outcome == "idle"
     context = preview(chat)
-    assert context.unrepresented > 100  # counted, and found by recall
+    assert context.plan.unrepresented > 100  # counted, and found by recall
     asked = preview(chat, "What was T100 about?")
     assert any("T100" in section.text for section in asked.sections if section.kind == "recall")
 
@@ -175,7 +175,7 @@ def test_where_nothing_is_recalled_all_of_it_has_to_fit(model: KeepingModel, set
     assert restore(chat, 1, pauses=True).due
     while worked(chat).outcome == "more":
         pass
-    assert preview(chat).unrepresented == 0
+    assert preview(chat).plan.unrepresented == 0
     assert brief_of(chat).paused_at is None
 
 
