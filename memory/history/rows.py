@@ -84,7 +84,7 @@ def counts_between(
     `max_tokens` at most.
     """
     found = _TOTALS.rows(chat_id, after_seq, before_seq or MAX_SEQ, max_tokens)
-    ((turns, tokens),) = found or [[0, 0]]
+    ((_, turns, tokens),) = found or [[chat_id, 0, 0]]
     return turns, tokens
 
 
@@ -125,9 +125,8 @@ def _totals(chat_id: UUID, after_seq: int, before_seq: int, max_tokens: int) -> 
     spoken = Q(superseded_by=None, token_count__gt=0) & ~Q(status=Status.FAILED)
     rows = _between(chat_id, after_seq, before_seq).values("chat_id")
     tokens = Sum(Least("token_count", max_tokens) + MESSAGE_OVERHEAD, filter=spoken)
-    return rows.annotate(turns=Count("pk", filter=turn), tokens=Coalesce(tokens, 0)).values_list(
-        "turns", "tokens"
-    )
+    totals = rows.annotate(turns=Count("pk", filter=turn), tokens=Coalesce(tokens, 0))
+    return totals.values_list("chat_id", "turns", "tokens")
 
 
 def _newest(chat_id: UUID, after_seq: int, before_seq: int, text_tokens: int) -> QuerySet[Message, Any]:
