@@ -275,36 +275,21 @@ def _begin_reply(
     prepared = prompt_for(chat, prompt_request, question.seq, again=again, may_wait=ready.may_wait)
     tokens = quotas.tokens_for(prepared.snapshot.prompt_tokens, variant)
     reservation = quotas.reserve(chat.owner_id, tokens, getattr(chat.owner, "allowance", None))
-    pending = Pending(
-        chat_id=chat.pk,
+    active = ActiveReply.objects.create(
+        chat=chat,
         message_id=new_id(),
-        seq=chat.last_seq + 1,
         user_message=question,
         supersedes=supersedes.pk if supersedes else None,
-        variant=variant.name,
+        model_variant=variant.name,
         model=variant.model,
-        snapshot=prepared.snapshot,
-        started_at=timezone.now(),
-        owner_id=chat.owner_id,
-        open_seq=chat.open_seq,
-        reservation=reservation,
-        standing=prepared.standing,
-    )
-    ActiveReply.objects.create(
-        chat=chat,
-        message_id=pending.message_id,
-        user_message=question,
-        supersedes=pending.supersedes,
-        model_variant=pending.variant,
-        model=pending.model,
-        context=pending.snapshot.to_json(),
+        context=prepared.snapshot.to_json(),
         owner=process.name(),
-        started_at=pending.started_at,
+        started_at=timezone.now(),
         lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
         **(reservation._asdict() if reservation else {}),
     )
     prompt = replace(prepared.prompt, parameters=request.parameters)
-    return BegunTurn(pending, prompt, variant, prepared.brings_card)
+    return BegunTurn(Pending.of(active, chat, prepared), prompt, variant, prepared.brings_card)
 
 
 def _last_turn(chat: Chat, message_id: UUID) -> list[Message]:

@@ -156,12 +156,12 @@ def expired() -> Q:
 def finish_in(chat_id: UUID, which: Q) -> bool:
     """Finish the reply of a chat from its last checkpoint, if it is one of `which`; return whether it was."""
     with transaction.atomic():
-        Chat.objects.select_for_update().filter(pk=chat_id).first()  # the lock keeps both
+        chat = Chat.objects.select_for_update().filter(pk=chat_id).first()  # the lock keeps both
         active = ActiveReply.objects.filter(which, pk=chat_id).select_related("user_message").first()
-        if active is None:
+        if chat is None or active is None:
             return False
         ending = Ending.cancelled() if active.cancel_requested else Ending.cut_off(active.text)
-        return finish(Pending.of(active), active.text, ending) is not None
+        return finish(Pending.of(active, chat), active.text, ending) is not None
 
 
 def finish_expired() -> int:

@@ -23,6 +23,7 @@ from conversations.replies.open_turn import ToolOutput
 from memory.briefs import Standing
 from memory.context.plan import Snapshot
 from memory.context.render import Source
+from memory.turn import PreparedPrompt
 
 INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")
 NO_ANSWER = ReplyError("upstream_error", "The model ended without an answer.")
@@ -74,30 +75,29 @@ class Pending:
     """What is stored of the prompt."""
     started_at: datetime
     owner_id: int
-    open_seq: int = 0
+    open_seq: int
     """The chat's `open_seq` when the reply began."""
-    reservation: Reservation | None = None
-    standing: Standing | None = None
+    reservation: Reservation | None
+    standing: Standing | None
     """What memory knew when the turn began; None in another process than that which began it."""
 
     @classmethod
-    def of(cls, active: ActiveReply) -> Pending:
-        """Return the same value, read from a row."""
-        found = Chat.objects.values_list("last_seq", "owner_id", "open_seq").get(pk=active.chat_id)
-        last_seq, owner_id, open_seq = found
+    def of(cls, active: ActiveReply, chat: Chat, prepared: PreparedPrompt | None = None) -> Pending:
+        """Return the reply of this row, which is being written in `chat`; `prepared` is its prompt if it begins."""
         return cls(
-            chat_id=active.chat_id,
+            chat_id=chat.pk,
             message_id=active.message_id,
-            seq=last_seq + 1,
+            seq=chat.last_seq + 1,
             user_message=active.user_message,
             supersedes=active.supersedes,
             variant=active.model_variant,
             model=active.model,
-            snapshot=Snapshot.from_json(active.context),
+            snapshot=prepared.snapshot if prepared else Snapshot.from_json(active.context),
             started_at=active.started_at,
-            owner_id=owner_id,
-            open_seq=open_seq,
+            owner_id=chat.owner_id,
+            open_seq=chat.open_seq,
             reservation=Reservation.of(active),
+            standing=prepared.standing if prepared else None,
         )
 
     @property

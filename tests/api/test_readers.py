@@ -53,7 +53,7 @@ def stored(text: str) -> None:
 def ended(text: str) -> None:
     """Finish the reply, as the other process would."""
     active = ActiveReply.objects.select_related("user_message").get()
-    assert finish(Pending.of(active), text, Ending.of(Reply("complete"))) is not None
+    assert finish(Pending.of(active, active.chat), text, Ending.of(Reply("complete"))) is not None
 
 
 @pytest.fixture
