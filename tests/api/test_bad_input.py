@@ -251,6 +251,7 @@ def test_queries_that_make_no_sense(alice: Client, upstream: FakeUpstream) -> No
         "bz0xMDAwMDAwMDAwMDAw",
         "é",
         "cD05OTk5OTk5OTk5OTk5OTk5OTk5OTk5",
+        "cD1lbGVwaGFudA==",
     ):
         for path in lists:
             answer = alice.get(f"{path}?cursor={cursor}")

@@ -53,15 +53,6 @@ def test_a_final_reply_cannot_be_cancelled(alice: Client, upstream: FakeUpstream
     assert reply(alice, turn)["status"] == "cancelled"
 
 
-def test_only_the_owner_cancels(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    turn = begun(alice)
-    error(bob.post(f"{turn.path}/cancel"), 404, "not_found")
-    error(alice.post(f"chats/{turn.chat}/messages/{turn.chat}/cancel"), 404, "not_found")
-    assert reply(alice, turn)["status"] == "streaming"
-    assert ActiveReply.objects.filter(cancel_requested=True).count() == 0
-
-
 def test_cancel_of_a_reply_whose_process_is_dead(alice: Client, upstream: FakeUpstream) -> None:
     turn = orphan(alice, upstream, "what the last checkpoint held")
     message = alice.post(f"{turn.path}/cancel").json()["message"]

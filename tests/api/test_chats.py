@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import Any
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
@@ -51,12 +50,6 @@ def test_a_new_policy_rebuilds_the_memory(alice: Client) -> None:
     assert ConversationBrief.objects.get().requested == "rebuild"
 
 
-def test_a_policy_can_be_named_with_the_first_message(alice: Client, upstream: FakeUpstream) -> None:
-    chat = alice.ask("Hello", policy="interval")["chat_id"]
-    assert alice.get(f"chats/{chat}").json()["policy"] == "interval"
-    assert alice.get(f"chats/{chat}/brief").json()["policy"] == "interval"
-
-
 def test_chats_are_listed_newest_first_and_found_by_title(alice: Client, bob: Client) -> None:
     ids = [alice.post("chats", json={"title": f"Chat {n}"}).json()["id"] for n in range(7)]
     bob.post("chats", json={"title": "Chat of Bob"})
@@ -103,16 +96,6 @@ def test_a_reply_being_written_is_on_the_page_of_the_newest(alice: Client, upstr
     done = ["complete"] * 3
     assert pages == [done, done, ["complete", "streaming"], ["streaming", *done], done, ["complete"]]
     assert messages(alice, first)[-1]["id"] == turn.reply
-    upstream.release()
-
-
-def test_an_only_reply_being_written(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    turn = begun(alice)
-    for order in ("asc", "desc"):
-        listed = [row["id"] for row in messages(alice, turn.chat, order=order)]
-        assert listed == ([turn.question, turn.reply] if order == "asc" else [turn.reply, turn.question])
-    assert alice.get(f"chats/{turn.chat}").json()["message_count"] == 1
     upstream.release()
 
 
@@ -169,12 +152,6 @@ def test_deleting_in_the_moment_a_reply_ends(alice: Client, upstream: FakeUpstre
     wait_for(lambda: not generation._running)
     assert not Chat.objects.exists()
     assert not Message.objects.exists()
-
-
-def test_a_bad_cursor_of_revisions_is_a_bad_request(alice: Client, upstream: FakeUpstream) -> None:
-    chat = alice.ask("Hello")["chat_id"]
-    position = b64encode(b"p=elephant").decode()
-    error(alice.get(f"chats/{chat}/revisions", params={"cursor": position}), 400, "invalid_request")
 
 
 def test_a_context_tells_how_long_the_chat_is_that_it_stands_for(

@@ -53,7 +53,6 @@ def test_the_same_request_twice_is_one_turn_at_every_door(alice: Client, upstrea
 
 
 @pytest.mark.promise("P2")
-@pytest.mark.promise("P2")
 @pytest.mark.parametrize("first", [True, False])
 def test_fifty_at_once_are_one_turn(alice: Client, upstream: FakeUpstream, first: bool) -> None:
     chat = None if first else alice.ask("before")["chat_id"]
@@ -125,7 +124,6 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.promise("P2")
 @pytest.mark.promise("P2")
 @pytest.mark.parametrize("change", first_of(CHANGES, 2), ids=str)
 def test_another_body_is_refused(alice: Client, upstream: FakeUpstream, change: dict[str, Any]) -> None:

@@ -125,6 +125,7 @@ def test_who_waits_for_the_whole_reply_shares_it(alice: Client, upstream: FakeUp
     assert len(upstream.calls("stream")) == 1
 
 
+@pytest.mark.promise("P5")
 def test_many_readers_in_the_process_that_writes(alice: Client, upstream: FakeUpstream) -> None:
     held(upstream, deltas=60, after=5)
     turn = begun(alice)

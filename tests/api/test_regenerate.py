@@ -137,12 +137,6 @@ def test_only_the_last_turn_is_answered_again(alice: Client, bob: Client, upstre
     assert len(upstream.calls("stream")) == 2
 
 
-def test_what_a_retry_may_say(alice: Client, upstream: FakeUpstream) -> None:
-    turn = Turn.of(alice.ask("one"))
-    for body in ({"model_variant": "none"}, {"message": "x"}, {"stream": "perhaps"}):
-        error(alice.post(f"{turn.path}/regenerate", json=body), 400, "invalid_request")
-
-
 def test_not_while_a_reply_is_written(alice: Client, upstream: FakeUpstream) -> None:
     held(upstream)
     turn = begun(alice)

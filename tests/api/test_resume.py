@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conversations.models import ActiveReply
 from conversations.replies import finish
-from tests.api.talking import Turn, begun, error, final, held, opened, reply, say
+from tests.api.talking import Turn, begun, error, held, opened, say
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
 from tests.support.waiting import wait_for
@@ -30,22 +30,12 @@ def test_every_position_of_a_finished_reply(alice: Client, upstream: FakeUpstrea
     turn = Turn.of(alice.ask("x"))
     whole = alice.events("GET", f"{turn.path}/stream")
     assert [event.name for event in whole] == ["message.created", "content.delta", "message.completed"]
-    for position in range(1, len(TEXT) + 1):
+    for position in (*range(1, len(TEXT) + 1), 10**9):
         rest = alice.events("GET", f"{turn.path}/stream", params={"after": position})
         assert joined(rest) == TEXT[position:]
         assert "message.created" not in [event.name for event in rest]
         assert (rest[-1].name, rest[-1].id) == ("message.completed", str(len(TEXT)))
         assert rest[-1].data == whole[-1].data
-
-
-@pytest.mark.parametrize("position", [len(TEXT), len(TEXT) + 1, 10**9])
-def test_past_the_end_comes_the_final_event_alone(
-    alice: Client, upstream: FakeUpstream, position: int
-) -> None:
-    upstream.behave("normal", text=TEXT)
-    turn = Turn.of(alice.ask("x"))
-    rest = alice.events("GET", f"{turn.path}/stream", headers={"Last-Event-ID": str(position)})
-    assert [event.name for event in rest] == ["message.completed"]
 
 
 @some
@@ -67,38 +57,6 @@ def test_a_running_reply_from_anywhere(alice: Client, upstream: FakeUpstream, da
     ids = [int(event.id) for event in rest if event.name == "content.delta" and event.id]
     assert ids == sorted(set(ids))
     assert rest[-1].id == str(len(TEXT))
-
-
-@pytest.mark.promise("P5")
-@some
-@given(cuts=st.lists(st.integers(1, 40), min_size=1, max_size=6))
-@pytest.mark.exhaustive
-def test_a_client_that_keeps_losing_the_connection_reads_it_all_once(
-    alice: Client, upstream: FakeUpstream, cuts: list[int]
-) -> None:
-    upstream.behave("normal", deltas=120, rate=2000.0)
-    turn = begun(alice)
-    text, seen = "", 0
-    for cut in [*cuts, 10**6]:
-        with alice.stream("GET", f"{turn.path}/stream", params={"after": seen}) as events:
-            for count, event in enumerate(events):
-                if event.name == "content.delta":
-                    text, seen = text + event.data["delta"], int(event.id or 0)
-                if count >= cut:
-                    break
-    assert text == final(alice, turn)["content"]
-    assert seen == len(text)
-
-
-def test_resuming_starts_no_second_call(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    with opened(alice) as (turn, events):
-        first = next(events)
-    position = int(first.id or 0)
-    upstream.release()
-    rest = alice.events("GET", f"{turn.path}/stream", params={"after": position})
-    assert first.data["delta"] + joined(rest) == reply(alice, turn)["content"]
-    assert len(upstream.calls("stream")) == 1
 
 
 def ended(events: list[Event]) -> tuple[str, str]:

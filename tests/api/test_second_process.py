@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conversations.models import ActiveReply
-from tests.api.talking import Turn, begun, error, final, held, messages, opened, reply
+from tests.api.talking import Turn, begun, error, held, opened, reply
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.support.processes import Product, here
@@ -72,14 +72,6 @@ def test_the_same_key_attaches_there(alice: Client, there: Client, upstream: Fak
     assert len(upstream.calls("stream")) == 1
 
 
-def test_busy_is_busy_there(alice: Client, there: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    turn = begun(alice)
-    error(there.post("message", json={"message": "x", "chat_id": turn.chat}), 409, "chat_busy")
-    upstream.release()
-    assert final(there, turn)["status"] == "complete"
-
-
 def test_cancelled_from_there(alice: Client, there: Client, upstream: FakeUpstream) -> None:
     held(upstream)
     turn = begun(alice)
@@ -100,15 +92,6 @@ def test_deleted_from_there(alice: Client, there: Client, upstream: FakeUpstream
     upstream.wait_until(lambda fake: fake.active == 0)
     upstream.release()
     error(alice.get(turn.path), 404, "not_found")
-
-
-def test_its_own_upstream_is_away_and_the_chat_goes_on_here(
-    alice: Client, there: Client, upstream: FakeUpstream
-) -> None:
-    answer = there.post("message/first", json={"message": "Kept?", "stream": False})
-    chat = error(answer, 502, "upstream_error")["details"]["chat_id"]
-    assert alice.ask("Again", chat)["message"]["status"] == "complete"
-    assert [row["status"] for row in messages(there, chat)] == ["complete", "failed", "complete", "complete"]
 
 
 def test_neither_process_shows_a_piece_of_a_memory_card(

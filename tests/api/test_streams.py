@@ -93,36 +93,6 @@ def test_a_client_that_leaves_while_its_turn_begins_cancels_nothing(
     assert not ActiveReply.objects.exists()
 
 
-@pytest.mark.promise("P5")
-def test_many_read_one_reply(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream, deltas=200, after=20, rate=400.0)
-    with opened(alice) as (turn, events), ThreadPoolExecutor(8) as pool:
-        others = [pool.submit(alice.events, "GET", f"{turn.path}/stream") for _ in range(8)]
-        wait_for(lambda: reply(alice, turn)["content"])
-        upstream.release()
-        seen = [list(events), *(other.result() for other in others)]
-    content = reply(alice, turn)["content"]
-    assert len(content.split()) == 200
-    for one in seen:
-        assert joined(one) == content
-        assert one[-1].name == "message.completed"
-        assert one[-1].data["message"]["content"] == content
-    assert len(upstream.calls("stream")) == 1
-
-
-def test_silence_is_filled_with_comments(
-    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
-    held(upstream)
-    with alice.http.stream("POST", "/v1/message/first", json={"message": "x"}) as response:
-        lines = response.iter_lines()
-        assert next(line for line in lines if line.startswith(":")) == ": keep-alive"
-        assert next(line for line in lines if line.startswith(":")) == ": keep-alive"
-        upstream.release()
-        assert "event: message.completed" in list(lines)
-
-
 def test_a_stream_says_how_it_wants_to_be_carried(alice: Client, upstream: FakeUpstream) -> None:
     accepted = {"Accept": "text/event-stream"}
     with alice.http.stream("POST", "/v1/message/first", json={"message": "x"}, headers=accepted) as response:
@@ -146,14 +116,6 @@ def test_silence_after_some_words_is_filled_for_every_reader(
             assert next(line for line in lines if line.startswith(":")) == ": keep-alive"
         upstream.release()
         assert ["event: message.completed" in list(lines) for lines in readers] == [True, True]
-
-
-def test_two_chats_stream_at_once(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    one, two = begun(alice), begun(bob)
-    wait_for(lambda: upstream.held() == 2)
-    upstream.release()
-    assert final(alice, one)["status"] == final(bob, two)["status"] == "complete"
 
 
 @pytest.mark.promise("P16")

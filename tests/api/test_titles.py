@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from conversations import message_changes, titles
 from conversations.models import Chat, Message
-from tests.api.talking import Turn, error
+from tests.api.talking import Turn
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -98,15 +98,6 @@ def test_a_client_that_wants_no_title_gets_none(alice: Client, upstream: FakeUps
     assert titled(alice, turn.chat) == ("", False)
 
 
-def test_the_mark_is_not_a_clients_to_set(alice: Client) -> None:
-    chat = alice.post("chats", json={}).json()["id"]
-    for answer in (
-        alice.post("chats", json={"title_is_automatic": True}),
-        alice.patch(f"chats/{chat}", json={"title_is_automatic": True}),
-    ):
-        error(answer, 400, "invalid_request")
-
-
 # Where they go
 
 
@@ -135,13 +126,6 @@ def test_an_edit_makes_it_anew(alice: Client, upstream: FakeUpstream) -> None:
     assert titled(alice, turn.chat) == ("The code is …", True)
 
 
-def test_ones_own_title_is_left_alone(alice: Client, upstream: FakeUpstream) -> None:
-    (turn,) = asked(alice, "The code is heron-17")
-    alice.patch(f"chats/{turn.chat}", json={"title": "Codes"})
-    forget(alice, turn)
-    assert titled(alice, turn.chat) == ("Codes", False)
-
-
 @pytest.mark.parametrize("message", first_of([LONG, "Where is it?", "  Where?\nWhen?", "\ufeffWhere is it?"]))
 def test_a_title_that_repeats_the_message_goes_with_it(
     alice: Client, upstream: FakeUpstream, message: str
@@ -167,12 +151,6 @@ def test_title_and_message_go_together_or_not_at_all(
         assert alice.delete(f"chats/{turn.chat}/messages/{turn.question}").status_code >= 500
     assert Message.objects.get(pk=turn.question).content == "The code is heron-17"
     assert titled(alice, turn.chat) == ("The code is heron-17", True)
-
-
-def test_a_refused_message_titles_nothing(alice: Client, upstream: FakeUpstream) -> None:
-    chat = alice.post("chats", json={}).json()["id"]
-    error(alice.post("message", json={"chat_id": chat, "message": " "}), 400, "invalid_request")
-    assert titled(alice, chat) == ("", False)
 
 
 # Files

@@ -106,25 +106,6 @@ def test_readers_reconnect_and_the_reply_is_finished(servers: Servers, fake: Fak
     assert not ActiveReply.objects.exists()
 
 
-@pytest.mark.promise("P6")
-def test_a_reply_over_the_drain_limit_is_incomplete(servers: Servers, fake: FakeUpstream) -> None:
-    fake.behave("normal", deltas=40, hold_after=5)
-    fake.hold()
-    with ExitStack() as stack:
-        created, events = open_stream(servers.here, stack)
-        said = next(events).data["delta"]
-        servers.terminate()
-        assert [event.name for event in events][-1] == "reconnect"
-    ending = read_on(servers, created, said)
-    assert [event.name for event in ending] == ["message.incomplete"]
-    message = ending[-1].data["message"]
-    assert (message["content"], message["error"]["code"]) == (said, "interrupted")
-    servers.gone()
-    fake.behave("normal")
-    fake.release()
-    assert servers.there.ask("next", created["chat_id"])["message"]["status"] == "complete"
-
-
 @alone
 def test_unstreamed_requests_do_not_hold_the_process(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5)
