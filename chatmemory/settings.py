@@ -19,7 +19,7 @@ from chatmemory.llm.protocol import Deadlines, Variant
 from chatmemory.runtime.logs import logging_config
 from conversations.accounts.limits import Limits
 from memory.limits import MemoryLimits
-from memory.policies import PER_POLICY
+from memory.policies import POLICIES
 
 PACKAGE_DIR = Path(__file__).resolve().parent
 BASE_DIR = PACKAGE_DIR.parent
@@ -309,8 +309,8 @@ MEMORY_LIMITS = MemoryLimits(
     ),
     enabled=config.MEMORY_ENABLED,
     numbers={
-        numbers: replace(numbers(), **config.MEMORY_POLICY_OPTIONS.get(name, {}))
-        for name, numbers in PER_POLICY.items()
+        policy.numbers: replace(policy.numbers(), **config.MEMORY_POLICY_OPTIONS.get(name, {}))
+        for name, policy in POLICIES.items()
     },
 )
 _summarizer = config.MEMORY_SUMMARIZER_MODEL

@@ -23,8 +23,8 @@ from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, SummaryRevision, new_brief
 from memory.pins.section import room_for_pins
-from memory.policies import POLICIES, counts_of, get_policy, is_due, turns_beyond, turns_due, window_of
-from memory.policies.due import totals_of
+from memory.policies import POLICIES, get_policy
+from memory.policies.due import counts_of, is_due, totals_of, turns_beyond, turns_due, window_of
 from memory.policies.options import with_options
 from memory.policies.protocol import Counts, FoldProgress, Policy, State
 from memory.policies.state_parts import EditField
@@ -82,11 +82,11 @@ class Memory:
 
     def is_due(self, newest: Sequence[Turn]) -> bool:
         """Whether the chat is to be folded, by its newest finished turns that are not folded, oldest first."""
-        limits, waited = self.limits_less_pins, None
-        if self.brief.paused_at is not None:
-            waited = totals_of(turn for turn in newest if turn.through_seq <= (self.brief.paused_seq or 0))
+        limits, is_paused = self.limits_less_pins, self.brief.paused_at is not None
+        if is_paused and limits.recalls:  # then what was waiting before the pause can be recalled
+            newest = [turn for turn in newest if turn.through_seq > (self.brief.paused_seq or 0)]
         counts = counts_of(self.policy, self.state, newest, limits)
-        return is_due(self.policy, self.state, counts, limits, waited)
+        return is_due(self.policy, self.state, counts, limits, paused=is_paused)
 
     def through_beyond(self, newest: Sequence[Turn], after_seq: int) -> int:
         """The seq of the last message beyond the window; `after_seq` if there is none after it."""

@@ -24,7 +24,7 @@ from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
 from memory.pins.pins import holding_pins
 from memory.pins.section import NO_PINS, PinSection, fit_pins
-from memory.policies import StateSection
+from memory.policies.protocol import StateSection
 from memory.recall.embeddings import last_question, near_now
 from memory.recall.index import Recalled, Search
 from memory.recall.ranking import Recall, is_lean, room_for

@@ -20,7 +20,8 @@ from memory.context.prompt import Context, PromptRequest, rebuild, tools_text
 from memory.context.render import Source, outline_sections
 from memory.models import ContextRecord, ContextText, SummaryRevision
 from memory.pins.pins import texts_of
-from memory.policies import State, get_policy
+from memory.policies import get_policy
+from memory.policies.protocol import State
 from memory.recall.index import quoted
 
 

@@ -34,7 +34,7 @@ from memory.history.turns import Bite, last_assistant_id
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, RevisionKind
 from memory.pins.statements import Statement, parted, with_standing
-from memory.policies import prompt_hash
+from memory.policies.answers import prompt_hash
 from memory.policies.protocol import Policy, Refusal, State
 from memory.usage import daily
 

@@ -1,4 +1,4 @@
-"""The policies by name, and the functions that the rest of memory calls on them.
+"""The policies by name.
 
 To add a policy, write one module here and add one line to `POLICIES`.
 """
@@ -7,33 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from memory.policies.answers import prompt_hash
 from memory.policies.card import CardPolicy
 from memory.policies.chunked import Chunked
-from memory.policies.due import counts_of, is_due, turns_beyond, turns_due, window_of
 from memory.policies.hierarchical import Hierarchical
 from memory.policies.interval import Interval
 from memory.policies.progressive import Progressive
-from memory.policies.protocol import Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
-
-__all__ = [
-    "POLICIES",
-    "Ask",
-    "Counts",
-    "Policy",
-    "Refusal",
-    "State",
-    "StateSection",
-    "counts_of",
-    "get_policy",
-    "is_due",
-    "policy_name",
-    "prompt_hash",
-    "state_tokens",
-    "turns_beyond",
-    "turns_due",
-    "window_of",
-]
+from memory.policies.protocol import Policy
 
 POLICIES: Final[dict[str, Policy]] = {
     CardPolicy.name: CardPolicy(),
@@ -42,9 +21,6 @@ POLICIES: Final[dict[str, Policy]] = {
     Interval.name: Interval(),
     Progressive.name: Progressive(),
 }
-
-PER_POLICY: Final = {name: policy.numbers for name, policy in POLICIES.items()}
-"""The class of each policy's own numbers, by the policy's name."""
 
 
 def get_policy(name: str) -> Policy:

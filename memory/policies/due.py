@@ -52,20 +52,24 @@ def counts_of(policy: Policy, state: State, turns: Sequence[Turn], limits: Memor
 
 
 def is_due(
-    policy: Policy, state: State, counts: Counts, limits: MemoryLimits, waited: Counts | None = None
+    policy: Policy, state: State, counts: Counts, limits: MemoryLimits, *, paused: bool = False
 ) -> bool:
-    """True if turns of the chat should be folded: by the policy's threshold, or because the prompt is getting full.
+    """True if turns of the chat should be folded: by the policy's measure, or because the prompt is getting full.
 
     Decided by counters only. If they cannot show that all lines fit, the chat is due. It never is while memory is
-    off. `waited` is given while updates are paused: the turns that were already waiting then. No threshold ends a
-    pause, but the turns since must fit. Turns that waited can be recalled; if recall is off, they must fit, too.
+    off, or while no turn is beyond the window. No measure ends a pause, but the turns counted must fit.
     """
-    if not limits.enabled:
+    beyond = counts.turns - counts.window_turns
+    if not limits.enabled or beyond <= 0:
         return False
-    if waited is not None:
-        since = counts.without(waited) if limits.recalls else counts
-        return _prompt_is_full(policy, state, since, limits)
-    return policy.over_threshold(state, counts, limits) or _prompt_is_full(policy, state, counts, limits)
+    progress = None if paused else policy.measure(state, counts, limits)
+    if progress is not None and progress.has >= progress.threshold + (progress.unit == "tokens"):
+        return True
+    if counts.turns > MANY_TURNS:
+        return True
+    shown = state_tokens(policy, state) + (OUTLINE_COST if policy.asks_for_card else 0)
+    has_enough = counts.tokens - counts.window_tokens >= limits.min_fold_tokens
+    return has_enough and not _lines_fit(shown, counts, limits)
 
 
 def turns_due(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
@@ -83,16 +87,6 @@ def turns_due(policy: Policy, state: State, turns: Sequence[Turn], limits: Memor
         folds -= 1
     still_due = is_due(policy, state, counts_of(policy, state, turns[folds:], limits), limits)
     return beyond if still_due else folds
-
-
-def _prompt_is_full(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:
-    beyond = counts.turns - counts.window_turns
-    if beyond > 0 and counts.turns > MANY_TURNS:
-        return True
-    if beyond <= 0 or counts.tokens - counts.window_tokens < limits.min_fold_tokens:
-        return False
-    outline = OUTLINE_COST if policy.asks_for_card else 0
-    return not _lines_fit(state_tokens(policy, state) + outline, counts, limits)
 
 
 def _lines_fit(state: int, counts: Counts, limits: MemoryLimits) -> bool:

@@ -81,15 +81,6 @@ class Counts:
     """Turns in the window: the newest k, or all if there are fewer."""
     window_tokens: int
 
-    def without(self, older: Counts) -> Counts:
-        """Return the counts of the turns after `older`. They are the newest ones, so the window does not change."""
-        return replace(
-            self,
-            turns=max(0, self.turns - older.turns),
-            tokens=max(0, self.tokens - older.tokens),
-            line_tokens=max(0, self.line_tokens - older.line_tokens),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class FoldProgress:
@@ -99,10 +90,6 @@ class FoldProgress:
     has: int
     threshold: int
     """A chat is due from this number of turns on, or above this number of tokens, depending on `unit`."""
-
-    @property
-    def is_over(self) -> bool:
-        return self.has >= self.threshold + (self.unit == "tokens")
 
 
 MAX_FOCUS_CHARS = 500
@@ -258,13 +245,6 @@ class Policy(ABC):
     @abstractmethod
     def render(self, state: State) -> list[StateSection]:
         """Render the state as sections of memory; none before the first fold. Must work for any stored state."""
-
-    def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
-        """True if the policy's own measure says that turns should be folded, and some are beyond the window."""
-        if counts.turns <= counts.window_turns:
-            return False
-        progress = self.measure(state, counts, limits)
-        return progress is not None and progress.is_over
 
     def size(self, state: State) -> int:
         """Tokens of what is remembered, as shown for briefs and revisions."""

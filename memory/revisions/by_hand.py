@@ -31,8 +31,8 @@ from memory.folding import work
 from memory.folding.publish import locked_brief
 from memory.limits import MemoryLimits
 from memory.models import PAUSE, ConversationBrief, Requested, RevisionKind, SummaryRevision
-from memory.policies import POLICIES, State
-from memory.policies.protocol import Policy
+from memory.policies import POLICIES
+from memory.policies.protocol import Policy, State
 from memory.policies.state_parts import EditField
 from memory.revisions import step_back
 

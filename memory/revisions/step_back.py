@@ -17,7 +17,8 @@ from django.db.models.functions import Now
 
 from conversations.models import Message, Role, Status
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
-from memory.policies import State, get_policy
+from memory.policies import get_policy
+from memory.policies.protocol import State
 
 _EMPTIED: dict[str, Any] = {
     "global_summary": "",

@@ -19,8 +19,8 @@ from memory.context.render import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.pins.section import PinText, fit_pins
-from memory.policies import State, get_policy
-from memory.policies.protocol import StateSection
+from memory.policies import get_policy
+from memory.policies.protocol import State, StateSection
 from tests.unit.context.makers import (
     NO_QUESTION,
     all_limits,

@@ -20,7 +20,8 @@ from memory.folding.answer_checks import (
     retry_instructions,
 )
 from memory.history.turns import Turn
-from memory.policies import POLICIES, State
+from memory.policies import POLICIES
+from memory.policies.protocol import State
 from tests.security.injection.corpus import ORDERS
 from tests.security.injection.folding import turns_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.policies import State
+from memory.policies.protocol import State
 
 STORED: dict[str, tuple[str, dict[str, Any]]] = {
     "card": (

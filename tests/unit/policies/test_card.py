@@ -15,10 +15,11 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.render import outline_sections
 from memory.history.turns import OUTLINE_COST, OUTLINE_TOKENS
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES, Counts, Refusal, State, get_policy, is_due, state_tokens
+from memory.policies import POLICIES, get_policy
 from memory.policies.card import EMPTY, CardNumbers, is_card, state_after_reply
 from memory.policies.card_in_reply import CardStream
-from memory.policies.protocol import Ask, Fault
+from memory.policies.due import is_due
+from memory.policies.protocol import Ask, Counts, Fault, Refusal, State, state_tokens
 from tests.unit.context.makers import make_turn, plan_of, turn_of, words
 
 LIMITS = MemoryLimits()
@@ -231,7 +232,7 @@ def test_a_hard_fault_is_refused(text: str, completion: dict[str, Any], reason: 
 
 def test_it_has_no_threshold_but_the_engines_rule_holds() -> None:
     many = Counts(75, 15_000, 3_000, window_turns=1, window_tokens=200)
-    assert not CARD.over_threshold(FULL, many, LIMITS)
+    assert CARD.measure(FULL, many, LIMITS) is None
     assert is_due(CARD, FULL, many, LIMITS)
     assert not is_due(CARD, FULL, Counts(3, 900, 120, 1, 300), LIMITS)
     assert [CARD.window(FULL, [], some) for some in (LIMITS, limits(window_turns=3))] == [1, 3]

@@ -14,20 +14,10 @@ from chatmemory.text.markers import SUMMARY_HEADING, is_marker
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.history.turns import Turn, before_window
 from memory.limits import MAX_TURNS, MemoryLimits
-from memory.policies import (
-    Ask,
-    Counts,
-    Refusal,
-    State,
-    counts_of,
-    get_policy,
-    is_due,
-    prompt_hash,
-    state_tokens,
-    turns_beyond,
-)
-from memory.policies.due import MANY_TURNS
-from memory.policies.protocol import Fault
+from memory.policies import get_policy
+from memory.policies.answers import prompt_hash
+from memory.policies.due import MANY_TURNS, counts_of, is_due, turns_beyond
+from memory.policies.protocol import Ask, Counts, Fault, Refusal, State, state_tokens
 from tests.unit.context.makers import make_turn, plan_of, turn_of, words
 
 LIMITS = MemoryLimits()
@@ -84,8 +74,8 @@ def test_the_state_costs_what_it_renders() -> None:
 
 def test_nothing_is_due_up_to_the_threshold() -> None:
     at = Counts(turns=9, tokens=6000 - FULL_TOKENS, line_tokens=0, window_turns=3, window_tokens=2000)
-    assert not CHUNKED.over_threshold(FULL, at, LIMITS)
-    assert CHUNKED.over_threshold(FULL, replace(at, tokens=at.tokens + 1), LIMITS)
+    assert not is_due(CHUNKED, FULL, at, LIMITS)
+    assert is_due(CHUNKED, FULL, replace(at, tokens=at.tokens + 1), LIMITS)
 
 
 def test_k_turns_are_never_due_however_long() -> None:

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES, Counts, State, counts_of, get_policy, is_due, turns_beyond, turns_due
+from memory.policies import POLICIES, get_policy
 from memory.policies.chunked import ChunkedNumbers
+from memory.policies.due import counts_of, is_due, turns_beyond, turns_due
+from memory.policies.protocol import Counts, State
 from tests.unit.context.makers import turn_of, words
 
 LIMITS = MemoryLimits()

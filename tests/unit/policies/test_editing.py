@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES, State
+from memory.policies import POLICIES
+from memory.policies.protocol import State
 from memory.policies.state_parts import BadEdit
 from tests.security.injection.folding import built_in, folded, turns_of
 from tests.unit.policies.makers import STORED, stored

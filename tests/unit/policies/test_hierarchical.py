@@ -17,7 +17,8 @@ from chatmemory.text.tokens import count_tokens, load
 from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
-from memory.policies import Refusal, State, counts_of, get_policy, is_due, turns_beyond
+from memory.policies import get_policy
+from memory.policies.due import counts_of, is_due, turns_beyond
 from memory.policies.facts import Fact, stored_facts
 from memory.policies.hierarchical import (
     ANSWER_TOKENS,
@@ -25,7 +26,7 @@ from memory.policies.hierarchical import (
     HierarchicalNumbers,
     facts_input,
 )
-from memory.policies.protocol import Ask, Fault
+from memory.policies.protocol import Ask, Fault, Refusal, State
 from tests.unit.context.makers import chats, make_turn, turn_of, words
 
 load()  # once, here, rather than within the deadline of the first property that runs

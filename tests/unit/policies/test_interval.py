@@ -14,9 +14,10 @@ from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies import Refusal, State, counts_of, get_policy, turns_beyond
+from memory.policies import get_policy
+from memory.policies.due import counts_of, is_due, turns_beyond
 from memory.policies.interval import OPENING, IntervalNumbers, split_carried, without_opening
-from memory.policies.protocol import Fault
+from memory.policies.protocol import Fault, Refusal, State
 from tests.support.fakes.summarizer import read_turns
 from tests.unit.context.makers import chats, context_of, long_texts, make_turn, turn_of, words
 
@@ -34,7 +35,7 @@ def chat(turns: int, tokens: int = 20) -> list[Turn]:
 
 
 def is_over(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> bool:
-    return INTERVAL.over_threshold(State(), counts_of(INTERVAL, State(), turns, limits), limits)
+    return is_due(INTERVAL, State(), counts_of(INTERVAL, State(), turns, limits), limits)
 
 
 def shown(state: State, turns: Sequence[Turn]) -> tuple[str, list[tuple[str, str]]]:

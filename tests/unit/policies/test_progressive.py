@@ -15,10 +15,10 @@ from chatmemory.llm.protocol import Completion
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies import Refusal, State, counts_of, get_policy, is_due, state_tokens, turns_beyond
-from memory.policies.due import window_of
+from memory.policies import get_policy
+from memory.policies.due import counts_of, is_due, turns_beyond, window_of
 from memory.policies.progressive import KINDS, MOST_WINDOW_TURNS, SCHEMA, ProgressiveNumbers
-from memory.policies.protocol import Fault
+from memory.policies.protocol import Fault, Refusal, State, state_tokens
 from tests.support.fakes.summarizer import read_turns
 from tests.unit.context.makers import chats, context_of, make_turn, turn_of, words
 
@@ -68,7 +68,7 @@ def chat(turns: int, tokens: int) -> list[Turn]:
 
 def is_over(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State | None = None) -> bool:
     state = state or State()
-    return POLICY.over_threshold(state, counts_of(POLICY, state, turns, limits), limits)
+    return is_due(POLICY, state, counts_of(POLICY, state, turns, limits), limits)
 
 
 def window(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State | None = None) -> list[Turn]:
@@ -145,12 +145,6 @@ def test_after_a_fold_nothing_is_due_before_a_third_of_the_threshold_was_said() 
     loose = turns[turns_beyond(POLICY, State(), turns, LIMITS) :]
     assert not is_over([*loose, *chat(3, 192)], state=state)
     assert is_over([*loose, *chat(10, 192)], state=state)
-
-
-def test_many_tiny_turns_are_due_by_the_rule_of_the_engine() -> None:
-    turns = chat(199, 4)
-    assert not is_over(turns)
-    assert is_due(POLICY, State(), counts_of(POLICY, State(), turns, LIMITS), LIMITS)
 
 
 @given(chats(), st.integers(0, 5000))

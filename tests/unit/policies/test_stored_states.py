@@ -13,7 +13,8 @@ from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
 from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING, is_marker
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES, Policy, Refusal, State
+from memory.policies import POLICIES
+from memory.policies.protocol import Policy, Refusal, State
 from tests.unit.context.makers import make_turn
 from tests.unit.policies.makers import STORED, stored
 

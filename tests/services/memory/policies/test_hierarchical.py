@@ -17,10 +17,10 @@ from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.context.build import preview
 from memory.folding.request import request_resummarize
-from memory.policies import get_policy, state_tokens
+from memory.policies import get_policy
 from memory.policies.facts import stored_facts
 from memory.policies.hierarchical import HierarchicalNumbers
-from memory.policies.protocol import State
+from memory.policies.protocol import State, state_tokens
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import ScriptedModel, codes
 from tests.support.folds import DOWN, run, turn

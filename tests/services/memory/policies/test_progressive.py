@@ -16,8 +16,9 @@ from conversations.models import Chat
 from memory.briefs import Memory, unfolded
 from memory.context.build import preview
 from memory.models import ConversationBrief
-from memory.policies import get_policy, state_tokens
+from memory.policies import get_policy
 from memory.policies.progressive import DATA_HEADING, KINDS, SUMMARY_HEADING
+from memory.policies.protocol import state_tokens
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
