@@ -31,7 +31,6 @@ FOLD_TASK = "memory.tasks.fold_task"
 SWEEP_TASK = "memory.tasks.sweep_task"
 EMBED_TASK = "memory.tasks.embed_task"
 
-
 LOST_AFTER = timedelta(minutes=5)
 """A task that was queued this long ago, and that no worker has begun, is considered lost."""
 RECENT = Q(queued_at__gt=Now() - LOST_AFTER)
@@ -55,9 +54,8 @@ def enqueue_embedding(chat_id: UUID, *, lost: bool = False) -> None:
     """Queue a task that embeds a chat's messages without vectors. At most one per chat waits, as with folds."""
     rows = ChatEmbeddings.objects.filter(pk=chat_id)
     free = rows if lost else rows.exclude(RECENT)
-    if not free.update(queued_at=Now()) and rows.exists():
-        return
-    _enqueue(EMBED_TASK, str(chat_id), request_id.get())
+    if free.update(queued_at=Now()) or not rows.exists():
+        _enqueue(EMBED_TASK, str(chat_id), request_id.get())
 
 
 def enqueue_sweep() -> str:

@@ -19,8 +19,6 @@ class Work(Enum):
 
     FOLD = "fold"
     REBUILD = "rebuild"
-    RECOVER = "recover"
-    """A rebuild that replaces what the built-in summarizer did; never done by the built-in one."""
     WAIT = "wait"
     NOTHING = "nothing"
 
@@ -61,7 +59,7 @@ def next_step(standing: WorkState, max_attempts: int) -> NextStep:
     if standing.rebuild_requested:
         return NextStep(Work.REBUILD, builtin)
     if standing.degraded:
-        return NextStep(Work.NOTHING if builtin else Work.RECOVER)
+        return NextStep(Work.NOTHING if builtin else Work.REBUILD)
     return NextStep(Work.NOTHING)
 
 

@@ -36,8 +36,6 @@ from memory.history.rows import next_bite
 from memory.history.turns import Bite, Turn
 from memory.models import ConversationBrief, Requested, RevisionKind
 
-Outcome = Literal["idle", "nothing", "done", "waiting", "failed", "more"]
-
 _HELD = Select(
     lambda chat, owner: ConversationBrief.objects.filter(chat_id=chat, lease_owner=owner), UUID, str
 )
@@ -49,7 +47,7 @@ GRACE_SECONDS = 5.0
 class FoldReport:
     """What one call of `fold` did."""
 
-    outcome: Outcome = "idle"
+    outcome: Literal["idle", "nothing", "done", "waiting", "failed", "more"] = "idle"
     """How the call ended.
 
     `idle`: no work, or another worker has the chat. `nothing`: there was nothing to fold. `done`: nothing is left.
@@ -108,6 +106,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
     """Work under the lease. Return whether it was given back, because nothing is left to do."""
     # A call that is unlikely to end in time is not begun: it needs half of a call's limit, or half of all the time.
     enough = min(settings.SUMMARIZER_TOTAL_SECONDS, until - time.monotonic()) / 2
+    others_waiting = ConversationBrief.objects.filter(queue.RECENT).exclude(pk=chat_id)
     while (job := _load(chat_id, owner)) is not None:
         is_demanded = job.memory.brief.on_demand_at is not None
         report.was_demanded = report.was_demanded or is_demanded
@@ -118,7 +117,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
             report.outcome = "failed" if report.error else "waiting"
             return False
         is_late = (report.bites or report.lost) and until - time.monotonic() < enough
-        if is_late or (report.bites and is_demanded and _others_wait(chat_id)):
+        if is_late or (report.bites and is_demanded and others_waiting.exists()):
             report.outcome = "more"
             return False
         bites = report.bites
@@ -129,10 +128,6 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
             report.outcome = "done"
             return True
     return False
-
-
-def _others_wait(chat_id: UUID) -> bool:
-    return ConversationBrief.objects.filter(queue.RECENT).exclude(pk=chat_id).exists()
 
 
 def _load(chat_id: UUID, owner: str) -> Job | None:
@@ -190,8 +185,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
                 fault_points.point("fold.answered")
                 outcome = publish(brief, kind, folded)
             else:
-                recovers = job.step.work is Work.RECOVER
-                outcome = rebuild_step(brief, builtin=builtin, recovers=recovers, timeout=timeout)
+                outcome = rebuild_step(brief, builtin=builtin, timeout=timeout)
     except FoldFailed as failure:
         report.error = failure.code
         report.stuck = builtin

@@ -41,12 +41,13 @@ class Progress:
 _STORED = TypeAdapter(Progress)
 
 
-def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, timeout: float) -> StepOutcome:
+def rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) -> StepOutcome:
     """Fold the next bite of the chat's rebuild, or publish the rebuild if everything beyond the window is folded.
 
-    It uses the policy set on the chat. `recovers`: the rebuild replaces what the built-in summarizer did, so progress
-    in which that summarizer took part is discarded. Raises `FoldFailed`.
+    It uses the policy set on the chat. A rebuild that nobody requested replaces what the built-in summarizer did, so
+    progress in which that summarizer took part is discarded. Raises `FoldFailed`.
     """
+    recovers = brief.requested != Requested.REBUILD
     saved, policy = _saved(brief), brief.chat.policy
     if saved is None or saved.folded.policy != policy or (recovers and saved.folded.degraded):
         before = Folded(policy, State())
@@ -76,16 +77,10 @@ def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOu
     if not mine.update(rebuild=stored, **({} if builtin else NO_FAILURES)):
         return StepOutcome.LOST
     fault_points.point("rebuild.kept")
-    logger.info(
-        "memory rebuild progressed",
-        extra={
-            "chat": str(brief.chat_id),
-            "turns": progress.folded.turns,
-            "through_seq": progress.folded.through_seq,
-            "of_seq": progress.of_seq,
-            "call_ms": progress.folded.duration_ms,
-        },
-    )
+    folded = progress.folded
+    far = {"turns": folded.turns, "through_seq": folded.through_seq, "of_seq": progress.of_seq}
+    extra = {"chat": str(brief.chat_id), **far, "call_ms": folded.duration_ms}
+    logger.info("memory rebuild progressed", extra=extra)
     return StepOutcome.KEPT
 
 

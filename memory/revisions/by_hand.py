@@ -1,7 +1,8 @@
 """What people do with a memory: restore an older version, edit or clear the one in use, pause and resume updates.
 
-The first three make a new revision, from which folding continues. It folds nothing, and has seen what its base had
-seen, so it is emptied together with its base when a message is forgotten.
+The first three make a new revision, from which folding continues; a running fold or rebuild is dropped, and so is a
+requested rebuild. The revision folds nothing, and has seen what its base had seen, so it is emptied together with its
+base when a message is forgotten.
 
 An older version can be used only while everything that it was made from is unchanged. That needs no comparison of
 messages: any change of a message is recorded in the same transaction, on every revision that had seen it
@@ -47,12 +48,10 @@ class StaleEdit(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The parts that can be edited."""
+    """The parts of a revision that can be edited, if the version `in_use` is still in use when the edit is saved."""
 
     base: SummaryRevision
-    """The revision that the parts are taken from."""
     in_use: int
-    """The version in use, which must still be in use when the edit is saved."""
     parts: Sequence[EditField]
 
 
@@ -61,10 +60,9 @@ def restore(
 ) -> ConversationBrief:
     """Make the text of revision `version` the memory in use, as a new revision of which it is the parent.
 
-    A running fold or rebuild is dropped, and so is a requested rebuild. The brief takes the revision's policy, and
-    keeps it until the next rebuild, which uses the chat's. `pauses`: updates pause, so that the version stays as it
-    is; otherwise they continue, even if they were paused. Raises `NotFound`, and `Conflict` if the revision's sources
-    have changed.
+    The brief takes the revision's policy, and keeps it until the next rebuild, which uses the chat's. `pauses`: updates
+    pause, so that the version stays as it is; otherwise they continue, even if they were paused. Raises `NotFound`, and
+    `Conflict` if the revision's sources have changed.
     """
     with transaction.atomic():
         brief = locked_brief(chat.pk)
@@ -99,9 +97,7 @@ def edit_by_hand(
     """Publish a new revision: the text of revision `base`, or of the one in use, with `changes` by part.
 
     `on_version` must still be in use, otherwise `StaleEdit` is raised. An older `base` takes the chat back to what
-    that revision covers, as `restore` does, and on the same conditions; `pauses` is the same as there. A running fold
-    or rebuild is dropped, and so is a requested rebuild. Raises `BadEdit` (`memory.policies.state_parts`), `NotFound`
-    and `Conflict`.
+    that revision covers, as `restore` does, and on the same conditions. Raises `BadEdit`, `NotFound` and `Conflict`.
     """
     with transaction.atomic():
         brief = locked_brief(chat.pk)
@@ -122,8 +118,7 @@ def edit_by_hand(
 def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> ConversationBrief:
     """Empty the memory in use, by a new revision: the summary starts again with what is not folded yet.
 
-    What was folded stays in the chat, where it can be recalled; restoring the previous version undoes it. Raises
-    `Conflict`.
+    What was folded stays in the chat, where it can be recalled. Raises `Conflict`.
     """
     with transaction.atomic():
         brief = locked_brief(chat.pk)
@@ -190,9 +185,8 @@ def _unchanged(chat: Chat, version: int, done: str) -> SummaryRevision:
     revision = _readable(chat, version, done)
     seen = Message.objects.filter(chat=chat, seq__lte=revision.seen_seq)
     question = seen.filter(role=Role.USER).order_by("-seq").values_list("seq", flat=True).first()
-    turn = seen.filter(
-        seq__gte=question or 1, token_count__gt=0
-    )  # only a chat's last answer is ever replaced
+    # Only a chat's last answer is ever replaced.
+    turn = seen.filter(seq__gte=question or 1, token_count__gt=0)
     if turn.filter(superseded_by__seq__gt=revision.seen_seq).exists():
         raise Conflict(f"Version {version} is based on a reply that was replaced since. It cannot be {done}.")
     return revision
@@ -207,10 +201,7 @@ def _publish(
     on_demand: bool = False,
     pauses: bool = False,
 ) -> None:
-    """Make the state of `base`, or what was `written` from it, the memory in use; queue a fold if the chat is due.
-
-    Drops any work that was to replace the previous memory. `brief` must be locked.
-    """
+    """Make the state of `base`, or what was `written` from it, the memory in use; queue a fold if the chat is due."""
     if on_demand:  # it drops a running fold, which has to be repeated
         quotas.take_rebuild(brief.chat.owner_id)
         work.mark_demanded(brief)
