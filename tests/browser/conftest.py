@@ -10,16 +10,30 @@ from typing import Any
 import pytest
 
 from tests.browser.support.chromium import PATH
-from tests.browser.support.first_look import FirstLook, Person, browser, person
-from tests.browser.support.first_look import running as first_look_at
+from tests.browser.support.first_look import FirstLook, Person, browser, person, running
+from tests.browser.support.playground import with_model
+from tests.support.fakes.upstream import FakeUpstream
 
 # Playwright's loop runs in this thread. That is no reason for Django's ORM to refuse to work here.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
 
 
 @pytest.fixture(scope="module")
-def first_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
-    with first_look_at(tmp_path_factory.mktemp("first")) as look:
+def fake() -> Iterator[FakeUpstream]:
+    """The model's server, for modules that set `MODEL_SETTINGS`."""
+    with FakeUpstream() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def first_look(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FirstLook]:
+    """What `quickstart` starts: with the built-in model, or with `fake` and the settings of the module."""
+    env: dict[str, str] = {}
+    if (own := getattr(request.module, "MODEL_SETTINGS", None)) is not None:
+        env = {**with_model(request.getfixturevalue("fake")), **own}
+    with running(tmp_path_factory.mktemp("first"), **env) as look:
         yield look
 
 

@@ -54,14 +54,6 @@ def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:
     assert visitor.troubles() == []
 
 
-def test_the_root_page_links_to_the_playground(visitor: Person) -> None:
-    visitor.go("/")
-    assert visitor.axe() == []
-    visitor.page.get_by_role("link", name="Playground").click()
-    visitor.page.get_by_role("heading", name="Try the memory").wait_for()
-    assert visitor.troubles() == []
-
-
 def test_the_threshold_of_updates_can_be_lowered(visitor: Person, first_look: FirstLook) -> None:
     chat_id = str(first_look.api.post("/v1/chats", json={"title": "Short"}).json()["id"])
     for number in range(6):

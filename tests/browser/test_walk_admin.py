@@ -30,19 +30,6 @@ def fine(keeper: Person) -> None:
     assert keeper.troubles() == [], where
 
 
-def test_every_page_is_readable_and_fits(keeper: Person) -> None:
-    chat = keeper.look.chat_id
-    for path in (
-        *("", f"conversations/chat/{chat}/change/", f"memory/conversationbrief/{chat}/change/"),
-        *(f"memory/conversationbrief/{chat}/edit/", f"conversations/chat/{chat}/trace/?text=bass"),
-        *("memory/summaryrevision/1/change/", "conversations/message/?q=bass", "memory/usageday/"),
-        *("auth/user/", "auth/user/1/change/", "auth/user/1/tokens/", "conversations/allowance/add/"),
-        *("conversations/contentview/", "memory/summaryrevision/", f"conversations/chat/{chat}/delete/"),
-    ):
-        keeper.go(f"/admin/{path}")
-        fine(keeper)
-
-
 def test_filters_are_folded_on_a_phone_until_they_are_opened(keeper: Person) -> None:
     keeper.go("/admin/conversations/chat/")
     page, is_phone = keeper.page, keeper.page.viewport_size["width"] < 500

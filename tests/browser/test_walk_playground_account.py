@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.browser.support.first_look import FirstLook, Person, manage, person
-from tests.browser.support.playground import ask, enter
+from tests.browser.support.playground import ask, enter, sign_in
 
 pytestmark = pytest.mark.browser
 STORED = "sessionStorage.getItem('cm-token')"
@@ -25,13 +25,6 @@ def given_token(look: FirstLook) -> str:
 
 def link(look: FirstLook, *, chat: bool = True, token: str = "") -> str:
     return f"#token={token or given_token(look)}" + (f"&chat={look.chat_id}" if chat else "")
-
-
-def sign_in(visitor: Person, password: str = "") -> None:
-    """Sign in by name and password, through the page's own form."""
-    visitor.page.fill("#username", "admin")
-    visitor.page.fill("#password", password or visitor.look.admin_password)
-    visitor.page.locator("#by-name button").click()
 
 
 def name_shown(page: Any) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.browser.support.first_look import FirstLook, Person, person, running
-from tests.browser.support.playground import COMPLETE, ask, enter, say, with_model
+from tests.browser.support.first_look import FirstLook, Person, person
+from tests.browser.support.playground import COMPLETE, ask, enter, say
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
+MODEL_SETTINGS: dict[str, str] = {}
 MOST_BLOCKED_MS = 50
 """For one block. Parsing on the page itself would block it for seconds, or forever."""
 PYTHON = """import re
@@ -59,18 +59,6 @@ async ([base, language, code, last]) => {
 }
 """
 """Returns how long the page was blocked at most while one block was parsed and drawn; `last` must differ each time."""
-
-
-@pytest.fixture(scope="module")
-def fake() -> Iterator[FakeUpstream]:
-    with FakeUpstream() as fake:
-        yield fake
-
-
-@pytest.fixture(scope="module")
-def first_look(tmp_path_factory: pytest.TempPathFactory, fake: FakeUpstream) -> Iterator[FirstLook]:
-    with running(tmp_path_factory.mktemp("code"), **with_model(fake)) as look:
-        yield look
 
 
 def fenced(language: str, code: str) -> str:

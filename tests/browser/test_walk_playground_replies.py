@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.browser.support.corpus import CANARY_HOST, CORPUS
-from tests.browser.support.first_look import FirstLook, Person, person, running
+from tests.browser.support.first_look import Person, person
 from tests.browser.support.playground import (
     COMPLETE,
     ask,
@@ -19,18 +18,13 @@ from tests.browser.support.playground import (
     newest,
     say,
     stored,
-    with_model,
 )
+from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
+MODEL_SETTINGS: dict[str, str] = {}
 ACTIVE = "#messages :is(script, img, iframe, style, link, form, base, meta, object, embed, video)"
-
-
-@pytest.fixture(scope="module")
-def first_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
-    with FakeUpstream() as fake, running(tmp_path_factory.mktemp("replies"), **with_model(fake)) as look:
-        yield look
 
 
 def test_a_reload_in_mid_reply_loses_nothing(visitor: Person) -> None:
@@ -229,3 +223,87 @@ def test_model_output_is_inert(visitor: Person) -> None:
         assert one.get_attribute("rel") == "noopener noreferrer nofollow"
     assert page.locator(ACTIVE).count() == 0
     assert visitor.troubles() == []
+
+
+# Replies longer than the window
+
+TURNS = 3
+FROM_END = """
+(one => Math.round(one.scrollHeight - one.clientHeight - one.scrollTop))(document.getElementById("scroller"))
+"""
+TABLE = "| Day | Train | Price |\n|---|---|---|\n" + "\n".join(
+    f"| {day} | IC {200 + day} | {day * 7} |" for day in range(18)
+)
+CODE = "```python\n" + "\n".join(f"total += price_of({day})  # day {day}" for day in range(24)) + "\n```"
+LONG = f"# The plan\n\n{TABLE}\n\nAnd how it adds up:\n\n{CODE}\n\n" + "\n\n".join(
+    f"{day}. A paragraph about this day, long enough to take more than one line in the window. " * 2
+    for day in range(6)
+)
+"""Two screens of Markdown."""
+
+
+def from_end(page: Any) -> int:
+    """Return how many pixels of the chat are below the window, once everything is drawn."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.wait_for_timeout(100)
+    return int(page.evaluate(FROM_END))
+
+
+def test_long_replies_keep_the_view_at_the_end(visitor: Person, fake: FakeUpstream) -> None:
+    page = enter(visitor)
+    distances = []
+    for number in range(TURNS):
+        fake.script("stream", Behaviour(text=LONG, rate=80))
+        ask(page, f"Question {number}.")
+        distances.append(from_end(page))
+    last = page.locator(".cm-message:last-child")
+    assert last.bounding_box()["height"] > 2 * page.locator("#scroller").bounding_box()["height"]
+    assert distances == [0] * TURNS
+    assert not page.locator("#newest").is_visible()
+
+    # Whoever scrolled up and sends sees the question, and follows its reply.
+    page.evaluate("document.getElementById('scroller').scrollTop = 300")
+    page.locator("#newest").wait_for()
+    fake.script("stream", Behaviour(text=LONG, rate=80))
+    say(page, "And one more.")
+    page.locator(".cm-user", has_text="And one more.").wait_for()
+    page.locator(f"{COMPLETE} table").wait_for()
+    assert from_end(page) == 0
+    assert visitor.troubles() == []
+
+
+# Updates of memory that take as long as a real summarizer's, or fail
+
+NOTES = [(f"Note {number}: the lamp of berth {number} is lit.", "") for number in range(8)]
+LONG_MS = 60_000
+GAVE_UP_ONCE_MS = 13_000
+"""After this time, the panel once said wrongly that there was nothing to summarize."""
+
+
+def test_a_slow_update_shows_progress_until_it_is_published(visitor: Person, fake: FakeUpstream) -> None:
+    page = enter(visitor, make_chat(visitor, *NOTES))
+    told = page.locator("#fold-told")
+    fake.hold("complete")
+    try:
+        page.get_by_role("button", name="Update memory").click()
+        page.locator("#fold-told", has_text="A worker is updating the memory.").wait_for()
+        page.wait_for_timeout(GAVE_UP_ONCE_MS)
+        assert told.inner_text() == "A worker is updating the memory."
+    finally:
+        fake.release("complete")
+    page.locator(".cm-landed").wait_for(timeout=LONG_MS)
+    page.locator("#summary-about", has_text="Version 1").wait_for()
+    assert visitor.troubles() == []
+
+
+def test_a_failing_update_says_why_and_that_it_is_retried(visitor: Person, fake: FakeUpstream) -> None:
+    page = enter(visitor, make_chat(visitor, *NOTES))
+    fake.behave("status?code=400", lane="complete")
+    try:
+        page.get_by_role("button", name="Update memory").click()
+        told = page.locator("#fold-told", has_text="1 failed attempt.")
+        told.wait_for(timeout=LONG_MS)
+        assert "The next attempt comes in" in told.inner_text()
+        assert visitor.axe() == []
+    finally:
+        fake.behave("normal", lane="complete")

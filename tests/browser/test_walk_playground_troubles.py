@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.browser.support.first_look import FirstLook, Person, person, running
+from tests.browser.support.first_look import Person, person, running
 from tests.browser.support.playground import (
     COMPLETE,
     ask,
@@ -19,13 +18,15 @@ from tests.browser.support.playground import (
     make_chat,
     newest,
     say,
+    sign_in,
     stored,
     with_model,
 )
 from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
-MOST_BYTES = 20_000
+MAX_BYTES = 20_000
+MODEL_SETTINGS = {"REQUEST_MAX_BYTES": str(MAX_BYTES)}
 RESTARTING = {
     "status": 503,
     "headers": {"Retry-After": "1"},
@@ -35,14 +36,6 @@ RESTARTING = {
 }
 UNHEARD = "The server is not responding."
 SENDS = "**/v1/chats/*/messages"
-
-
-@pytest.fixture(scope="module")
-def first_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
-    with FakeUpstream() as fake:
-        env = {**with_model(fake), "REQUEST_MAX_BYTES": str(MOST_BYTES)}
-        with running(tmp_path_factory.mktemp("troubles"), **env) as look:
-            yield look
 
 
 def questions(person: Person, chat_id: str) -> list[str]:
@@ -151,15 +144,15 @@ def test_an_unreachable_server_returns_the_message_to_the_editor(visitor: Person
 
 def test_an_oversized_message_is_reported_and_can_be_shortened(visitor: Person) -> None:
     page, chat_id = begun(visitor)
-    large = "many words " * (MOST_BYTES // 10)
+    large = "many words " * (MAX_BYTES // 10)
     say(page, large)
     page.get_by_text("This message is too long.").wait_for()
     assert page.input_value("#message") == large
     page.wait_for_timeout(300)
     assert not page.locator("#newest").is_visible()  # the page is still scrolled to the end
     assert visitor.axe() == []
-    assert ask(page, large[: MOST_BYTES // 2])
-    assert questions(visitor, chat_id)[1:] == [large[: MOST_BYTES // 2]]
+    assert ask(page, large[: MAX_BYTES // 2])
+    assert questions(visitor, chat_id)[1:] == [large[: MAX_BYTES // 2]]
     assert page.locator("#note").inner_text() == ""
 
 
@@ -209,8 +202,10 @@ def test_a_signed_out_user_signs_in_and_continues(visitor: Person) -> None:
     visitor.wait_for(lambda: "#chat=" in page.url)
     token = page.evaluate("sessionStorage.getItem('cm-token')")
     headers = {"Authorization": f"Bearer {token}"}
+    page.fill("#message", "Are you there?")
     httpx.delete(f"{visitor.look.url}/v1/auth/token", headers=headers).raise_for_status()
-    say(page, "Are you there?")
+    # The memory panel may notice first, which hides the field.
+    page.evaluate("document.getElementById('composer').requestSubmit()")
     page.get_by_text("This token is invalid or has expired.").wait_for()
     assert page.locator(".cm-message, .cm-chat").count() == 0
     assert visitor.axe() == []
@@ -256,11 +251,3 @@ def test_an_ended_or_renewed_session_is_reported(keeper: Person, walking: Any) -
     page.get_by_text("Your session has ended.").wait_for()
     keeper.wait_for(lambda: page.input_value("#message") == "And now?")
     assert page.locator(".cm-message, .cm-chat").count() == 0
-
-
-def sign_in(visitor: Person) -> None:
-    """Sign in by name and password, through the page's own form."""
-    visitor.page.fill("#username", "admin")
-    visitor.page.fill("#password", visitor.look.admin_password)
-    visitor.page.locator("#by-name button").click()
-    visitor.page.locator("#variant option").first.wait_for(state="attached")

@@ -89,16 +89,19 @@ def running(folder: Path, wanted: int = 0, /, **env: str) -> Iterator[FirstLook]
             process.stdout.close()
 
 
-def manage(look: FirstLook, *arguments: str) -> str:
-    """Return the output of a management command on the database of `look`."""
+def run(look: FirstLook, *arguments: str) -> str:
+    """Return the output of a Python process on the database of `look`."""
     own = {
         "DATABASE_URL": f"sqlite:///{look.folder / 'first.sqlite3'}",
         "DJANGO_SETTINGS_MODULE": "chatmemory.settings",
     }
-    command = [sys.executable, "manage.py", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True)
-    done.check_returncode()
-    return done.stdout
+    command, env = [sys.executable, *arguments], {**os.environ, **own}
+    return subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def manage(look: FirstLook, *arguments: str) -> str:
+    """Return the output of a management command on the database of `look`."""
+    return run(look, "manage.py", *arguments)
 
 
 def _screen(process: subprocess.Popen[str]) -> str:

@@ -6,8 +6,6 @@ Desktop and phone, light and dark. `python -m tests.browser.support.screenshots 
 from __future__ import annotations
 
 import io
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,7 +15,7 @@ from typing import Any
 
 from PIL import Image
 
-from tests.browser.support.first_look import ROOT, FirstLook, Person, browser, person, running
+from tests.browser.support.first_look import ROOT, FirstLook, Person, browser, manage, person, run, running
 from tests.browser.support.playground import come_in
 
 FOLDER = ROOT / "docs" / "screenshots"
@@ -46,7 +44,6 @@ class Facts:
 
     reply_id: str
     revision_ids: list[int]
-    versions: list[int]
 
 
 QUESTIONS = (
@@ -63,38 +60,16 @@ def prepare(look: FirstLook) -> Facts:
             "/v1/message", json={"chat_id": look.chat_id, "message": question, "stream": False}
         ).raise_for_status()
     run(look, "-m", "tests.browser.support.sample_days")
-    run(look, "manage.py", "resummarize", look.chat_id, "--sync")
-    run(look, "manage.py", "resummarize", look.chat_id, "--sync", "--rebuild")
-    found = look.api.get(f"/v1/chats/{look.chat_id}/revisions").raise_for_status().json()["results"]
-    ids = run(look, "manage.py", "shell", "-v", "0", "-c", _IDS.format(look.chat_id))
-    return Facts(
-        answer.json()["message"]["id"],
-        [int(one) for one in ids.split()],
-        sorted(one["version"] for one in found),
-    )
+    manage(look, "resummarize", look.chat_id, "--sync")
+    manage(look, "resummarize", look.chat_id, "--sync", "--rebuild")
+    ids = manage(look, "shell", "-v", "0", "-c", _IDS.format(look.chat_id))
+    return Facts(answer.json()["message"]["id"], [int(one) for one in ids.split()])
 
 
 _IDS = """
 from memory.models import SummaryRevision
 print(*SummaryRevision.objects.filter(chat_id="{}").order_by("version").values_list("pk", flat=True))
 """
-
-
-def run(look: FirstLook, *arguments: str) -> str:
-    """What a Python process on the database of `look` prints."""
-    own = {
-        "DATABASE_URL": f"sqlite:///{look.folder / 'first.sqlite3'}",
-        "DJANGO_SETTINGS_MODULE": "chatmemory.settings",
-    }
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env={**os.environ, **own},
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return done.stdout
 
 
 def settle(somebody: Person) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from itertools import product
 from typing import Any
 
@@ -173,36 +172,13 @@ def member(name: str, **fields: Any) -> User:
     return User.objects.create(username=name, **fields)
 
 
-def expired(calling: Callable[..., Caller]) -> Caller:
-    caller = with_token(calling, User.objects.get(username="alice"))
-    AuthToken.objects.filter(user=caller.user).update(expiry=timezone.now() - timedelta(seconds=1))
-    return caller
-
-
-def revoked(calling: Callable[..., Caller]) -> Caller:
-    caller = with_token(calling, User.objects.get(username="alice"))
-    AuthToken.objects.filter(user=caller.user).delete()
-    return caller
-
-
-def left(calling: Callable[..., Caller]) -> Caller:
-    caller = with_token(calling, User.objects.get(username="alice"))
-    User.objects.filter(pk=caller.user.pk).update(is_active=False)  # type: ignore[union-attr]  # set by with_token
-    return caller
-
-
 UNKNOWN: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
     "nobody": lambda calling: calling(),
     "made-up token": lambda calling: calling(token="0" * 64),
-    "expired token": expired,
-    "revoked token": revoked,
-    "token of one who left": left,
 }
-STAFF, BOSS = {"is_staff": True}, {"is_staff": True, "is_superuser": True}
+BOSS = {"is_staff": True, "is_superuser": True}
 STRANGERS: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
     "another user": lambda calling: with_token(calling, member("mallory")),
-    "staff, token": lambda calling: with_token(calling, member("clerk", **STAFF)),
-    "staff, session": lambda calling: calling(session=member("clerk", **STAFF)),
     "superuser, token": lambda calling: with_token(calling, member("boss", **BOSS)),
     "superuser, session": lambda calling: calling(session=member("boss", **BOSS)),
 }
