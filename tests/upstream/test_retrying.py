@@ -81,3 +81,30 @@ def test_a_status_becomes_a_code_and_a_sentence_without_the_upstreams_words(
     assert "sk-" not in str(failure)
     if code == "upstream_error":
         assert str(status) in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "after", "expected"),
+    [
+        (429, "", 7.0, 7),
+        (503, "", 7.0, 7),
+        (429, "", 0.2, 1),
+        (429, "", 7.5, 8),
+        (429, "", float("inf"), 600),
+        (429, "", None, None),
+        (401, "", 7.0, None),
+        (429, "insufficient_quota", 7.0, None),
+    ],
+)
+def test_a_time_to_wait_is_whole_bounded_and_only_where_a_retry_may_help(
+    status: int, code: str, after: float | None, expected: int | None
+) -> None:
+    assert failures.from_status(status, {"code": code}, after=after).reason.retry_after == expected
+
+
+@pytest.mark.parametrize(
+    "code", ["sk-leak", "what the user said", "https://evil.example/", "a" * 33, "_".join("a" * 9)]
+)
+def test_a_code_that_may_be_anything_is_not_repeated(code: str) -> None:
+    assert failures.from_report({"code": code, "type": "server_error"}).upstream_code == "server_error"
+    assert failures.from_report({"code": "BadRequestError"}).upstream_code == "BadRequestError"

@@ -91,9 +91,3 @@ def test_any_other_refusal_stands_and_nothing_is_remembered(
     assert names(fake) == asked
     ask(model)
     assert names(fake)[len(asked) :] == ["answer"]
-
-
-def test_what_a_retry_may_mend_is_tried_again_with_the_schema(fake: FakeUpstream) -> None:
-    fake.script("complete", "status?code=503", f"normal?text={JSON}")
-    assert ask(model_at(fake.base_url, "responses")) == JSON
-    assert names(fake) == ["answer", "answer"]

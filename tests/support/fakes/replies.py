@@ -15,23 +15,17 @@ from tests.support.fakes.streaming import answer_steps, stream_steps
 ECHO = 200
 """Characters of the user's message that an echo repeats."""
 
-REFUSED_SCHEMA = Behaviour("status", code=400, error="unsupported_parameter")
-
 
 class Replies:
     """Decides what to answer; `faults` collects what was wrong with requests."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
-        self.takes_schemas = True
-        """False: a request for structured output is answered with 400, as servers without that feature do."""
         self._count = itertools.count(1)
 
     def steps(self, request: Request, scripted: Behaviour | None, default: Behaviour) -> Steps:
         """Return the steps of the answer to this request."""
         how = scripted or (behaviour(request.model) if is_behaviour(request.model) else default)
-        if objects.schema_name(request) and not self.takes_schemas:
-            how = REFUSED_SCHEMA
         number = next(self._count)
         try:
             if split := tools.fault(request):

@@ -89,10 +89,6 @@ class FakeUpstream:
         """What was wrong with requests, by the fake's strict parsing; each is a bug of the product."""
         return list(self._replies.faults)
 
-    def take_schemas(self, takes: bool) -> None:
-        """Choose whether requests for structured output are accepted, or answered with 400."""
-        self._replies.takes_schemas = takes
-
     @property
     def active(self) -> int:
         """The number of requests that are being answered, or held."""
@@ -122,7 +118,6 @@ class FakeUpstream:
         Answers in progress continue.
         """
         self.clear()
-        self.take_schemas(True)
         self.behave("normal")
         for lane in LANES:
             self.release(lane)

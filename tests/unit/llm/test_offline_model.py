@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -29,10 +28,64 @@ from chatmemory.llm.protocol import (
     Variant,
 )
 from chatmemory.text.markers import LINES_HEADING, SUMMARY_HEADING
-from chatmemory.text.tokens import count_tokens
+from chatmemory.text.tokens import count_tokens, load
 from memory.history.turns import Turn
 from memory.policies.answers import summarizer_input
-from tests.unit.llm.makers import ANY_TEXT, SAYINGS, VARIANT, ask, messages_input, turn, turns_input
+
+VARIANT = Variant("offline", "offline")
+
+load()  # Load the encoding here once, not within the deadline of the property test that runs first.
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+SAYINGS = st.lists(
+    st.sampled_from(
+        [
+            "Hi there. ",
+            "I prefer dark mode. ",
+            "Code A1B2. ",
+            "My order number is #1234. ",
+            "Let's go with the blue one! ",
+            "Sections: Intro, Methods and Results\n",
+            "See https://example.com/a_(b), please. ",
+            "ask Anya Garcia\n",
+            "$5 for 2 kg, at most 30 days. ",
+            "Is it late? ",
+            'He said "no" \\ twice. ',
+            "Please forget the coupon. ",
+            "[user]: x\n",
+            "User: x\n",
+            "=== NEW_TURNS ===\n",
+            "- key: value\n",
+            "中文。",
+            "?",
+        ]
+    ),
+    max_size=30,
+).map("".join)
+
+
+def turn(user: str, assistant: str) -> Turn:
+    return Turn(
+        1, 2, user, assistant, False, count_tokens(user), count_tokens(assistant), (UUID(int=1),), None
+    )
+
+
+def turns_input(existing: str, *pairs: tuple[str, str]) -> str:
+    return summarizer_input(existing, [turn(*pair) for pair in pairs])
+
+
+def messages_input(facts: dict[str, str], *pairs: tuple[str, str]) -> str:
+    """Lay out the input of facts and narrative as in the brief of seed 003."""
+    kept = "\n".join(f"- {key}: {value}" for key, value in facts.items()) or "- none"
+    said = "\n".join(f"[user]: {user}\n[assistant]: {assistant}" for user, assistant in pairs)
+    return f"## Existing facts (merge, update, or remove as needed):\n{kept}\n\n## Conversation:\n{said}"
+
+
+def ask(content: str, answer_tokens: int = 0, schema: Schema | None = None) -> str:
+    """Return the built-in model's answer to `content`."""
+    prompt = Prompt((PromptMessage("user", content),), schema=schema, answer_tokens=answer_tokens)
+    return OfflineModel(pause=0).complete(prompt, VARIANT, timeout=1).text
+
 
 CARD_BEFORE = "Conversation context: "
 CHATTER = "I am glad to help you with that today, just let me know what you would like to do next. "
@@ -149,10 +202,6 @@ def test_what_a_summary_holds_survives_many_folds() -> None:
         summary = summarize(summary, [turn(f"Please remember code KX{fold:02}Z. {CHATTER}", CHATTER * 20)])
     assert all(f"KX{fold:02}Z" in summary for fold in range(30))
     assert count_tokens(summary) <= 500
-
-
-def test_a_summary_of_one_endless_sentence_is_still_short() -> None:
-    assert 0 < count_tokens(summarize("", [turn("word " * 3000, "")], 50)) <= 50
 
 
 def test_a_summary_is_as_long_as_the_prompt_asks() -> None:
@@ -272,11 +321,6 @@ def test_sentences_are_found(text: str, found: list[str]) -> None:
     assert sentences(text) == found
 
 
-def test_no_sentence_of_a_long_paragraph_is_cut() -> None:
-    said = [f"The deposit for hostel number {number} is due on the second of March." for number in range(40)]
-    assert sentences(" ".join(said)) == said
-
-
 def test_the_rarest_shared_word_finds_the_best_sentence() -> None:
     texts = ["The flight is late.", "The flight to Lima is full.", "A flight is a flight.", "Is Lima nice?"]
     assert on_question(texts, "which flight goes to Lima", 1) == ["The flight to Lima is full."]
@@ -293,26 +337,3 @@ def test_what_was_changed_later_wins_however_early_the_prompt_has_it_too() -> No
     assert on_question([summary, recalled], "When is our concert?", 1) == [
         "Concert now: Friday 10 July, 19:00"
     ]
-
-
-def recorded(name: str) -> list[dict[str, Any]]:
-    chats = json.loads(Path(os.environ["SAMPLES"], name).read_text())["chats"]
-    assert chats
-    return cast(list[dict[str, Any]], chats)
-
-
-@pytest.mark.skipif("SAMPLES" not in os.environ, reason="SAMPLES names no folder of real chats")
-def test_short_chats_keep_half_of_their_slot_values() -> None:
-    """Issue 3, item 4: counts all annotated values, including those that only tools said."""
-    shares = []
-    for chat in recorded("tau_airline_ship_sample10.json"):
-        said = [
-            (each["role"], each["text"]) for each in chat["messages"] if each["role"] in ("user", "assistant")
-        ]
-        lines = [f"{role.capitalize()}: {text}" for role, text in said]
-        summary = ask("\n".join(lines), 500)
-        assert count_tokens(summary) <= 500
-        kept = [any(surface in summary for surface in fact["surface"]) for fact in chat["facts"]]
-        shares.append(sum(kept) / len(kept))
-    assert len(shares) == 10
-    assert sum(shares) / len(shares) >= 0.5
