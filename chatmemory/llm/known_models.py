@@ -44,11 +44,5 @@ def output_limit(variant: Variant, answer: int) -> int:
     """
     if variant.max_output_tokens:
         return max(variant.max_output_tokens, answer)
-    return answer + room_for_reasoning(variant)
-
-
-def room_for_reasoning(variant: Variant) -> int:
-    """Tokens to leave for reasoning; 0 for models that are not known to reason and have no effort set."""
-    if variant.reasoning_effort:
-        return ROOM[variant.reasoning_effort]
-    return ROOM[DEFAULT_EFFORT] if _REASONS.fullmatch(variant.model) else 0
+    by_default = DEFAULT_EFFORT if _REASONS.fullmatch(variant.model) else "none"
+    return answer + ROOM[variant.reasoning_effort or by_default]

@@ -27,7 +27,6 @@ DEFAULT_TOKENS = 400
 """Length of an answer if the request does not give one."""
 SHORT_TOKENS, FACT_TOKENS = 24, 30
 """Maximum tokens of a goal or a context, and of one fact."""
-KEY_WORDS = 3
 LINKS, NAMES, STORY, NESTED = 0.3, 0.15, 0.25, 0.5
 """Shares of an answer's tokens: for links, for names, for a text beside lists, and for an object in an object."""
 
@@ -240,10 +239,10 @@ def _facts(field: Mapping[str, Any], talk: Talk, room: int) -> list[dict[str, st
 
 
 def _key(sentence: str) -> str:
-    """The last words before the first number, id or date in a sentence; the first words after it if there are none."""
+    """The last three words before the first number, id or date in a sentence, or the first ones after it."""
     first = next((span for span, hard in scan(sentence) if hard), "")
     before, _, after = sentence.partition(first) if first else (sentence, "", "")
-    words = _content_words(before)[-KEY_WORDS:] or _content_words(after)[:KEY_WORDS]
+    words = _content_words(before)[-3:] or _content_words(after)[:3]
     return "_".join(words) or "fact"
 
 

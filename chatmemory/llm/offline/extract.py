@@ -21,18 +21,12 @@ SENTENCE_CHARS = 600
 """Longer text without punctuation is cut into pieces of this size."""
 SHORT_WORDS = 4
 """Sentences of fewer words count only for their spans."""
-SHORT_NAME = 2
-"""Names of at most so many characters are most likely labels ("ID")."""
 HARD_WORTH, NAME_WORTH, AMOUNT_WORTH, PLAIN_WORTH = 1.0, 0.5, 0.2, 0.05
 """Weights of a span that is not yet covered: id, date or address; name; amount. The last is for any sentence."""
 STRESS = 3.0
 """How much more a span counts if the user typed it, or an earlier digest kept it."""
 BULLET_COST = 2
 """Tokens added to the cost of a sentence, to prefer whole sentences to fragments."""
-FACT_BONUS, FACTS_COUNTED = 1.0, 2
-"""Score of a number or id in a sentence that matches the question, and how many of them count."""
-OPENING_BONUS = 0.5
-"""Score if the sentence begins with a word of the question."""
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
 _BULLET = re.compile(r"\A\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
@@ -73,14 +67,14 @@ def names(texts: Sequence[str]) -> list[str]:
     """The names in `texts`, once per occurrence, in order. A word that also occurs in lower case is no name."""
     plain = {word for text in texts for word in _WORD.findall(text) if word.islower()}
     found = (span for text in texts for span, hard in scan(text) if not hard)
-    return [name for name in found if len(name) > SHORT_NAME and name.casefold() not in plain]
+    return [name for name in found if len(name) > 2 and name.casefold() not in plain]  # "ID" is a label
 
 
 def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
     """Up to `limit` sentences of `texts` that share rare words with `question`, best first.
 
-    A sentence scores higher with numbers and ids, and if it begins with a word of the question, as labels do. Among
-    equal ones, the latest wins; a repeated sentence counts at its last position. Questions score half.
+    A sentence scores 1 more for each of up to two numbers or ids, and a half if it begins with a word of the question,
+    as labels do. Questions score half. Among equal ones, the latest wins; a repeated one counts at its last position.
     """
     repeated = [sentence for text in texts for sentence in sentences(text)]
     unique = list(dict.fromkeys(reversed(repeated)))[::-1]
@@ -92,8 +86,8 @@ def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
         # Sets are in another order in each process, and a sum of floats depends on its order; this one does not.
         score = math.fsum(math.log(1 + len(unique) / seen_in[term]) for term in each & question_terms)
         if score > 0 and each != question_terms:
-            score += FACT_BONUS * min(FACTS_COUNTED, sum(hard for _, hard in scan(unique[at])))
-            score += OPENING_BONUS * bool(terms_of(unique[at].split(maxsplit=1)[0]) & question_terms)
+            score += min(2, sum(hard for _, hard in scan(unique[at])))
+            score += 0.5 * bool(terms_of(unique[at].split(maxsplit=1)[0]) & question_terms)
             scored.append((score / (2 if unique[at].endswith("?") else 1), at))
     return [clip_end(unique[at], LONGEST_SENTENCE) for _, at in heapq.nlargest(limit, scored)]
 

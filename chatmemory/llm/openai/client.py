@@ -161,7 +161,9 @@ class OpenAIModel:
             try:
                 return await self._complete_with_retries(prompt, variant, deadline)
             except UpstreamError as failure:
-                if prompt.schema is None or not _may_mean_schema(failure.reason):
+                reason = failure.reason  # servers have no common code for a lack of structured output
+                may_mean_schema = reason.upstream_status in (400, 422) and reason != failures.CONTEXT_LENGTH
+                if prompt.schema is None or not may_mean_schema:
                     raise
             answer = await self._complete_with_retries(plain, variant, deadline)
         self._unstructured.add(variant.model)
@@ -235,31 +237,22 @@ def pause_between_reads(streams: int) -> float:
     return min(seconds, LONGEST_PAUSE) if seconds >= WORTHWHILE_PAUSE else 0.0
 
 
-def _may_mean_schema(error: ReplyError) -> bool:
-    """Whether a failure may mean that the server has no structured output. Servers have no common code for that."""
-    return error.upstream_status in (400, 422) and error != failures.CONTEXT_LENGTH
-
-
 def _embedded(answer: dict[str, Any], number: int, dimensions: int) -> Embedded:
     """The vectors in an answer to `number` texts. Raise `MalformedError` if their number or size is wrong."""
     data = reading.objects_in(answer.get("data"))
     found = {at: one.get("embedding") for one in data if isinstance(at := one.get("index"), int)}
-    if len(data) != number or found.keys() != set(range(number)):
+    vectors = [found.get(at) for at in range(number)]
+    if len(data) != number or not all(_is_vector(vector, dimensions) for vector in vectors):
         raise MalformedError
-    vectors = tuple(_unit(found[at], dimensions) for at in range(number))
-    return Embedded(vectors, reading.count_in(answer.get("usage"), "total_tokens") or 0)
+    units = tuple([one / math.hypot(*vector) for one in vector] for vector in vectors if vector)
+    return Embedded(units, reading.count_in(answer.get("usage"), "total_tokens") or 0)
 
 
-def _unit(numbers: object, dimensions: int) -> list[float]:
-    """The vector of these numbers, with length one."""
+def _is_vector(numbers: object, dimensions: int) -> bool:
     if not isinstance(numbers, list) or len(numbers) != dimensions:
-        raise MalformedError
-    if not all(type(number) in (int, float) and abs(number) < 1e9 for number in numbers):  # nor NaN
-        raise MalformedError
-    length = math.hypot(*numbers)
-    if length < SHORTEST_VECTOR:
-        raise MalformedError
-    return [number / length for number in numbers]
+        return False
+    are_numbers = all(type(one) in (int, float) and abs(one) < 1e9 for one in numbers)  # NaN is not
+    return are_numbers and math.hypot(*numbers) >= SHORTEST_VECTOR
 
 
 def _log_failure(error: ReplyError, variant: Variant, started: float, exc: Exception | None) -> None:
