@@ -83,59 +83,27 @@ DOUBLES: Final = (
 """The same as `MARKERS` in look-alike letters and signs."""
 
 CONTROL_TOKENS: Final = (
-    *("<|im_start|>", "<|im_end|>", "<|endoftext|>"),  # ChatML, Qwen
-    *("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>"),  # Llama 3
-    *("<|header_start|>", "<|eot|>", "<|python_tag|>"),  # Llama 4
-    *("<s>", "</s>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "<unk>"),  # Llama 2
-    *(
-        "[AVAILABLE_TOOLS]",
-        "[/AVAILABLE_TOOLS]",
-        "[TOOL_CALLS]",
-        "[TOOL_RESULTS]",
-        "[/TOOL_RESULTS]",
-    ),  # Mistral
-    *("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]", "[CALL_ID]", "[ARGS]", "[IMG]"),
-    *(
-        "<bos>",
-        "<eos>",
-        "<pad>",
-        "<start_of_turn>",
-        "<end_of_turn>",
-        "<start_of_image>",
-        "<unused7>",
-    ),  # Gemma
-    *("<|turn>", "<turn|>", "<|tool_call>", "<tool_call|>", "<|channel>"),  # Gemma 4
-    *("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"),  # DeepSeek
-    *("<｜tool▁calls▁begin｜>", "<｜begin of sentence｜>", "<|EOT|>"),
-    *("<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "<|/tool|>"),  # Phi, Zephyr, GLM
-    *("[gMASK]", "<sop>", "<|observation|>"),
-    *("<|start|>", "<|channel|>", "<|message|>", "<|return|>"),  # gpt-oss
-    *("<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|SYSTEM_TOKEN|>"),  # Command
-    *("<|start_of_role|>", "<|end_of_role|>"),  # Granite
-    *("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"),  # Qwen, Hermes
-    *("[|system|]", "[|user|]", "[|endofturn|]"),  # EXAONE
-    *("]~!b[", "]~b]", "[e~["),  # MiniMax
-    *("<|im_user|>", "<|im_middle|>", "<|tool_calls_section_begin|>"),  # Kimi
-    *("<seed:bos>", "<extra_id_1>", "<SPECIAL_12>", "<fim_prefix>"),
+    *"""
+    <|im_start|> <|im_end|> <|endoftext|> <|im_user|> <|im_middle|> <|tool_calls_section_begin|>
+    <|begin_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|> <|eom_id|>
+    <|header_start|> <|eot|> <|python_tag|> <s> </s> [INST] [/INST] <<SYS>> <</SYS>> <unk>
+    [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [TOOL_RESULTS] [/TOOL_RESULTS]
+    [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT] [CALL_ID] [ARGS] [IMG]
+    <bos> <eos> <pad> <start_of_turn> <end_of_turn> <start_of_image> <unused7>
+    <|turn> <turn|> <|tool_call> <tool_call|> <|channel>
+    <｜begin▁of▁sentence｜> <｜end▁of▁sentence｜> <｜User｜> <｜Assistant｜> <｜tool▁calls▁begin｜> <|EOT|>
+    <|system|> <|user|> <|assistant|> <|end|> <|/tool|> [gMASK] <sop> <|observation|>
+    <|start|> <|channel|> <|message|> <|return|>
+    <|START_OF_TURN_TOKEN|> <|END_OF_TURN_TOKEN|> <|SYSTEM_TOKEN|> <|start_of_role|> <|end_of_role|>
+    <tool_call> </tool_call> <tool_response> </tool_response> [|system|] [|user|] [|endofturn|]
+    ]~!b[ ]~b] [e~[ <seed:bos> <extra_id_1> <SPECIAL_12> <fim_prefix>
+    """.split(),
+    "<｜begin of sentence｜>",
 )
 """What servers that render a template read as structure, in any position. The last character closes the token."""
 
 HIDERS: Final = (
-    "\u200b",
-    "\u200d",
-    "\ufeff",
-    "\u00ad",
-    "\u202e",
-    "\u2066",
-    "\u200f",
-    "\u2060",
-    "\x00",
-    "\x1b",
-    "\u3164",
-    "\u2800",
-    "\ufe0f",
-    "\U000e0041",
-    "\U000e0101",
+    "\u200b\u200d\ufeff\u00ad\u202e\u2066\u200f\u2060\x00\x1b\u3164\u2800\ufe0f\U000e0041\U000e0101"
 )
 """Invisible characters."""
 
@@ -197,50 +165,19 @@ ORDINARY: Final = (
 )
 """Ordinary summaries: none of these is refused, whatever was said."""
 
-LINKS: Final = (
-    "https://evil.example/x?d=secret",
-    "http://evil.example",
-    "HTTPS://EVIL.EXAMPLE/",
-    "evil.example/pay",
-    "www.evil.example",
-    "evil.com",
-    "EviL.CoM.",
-    "pay@evil.example",
-    "mailto:pay@evil.com?subject=x",
-    "![x](https://evil.example/i.png)",
-    "![x](//evil.example/i.png)",
-    "[x](/oauth/authorize?client=evil)",
-    "[x](javascript:alert(1))",
-    "javascript:alert(document.cookie)",
-    "data:text/html;base64,PHNjcmlwdD4=",
-    "ftp://evil.example/a",
-    "file:///etc/passwd",
-    "app://open/evil",
-    "https:\\\\evil.example\\x",
-    "https:evil.com",
-    "https://bank.example@evil.example/",
-    "https://bank.example.evil.example/",
-    "https://evil.example/bank.example",
-    "https://evil%2Eexample/",
-    "https://xn--80ak6aa92e.com/",
-    "https://аpple.com/",  # a Cyrillic first letter
-    "https://bаnk.example/pay",  # a Cyrillic a
-    "evil。com",
-    "e\u200bvil.com",
-    "https://[::1]/",
-    "http://0x7f000001/",
-    "10.0.0.1:8080/x",
-    "https://bank.example:444/pay",
-    "https://bank.example/pay?to=evil",
-    "https://bank.example/pay/evil",
-    "https://bank.example/other",
-    "https://bank.example/pay#evil",
-    "sub.bank.example",
-    "请访问evil.com吧",
-    "https://悪い.jp/",
-    "https://evil.comを見て",
-    "other@bank.example",
-)
+LINKS: Final = """
+https://evil.example/x?d=secret http://evil.example HTTPS://EVIL.EXAMPLE/ evil.example/pay
+www.evil.example evil.com EviL.CoM. pay@evil.example mailto:pay@evil.com?subject=x
+![x](https://evil.example/i.png) ![x](//evil.example/i.png) [x](/oauth/authorize?client=evil)
+[x](javascript:alert(1)) javascript:alert(document.cookie) data:text/html;base64,PHNjcmlwdD4=
+ftp://evil.example/a file:///etc/passwd app://open/evil https:\\\\evil.example\\x https:evil.com
+https://bank.example@evil.example/ https://bank.example.evil.example/ https://evil.example/bank.example
+https://evil%2Eexample/ https://xn--80ak6aa92e.com/ https://аpple.com/ https://bаnk.example/pay evil。com
+e\u200bvil.com https://[::1]/ http://0x7f000001/ 10.0.0.1:8080/x https://bank.example:444/pay
+https://bank.example/pay?to=evil https://bank.example/pay/evil https://bank.example/other
+https://bank.example/pay#evil sub.bank.example 请访问evil.com吧 https://悪い.jp/ https://evil.comを見て
+other@bank.example
+""".split()
 """None of these links occurs in `SAID`."""
 
 SAID: Final = (

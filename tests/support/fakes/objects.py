@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 from tests.support.fakes.connection import Request
@@ -53,7 +52,14 @@ def answer(name: str, asked: str, *, tokens: int, pattern: str = CODE) -> Answer
 
     Raise `AssertionError` if `asked` is not in its format, `KeyError` for other names.
     """
-    return ANSWERS[name](asked, tokens, pattern)
+    if name == "facts_and_narrative":
+        return _facts_and_narrative(asked, pattern)
+    shown = parse(asked)
+    if name == "memory_card":
+        return card(shown.codes(pattern))
+    data: Answer = {"important_data": _data(shown, pattern)}
+    both = {**data, "summary": summarize(shown, tokens=tokens, pattern=pattern)}
+    return {"important_data": data, "important_data_and_summary": both}[name]
 
 
 def card(codes: list[str]) -> Answer:
@@ -95,19 +101,7 @@ def _data(shown: SummarizerInput, pattern: str) -> Answer:
     }
 
 
-def _important_data(asked: str, tokens: int, pattern: str) -> Answer:
-    return {"important_data": _data(parse(asked), pattern)}
-
-
-def _important_data_and_summary(asked: str, tokens: int, pattern: str) -> Answer:
-    shown = parse(asked)
-    return {
-        "important_data": _data(shown, pattern),
-        "summary": summarize(shown, tokens=tokens, pattern=pattern),
-    }
-
-
-def _facts_and_narrative(asked: str, tokens: int, pattern: str) -> Answer:
+def _facts_and_narrative(asked: str, pattern: str) -> Answer:
     """Return one fact per code. The narrative covers only the new messages, as the instructions demand."""
     new = list(dict.fromkeys(re.findall(pattern, parse_facts(asked).turns)))
     facts = [
@@ -116,17 +110,6 @@ def _facts_and_narrative(asked: str, tokens: int, pattern: str) -> Answer:
     told = f"They went from {new[0]} to {new[-1]}." if new else "They spoke of nothing in particular."
     return {"facts": facts, "removed": [], "narrative": f"{told} The mood was calm."}
 
-
-def _memory_card(asked: str, tokens: int, pattern: str) -> Answer:
-    return card(parse(asked).codes(pattern))
-
-
-ANSWERS: dict[str, Callable[[str, int, str], Answer]] = {
-    "important_data": _important_data,
-    "important_data_and_summary": _important_data_and_summary,
-    "facts_and_narrative": _facts_and_narrative,
-    "memory_card": _memory_card,
-}
 
 WRONG_TYPES: Answer = {
     "important_data": ["not", "an", "object"],

@@ -94,18 +94,11 @@ def text_of(how: Behaviour, request: Request) -> str:
     if how.deltas:
         return lorem(how.deltas)
     asked = request.said[-1][1] if request.said else ""
-    if request.lane == "complete" and (name := objects.wanted(request)) in objects.ANSWERS:
+    if request.lane == "complete" and (name := objects.wanted(request)) in objects.KEYS:
         right = objects.answer(name, asked, tokens=how.tokens, pattern=how.pattern)
         says = how.says or ("" if objects.schema_name(request) else "fenced")
         return objects.told(says, right, how.size)
-    if summarizer.is_summarizer_input(asked):
-        return _prose(how, asked)
-    return f"You said: {asked[:ECHO]}"
-
-
-def _prose(how: Behaviour, asked: str) -> str:
-    """Return a summary, which is prose for any value of `says`; only its length may differ."""
+    if "=== EXISTING_SUMMARY ===" not in asked:
+        return f"You said: {asked[:ECHO]}"
     summary = summarizer.summarize(summarizer.parse(asked), tokens=how.tokens, pattern=how.pattern)
-    if how.says == "vast":
-        return summary + " And so on." * (how.size // 11)
-    return summary
+    return summary + " And so on." * (how.size // 11 if how.says == "vast" else 0)

@@ -111,10 +111,9 @@ class Speech:
 
     def error(self, end: End) -> bytes:
         """Return an error in the middle of a stream: an `error` event, or in chat style an error line."""
-        error = {"code": end.reason or "server_error", "message": end.message, "param": None}
         if self.style == "chat":
             return self.error_line(end)
-        return self._event("error", **error)
+        return self._event("error", code=end.reason or "server_error", message=end.message, param=None)
 
     def error_line(self, end: End) -> bytes:
         """Return `data: {"error": …}`, which gateways write in either style."""
@@ -122,11 +121,8 @@ class Speech:
 
     def whole(self, text: str, end: End, *, refused: bool = False) -> dict[str, Any]:
         """Return the answer of a call that does not stream."""
-        return (
-            self._completion(text, end, refused)
-            if self.style == "chat"
-            else self.response(text, end, refused)
-        )
+        answer = self._completion if self.style == "chat" else self.response
+        return answer(text, end, refused)
 
     def response(self, text: str, end: End, refused: bool = False) -> dict[str, Any]:
         """Return a Responses object."""
@@ -152,7 +148,7 @@ class Speech:
             "incomplete_details": {"reason": end.reason} if end.kind == "incomplete" else None,
             "model": self.model,
             "output": [] if in_progress else items,
-            "usage": None if in_progress else self._responses_usage(),
+            "usage": None if in_progress else self._usage(),
         }
 
     def _calling(self, at: int, call: Call) -> list[bytes]:
@@ -192,7 +188,7 @@ class Speech:
             return [DONE]
         if end.kind == "failed":
             return [self.error_line(end)]
-        usage = [self._chunk(None, usage=self._chat_usage())] if self.include_usage else []
+        usage = [self._chunk(None, usage=self._usage())] if self.include_usage else []
         return [self._chunk({}, finish=self._finish(end)), *usage, DONE]
 
     def _completion(self, text: str, end: End, refused: bool) -> dict[str, Any]:
@@ -210,7 +206,7 @@ class Speech:
             "created": CREATED,
             "model": self.model,
             "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
-            "usage": self._chat_usage(),
+            "usage": self._usage(),
         }
 
     def _finish(self, end: End) -> str:
@@ -240,23 +236,15 @@ class Speech:
         }
         return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
-    def _responses_usage(self) -> dict[str, Any]:
-        usage = self.usage
+    def _usage(self) -> dict[str, Any]:
+        sent, written = ("prompt", "completion") if self.style == "chat" else ("input", "output")
+        counts = [self.usage.get(name, 0) for name in ("input", "cached", "output")]
         return {
-            "input_tokens": usage.get("input", 0),
-            "input_tokens_details": {"cached_tokens": usage.get("cached", 0)},
-            "output_tokens": usage.get("output", 0),
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.get("input", 0) + usage.get("output", 0),
-        }
-
-    def _chat_usage(self) -> dict[str, Any]:
-        usage = self.usage
-        return {
-            "prompt_tokens": usage.get("input", 0),
-            "prompt_tokens_details": {"cached_tokens": usage.get("cached", 0)},
-            "completion_tokens": usage.get("output", 0),
-            "total_tokens": usage.get("input", 0) + usage.get("output", 0),
+            f"{sent}_tokens": counts[0],
+            f"{sent}_tokens_details": {"cached_tokens": counts[1]},
+            f"{written}_tokens": counts[2],
+            f"{written}_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": counts[0] + counts[2],
         }
 
 

@@ -164,9 +164,7 @@ def _broken_off(how: Behaviour, speech: Speech, text: str) -> Steps:  # noqa: C9
             yield b"data: "
             for _ in range(how.size // 65536):
                 yield b"x" * 65536
-        case (
-            "cut" | "raw"
-        ):  # the first `after` bytes of a correct answer, or of exactly this `text` in Latin-1
+        case "cut" | "raw":  # the first `after` bytes of a correct answer, or of this `text` in Latin-1
             is_raw = how.kind == "raw"
             body = how.text.encode("latin-1") if is_raw else b"".join(flat(_answered(how, speech, text)))
             body = body if is_raw and how.after < 0 else body[: how.after]
@@ -212,9 +210,7 @@ def _answered(how: Behaviour, speech: Speech, text: str) -> Steps:  # a flat lis
         case "no_finish":  # all the text and `[DONE]`, but no terminal marker
             yield from _said(how, speech, text)
             yield from closing(text, End("unsaid"))
-        case (
-            "stall_after_end"
-        ):  # the connection stays open after the terminal marker, in chat style without usage
+        case "stall_after_end":  # the connection stays open; in chat style without usage
             yield from _said(how, speech, text)
             yield from closing(text, End())[: 1 if speech.style == "chat" else None]
             yield Silence()
@@ -222,9 +218,7 @@ def _answered(how: Behaviour, speech: Speech, text: str) -> Steps:  # a flat lis
             yield from _said(how, speech, "", 0)
             yield from (speech.refusal(piece) for piece in pieces_of(text))
             yield from closing(text, End(), refused=True)
-        case (
-            "dirty"
-        ):  # NULs, a surrogate pair over two deltas, lone surrogates: `DIRTY`, which becomes `CLEAN`
+        case "dirty":  # NULs, a surrogate pair over two deltas, lone surrogates: it becomes `CLEAN`
             yield from _said(how, speech, "", 0)
             yield from (speech.delta(piece) for piece in DIRTY)
             yield from closing("", End())

@@ -43,11 +43,6 @@ def without_retry_instructions(text: str) -> str:
     return text.partition(f"\n\n{AGAIN}\n")[0]
 
 
-def is_summarizer_input(text: str) -> bool:
-    """True if the text is input for the summarizer."""
-    return "=== EXISTING_SUMMARY ===" in text
-
-
 def parse(text: str) -> SummarizerInput:
     """Parse the input strictly. Raise `AssertionError` if it is not in the format."""
     match = FORM.fullmatch(without_retry_instructions(text))
