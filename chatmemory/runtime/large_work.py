@@ -7,7 +7,6 @@ does not depend on how many clients send them at once.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -26,7 +25,9 @@ class SharedAmount:
     def __init__(self, amount: int) -> None:
         self.amount = amount
         self.held = 0
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._line = asyncio.Lock()
+        """Held by the one who waits for its part; the others stand in line behind it."""
+        self._freed = asyncio.Event()
 
     @asynccontextmanager
     async def hold(self, amount: int) -> AsyncIterator[None]:
@@ -35,43 +36,19 @@ class SharedAmount:
             yield
             return
         amount = min(amount, self.amount)
-        await self._take(amount)
+        try:
+            async with asyncio.timeout(WAIT_SECONDS), self._line:
+                while self.held + amount > self.amount:
+                    self._freed.clear()
+                    await self._freed.wait()
+                self.held += amount
+        except TimeoutError:
+            raise Unavailable("The server is busy with other large requests.", retry_after=5) from None
         try:
             yield
         finally:
-            self._give_back(amount)
-
-    async def _take(self, amount: int) -> None:
-        if not self._waiting and self.held + amount <= self.amount:
-            self.held += amount
-            return
-        turn = asyncio.get_running_loop().create_future()
-        entry = (amount, turn)
-        self._waiting.append(entry)
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                await turn
-        except BaseException as exc:
-            if turn.done() and not turn.cancelled():
-                self._give_back(amount)  # its turn came at the moment at which it gave up
-            else:
-                if entry in self._waiting:
-                    self._waiting.remove(entry)
-                self._wake()
-            if isinstance(exc, TimeoutError):
-                raise Unavailable("The server is busy with other large requests.", retry_after=5) from None
-            raise
-
-    def _give_back(self, amount: int) -> None:
-        self.held -= amount
-        self._wake()
-
-    def _wake(self) -> None:
-        while self._waiting and self.held + self._waiting[0][0] <= self.amount:
-            amount, turn = self._waiting.popleft()
-            if not turn.cancelled():
-                self.held += amount
-                turn.set_result(None)
+            self.held -= amount
+            self._freed.set()
 
 
 _memory = SharedAmount(BUDGET_BYTES)
