@@ -38,14 +38,6 @@ def test_a_token_is_got_with_a_password_and_revokes_itself(live: LiveServer) -> 
     assert not AuthToken.objects.exists()
 
 
-def test_a_bad_token_is_told_from_none(live: LiveServer) -> None:
-    url = f"{live.url}/v1/me"
-    assert error(httpx.get(url), 401, "not_authenticated")["message"].startswith("Authentication required")
-    bad = httpx.get(url, headers={"Authorization": "Bearer nobody's"})
-    assert error(bad, 401, "not_authenticated")["message"] == "Invalid or expired token."
-    assert bad.headers["www-authenticate"] == "Bearer"
-
-
 WRONG: list[tuple[dict[str, Any], int]] = [
     ({"username": "carol", "password": "wrong"}, 401),
     ({"username": "nobody", "password": PASSWORD}, 401),
@@ -88,7 +80,8 @@ def test_without_a_valid_token(live: LiveServer, header: str | None) -> None:
         answer = httpx.request(method, f"{live.url}/v1/{path}", headers=headers)  # type: ignore[arg-type]  # bytes are fine
         told = error(answer, 401, "not_authenticated")
         assert answer.headers["www-authenticate"].startswith("Bearer")
-        assert "token" in told["message"]
+        is_bearer = "bearer" in (header or "").lower()
+        assert told["message"].startswith("Invalid or expired" if is_bearer else "Authentication required")
     assert not Chat.objects.exists()
 
 
@@ -164,10 +157,3 @@ def test_staff_use_the_api_with_their_session_and_csrf(staff: httpx.Client, upst
 
 def csrf(browser: httpx.Client) -> dict[str, str]:
     return {"X-CSRFToken": browser.cookies["csrftoken"]}
-
-
-def test_staff_see_only_their_own_chats_by_the_api(
-    staff: httpx.Client, alice: Client, upstream: FakeUpstream
-) -> None:
-    chat = alice.ask("x")["chat_id"]
-    error(staff.get(f"/v1/chats/{chat}"), 404, "not_found")

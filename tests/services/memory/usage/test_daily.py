@@ -25,7 +25,6 @@ from memory.folding.request import request_resummarize
 from memory.models import (
     CardOutcome,
     ContextRecord,
-    ConversationBrief,
     FoldDay,
     RevisionKind,
     SummaryRevision,
@@ -333,14 +332,3 @@ def test_failures_and_what_the_built_in_summarizer_did(model: KeepingModel) -> N
     day = FoldDay.objects.get(kind=RevisionKind.FOLD)
     assert day.failures == 5
     assert day.degraded == day.folds == len(revisions(chat))
-
-
-def test_figures_stay_when_all_else_goes(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    run(chat)
-    say(chat)
-    chat_lifecycle.delete_chat(chat)
-    chat.owner.delete()
-    assert UsageDay.objects.get().replies == 1
-    assert FoldDay.objects.get().folds > 0
-    assert not ConversationBrief.objects.exists()
