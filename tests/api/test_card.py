@@ -10,7 +10,6 @@ import pytest
 from chatmemory.text.tokens import count_tokens
 from conversations.models import ActiveReply
 from memory.briefs import unfolded
-from memory.models import ContextRecord, SummaryRevision
 from memory.policies.card import CARD_CLOSE, CARD_OPEN
 from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks
 from tests.api.talking import Turn, begun, error, final, held, messages, opened, reply, say
@@ -90,28 +89,6 @@ def test_what_each_reply_was_told_is_on_record(alice: Client, upstream: FakeUpst
     assert past["card"] == "kept"
     assert past["prompt"][0]["role"] == "system"
     assert CARD_OPEN in past["prompt"][0]["content"]
-
-
-def test_a_chat_of_many_turns_keeps_one_turn_and_one_card(alice: Client, upstream: FakeUpstream) -> None:
-    chat = card_chat(alice)
-    for number in range(12):
-        alice.ask(f"Note AB-{1000 + number}, please.", chat)
-    state = brief(chat)
-    assert (state.version, unfolded(state).turns, state.folded_through_seq, state.seen_seq) == (12, 1, 22, 24)
-    assert [len(call.said) for call in upstream.calls("stream")[1:]] == [5] * 11
-    assert "AB-1010" in carried(upstream)
-    assert state.token_count <= 200
-    rows = list(SummaryRevision.objects.filter(chat_id=chat).order_by("version"))
-    assert [(row.from_seq, row.through_seq, row.turns) for row in rows[:3]] == [
-        (1, 0, 0),
-        (1, 2, 1),
-        (3, 4, 1),
-    ]
-    assert {(row.kind, row.input_tokens, float(row.cost_usd or 0), row.policy) for row in rows} == {
-        ("fold", 0, 0, "card")
-    }
-    assert rows[1].prompt_hash == ContextRecord.objects.get(reply__chat_id=chat, reply__seq=4).prompt_hash
-    assert upstream.calls("complete") == []
 
 
 def test_a_turns_own_instructions_come_after_the_card(alice: Client, upstream: FakeUpstream) -> None:

@@ -7,18 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import transaction
 
 from conversations import chat_lifecycle
 from conversations.models import Chat, Message
 from memory.briefs import unfolded
 from memory.changes import messages_changed
-from memory.models import SummaryRevision
 from memory.policies.card import CARD_CLOSE, CARD_OPEN
 from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks
 from tests.api.talking import Turn, begun, final, held
-from tests.support.factories import add_turn, brief_of, make_chat
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -30,23 +27,6 @@ def change(chat: str, from_seq: int) -> None:
 
 
 # Other answers, edits and options
-
-
-def test_another_answer_takes_the_card_of_the_first_out_of_memory(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    chat = card_chat(alice)
-    cards: list[dict[str, Any]] = [{"goal": "A"}, {"goal": "B", "decisions": ["first answer"]}, {"goal": "C"}]
-    upstream.script("stream", *(answered(f"Said {card['goal']}.", card) for card in cards))
-    alice.ask("one", chat)
-    turn = Turn.of(alice.ask("two", chat))
-    assert fields(chat) == cards[1]
-    alice.post(f"{turn.path}/regenerate", json={"stream": False})
-    one, two = upstream.calls("stream")[1:]
-    assert one.said == two.said, "the second answer does not see the card of the first"
-    assert fields(chat) == {"goal": "C"}
-    assert (brief(chat).version, brief(chat).head, brief(chat).folded_through_seq) == (3, 3, 2)
-    assert SummaryRevision.objects.get(chat_id=chat, version=3).parent == 1
 
 
 def test_a_retry_that_fails_leaves_the_standing_answers_card(alice: Client, upstream: FakeUpstream) -> None:
@@ -67,20 +47,6 @@ def test_a_change_to_what_a_card_knew_takes_the_card_back(alice: Client, upstrea
     assert (fields(chat), unfolded(brief(chat)).turns) == ({"goal": "A"}, 2)
     change(chat, 1)
     assert (fields(chat), brief(chat).head, unfolded(brief(chat)).turns) == ({}, 0, 2)
-
-
-def test_a_card_that_was_written_before_memory_changed_is_not_taken(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    chat = card_chat(alice)
-    alice.ask("one", chat)
-    before = fields(chat)
-    held(upstream, text=f"Two. {CARD_OPEN}{json.dumps(GOAL)}{CARD_CLOSE}", hold_after=0, deltas=0)
-    turn = begun(alice, "two", chat)
-    change(chat, 3)
-    upstream.release()
-    assert final(alice, turn)["content"] == "Two."
-    assert (fields(chat), marks(chat)) == (before, ["kept", "missing"])
 
 
 def test_switched_off_no_card_is_asked_for_and_nothing_is_taken_out(
@@ -167,31 +133,6 @@ def test_a_card_may_tell_of_links_that_its_reply_shows_and_of_no_other(
 
 
 # Without an upstream
-
-
-@pytest.mark.exhaustive
-def test_the_built_in_model_carries_a_card_along(alice: Client, settings: Any) -> None:
-    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
-    chat = card_chat(alice)
-    alice.ask("My flight AB-1234 leaves on 2026-03-05 at 10:30.", chat)
-    for number in range(3):
-        content = alice.ask(f"What about thing {number}?", chat)["message"]["content"]
-        assert CARD_OPEN not in content
-    assert "AB-1234" in json.dumps(fields(chat))
-    assert marks(chat) == ["kept"] * 4
-
-
-def test_imported_turns_are_covered_by_the_first_card_that_sees_them(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    chat: Chat = make_chat(User.objects.get(username="alice"), policy="card")
-    for number in range(3):
-        add_turn(chat, f"Imported {number}", f"Answer {number}")
-    upstream.script("stream", answered("One.", GOAL))
-    alice.ask("go on", str(chat.pk))
-    assert (brief_of(chat).folded_through_seq, unfolded(brief_of(chat)).turns) == (6, 1)
-    row = SummaryRevision.objects.get(chat=chat)
-    assert (row.from_seq, row.through_seq, row.turns) == (1, 6, 3)
 
 
 def test_switching_away_while_a_reply_is_written(alice: Client, upstream: FakeUpstream) -> None:

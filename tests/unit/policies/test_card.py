@@ -19,7 +19,7 @@ from memory.policies import POLICIES, get_policy
 from memory.policies.card import EMPTY, CardNumbers, is_card, state_after_reply
 from memory.policies.card_in_reply import CardStream
 from memory.policies.due import is_due
-from memory.policies.protocol import Ask, Counts, Fault, Refusal, State, state_tokens
+from memory.policies.protocol import Ask, Counts, Refusal, State, state_tokens
 from tests.unit.context.makers import make_turn, plan_of, turn_of, words
 
 LIMITS = MemoryLimits()
@@ -58,8 +58,8 @@ def told(text: str, state: State = State(), **numbers: Any) -> dict[str, Any]:  
     return after
 
 
-def absorbed(text: str, state: State = FULL, **completion: Any) -> State:
-    return CARD.absorb(state, TURNS, Completion(text, "nano", **completion), LIMITS)
+def absorbed(text: str, state: State = FULL) -> State:
+    return CARD.absorb(state, TURNS, Completion(text, "nano"), LIMITS)
 
 
 # What is asked of replies
@@ -208,23 +208,6 @@ def test_the_summarizers_card_is_absorbed_like_a_replys() -> None:
     state = absorbed('```json\n{"goal": "Play", "decisions": ["see chapter 2"],}\n```')
     assert state.data == {**FIELDS, "goal": "Play", "decisions": ["see chapter 2"], "is_ahead": True}
     assert absorbed('{"goal": "Play"}', State()).data["is_ahead"] is False
-
-
-@pytest.mark.parametrize(
-    ("text", "completion", "reason"),
-    [
-        ("", {}, "empty"),
-        ("prose", {}, "wrong_shape"),
-        ('{"goal": "a"}', {"truncated": True}, "truncated"),
-        ('{"goal": "a"}', {"refused": True}, "refused"),
-        ('{"error": {"goal": "x"}}', {}, "error_text"),
-        ("x" * 10_000_000, {}, "wrong_shape"),
-    ],
-)
-def test_a_hard_fault_is_refused(text: str, completion: dict[str, Any], reason: Fault) -> None:
-    with pytest.raises(Refusal) as refused:
-        absorbed(text, **completion)
-    assert refused.value.reason == reason
 
 
 # When it folds by itself

@@ -112,6 +112,10 @@ def test_facts_keep_their_order() -> None:
     assert after.summary == "They looked for a hall.\nThey took two."
 
 
+LINES = "\n".join(f"{n} " + "heron " * 40 for n in range(5))
+SHORT_LINES = "\n".join(f"heron in the reeds {n}" for n in range(99))
+
+
 @pytest.mark.parametrize(
     ("policy", "part", "text", "why"),
     [
@@ -142,18 +146,8 @@ def test_facts_keep_their_order() -> None:
             "\n".join(f"heron in the reeds {n}" for n in range(99)),
             "Everything but the story, as sent to the model, has",
         ),
-        (
-            "hierarchical",
-            "ENTITY",
-            "hall: a\npeople: 3",
-            "Two facts have the same name.",
-        ),
-        (
-            "hierarchical",
-            "GENERAL",
-            f"{'k' * 61}: x",
-            "A name has 61 characters; the limit is 60.",
-        ),
+        ("hierarchical", "ENTITY", "hall: a\npeople: 3", "Two facts have the same name."),
+        ("hierarchical", "GENERAL", f"{'k' * 61}: x", "A name has 61 characters; the limit is 60."),
         ("hierarchical", "GENERAL", "--: x", "neither letters nor digits"),
         (
             "hierarchical",

@@ -1,4 +1,4 @@
-"""Which values an option may have."""
+"""Which options a chat may have, with which values, and what is said of others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from memory.limits import MemoryLimits
+from memory.policies import POLICIES
+from memory.policies.options import bounds_for, option_errors
 from memory.policies.protocol import Bounds
 
 
@@ -22,3 +25,48 @@ from memory.policies.protocol import Bounds
 def test_values_within_the_bounds_are_valid(bounds: Bounds, valid: list[Any], invalid: list[Any]) -> None:
     assert [bounds.allows(value) for value in valid] == [True] * len(valid)
     assert [bounds.allows(value) for value in invalid] == [False] * len(invalid)
+
+
+def errors(policy: str, options: dict[str, Any], standing: dict[str, Any] | None = None) -> list[str]:
+    return option_errors(POLICIES[policy], options, MemoryLimits(), standing or {})
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "named"),
+    [
+        ("chunked", {"every_turns": 5}, "'every_turns'"),  # an option of another policy
+        (
+            "hierarchical",
+            {"k_raw_turns": 5, "budget": 900},
+            "'k_raw_turns'",
+        ),  # this policy has recent_messages
+        ("card", {"x" * 100: 1}, repr("x" * 40)),
+        ("interval", {f"n{number}": 1 for number in range(9)}, "'n0', 'n1', 'n2', 'n3', 'n4' and 4 more"),
+        ("progressive", {"": None}, "''"),
+    ],
+)
+def test_an_unknown_name_is_told_with_those_that_are_known(
+    policy: str, options: dict[str, Any], named: str
+) -> None:
+    has = ", ".join(sorted(bounds_for(POLICIES[policy])))
+    assert errors(policy, options) == [f"The policy {policy} has no option {named}; it has: {has}"]
+
+
+def test_every_fault_is_told_at_once() -> None:
+    found = errors("interval", {"every_turns": 0, "window_turns": "3", "budget": 1.5, "thresold": 9})
+    assert [one.split(" must ")[0] for one in found[:3]] == ["every_turns", "window_turns", "budget"]
+    assert "no option 'thresold'" in found[3]
+
+
+def test_a_summary_has_to_fit_its_budget() -> None:
+    (told,) = errors("chunked", {"budget": 400})
+    assert told == "summary_token_cap (500) must be smaller than budget (400), which it is part of"
+    assert (
+        errors("chunked", {"budget": 400, "summary_token_cap": 100}) == errors("card", {"budget": 400}) == []
+    )
+
+
+def test_what_another_policy_left_behind_is_no_error() -> None:
+    assert errors("card", {"every_turns": 8}, {"every_turns": 8}) == []
+    assert len(errors("card", {"every_turns": 9}, {"every_turns": 8})) == 1
+    assert len(errors("card", {"window_turns": 0}, {"window_turns": 0})) == 1, "a shared name must fit"

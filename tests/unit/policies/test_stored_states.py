@@ -86,6 +86,21 @@ def test_any_state_renders_takes_any_answer_and_no_value_fakes_a_section(
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_a_hard_fault_is_refused_with_its_reason(policy: str) -> None:
+    good = '{"goal": "Walk", "summary": "They walked.", "facts": [], "narrative": "They walked."}'
+    for answer, reason in (
+        (Completion("", "nano"), "empty"),
+        (Completion(good, "nano", truncated=True), "truncated"),
+        (Completion(good, "nano", refused=True), "refused"),
+        (Completion("I'm sorry, but I can't help with that.", "nano"), "refused"),
+        (Completion('{"error": {"message": "no"}}', "nano"), "error_text"),
+    ):
+        with pytest.raises(Refusal) as caught:
+            POLICIES[policy].absorb(State(), TURNS, answer, LIMITS)
+        assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_the_built_in_model_fills_it(policy: str) -> None:
     ask = POLICIES[policy].ask(State(), TURNS, LIMITS)
     prompt = Prompt(

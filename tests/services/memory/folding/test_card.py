@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from chatmemory.llm.protocol import Completion
-from conversations import chat_lifecycle
 from conversations.models import Message
 from memory.briefs import unfolded
 from memory.context.build import preview
 from memory.folding.request import request_resummarize
 from memory.models import ContextRecord
-from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks
-from tests.support.exhaustive import first_of
-from tests.support.factories import add_turn, add_turns, brief_of, make_chat
-from tests.support.fakes.scripted import KeepingModel, codes
+from tests.support.cards import card_chat, card_of, kept_codes, live, marks
+from tests.support.factories import add_turn, add_turns, brief_of
+from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     DOWN,
     WORDS,
@@ -62,25 +57,6 @@ def test_a_window_of_more_turns_is_kept(model: KeepingModel) -> None:
     for number in range(1, 8):
         live(chat, number)
     assert (brief_of(chat).folded_through_seq, unfolded(brief_of(chat)).turns) == (8, 3)
-
-
-@pytest.mark.parametrize("bad", first_of(["", "no JSON", {}, {"goal": 7.5, "decisions": "x"}]))
-def test_a_turn_whose_card_failed_stays_until_a_card_has_seen_it(model: KeepingModel, bad: object) -> None:
-    chat = card_chat()
-    live(chat, 1)
-    live(chat, 2, {"goal": []} if bad == {"goal": 7.5, "decisions": "x"} else bad)
-    assert (card_of(chat), unfolded(brief_of(chat)).turns) == ({"decisions": ["keep T1"]}, 2)
-    assert marks(chat) == ["kept", "missing" if bad == "" else "malformed"]
-    live(chat, 3)
-    assert (brief_of(chat).folded_through_seq, unfolded(brief_of(chat)).turns) == (4, 1)
-    assert revisions(chat)[-1].turns == 2
-
-
-@pytest.mark.parametrize("status", ["incomplete", "failed"])
-def test_only_a_complete_reply_is_believed(model: KeepingModel, status: str) -> None:
-    chat = card_chat()
-    finish(begin(chat, "T1 asked"), "half an ans" if status == "incomplete" else "", {"goal": "x"}, status)
-    assert (card_of(chat), marks(chat), brief_of(chat).version) == ({}, ["missing"], 0)
 
 
 def test_a_giant_turn_is_known_to_its_own_card(model: KeepingModel) -> None:
@@ -165,24 +141,6 @@ def test_turns_that_were_lines_in_the_prompt_are_not_taken_for_known(model: Keep
     assert card_of(chat) == {"decisions": ["keep T31"]}
 
 
-def test_switching_to_it_and_away_rebuilds_from_the_originals(model: KeepingModel) -> None:
-    chat = make_chat()
-    add_turns(chat, [turn(number) for number in range(1, 9)])
-    run(chat)
-    chat = chat_lifecycle.update_chat(chat, {"policy": "card"})
-    model.lines = [kept_codes]
-    run(chat)
-    brief = brief_of(chat)
-    assert (brief.policy, brief.folded_through_seq, brief.seen_seq) == ("card", 14, 14)
-    assert card_of(chat)["goal"] == " ".join(f"T{number}" for number in range(1, 8))
-    assert "What a later turn corrects" in model.prompts[-1].instructions
-    live(chat, 9)
-    assert brief_of(chat).folded_through_seq == 16
-    chat = chat_lifecycle.update_chat(chat, {"policy": "chunked"})
-    run(chat)
-    assert list(dict.fromkeys(codes(brief_of(chat).global_summary))) == [f"T{n}" for n in range(1, 7)]
-
-
 def test_a_rebuild_asks_the_summarizer_for_a_card_of_what_cards_had_told(model: KeepingModel) -> None:
     chat = card_chat()
     for number in range(1, 6):
@@ -198,23 +156,6 @@ def test_a_rebuild_asks_the_summarizer_for_a_card_of_what_cards_had_told(model: 
 
 
 # The summarizer fails
-
-
-@pytest.mark.parametrize(
-    "bad",
-    first_of([DOWN, "", "prose", '{"goal": 1.5e3, "decisions": 4', Completion("{}", "m", truncated=True)]),
-)
-def test_a_hard_fault_leaves_the_card(model: KeepingModel, bad: Any) -> None:
-    chat = card_chat()
-    live(chat, 1)
-    add_turns(chat, [turn(number, 20) for number in range(2, 40)])
-    model.lines = [bad]
-    assert run(chat).outcome == "failed"
-    assert (card_of(chat), brief_of(chat).version) == ({"decisions": ["keep T1"]}, 1)
-    wait_over(chat)
-    model.lines = [kept_codes]
-    assert run(chat).outcome == "done"
-    assert "T38" in card_of(chat)["goal"]
 
 
 def test_a_replys_card_is_no_answer_of_the_summarizers(model: KeepingModel) -> None:

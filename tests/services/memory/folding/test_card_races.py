@@ -10,7 +10,6 @@ from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 
 from chatmemory.llm.protocol import Prompt
-from conversations.accounts import quotas
 from conversations.models import ActiveReply, Chat, Message, Status
 from conversations.replies import finish as finishing
 from conversations.replies.begin import begin_regeneration
@@ -128,14 +127,6 @@ def test_a_second_answer_starts_from_the_card_before_the_first(model: KeepingMod
     assert card_of(chat) == {"goal": "A"}, "not that of an answer that was replaced"
 
 
-def test_a_second_answer_that_fails_leaves_everything(model: KeepingModel) -> None:
-    chat = card_chat()
-    live(chat, 1)
-    first = live(chat, 2)
-    finish(regenerate(chat, first), "", "", "failed")
-    assert (card_of(chat), brief_of(chat).folded_through_seq) == ({"decisions": ["keep T2"]}, 2)
-
-
 def test_a_cancelled_second_answer_takes_the_card_of_the_first_with_it(model: KeepingModel) -> None:
     chat = card_chat()
     live(chat, 1)
@@ -163,23 +154,3 @@ def test_a_turn_costs_the_same_however_long_the_chat_is(model: KeepingModel) -> 
     counted = [queries(chat, number) for number in range(1, 41)]
     assert len(set(counted[5:])) == 1
     assert brief_of(chat).token_count < 200
-
-
-def _saved(begun: BegunTurn) -> Message:
-    """Save the reply as `finish` does, without the other steps of finishing."""
-    ActiveReply.objects.all().delete()
-    quotas.settle(begun.pending.owner_id, begun.pending.reservation, None)
-    question = begun.pending.user_message
-    Chat.objects.filter(pk=begun.pending.chat_id).update(last_seq=begun.pending.seq)
-    return Message.objects.create(
-        id=begun.pending.message_id,
-        chat_id=begun.pending.chat_id,
-        seq=begun.pending.seq,
-        role="assistant",
-        content="T2 answered",
-        status=Status.COMPLETE,
-        token_count=3,
-        line="T2 asked and answered",
-        reply_to=question,
-        created_at=question.created_at,
-    )

@@ -11,29 +11,22 @@ import pytest
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
-from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING
 from conversations.models import Chat
 from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.context.build import preview
-from memory.folding.request import request_resummarize
 from memory.policies import get_policy
 from memory.policies.facts import stored_facts
 from memory.policies.hierarchical import HierarchicalNumbers
 from memory.policies.protocol import State, state_tokens
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import ScriptedModel, codes
-from tests.support.folds import DOWN, run, turn
+from tests.support.folds import run, turn
 from tests.support.invariants import check_all
 
 pytestmark = pytest.mark.django_db
 
-WORDS = (
-    "booking ticket order invoice account passport flight locker parcel policy contract member seat gate hotel "
-    "meter licence badge"
-)
 CONVERSATION = "## Conversation:\n"
-EMPTY = json.dumps({"facts": [], "removed": [], "narrative": " "})
 
 
 class FactsModel(ScriptedModel):
@@ -101,10 +94,6 @@ def known(chat: Chat) -> list[str]:
     return [fact.key for fact in stored_facts(state_of(chat).data.get("facts"))]
 
 
-def prompt_of(chat: Chat) -> str:
-    return "\n".join(message.content for message in preview(chat).prompt.messages)
-
-
 def named(first: int, last: int) -> list[str]:
     return [f"T{number}" for number in range(first, last + 1)]
 
@@ -129,41 +118,6 @@ def test_turn_by_turn_it_folds_all_but_ten_messages_each_time_there_are_more_tha
     assert [codes(piece) for piece in pieces] == [named(6 * fold + 1, 6 * fold + 6) for fold in range(5)]
 
 
-def test_the_prompt_shows_facts_then_narrative_then_the_window_and_none_in_the_system_role(
-    model: FactsModel,
-) -> None:
-    chat = chat_of(11)
-    run(chat)
-    context = preview(chat, "And now?")
-    assert [section.kind for section in context.sections] == ["facts", "narrative", "window", "question"]
-    assert context.prompt.instructions == ""
-    facts, narrative, *window = context.prompt.messages
-    assert (facts.role, narrative.role) == ("user", "user")
-    assert facts.content.startswith(f"{FACTS_HEADING}\n- T1: value of T1\n")
-    assert narrative.content.startswith(f"{SUMMARY_HEADING}\nThey spoke of T1")
-    assert [message.content for message in window[:-1]] == [
-        text for number in range(7, 12) for text in turn(number)
-    ]
-    assert brief_of(chat).global_summary in narrative.content
-
-
-def test_a_fact_is_updated_and_removed_as_the_model_says_and_kept_when_it_does_not(model: FactsModel) -> None:
-    chat = chat_of(11)
-    model.lines = [
-        json.dumps(
-            {"facts": [{"key": "order", "value": "#1"}, {"key": "fee", "value": "$5"}], "narrative": "a."}
-        ),
-        json.dumps({"facts": [{"key": "Order", "value": "#2"}], "removed": ["fee"], "narrative": "b."}),
-    ]
-    run(chat)
-    add_turns(chat, [turn(number) for number in range(12, 18)])
-    run(chat)
-    assert "- order: #1\n- fee: $5\n\n## Conversation:" in model.prompts[1].messages[0].content
-    assert known(chat) == ["Order (earlier)", "Order"]
-    assert "- Order (earlier): #1\n- Order: #2\n" in prompt_of(chat)
-    assert "fee" not in prompt_of(chat)
-
-
 @pytest.mark.exhaustive
 def test_a_long_chat_costs_what_a_short_one_does(model: FactsModel, settings: Any) -> None:
     small_bites(settings)
@@ -177,37 +131,7 @@ def test_a_long_chat_costs_what_a_short_one_does(model: FactsModel, settings: An
     assert max(map(len, asked[20:])) < 1.3 * max(map(len, asked[10:20]))
 
 
-def test_the_built_in_model_folds_it_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "chat_model", registry.offline_model)
-    chat = make_chat(policy="hierarchical")
-    for number, word in enumerate(WORDS.split()):
-        add_turn(chat, f"My {word} number is HAT{100 + number}.", "It is noted.")
-        run(chat)
-    assert len(known(chat)) > 10
-    assert all(
-        f"_number: My {word} number is HAT{100 + number}.\n" in prompt_of(chat)
-        for number, word in enumerate(WORDS.split()[:12])
-    )
-
-
 # The seed's safety table, row by row
-
-
-@pytest.mark.parametrize(
-    ("line", "code"), [(DOWN, "upstream_error"), ("no JSON", "wrong_shape"), (EMPTY, "empty")]
-)
-def test_when_summarizing_fails_or_says_nothing_the_newest_turns_are_the_memory(
-    model: FactsModel, line: Any, code: str
-) -> None:
-    chat = chat_of(11)
-    model.lines = [line]
-    report = run(chat)
-    assert (report.outcome, report.error) == ("failed", code)
-    assert (brief_of(chat).version, state_of(chat)) == (0, State())
-    context = preview(chat)
-    assert [section.kind for section in context.sections] == ["window"]
-    assert context.plan.unrepresented == 0
-    assert [message.content for message in context.prompt.messages][-2:] == list(turn(11))
 
 
 def test_when_room_is_short_facts_and_narrative_stay_and_old_turns_go(
@@ -223,17 +147,6 @@ def test_when_room_is_short_facts_and_narrative_stay_and_old_turns_go(
     assert texts[-2:] == list(turn(20)), "the newest turn is whole"
     assert context.plan.dropped > 0, "of the window, not all has room"
     assert context.tokens <= 330
-
-
-def test_no_summarizer_is_ever_shown_what_one_has_told(model: FactsModel, settings: Any) -> None:
-    chat = chat_of(11)
-    run(chat)
-    add_turns(chat, [turn(number) for number in range(12, 18)])
-    run(chat)
-    request_resummarize(chat, "rebuild")
-    run(chat)
-    assert len(model.prompts) == 3
-    assert not any("They spoke" in prompt.messages[0].content for prompt in model.prompts)
 
 
 def test_when_messages_change_facts_and_pieces_told_of_them_go(model: FactsModel, settings: Any) -> None:

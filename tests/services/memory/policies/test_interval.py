@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from conversations.models import Chat
-from memory.context.build import preview
 from memory.policies.interval import OPENING
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel, codes
@@ -57,25 +56,6 @@ def test_it_folds_every_four_turns_and_keeps_three(model: KeepingModel) -> None:
     assert_folded(chat, through=20)
     assert [row.turns for row in revisions(chat)] == [4] * 5
     check_all()
-
-
-@pytest.mark.django_db
-def test_a_chat_has_its_own_interval_and_window(model: KeepingModel) -> None:
-    chat = interval_chat(every_turns=2, window_turns=1)
-    assert live_through(chat, 7) == [3, 5, 7]
-    assert_folded(chat, through=6)
-    check_all()
-
-
-@pytest.mark.django_db
-def test_the_prompt_has_the_paragraph_as_the_assistants_first_message(model: KeepingModel) -> None:
-    chat = interval_chat(7)
-    run(chat)
-    context = preview(chat, "What now?")
-    first, *rest = context.prompt.messages
-    assert (first.role, first.content) == ("assistant", f"{OPENING} {brief_of(chat).global_summary}")
-    assert [message.role for message in rest] == ["user", "assistant"] * 3 + ["user"]
-    assert [section.kind for section in context.sections] == ["summary", "window", "question"]
 
 
 @pytest.mark.django_db

@@ -19,7 +19,6 @@ from memory.models import ConversationBrief
 from memory.policies import get_policy
 from memory.policies.progressive import DATA_HEADING, KINDS, SUMMARY_HEADING
 from memory.policies.protocol import state_tokens
-from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import ScriptedModel, codes
@@ -136,19 +135,6 @@ def test_the_first_summarization(extracting: Extracting) -> None:
     check_all()
 
 
-@pytest.mark.exhaustive
-def test_a_fold_leaves_two_thirds_of_the_threshold_and_the_first_much_less(extracting: Extracting) -> None:
-    chat = progressive_chat()
-    sizes = []
-    for number in range(1, 61):
-        add_turn(chat, *turn(number))
-        if run(chat).published:
-            sizes.append(total(chat))
-    assert len(sizes) >= 7
-    assert sizes[0] < 1300
-    assert max(sizes) <= 2100
-
-
 def test_incremental_summarization(extracting: Extracting) -> None:
     """Scenario 3: each fold shows only the summary so far and the new turns, and the summary grows to its target."""
     chat = progressive_chat()
@@ -189,19 +175,6 @@ def test_important_data_outlive_other_topics() -> None:
 # Its numbers
 
 
-@pytest.mark.exhaustive
-def test_instructions_are_counted_and_long_ones_do_not_fold_each_turn(extracting: Extracting) -> None:
-    plain, instructed, long = (
-        progressive_chat(),
-        progressive_chat(0, lorem(400)),
-        progressive_chat(0, lorem(9000)),
-    )
-    folds = [live_through(chat, 40) for chat in (plain, instructed, long)]
-    assert folds[2][0] <= folds[1][0] < folds[0][0]
-    assert len(folds[2]) <= 13
-    check_all()
-
-
 def test_a_chat_has_its_own_threshold_and_window(extracting: Extracting) -> None:
     chat = progressive_chat(12, threshold=2000, window_tokens=500)
     assert run(chat).published == 1
@@ -210,30 +183,6 @@ def test_a_chat_has_its_own_threshold_and_window(extracting: Extracting) -> None
 
 
 # Failures
-
-
-@pytest.mark.parametrize(
-    "damaged",
-    first_of(
-        [
-            {},
-            {"data": 5},
-            {"data": {"important_data": ["x"], "summary_version": "two"}},
-            {"version": "?", "data": {"important_data": {"entities": {"a": [1]}}}},
-        ]
-    ),
-)
-def test_a_damaged_state_is_mended_by_the_next_fold(extracting: Extracting, damaged: dict[str, Any]) -> None:
-    chat = progressive_chat(14)
-    run(chat)
-    ConversationBrief.objects.filter(chat=chat).update(state=damaged)
-    assert preview(chat).tokens <= 3000
-    add_turns(chat, [turn(number) for number in range(15, 25)])
-    assert run(chat).outcome == "done"
-    assert compression(chat)["important_data"].keys() == {kind.name for kind in KINDS}
-    assert compression(chat)["summary_version"] == 2
-    assert_sound(chat)
-    check_all()
 
 
 def test_a_single_message_over_the_threshold(extracting: Extracting) -> None:

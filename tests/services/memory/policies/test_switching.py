@@ -22,7 +22,6 @@ from memory.context.build import preview
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
 from memory.policies import POLICIES, get_policy
-from memory.policies.protocol import bounds_of
 from tests.processes.prompts import code, codes
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
@@ -139,7 +138,7 @@ def test_the_old_memory_serves_and_the_new_one_is_made_of_the_originals(
     check_all()
 
 
-@pytest.mark.parametrize(("old", "new"), PAIRS)
+@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
 def test_there_and_back_is_as_if_never_gone(old: str, new: str, telling: TellingModel) -> None:
     """A memory made of the originals does not depend on the policies before it."""
     chat = folded_chat(old)
@@ -151,17 +150,6 @@ def test_there_and_back_is_as_if_never_gone(old: str, new: str, telling: Telling
         assert run(chat).outcome == "done"
         assert_switched(chat, policy)
     assert memory_of(chat) == stayed
-    check_all()
-
-
-@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
-def test_a_change_of_mind_before_the_rebuild_began(old: str, new: str, telling: TellingModel) -> None:
-    chat = folded_chat(old)
-    update_chat(chat, {"policy": new})
-    update_chat(chat, {"policy": old})
-    assert run(chat).outcome == "done"
-    assert new not in {row.policy for row in revisions(chat)}
-    assert_switched(chat, old)
     check_all()
 
 
@@ -282,7 +270,7 @@ def test_a_switch_while_the_upstream_is_down(old: str, new: str, telling: Tellin
     check_all()
 
 
-@pytest.mark.parametrize(("old", "new"), PAIRS)
+@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
 def test_a_short_chat_only_changes_its_policy(old: str, new: str, telling: TellingModel) -> None:
     chat = make_chat(policy=old)
     add_turns(chat, [turn(1)])
@@ -291,27 +279,6 @@ def test_a_short_chat_only_changes_its_policy(old: str, new: str, telling: Telli
     brief = brief_of(chat)
     assert (brief.policy, brief.version, brief.requested) == (new, 0, "")
     assert telling.prompts == []
-    assert_whole(chat)
-    check_all()
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_other_options_leave_what_is_remembered(policy: str, telling: TellingModel) -> None:
-    """The policy's numbers at their lowest apply from the next prompt and the next fold on."""
-    chat = folded_chat(policy)
-    before, versions = memory_of(chat), brief_of(chat).version
-    bounds = bounds_of(POLICIES[policy].numbers)
-    options = {
-        name: least for name, one in bounds.items() if (least := next(filter(one.allows, range(100)), 0))
-    }
-    update_chat(chat, {"options": options})
-    brief = brief_of(chat)
-    assert (memory_of(chat), brief.options, brief.requested) == (before, options, "")
-    assert_whole(chat)
-    run(chat)
-    go_on(chat, 12)
-    run(chat)
-    assert {row.kind for row in revisions(chat)[versions:]} <= {RevisionKind.FOLD}, "nothing was made anew"
     assert_whole(chat)
     check_all()
 
