@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from knox.models import AuthToken
 
 from conversations.models import ActiveReply
+from tests.api.talking import opened
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client, Event, joined
+from tests.support.live_server import Client, joined
 from tests.support.processes import Child, Product
 from tests.support.waiting import wait_for
 
@@ -62,23 +62,6 @@ def servers(product: Product, request: pytest.FixtureRequest) -> Iterator[Server
         yield Servers(product, first, here, there)
 
 
-def open_stream(
-    client: Client, stack: ExitStack, message: str = "Hello"
-) -> tuple[dict[str, Any], Iterator[Event]]:
-    events = stack.enter_context(client.stream("POST", "message/first", json={"message": message}))
-    return next(events).data, events
-
-
-def path_of(created: dict[str, Any]) -> str:
-    return f"chats/{created['chat_id']}/messages/{created['message_id']}"
-
-
-def read_on(servers: Servers, created: dict[str, Any], said: str) -> list[Event]:
-    """Reconnect to the other server, as `reconnect` says."""
-    headers = {"Last-Event-ID": str(len(said))}
-    return servers.there.events("GET", f"{path_of(created)}/stream", headers=headers)
-
-
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize(
     "servers", [(), ("--workers", "2")], ids=["one process", "two workers"], indirect=True
@@ -86,8 +69,7 @@ def read_on(servers: Servers, created: dict[str, Any], said: str) -> list[Event]
 def test_readers_reconnect_and_the_reply_is_finished(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5, rate=100.0)
     fake.hold()
-    with ExitStack() as stack:
-        created, events = open_stream(servers.here, stack)
+    with opened(servers.here) as (turn, events):
         said = next(events).data["delta"]
         fake.wait_until(lambda fake: fake.held() == 1)
         servers.terminate()
@@ -97,7 +79,7 @@ def test_readers_reconnect_and_the_reply_is_finished(servers: Servers, fake: Fak
     assert rest[-1].id is None
     said += joined(rest)
     fake.release()
-    ending = read_on(servers, created, said)
+    ending = servers.there.events("GET", f"{turn.path}/stream", headers={"Last-Event-ID": str(len(said))})
     assert ending[-1].name == "message.completed"
     assert said + joined(ending) == ending[-1].data["message"]["content"]
     assert len(ending[-1].data["message"]["content"].split()) == 40
