@@ -50,9 +50,9 @@ from conversations.api.serializers import (
 from conversations.models import ActiveReply, Message, get_chat, get_message
 from conversations.replies import events, finish, generation, sse, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
-from conversations.replies.generation import UnstoredReply
+from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, Ending, ExistingReply, ReplyHead, TurnRequest, failure_of
-from conversations.replies.stream import Reader, ReaderSlot, streamed
+from conversations.replies.stream import ReaderSlot, streamed
 from memory.context.render import Source
 from memory.recall.embeddings import has_vectors, last_question
 
@@ -138,14 +138,14 @@ class ReplyView(LimitedView):
             return streamed(stream.reply_events(head), slot)
         ids = {"chat_id": str(head.chat_id), "user_message_id": str(head.user_message_id)}
         with slot or nullcontext():
-            reader = Reader.of(head.chat_id, head.message_id)
-            return await _whole(reader, lambda message: {**ids, "message": events.message_json(message)})
+            reply = stream.reply_of(head.chat_id, head.message_id)
+            return await _whole(reply, lambda message: {**ids, "message": events.message_json(message)})
 
 
-async def _whole(reader: Reader, body_of: Callable[[Message], dict[str, Any]]) -> Response:
+async def _whole(reply: GrowingReply, body_of: Callable[[Message], dict[str, Any]]) -> Response:
     """Wait for the end of a reply. Raises `UpstreamFailed` if the model did not answer."""
-    with reader:
-        message = await reader.final()
+    with reply:
+        message = await stream.final_of(reply)
     body = body_of(message)
     if message.status != "failed":
         return Response(body)
@@ -312,8 +312,8 @@ class CancelView(AsyncView):
         """Wait for the final message: its owner writes it within a few checkpoints, otherwise this process does."""
         try:
             async with asyncio.timeout(4 * settings.REPLY_CHECKPOINT_SECONDS):
-                with Reader.of(chat_id, message_id) as reader:
-                    return await reader.final()
+                with stream.reply_of(chat_id, message_id) as reply:
+                    return await stream.final_of(reply)
         except (TimeoutError, Unavailable):
             logger.warning("cancelled for its owner", extra={"reply": str(message_id)})
         await executors.write(finish.finish_in, chat_id, Q(message_id=message_id))
@@ -350,13 +350,13 @@ class AskView(LimitedView):
         await opened.reserve(caller(self.request).pk)
         if self.wants_stream:
             return streamed(_unstored_events(opened))
-        return await _whole(Reader(opened), lambda message: {"message": events.unstored_json(message)})
+        return await _whole(opened, lambda message: {"message": events.unstored_json(message)})
 
 
 async def _unstored_events(reply: UnstoredReply) -> AsyncIterator[bytes]:
     yield sse.event("message.created", {"model_variant": reply.variant.name})
-    with Reader(reply) as reader:  # the upstream is called once the first event has been read
-        async for text in reader.texts():
+    with reply:  # the upstream is called once the first event has been read
+        async for text in stream.texts_of(reply):
             yield sse.event("content.delta", {"delta": text}) if text else sse.comment()
-        message = await reader.final()
+        message = await stream.final_of(reply)
     yield events.unstored_final(message)

@@ -46,9 +46,9 @@ from conversations.openai_api.history import RequestLimits, history_keys, refuse
 from conversations.openai_api.views import OpenAIView
 from conversations.replies import generation, sse, stream
 from conversations.replies.begin import begin_when_ready
-from conversations.replies.generation import UnstoredReply
+from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, ExistingReply, failure_of
-from conversations.replies.stream import Reader, ReaderSlot, streamed
+from conversations.replies.stream import ReaderSlot, streamed
 from memory.context.prompt import disarmed_tools, tools_text
 from memory.recall.embeddings import has_vectors
 
@@ -112,7 +112,7 @@ class CompletionsView(OpenAIView):
             await self.memory.aclose()
             await opened.reserve(user_id)
             headers = {DECISION: "not stored"}
-            return await self._respond(completion_id(new_id()), Reader(opened), opened.prompt_tokens, headers)
+            return await self._respond(completion_id(new_id()), opened, opened.prompt_tokens, headers)
         beginning = _begun(*opened)
         del opened
         turn, place = await beginning
@@ -131,13 +131,13 @@ class CompletionsView(OpenAIView):
             "x-chatmemory-said-tokens": "" if earlier_tokens is None else str(earlier_tokens),
             "x-chatmemory-sent-tokens": str(head.prompt_tokens),
         }
-        reader = Reader.of(head.chat_id, head.message_id)
-        return await self._respond(completion_id(head.message_id), reader, head.prompt_tokens, headers, slot)
+        reply = stream.reply_of(head.chat_id, head.message_id)
+        return await self._respond(completion_id(head.message_id), reply, head.prompt_tokens, headers, slot)
 
     async def _respond(
         self,
         answer_id: str,
-        reader: Reader,
+        reply: GrowingReply,
         prompt_tokens: int,
         headers: Mapping[str, str],
         slot: ReaderSlot | None = None,
@@ -146,12 +146,12 @@ class CompletionsView(OpenAIView):
         response: HttpResponseBase
         try:
             if self.body.stream:
-                chunks = _chunks(answer, reader, prompt_tokens)
+                chunks = _chunks(answer, reply, prompt_tokens)
                 first = await anext(chunks)  # a failure before it has a status of its own
                 response = streamed(_after(first, chunks), slot)
             else:
-                with reader:
-                    response = Response(answer.completion(await _ended(reader, prompt_tokens)))
+                with reply:
+                    response = Response(answer.completion(await _ended(reply, prompt_tokens)))
         except ModelFailed as failed:
             response = self._failed(failed)
         for name, value in headers.items():
@@ -251,10 +251,10 @@ async def _begun(
 # How a reply is read
 
 
-async def _ended(reader: Reader, prompt_tokens: int) -> Ended:
+async def _ended(reply: GrowingReply, prompt_tokens: int) -> Ended:
     """Wait for the end of a reply. Raises `ModelFailed` if the model did not answer."""
-    message = await reader.final()
-    calls = await reader.calls(message)
+    message = await stream.final_of(reply)
+    calls = await stream.tool_calls_of(reply, message)
     reason = finish_reason(message.status, message.error)
     if reason is None:
         is_stored = message.chat_id is not None
@@ -263,14 +263,14 @@ async def _ended(reader: Reader, prompt_tokens: int) -> Ended:
     return Ended(message.content, "tool_calls" if calls else reason, usage, calls)
 
 
-async def _chunks(answer: Answer, reader: Reader, prompt_tokens: int) -> AsyncIterator[bytes]:
+async def _chunks(answer: Answer, reply: GrowingReply, prompt_tokens: int) -> AsyncIterator[bytes]:
     """Yield the chunks of an answer. If a model says nothing for long, the first of them comes all the same."""
     chunk_of, first = answer.text_chunks(), answer.chunk({"role": "assistant", "content": ""})
-    with reader:
-        async for text in reader.texts():
+    with reply:
+        async for text in stream.texts_of(reply):
             yield first + (chunk_of(text) if text else sse.comment())
             first = b""
-        end = await _ended(reader, prompt_tokens)
+        end = await _ended(reply, prompt_tokens)
     yield first + answer.last_chunks(end)
 
 

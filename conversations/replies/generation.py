@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -173,7 +173,7 @@ async def _pace() -> None:
 
 
 class GrowingReply:
-    """A reply that grows in this process, with what its readers share."""
+    """A reply that grows in this process, with what its readers share. Each reads it in a `with` block."""
 
     def __init__(self) -> None:
         self.log = Log()
@@ -184,11 +184,11 @@ class GrowingReply:
         """Wakes the readers of the log."""
         self.events = ReplyEvents()
 
-    def join(self) -> None:
-        """Called for each reader that begins to read."""
+    def __enter__(self) -> Self:
+        return self
 
-    def leave(self) -> None:
-        """Called for each reader that has read enough."""
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 class Generation(GrowingReply):
@@ -275,10 +275,11 @@ class UnstoredReply(Generation):
         """Reserve the user's allowance for the call. Raises `RateLimited` and `QuotaExceeded`."""
         self._reservation = await begin_call(user_id, self.prompt_tokens, self.variant)
 
-    def join(self) -> None:
+    def __enter__(self) -> Self:
         _in_background(self)
+        return self
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop(Ending.cancelled())
 
     async def _finish(self, ending: Ending) -> None:

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 from uuid import UUID
 from weakref import WeakSet
 
@@ -68,80 +69,65 @@ def text_after(chat_id: UUID, message_id: UUID, position: int) -> str | None:
     return active.values_list(Substr("text", position + 1), flat=True).first()
 
 
-class Reader:
-    """One reader of a reply: a `with` block, at whose end a reply that is not stored ends, too."""
+def reply_of(chat_id: UUID, message_id: UUID) -> GrowingReply:
+    """Return a reply of any process, to be entered at once by the reader that asks for it."""
+    return generation.running(message_id) or Poller.of(chat_id, message_id)
 
-    def __init__(self, source: Generation | Poller) -> None:
-        self.source = source
 
-    @classmethod
-    def of(cls, chat_id: UUID, message_id: UUID) -> Reader:
-        """Return a reader of a reply of any process, to be entered at once."""
-        return cls(generation.running(message_id) or Poller.of(chat_id, message_id))
+async def texts_of(reply: GrowingReply, after: int = 0, *, stays: bool = True) -> AsyncIterator[str]:
+    """Yield the text after `after` code points as it grows; "" whenever `sse.KEEP_ALIVE_SECONDS` brought nothing.
 
-    def __enter__(self) -> Reader:
-        self.source.join()
-        return self
+    It ends with the reply, or when this process shuts down: with `stays`, only if another one writes the reply.
+    """
+    stays = stays and isinstance(reply, Generation)
+    while True:
+        if text := reply.log.since(after):
+            after += len(text)
+            yield text
+        elif reply.done or (generation.is_draining() and not stays):
+            return
+        elif not await reply.changes.changed(sse.KEEP_ALIVE_SECONDS):
+            yield ""
 
-    def __exit__(self, *_: object) -> None:
-        self.source.leave()
 
-    async def texts(self, after: int = 0, *, stays: bool = True) -> AsyncIterator[str]:
-        """Yield the text after `after` code points as it grows; "" whenever `sse.KEEP_ALIVE_SECONDS` brought nothing.
+async def final_of(reply: GrowingReply) -> Message:
+    """Wait for the final message. Raises `NotFound` if its chat was deleted, `Unavailable` at a shutdown."""
+    while not reply.done and (isinstance(reply, Generation) or not generation.is_draining()):
+        await reply.changes.changed(sse.KEEP_ALIVE_SECONDS)
+    if reply.final is None and isinstance(reply, TurnReply):  # another process finished it
+        with Poller.of(reply.pending.chat_id, reply.pending.message_id) as elsewhere:
+            return await final_of(elsewhere)
+    if isinstance(reply, Poller) and reply.error is not None:
+        raise reply.error
+    if reply.final is not None:
+        return reply.final
+    if not generation.is_draining():
+        raise NotFound("The chat was deleted while the reply was being written.")
+    ids = reply.key if isinstance(reply, Poller) else ()
+    raise Unavailable(
+        "This server is restarting; the reply continues. Fetch the message in a moment.",
+        details={name: [str(one)] for name, one in zip(("chat_id", "message_id"), ids, strict=False)},
+        retry_after=1,
+    )
 
-        It ends with the reply, or when this process shuts down: with `stays`, only if another one writes the reply.
-        """
-        source = self.source
-        stays = stays and isinstance(source, Generation)
-        while True:
-            if text := source.log.since(after):
-                after += len(text)
-                yield text
-            elif source.done or (generation.is_draining() and not stays):
-                return
-            elif not await source.changes.changed(sse.KEEP_ALIVE_SECONDS):
-                yield ""
 
-    async def final(self) -> Message:
-        """Wait for the final message. Raises `NotFound` if its chat was deleted, `Unavailable` at a shutdown."""
-        source = self.source
-        while not source.done and (isinstance(source, Generation) or not generation.is_draining()):
-            await source.changes.changed(sse.KEEP_ALIVE_SECONDS)
-        if source.final is None and isinstance(source, TurnReply):  # another process finished it
-            pending = source.pending
-            with Reader(Poller.of(pending.chat_id, pending.message_id)) as elsewhere:
-                return await elsewhere.final()
-        if isinstance(source, Poller) and source.error is not None:
-            raise source.error
-        if source.final is not None:
-            return source.final
-        if not generation.is_draining():
-            raise NotFound("The chat was deleted while the reply was being written.")
-        ids = source.key if isinstance(source, Poller) else ()
-        raise Unavailable(
-            "This server is restarting; the reply continues. Fetch the message in a moment.",
-            details={name: [str(one)] for name, one in zip(("chat_id", "message_id"), ids, strict=False)},
-            retry_after=1,
-        )
-
-    async def calls(self, final: Message) -> Sequence[ToolCall]:
-        """Return the tool calls of the final message; queried only if there are any."""
-        if isinstance(self.source, UnstoredReply):
-            return self.source.calls
-        return await executors.read(calls_of, final) if final.payload else ()
+async def tool_calls_of(reply: GrowingReply, final: Message) -> Sequence[ToolCall]:
+    """Return the tool calls of a reply that ended; queried only if there are any."""
+    if isinstance(reply, UnstoredReply):
+        return reply.calls
+    return await executors.read(calls_of, final) if final.payload else ()
 
 
 async def reply_events(head: ReplyHead, after: int = 0) -> AsyncIterator[bytes]:
     """Stream a reply after `after` code points as events of the API, up to its final event or to `reconnect`."""
-    with Reader.of(head.chat_id, head.message_id) as reader:
-        encoded = reader.source.events
+    with reply_of(head.chat_id, head.message_id) as reply:
         if after == 0:
             yield events.created(head)
-        async for text in reader.texts(after, stays=False):
-            yield encoded.delta(text, after) if text else sse.comment()
+        async for text in texts_of(reply, after, stays=False):
+            yield reply.events.delta(text, after) if text else sse.comment()
             after += len(text)
         # If the chat was deleted, the client learns it on reconnecting.
-        yield encoded.ending(reader.source.final)
+        yield reply.events.ending(reply.final)
 
 
 class Poller(GrowingReply):
@@ -157,16 +143,17 @@ class Poller(GrowingReply):
 
     @classmethod
     def of(cls, chat_id: UUID, message_id: UUID) -> Poller:
-        """Return the poller that other readers of this reply have joined, else a new one, which begins when joined."""
+        """Return the poller that other readers of this reply have joined, else a new one, which begins when entered."""
         return _pollers.get((chat_id, message_id)) or cls(chat_id, message_id)
 
-    def join(self) -> None:
+    def __enter__(self) -> Self:
         self._readers += 1
         if self._task is None:
             _pollers[self.key] = self
             self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
+        return self
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Remove a reader. The poller ends with the last one."""
         self._readers -= 1
         if not self._readers and self._task is not None:
