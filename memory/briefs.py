@@ -1,8 +1,7 @@
 """A chat's memory as one value: its brief with the policy, state and limits in use, and what follows from them.
 
-The limits are those of the settings, as modified by the chat's options. Options were validated when they were set
-(`conversations.api.serializers`). An option that is no longer valid, because bounds or policies changed since, is
-ignored, so that it does not block the chat.
+The limits are those of the settings, as modified by the chat's options. An option that is no longer valid, because
+bounds or policies changed since, is ignored, so that it does not block the chat.
 
 Whether a chat is due is decided here (`Memory.is_due`), from the counts of its unfolded turns. Only `due` is stored,
 because workers search for it. Deciding it reads the newest turns and no others: `MAX_TURNS` of them are always due.

@@ -37,10 +37,7 @@ from memory.usage import daily
 
 
 def message_changed(message: Message, from_seq: int) -> None:
-    """Update memory after the text of `message` was changed or removed, in a turn that begins at `from_seq`.
-
-    The old text must not be kept anywhere.
-    """
+    """Update memory after the text of `message` was changed or removed, in a turn that begins at `from_seq`."""
     pins.message_changed(message)
     messages_changed(message.chat_id, from_seq=from_seq, forgets=True)
 
@@ -49,9 +46,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
     """Update memory after messages from `from_seq` on were added, removed or changed, other than by a turn.
 
     The brief steps back to the newest revision that had not seen them, and a fold in progress cannot publish. The
-    remaining turns are folded again when due. Call it in the transaction of the change; it returns the updated brief.
-
-    With `forgets`, the old text must not be kept anywhere, so what later revisions say is deleted, too.
+    remaining turns are folded again when due. With `forgets`, what later revisions say is deleted, too.
     """
     brief = lock_brief(Chat.objects.get(pk=chat_id))
     delay = 0
@@ -120,15 +115,13 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     """Give a chat that begins like `origin` the memory of the messages that they share.
 
     Its first revision is a copy of the newest one of `origin` that has seen no other message, if that has the same
-    policy; otherwise it has none. The remaining turns are folded when due. Call it in the transaction
-    that stores the branch.
+    policy. The remaining turns are folded when due.
     """
     brief = ConversationBrief(chat=branch, **new_brief(branch))
     older = step_back.newest_before(origin, branch.last_seq + 1)
     if older is not None and older.policy == branch.policy:
         step_back.apply_revision(brief, older)
         brief.version = brief.head = 1
-        brief.degraded = older.degraded
     decide_due(brief)
     brief.save(force_insert=True)
     if brief.head:
@@ -140,10 +133,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
 
 
 def chat_deleted(chat_id: UUID) -> None:
-    """Delete all memory of a chat. Call it in the transaction that deletes the chat, before its messages are deleted.
-
-    It runs one statement per table for any number of rows; Django's cascade would load every row.
-    """
+    """Delete all memory of a chat, before its messages: a statement per table, as a cascade would load every row."""
     daily.count_chat(chat_id)
     ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
     for model in (Pin, ContextText, SummaryRevision, ConversationBrief, MessageEmbedding, ChatEmbeddings):

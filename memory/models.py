@@ -26,7 +26,6 @@ MAX_PINS = 100
 BY_HAND = 2**31 - 1
 """The `start` of a pin that was not found in a message: it sorts after all that were."""
 
-
 PAUSE = ("paused_at", "paused_by", "paused_seq")
 """The fields of a brief that `pause` and `unpause` change."""
 
@@ -49,14 +48,11 @@ class ConversationBrief(models.Model):
     `folded_through_seq` if a card describes a turn that is still shown.
     `policy` and `options` are those in use: the chat's, once memory has been rebuilt with them.
 
-    `queued_at`: since when a task of this chat, `task_name`, has been waiting in the queue; None if none is.
-    `on_demand_at`: since when there has been work that the chat's owner caused other than by turns; none of it is
-    done before `delayed_until`. `pin_tokens` is the size of all current pins as rendered in a prompt; 0 if there are
-    none.
+    `queued_at`: since when a task of this chat, `task_name`, has been waiting in the queue. `on_demand_at`: since when
+    there has been work that the chat's owner caused other than by turns; none of it is done before `delayed_until`.
+    `pin_tokens` is the size of all current pins as rendered in a prompt. `kept_percent`: that of the revision in use.
 
-    `paused_at`: since when only requested folds are made (`pause`); None if updates are not paused.
-    `paused_seq` is the last message at that moment. `kept_percent`: the percentage of the details to keep that the
-    revision in use kept; None if there is none.
+    `paused_at`: since when only requested folds are made (`pause`); `paused_seq` is the last message at that moment.
     """
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
@@ -126,9 +122,8 @@ class ConversationBrief(models.Model):
     def pause(self, user: User | None) -> None:
         """Stop folding from here on, and drop requested and running work. Saves nothing.
 
-        So a memory that somebody restored or edited by hand stays as it is. The pause ends when somebody resumes, or
-        has memory updated or rebuilt; or by itself, when the messages since no longer fit into a prompt
-        (`memory.policies.is_due`): nothing that is said while updates are paused is ever left out. The caller
+        The pause ends when somebody resumes, or has memory updated or rebuilt; or by itself, when the messages since no
+        longer fit into a prompt (`memory.policies.due`): nothing that is said meanwhile is ever left out. The caller
         must have raised the epoch, and decides `due` afterwards.
         """
         self.paused_at, self.paused_by = timezone.now(), user
@@ -282,9 +277,9 @@ class Pin(models.Model):
     """A statement that applies in a chat until it is removed, and is part of every prompt.
 
     `message` is the one in which it was found, or that was pinned; None: its text is stored only here. `seq` is the
-    last message when it was pinned, and `start` its position in that message: the later of two pins has the higher
-    ones. `ended_at`: since when it no longer applies, kept for the prompts that contained it; `ended_by` is then the
-    message that replaced or revoked it, None if somebody removed it.
+    last message when it was pinned, and `start` its position in that message. `ended_at`: since when it no longer
+    applies, kept for the prompts that contained it; `ended_by` is then the message that replaced or revoked it, None
+    if somebody removed it.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -397,10 +392,9 @@ class UsageDay(models.Model):
     `billed` are the replies whose usage the upstream reported, `priced` those of them with a known price; tokens and
     `cost_usd` are of these. `compared` are the replies that did not fail and whose chat's length is known: the chat
     had `history_tokens`, `memory_tokens` were sent in its place, and `saved_tokens` is the difference if memory was
-    shorter. `cards` are the complete
-    replies whose prompt requested a memory card, `cards_kept` those of them whose card was usable. `counted_tokens`
-    is our own count of the prompts of billed replies, `counted_billed` what was billed for these; prompts with images
-    are left out.
+    shorter. `cards` are the complete replies whose prompt requested a memory card, `cards_kept` those whose card was
+    usable. `counted_tokens` is our own count of the prompts of billed replies, `counted_billed` what was billed for
+    these; prompts with images are left out.
     """
 
     day = models.DateField()
@@ -502,8 +496,7 @@ class ChatEmbeddings(models.Model):
 class MessageEmbedding(models.Model):
     """The vector of a message, by its seq; its length is one.
 
-    It is of the model named in the chat's `ChatEmbeddings`. It is derived from the message's text, and removed with
-    it.
+    It is of the model named in the chat's `ChatEmbeddings`, and removed with the message's text.
     """
 
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)

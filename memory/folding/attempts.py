@@ -28,7 +28,7 @@ class WorkState:
     """The state of work on one chat, from which the next step is decided."""
 
     due: bool
-    """Turns are due, or an update was requested and there are turns beyond the window."""
+    """There is something to fold."""
     rebuild_requested: bool
     degraded: bool
     attempts: int

@@ -145,11 +145,10 @@ class _Spoken:
     def sources(self) -> list[str]:
         """Title and text of the sources that were shown, each cut to about what was shown of it."""
         given = json.loads(self._texts.get(self._sent.sources_hash, "[]"))
-        clips = self._sent.plan.sources
-        shown = [(source, clip) for source, clip in zip(given, clips, strict=False) if clip != 0]
-        return [
-            part for (title, text), clip in shown for part in (title, text[: clip and clip * TOKEN_CHARS])
-        ]
+        found: list[str] = []
+        for (title, text), clip in zip(given, self._sent.plan.sources, strict=False):
+            found += [] if clip == 0 else [title, text[: clip and clip * TOKEN_CHARS]]
+        return found
 
     def unsaid(self, texts: Collection[str]) -> Collection[str]:
         """The texts of a card that come from instructions or sources, and that nobody said."""
@@ -166,8 +165,6 @@ class _Spoken:
     @cached_property
     def _texts(self) -> dict[str, str]:
         hashes = {self._sent.turn_instructions_hash, self._sent.sources_hash} - {""}
-        if not hashes:
-            return {}
         rows = ContextText.objects.filter(chat_id=self._reply.chat_id, sha256__in=hashes)
         return dict(rows.values_list("sha256", "text"))
 

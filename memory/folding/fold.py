@@ -48,22 +48,19 @@ class FoldReport:
     """What one call of `fold` did."""
 
     outcome: Literal["idle", "nothing", "done", "waiting", "failed", "more"] = "idle"
-    """How the call ended.
+    """`idle`: no work, or another worker has the chat. `nothing`: there was nothing to fold. `done`: nothing is left.
 
-    `idle`: no work, or another worker has the chat. `nothing`: there was nothing to fold. `done`: nothing is left.
     `failed`: the summarizer failed, the next attempt waits. `waiting`: an earlier failure still waits. `more`: time
     was up, or other chats wait while this work was only demanded by the chat's owner.
     """
     published: int = 0
-    """Number of revisions published."""
     bites: int = 0
-    """Number of answers accepted from a summarizer, including the intermediate ones of a rebuild."""
+    """Answers accepted from a summarizer, including the intermediate ones of a rebuild."""
     lost: int = 0
-    """Number of answers dropped because the memory had changed in the meantime."""
+    """Answers dropped because the memory had changed in the meantime."""
     error: str = ""
     """Code of the last failure."""
     was_demanded: bool = False
-    """The chat's owner demanded the work."""
     stuck: bool = False
     """Even the built-in summarizer failed: the next task tries again."""
 

@@ -33,8 +33,7 @@ Mode = Literal["update", "rebuild"]
 def request_resummarize(chat: Chat, mode: Mode, user: User | None = None) -> str:
     """Have everything outside the window folded, or the memory rebuilt from the originals. Returns the task's id.
 
-    This is the operator's way: at once, regardless of the limits of the chat's owner. `user` is who requested it, for
-    the log.
+    This is the operator's way: at once, regardless of the limits of the chat's owner. `user` is for the log.
     """
     with transaction.atomic():
         note_request(chat, mode)
@@ -98,12 +97,6 @@ def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lam
     return report
 
 
-# The lazy fold (seed 003): a reply that waits for a summary, for a bounded time
-#
-# This is the one exception to the rule that replies never wait: only in a chat that enables it by its option `lazy`,
-# and it never causes an error. Lease, back-off and attempts apply as in the worker, so nobody waits for an upstream
-# that is down.
-
 POLL_SECONDS = 0.05
 """How often to check whether a worker that holds the chat has finished."""
 
@@ -111,7 +104,9 @@ POLL_SECONDS = 0.05
 def freshen(chat_id: UUID, seconds: float) -> None:
     """Fold what is due, or wait while a worker does, for about `seconds`; a running call may take a little longer.
 
-    Must not be called in a transaction, nor on a thread that others wait for. Never raises.
+    This is the one exception to the rule that replies never wait: only in a chat that enables it by its option `lazy`
+    (seed 003). Lease, back-off and attempts apply as in the worker, so nobody waits for an upstream that is down. Must
+    not be called in a transaction, nor on a thread that others wait for. Never raises.
     """
     started = time.monotonic()
     until, due = started + seconds, ConversationBrief.objects.filter(chat_id=chat_id, due=True)

@@ -73,16 +73,10 @@ def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
     return to_turns(
         [
             StoredMessage(
-                id=UUID(int=seq),
-                seq=seq,
-                role=message.role,
-                status="complete",
-                superseded_by_id=None,
-                token_count=count_tokens(message.content),
-                content=message.content,
+                UUID(int=seq), seq, message.role, "complete", None, count_tokens(text), content=text
             )
             for seq, message in enumerate(messages, start=1)
-            if without_invisible(message.content).strip()
+            if without_invisible(text := message.content).strip()
         ]
     )
 

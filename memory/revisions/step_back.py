@@ -40,7 +40,6 @@ def step_back(brief: ConversationBrief, from_seq: int) -> None:
     brief.head = older.version if older else 0
     if brief.policy != brief.chat.policy:
         brief.requested = Requested.REBUILD
-    brief.degraded = older.degraded if older else False
 
 
 def retract(brief: ConversationBrief, from_seq: int) -> None:
@@ -70,15 +69,13 @@ def retract(brief: ConversationBrief, from_seq: int) -> None:
 
 def apply_revision(brief: ConversationBrief, older: SummaryRevision | None) -> None:
     """Give `brief` the text and position of `older`; None: an empty memory by the chat's policy. Saves nothing."""
-    state = State.from_json(older.global_summary, older.state) if older else State()
-    brief.policy = older.policy if older else brief.chat.policy
-    brief.global_summary, brief.state = state.summary, (older.state if older else {})
-    brief.token_count = get_policy(brief.policy).size(state)
-    brief.kept_percent = older.kept_percent if older else None
-    brief.folded_through_seq = older.through_seq if older else 0
-    brief.folded_tokens = older.folded_tokens if older else None
-    brief.seen_seq = older.seen_seq if older else 0
-    brief.rebuild = None
+    older = older or SummaryRevision(policy=brief.chat.policy, through_seq=0)
+    brief.policy, brief.degraded, brief.rebuild = older.policy, older.degraded, None
+    brief.global_summary, brief.state = older.global_summary, older.state
+    brief.token_count = get_policy(brief.policy).size(State.from_json(older.global_summary, older.state))
+    brief.kept_percent = older.kept_percent
+    brief.folded_through_seq, brief.folded_tokens = older.through_seq, older.folded_tokens
+    brief.seen_seq = older.seen_seq
     replies = Message.objects.filter(chat_id=brief.chat_id, role=Role.ASSISTANT, superseded_by=None)
     finished = replies.exclude(status__in=[Status.FAILED, Status.DELETED])
     folded = finished.filter(seq__lte=brief.folded_through_seq).order_by("-seq")
