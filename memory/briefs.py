@@ -39,10 +39,8 @@ class Memory:
     limits: MemoryLimits
 
     @classmethod
-    def of(cls, brief: ConversationBrief, chat: Chat | None = None) -> Memory:
-        """The memory in use. Give its `chat` if that is loaded: it is read only if its instructions count."""
-        if chat is not None:
-            brief.chat = chat
+    def of(cls, brief: ConversationBrief) -> Memory:
+        """The memory in use. The brief's chat is read only if its instructions count."""
         policy = get_policy(brief.policy)
         limits = limits_for(policy, brief.options, lambda: brief.chat.instructions)
         return cls(brief, policy, State.from_json(brief.global_summary, brief.state), limits)

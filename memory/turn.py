@@ -49,11 +49,6 @@ class PreparedPrompt:
     standing: Standing | None
     """What is known of the unfolded turns; None if there are too many to know them all."""
 
-    @property
-    def brings_card(self) -> bool:
-        """Whether the reply will contain a block that its reader must not see (`memory.policies.card_in_reply`)."""
-        return self.snapshot.card_epoch is not None
-
 
 def prompt_for(
     chat: Chat, request: PromptRequest, before_seq: int, *, again: bool = False, may_wait: bool = False
@@ -68,7 +63,7 @@ def prompt_for(
     """
     # If another process creates it at the same moment, the turn is begun once more (`begin._once`).
     brief = getattr(chat, "brief", None) or ConversationBrief.objects.create(chat=chat, **new_brief(chat))
-    memory = Memory.of(brief, chat)
+    memory = Memory.of(brief)
     if may_wait:
         require_fresh(memory)
     if again and before_seq <= brief.seen_seq:

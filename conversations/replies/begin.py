@@ -289,7 +289,9 @@ def _begin_reply(
         **(reservation._asdict() if reservation else {}),
     )
     prompt = replace(prepared.prompt, parameters=request.parameters)
-    return BegunTurn(Pending.of(active, chat, prepared), prompt, variant, prepared.brings_card)
+    return BegunTurn(
+        Pending.of(active, chat, prepared), prompt, variant, prepared.snapshot.card_epoch is not None
+    )
 
 
 def _last_turn(chat: Chat, message_id: UUID) -> list[Message]:

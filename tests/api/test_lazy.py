@@ -216,12 +216,13 @@ def test_a_chat_without_the_option_never_waits(alice: Client, upstream: FakeUpst
 def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_queries: Any) -> None:
     chat = make_chat(policy="hierarchical")
     stored = brief_of(chat)
+    stored.chat = chat
     with django_assert_num_queries(0):
-        require_fresh(Memory.of(stored, chat))
+        require_fresh(Memory.of(stored))
         stored.due = True
-        require_fresh(Memory.of(stored, chat))
+        require_fresh(Memory.of(stored))
         stored.options = {"lazy": True, "lazy_seconds": 7}
         with pytest.raises(StaleMemory) as caught:
-            require_fresh(Memory.of(stored, chat))
+            require_fresh(Memory.of(stored))
     assert (caught.value.chat_id, caught.value.seconds) == (chat.pk, 7)
     assert get_policy("chunked").lazy_seconds(settings.MEMORY_LIMITS) == 0
