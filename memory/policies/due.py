@@ -35,13 +35,9 @@ def turns_beyond(policy: Policy, state: State, turns: Sequence[Turn], limits: Me
 
 def totals_of(turns: Iterable[Turn]) -> Counts:
     """Sum the counts of `turns`, without a window. Turns without text do not count."""
-    number = tokens = line_tokens = 0
-    for turn in turns:
-        if turn.tokens:
-            number += 1
-            tokens += turn.tokens
-            line_tokens += line_cost(line_text(turn))
-    return Counts(number, tokens, line_tokens, window_turns=0, window_tokens=0)
+    costs = [(turn.tokens, line_cost(line_text(turn))) for turn in turns if turn.tokens]
+    tokens, line_tokens = sum(cost for cost, _ in costs), sum(cost for _, cost in costs)
+    return Counts(len(costs), tokens, line_tokens, window_turns=0, window_tokens=0)
 
 
 def counts_of(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Counts:

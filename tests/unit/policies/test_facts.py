@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
@@ -10,19 +11,19 @@ from hypothesis import strategies as st
 
 from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens, load
-from memory.policies.facts import (
+from memory.policies.hierarchical import (
     CATEGORIES,
     KEY_CHARS,
     MAX_FACTS,
     VALUE_TOKENS,
     Fact,
-    facts_json,
     facts_text,
     fitting,
     merged,
     parse_update,
     stored_facts,
 )
+from memory.policies.protocol import State
 
 load()  # once, here, rather than within the deadline of the first property that runs
 
@@ -230,4 +231,4 @@ def test_what_fits_is_within_the_cap_as_rendered_and_in_order(told_facts: list[F
 
 @given(facts)
 def test_facts_survive_storage(told_facts: list[Fact]) -> None:
-    assert stored_facts(facts_json(told_facts)) == told_facts
+    assert stored_facts(State("", {"facts": [asdict(fact) for fact in told_facts]})) == told_facts

@@ -19,12 +19,13 @@ from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
 from memory.policies import get_policy
 from memory.policies.due import counts_of, is_due, turns_beyond
-from memory.policies.facts import Fact, stored_facts
 from memory.policies.hierarchical import (
     ANSWER_TOKENS,
     SCHEMA,
+    Fact,
     HierarchicalNumbers,
     facts_input,
+    stored_facts,
 )
 from memory.policies.protocol import Ask, Fault, Refusal, State
 from tests.unit.context.makers import chats, make_turn, turn_of, words
@@ -163,7 +164,7 @@ def test_facts_are_merged_and_each_fold_adds_a_piece() -> None:
         "narrative": "It was cancelled.",
     }
     state = POLICY.absorb(first, [make_turn(1, "a", "b"), make_turn(2, "c", "d")], answered(later), LIMITS)
-    assert [fact.line for fact in stored_facts(state.data["facts"])] == [
+    assert [fact.line for fact in stored_facts(state)] == [
         "- order_id: #1234",
         "- Order Status: cancelled",
     ]
@@ -192,9 +193,9 @@ def test_what_is_no_memory_is_refused_with_its_reason(completion: Completion, re
 
 def test_half_an_answer_is_taken() -> None:
     only_facts = absorbed({"facts": [{"key": "a", "value": "b"}], "narrative": None})
-    assert (len(stored_facts(only_facts.data["facts"])), only_facts.summary) == (1, "")
+    assert (len(stored_facts(only_facts)), only_facts.summary) == (1, "")
     only_story = absorbed({"narrative": "They talked."})
-    assert (stored_facts(only_story.data["facts"]), only_story.summary) == ([], "They talked.")
+    assert (stored_facts(only_story), only_story.summary) == ([], "They talked.")
 
 
 def test_a_narrative_is_one_clean_line_that_no_section_can_come_out_of() -> None:
@@ -216,9 +217,7 @@ def test_old_pieces_go_when_the_narrative_is_full_and_facts_stay() -> None:
     assert [piece.partition(".")[0] for piece in state.summary.splitlines()] == [
         f"Part {n}" for n in (47, 48, 49)
     ]
-    assert [fact.value for fact in stored_facts(state.data["facts"])] == [
-        f"C{number}" for number in range(43, 50)
-    ]
+    assert [fact.value for fact in stored_facts(state)] == [f"C{number}" for number in range(43, 50)]
 
 
 # How it is rendered in a prompt
@@ -238,4 +237,4 @@ def test_a_corrupted_state_keeps_what_can_be_read() -> None:
     )
     after = absorbed({"narrative": "More."}, state)
     assert after.summary == "What was said.\nMore."
-    assert [fact.line for fact in stored_facts(after.data["facts"])] == ["- a: b"]
+    assert [fact.line for fact in stored_facts(after)] == ["- a: b"]

@@ -16,8 +16,7 @@ from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.context.build import preview
 from memory.policies import get_policy
-from memory.policies.facts import stored_facts
-from memory.policies.hierarchical import HierarchicalNumbers
+from memory.policies.hierarchical import HierarchicalNumbers, stored_facts
 from memory.policies.protocol import State, state_tokens
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import ScriptedModel, codes
@@ -91,7 +90,7 @@ def state_of(chat: Chat) -> State:
 
 
 def known(chat: Chat) -> list[str]:
-    return [fact.key for fact in stored_facts(state_of(chat).data.get("facts"))]
+    return [fact.key for fact in stored_facts(state_of(chat))]
 
 
 def named(first: int, last: int) -> list[str]:
