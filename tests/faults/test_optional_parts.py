@@ -38,8 +38,6 @@ def test_optional_parts_may_fail_and_memory_catches_up(
 ) -> None:
     if not add_pgvector():
         pytest.skip("this database cannot have pgvector")
-    if not add_pgvector():
-        pytest.skip("there is no pgvector here")
     product.env |= LOW | EMBEDDINGS | {"MEMORY_MIN_RETAINED": "0"}
     fake.behave("normal?tokens=60", lane="complete")
     product.server()

@@ -117,10 +117,6 @@ SENTENCE = "migrations are missing): run `manage.py migrate`."
     [
         ["sweep"],
         ["create_token", "alice"],
-        ["resummarize", "--all"],
-        ["import_chat", "conversations/samples/trip.json", "--user", "alice"],
-        ["export_chat", "01a20261-fec9-7487-a31e-ac996fb5f1fe"],
-        ["forget_user", "alice", "--yes"],
         ["createsuperuser", "--noinput", "--username", "a", "--email", "a@b.example"],
         ["worker"],
     ],

@@ -88,11 +88,6 @@ def test_what_is_deleted_is_overwritten() -> None:
     assert b"heronheron" not in bytes_of(file)
 
 
-def test_emptying_the_log_does_no_harm_elsewhere() -> None:
-    executors.truncate_wal()
-    assert User.objects.count() == 0
-
-
 @pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite has no pool")
 def test_a_pooled_connection_that_was_ended_is_not_used() -> None:
     with connection.cursor():

@@ -56,18 +56,6 @@ def test_a_minute_begins_with_its_first_request(later: timedelta, count: int) ->
 
 
 @pytest.mark.parametrize(
-    ("later", "count"),
-    [(MINUTE, 3), (timedelta(seconds=3599), 3), (HOUR, 0), (-HOUR, 3), (-HOUR - MINUTE, 0)],
-)
-def test_an_hour_is_counted_likewise(later: timedelta, count: int) -> None:
-    hour = RateWindow(NOON, 3, HOUR).at(NOON + later)
-    assert hour.count == count
-    refusal = hour.refusal("resummarize_per_hour", 3, NOON + later)
-    left = round((HOUR - later).total_seconds())
-    assert refusal == (LimitRefusal("resummarize_per_hour", 3, left) if count else None)
-
-
-@pytest.mark.parametrize(
     ("later", "tokens"),
     [
         (timedelta(0), 7),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from conversations.replies import sse
 
-texts = st.text(st.characters(exclude_categories=()))
+SEPARATORS, HALVES = "\r\n\x0b\x1c\x85\u2028\u2029", "\ud83d\ude00"
+texts = st.text(st.sampled_from(SEPARATORS + HALVES) | st.characters(exclude_categories=()))
 
 
 def read(wire: bytes) -> list[dict[str, Any]]:
@@ -39,10 +40,6 @@ def test_an_event_without_id_has_no_id_line() -> None:
     assert sse.event("reconnect", {"retry_ms": 100}) == b'event: reconnect\ndata: {"retry_ms":100}\n\n'
 
 
-def test_id_zero_is_an_id() -> None:
-    assert b"\nid: 0\n" in sse.event("message.failed", {}, 0)
-
-
 def test_a_comment_is_no_event() -> None:
     wire = sse.event("a", {}) + sse.comment() + sse.event("b", {})
     assert sse.comment() == b": keep-alive\n\n"
@@ -68,17 +65,6 @@ clean = texts.map(storable)
 @given(st.dictionaries(clean, st.none() | st.integers() | clean | st.lists(clean, max_size=3), max_size=4))
 def test_any_json_object_comes_through(data: dict[str, Any]) -> None:
     assert json.loads(read(sse.event("message.completed", data))[0]["data"]) == data
-
-
-@pytest.mark.parametrize("separator", ["\r", "\n", "\r\n", "\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
-def test_a_separator_cannot_end_the_line(separator: str) -> None:
-    wire = sse.event("content.delta", {"delta": f"é{separator}event: forged{separator}{separator}"})
-    assert [event["event"] for event in read(wire)] == ["content.delta"]
-
-
-def test_halves_of_a_pair_are_joined_and_a_lone_half_is_replaced() -> None:
-    wire = sse.event("content.delta", {"delta": "\ud83d\ude00 \ud83d"})
-    assert json.loads(read(wire)[0]["data"]) == {"delta": "😀 \ufffd"}
 
 
 def test_what_is_not_json_is_refused() -> None:

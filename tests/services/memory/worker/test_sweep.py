@@ -170,4 +170,4 @@ def test_the_command_prints_what_it_found(model: KeepingModel) -> None:
     emptied()
     out = io.StringIO()
     call_command("sweep", stdout=out)
-    assert "1 chats queued for an update" in out.getvalue().splitlines()
+    assert "1 chats enqueued" in out.getvalue().splitlines()
