@@ -149,11 +149,15 @@ class CompletionsView(OpenAIView):
                 chunks = _chunks(answer, reply, prompt_tokens)
                 first = await anext(chunks)  # a failure before it has a status of its own
                 response = streamed(_after(first, chunks), slot)
+                slot = None  # the response holds it
             else:
                 with reply:
                     response = Response(answer.completion(await _ended(reply, prompt_tokens)))
         except ModelFailed as failed:
             response = self._failed(failed)
+        finally:
+            if slot is not None:
+                slot.release()
         for name, value in headers.items():
             if value:
                 response[name] = value
