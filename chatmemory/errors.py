@@ -1,10 +1,4 @@
-"""Errors that are reported to API clients. `chatmemory.api.error_handler` turns them into responses.
-
-ChatMemoryError
-├── InvalidRequest 400       ├── ChatBusy 409   ├── IdempotencyMismatch 422
-├── InvalidCredentials 401   ├── Conflict 409   ├── RateLimited, QuotaExceeded 429
-└── NotFound 404             └── UpstreamFailed 502 or 504, Unavailable 503
-"""
+"""Errors that are reported to API clients. `chatmemory.api.error_handler` turns them into responses."""
 
 from __future__ import annotations
 
@@ -34,9 +28,6 @@ class InvalidCredentials(ChatMemoryError):
     """A wrong user name or password. It does not say which, nor whether the account exists."""
 
     status, code = 401, "invalid_credentials"
-
-    def __init__(self) -> None:
-        super().__init__("Wrong user name or password.")
 
 
 class NotFound(ChatMemoryError):

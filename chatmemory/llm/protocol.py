@@ -44,20 +44,18 @@ class ToolCall:
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> ToolCall:
         """Create a call from its stored `payload`."""
-        return cls(
-            payload["call_id"],
-            payload["name"],
-            payload["arguments"],
-            is_custom=payload.get("custom", False),
-            extra=payload.get("extra", ""),
-        )
+        call_id, name, arguments = (payload[key] for key in ("call_id", "name", "arguments"))
+        return cls(call_id, name, arguments, payload.get("custom", False), payload.get("extra", ""))
 
     @property
     def payload(self) -> dict[str, Any]:
         """The JSON that is stored for the call."""
         stored = {"call_id": self.id, "name": self.name, "arguments": self.arguments}
-        custom = {"custom": True} if self.is_custom else {}
-        return stored | custom | ({"extra": self.extra} if self.extra else {})
+        return (
+            stored
+            | ({"custom": True} if self.is_custom else {})
+            | ({"extra": self.extra} if self.extra else {})
+        )
 
     @property
     def text(self) -> str:
@@ -147,9 +145,7 @@ class Prompt:
     tools: tuple[Mapping[str, Any], ...] = ()
     """For `stream` only: the client's tools, in Chat Completions' format. Their calls are in the `Reply`."""
     answer_tokens: int = 0
-    """For `complete` only: the approximate length of the answer; 0: not specified. Other models find it in the
-    instructions; the built-in model uses this number.
-    """
+    """For `complete` by the built-in model: about how long to answer. Others find it in the instructions."""
 
     @property
     def attachments(self) -> list[Attachment]:

@@ -90,14 +90,14 @@ def embedder() -> UpstreamEmbedder:
 def _chat_client(api_key: str, base_url: str, style: Style, terminal: Terminal) -> OpenAIModel:
     from chatmemory.llm.openai.client import OpenAIModel
 
-    return OpenAIModel(api_key=api_key, base_url=base_url, style=style, terminal=terminal)
+    return OpenAIModel(api_key, base_url, style, terminal)
 
 
 @functools.lru_cache(maxsize=1)
 def _embeddings_client(api_key: str, base_url: str, model: str, dimensions: int) -> UpstreamEmbedder:
     from chatmemory.llm.openai.client import UpstreamEmbedder
 
-    return UpstreamEmbedder(api_key=api_key, base_url=base_url, model=model, dimensions=dimensions)
+    return UpstreamEmbedder(api_key, base_url, model, dimensions)
 
 
 async def aclose() -> None:

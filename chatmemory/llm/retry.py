@@ -20,11 +20,9 @@ MAX_PAUSE = 8.0
 def pause_before_retry(
     tries: int, *, remaining: float, retry_after: float | None, jitter: float
 ) -> float | None:
-    """Seconds to wait after `tries` failed tries, or None to give up.
+    """Seconds to wait after `tries` failed tries, or None to give up: then, or if that many seconds do not remain.
 
-    The pause doubles from half a second up to eight; `jitter` in 0..1 takes off up to half of it, so that workers do
-    not return together. `retry_after` is a minimum. None also if the pause would leave nothing of the `remaining`
-    seconds.
+    `jitter` in 0..1 takes off up to half of the pause, so that workers do not return together.
     """
     if tries >= TRIES:
         return None

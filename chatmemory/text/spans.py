@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 LONGEST_WORD = 100
 """Longer words (lists without spaces, encoded data) are cut at their punctuation; addresses are not."""
-
 LONGEST_ADDRESS = 500
 LONGEST_NAME = 6
 LONGEST_NUMBER = 5
@@ -63,10 +62,8 @@ COMMON_WORDS = frozenset(
     """.split()
 )
 """Words that are never a name on their own."""
-
 LIST_CAP = 200
 """Maximum number of spans that `retained` lists on each side; its share counts them all."""
-
 LONGEST_KEY = 8
 """Maximum number of a span's words that are compared."""
 

@@ -21,10 +21,8 @@ MESSAGE_OVERHEAD = 4
 RANKS_FILE = Path(__file__).parent / "data" / "o200k_base.tiktoken"
 RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 """As published with tiktoken (`tiktoken_ext/openai_public.py`)."""
-
 PIECE_CHARS = 250_000
 """Longer texts are counted in pieces, which adds up to two tokens each: a million spaces make tiktoken panic."""
-
 BORDER_CHARS = 40
 """Maximum distance in characters that a cut in the middle moves to reach a word boundary."""
 

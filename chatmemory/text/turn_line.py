@@ -12,13 +12,8 @@ from chatmemory.text.tokens import clip_end, count_tokens
 
 LINE_CHARS = 8000
 """Characters of each side that a line is made from, so that a giant message does not cost more."""
-
 CHARS_PER_TOKEN = 8
 """More characters than a token of ordinary text has. Text above this ratio is not counted, because it cannot fit."""
-
-SHORT_SPAN = 2
-"""A span of at most so many characters says little by itself, so a line takes it last."""
-
 CUT_OFF = "[cut off]"
 """Marks a reply that was cut off or cancelled, wherever its turn is shown to a model."""
 
@@ -51,12 +46,12 @@ def one_line(text: str) -> str:
 def _gist(user: str, assistant: str, max_tokens: int) -> str:
     """Salient spans of both sides in about two thirds of `max_tokens`, then the beginning of the user's message.
 
-    Numbers and ids come first, then names, then tiny spans; the user's first in each.
+    Numbers and ids come first, then names, then spans of two characters, which say little; the user's first in each.
     """
     both = {span.casefold(): (span, hard) for span, hard in (*scan(user), *scan(assistant))}
     room = max_tokens * 2 // 3
     chosen: list[str] = []
-    for span, _ in sorted(both.values(), key=lambda one: 2 if len(one[0]) <= SHORT_SPAN else not one[1]):
+    for span, _ in sorted(both.values(), key=lambda one: 2 if len(one[0]) <= 2 else not one[1]):
         cost = count_tokens(f", {span}")
         if cost <= room:
             chosen.append(span)

@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 
 MAX_WORDS = 5_000
 """Texts with more words are not compared: one replaces the other."""
-
 MAX_PAIRS = 250_000
 """Words times words that are compared in full. In longer texts, words that make up more than a hundredth only count
 beside others that match (`autojunk`): at most a second for any texts, where a full comparison takes minutes.

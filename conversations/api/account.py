@@ -118,7 +118,7 @@ def _issued(request: Request, username: str, password: str) -> tuple[AuthToken, 
             break
         if issued := api_tokens.issue(user, timedelta(days=api_tokens.LIFETIME_DAYS)):
             return issued
-    raise InvalidCredentials
+    raise InvalidCredentials("Wrong user name or password.")
 
 
 def _address(request: Request) -> str:

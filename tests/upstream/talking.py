@@ -43,7 +43,7 @@ class Outcome:
 
 
 def model_at(base_url: str, style: Style, terminal: Terminal = "strict") -> OpenAIModel:
-    return OpenAIModel(api_key=KEY, base_url=base_url, style=style, terminal=terminal)
+    return OpenAIModel(KEY, base_url, style, terminal)
 
 
 async def listen(model: OpenAIModel, deadlines: Deadlines = PATIENT, prompt: Prompt = PROMPT) -> Outcome:

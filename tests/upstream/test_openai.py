@@ -263,7 +263,7 @@ def test_where_reads_are_paced_each_brings_all_that_came_meanwhile(
 
 def test_a_server_without_a_key_is_sent_a_placeholder(fake: FakeUpstream) -> None:
     async def once() -> None:
-        model = OpenAIModel(api_key="", base_url=fake.base_url, style="chat")
+        model = OpenAIModel("", fake.base_url, "chat", "strict")
         await listen(model)
         await transport.aclose()
 

@@ -57,17 +57,10 @@ SHORTEST_VECTOR = 1e-6
 class OpenAIModel:
     """A `ChatModel` over the Responses API or Chat Completions. Threads and event loops may share it.
 
-    Without a `base_url` it uses OpenAI. `terminal` is explained at `reading.ReplyReader`.
+    An empty `base_url` is OpenAI's. `terminal` is explained at `reading.ReplyReader`.
     """
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        base_url: str = "",
-        style: Style = "responses",
-        terminal: Terminal = "strict",
-    ) -> None:
+    def __init__(self, api_key: str, base_url: str, style: Style, terminal: Terminal) -> None:
         self._server = Server(api_key, base_url)
         self._is_openai = is_openai_host(base_url)
         self._style: Style = style
@@ -207,7 +200,7 @@ class UpstreamEmbedder:
     batch = 128
     """Maximum number of texts per call."""
 
-    def __init__(self, *, api_key: str, base_url: str, model: str, dimensions: int) -> None:
+    def __init__(self, api_key: str, base_url: str, model: str, dimensions: int) -> None:
         self.model, self.dimensions = model, dimensions
         self._server = Server(api_key, base_url)
 
