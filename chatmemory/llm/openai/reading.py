@@ -158,25 +158,27 @@ class ReplyReader:
         """The text of the events that `chunk` completes, uncleaned. An event without its blank line does not count."""
         if self._is_closed:
             return ""
+        texts: list[str] = []
         ended, newline, rest = chunk.rpartition(b"\n")
         if newline:
             ended, self._unended = bytes(self._unended) + ended, bytearray(rest)
-            text = "".join([piece for line in ended.split(b"\n") if (piece := self._line(line))])
+            for line in ended.split(b"\n"):
+                if line.startswith(b"data:"):
+                    self._data.append(line[5:])
+                    self._data_bytes += len(line)
+                elif self._data and not line.rstrip(b"\r"):
+                    texts.append(self._event())
         else:
             self._unended += rest
-            text = ""
         if len(self._unended) + self._data_bytes > self._max_event_bytes:
             self._close(failures.TOO_LONG)
-        return text
+        return "".join(texts)
 
-    def _line(self, line: bytes) -> str:
-        if line.startswith(b"data:"):
-            self._data.append(line[5:])
-            self._data_bytes += len(line)
-            return ""
-        if not self._data or self._is_closed or line.rstrip(b"\r"):
-            return ""
+    def _event(self) -> str:
+        """The text of the event that is whole now."""
         data, self._data, self._data_bytes = b"\n".join(self._data).strip(), [], 0
+        if self._is_closed:
+            return ""
         if data == b"[DONE]":
             if self._terminal == "done" and not self._is_told:
                 self._tell(failures.REFUSED if self._refused else None)
