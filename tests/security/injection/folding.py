@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
 
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
-from chatmemory.text.tokens import count_tokens
 from conversations.interchange.read import read_chats
 from memory.folding import answer_checks
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import Policy, Refusal, State
-from tests.support.fakes.scripted import tell
+from tests.unit.context.makers import make_turn
 
 OWN = Path(__file__).resolve().parents[3] / "conversations" / "samples"
 VARIANT = Variant("v", "m")
@@ -48,27 +46,9 @@ def built_in(prompt: Prompt) -> str:
     return OfflineModel().complete(prompt, VARIANT, timeout=1).text
 
 
-def faked(prompt: Prompt) -> str:
-    """Return the fake upstream's answer."""
-    return tell(prompt)
-
-
 def turns_of(said: Iterable[tuple[str, str]]) -> list[Turn]:
     """Make turns from pairs of a user's and the assistant's texts."""
-    return [
-        Turn(
-            2 * at + 1,
-            2 * at + 2,
-            user,
-            reply,
-            False,
-            count_tokens(user),
-            count_tokens(reply),
-            (UUID(int=at + 1),),
-            None,
-        )
-        for at, (user, reply) in enumerate(said)
-    ]
+    return [make_turn(at, user, reply) for at, (user, reply) in enumerate(said)]
 
 
 def steps(

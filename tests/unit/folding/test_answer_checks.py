@@ -30,8 +30,9 @@ from tests.security.injection.corpus import (
     REWRITTEN,
     SAID,
 )
-from tests.security.injection.folding import OWN, Step, built_in, faked, recorded, steps, turns_of
+from tests.security.injection.folding import OWN, Step, built_in, recorded, steps, turns_of
 from tests.support.exhaustive import first_of
+from tests.support.fakes.scripted import tell
 
 
 def refusal_of(before: State, after: State, *shown: str) -> str:
@@ -147,7 +148,7 @@ def _steps(policy: str, talk: list[Any]) -> list[Step]:
 
 
 @pytest.mark.promise("P24")
-@pytest.mark.parametrize("summarizer", [built_in, faked])
+@pytest.mark.parametrize("summarizer", [built_in, tell])
 @pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_honest_summaries_of_the_samples_are_taken(policy: str, summarizer: Any) -> None:
     for talk in recorded(OWN):

@@ -6,7 +6,6 @@ import asyncio
 import json
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -31,6 +30,7 @@ from chatmemory.text.markers import LINES_HEADING, SUMMARY_HEADING
 from chatmemory.text.tokens import count_tokens, load
 from memory.history.turns import Turn
 from memory.policies.answers import summarizer_input
+from tests.unit.context.makers import make_turn
 
 VARIANT = Variant("offline", "offline")
 
@@ -64,14 +64,8 @@ SAYINGS = st.lists(
 ).map("".join)
 
 
-def turn(user: str, assistant: str) -> Turn:
-    return Turn(
-        1, 2, user, assistant, False, count_tokens(user), count_tokens(assistant), (UUID(int=1),), None
-    )
-
-
 def turns_input(existing: str, *pairs: tuple[str, str]) -> str:
-    return summarizer_input(existing, [turn(*pair) for pair in pairs])
+    return summarizer_input(existing, [make_turn(0, *pair) for pair in pairs])
 
 
 def messages_input(facts: dict[str, str], *pairs: tuple[str, str]) -> str:
@@ -180,7 +174,7 @@ def test_any_prompt_gets_one_honest_answer(contents: list[str]) -> None:
 def test_a_summary_keeps_to_its_limit_and_to_what_was_said(
     existing: str, said: list[tuple[str, str]], limit: int
 ) -> None:
-    turns = [turn(*each) for each in said]
+    turns = [make_turn(0, *each) for each in said]
     summary = summarize(existing, turns, limit)
     if sentences(existing) or any(sentences(text) for each in said for text in each):
         assert summary
@@ -188,8 +182,10 @@ def test_a_summary_keeps_to_its_limit_and_to_what_was_said(
 
 
 def test_facts_come_before_chatter() -> None:
-    turns = [turn(CHATTER * 5, CHATTER * 20) for _ in range(20)]
-    turns[7] = turn("My reservation is 3RK2T9. " + CHATTER, CHATTER * 20 + "It costs $1,240 on 2024-05-18.")
+    turns = [make_turn(0, CHATTER * 5, CHATTER * 20) for _ in range(20)]
+    turns[7] = make_turn(
+        0, "My reservation is 3RK2T9. " + CHATTER, CHATTER * 20 + "It costs $1,240 on 2024-05-18."
+    )
     summary = summarize("", turns, 60)
     assert "3RK2T9" in summary
     assert "2024-05-18" in summary
@@ -199,7 +195,9 @@ def test_facts_come_before_chatter() -> None:
 def test_what_a_summary_holds_survives_many_folds() -> None:
     summary = ""
     for fold in range(30):
-        summary = summarize(summary, [turn(f"Please remember code KX{fold:02}Z. {CHATTER}", CHATTER * 20)])
+        summary = summarize(
+            summary, [make_turn(0, f"Please remember code KX{fold:02}Z. {CHATTER}", CHATTER * 20)]
+        )
     assert all(f"KX{fold:02}Z" in summary for fold in range(30))
     assert count_tokens(summary) <= 500
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -14,10 +13,11 @@ from hypothesis import strategies as st
 from chatmemory.text.markers import LOOKALIKES, is_marker, quote_markers, skeleton
 from chatmemory.text.turn_line import CUT_OFF
 from memory.context.render import Source, render_sources
-from memory.history.turns import Turn, assistant_text
+from memory.history.turns import assistant_text
 from memory.policies.answers import summarizer_input
 from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
 from tests.support.fakes.summarizer import read_turns
+from tests.unit.context.makers import make_turn
 
 hostile = st.lists(
     st.one_of(
@@ -26,10 +26,6 @@ hostile = st.lists(
     ),
     max_size=12,
 ).map("".join)
-
-
-def turn(user: str, assistant: str, cut_off: bool = False) -> Turn:
-    return Turn(1, 2, user, assistant, cut_off, len(user), len(assistant), (UUID(int=1),), None)
 
 
 @pytest.mark.promise("P23")
@@ -104,10 +100,10 @@ def test_quoting_adds_and_takes_nothing_else(text: str) -> None:
 
 def test_the_summarizer_input_is_the_seeds_to_the_letter() -> None:
     turns = [
-        turn("Hi", "Hello\n\nthere"),
-        turn("Only me", ""),
-        turn("", "Only I", cut_off=True),
-        turn("", ""),
+        make_turn(0, "Hi", "Hello\n\nthere"),
+        make_turn(0, "Only me"),
+        make_turn(0, "", "Only I", cut_off=True),
+        make_turn(0, ""),
     ]
     assert summarizer_input("", turns) == (
         "=== EXISTING_SUMMARY ===\n"
@@ -132,7 +128,7 @@ def test_the_summarizer_input_is_the_seeds_to_the_letter() -> None:
 
 @given(hostile, st.lists(st.tuples(hostile, hostile, st.booleans()), max_size=4))
 def test_what_is_written_is_read_back(existing: str, said: list[tuple[str, str, bool]]) -> None:
-    turns = [turn(*each) for each in said]
+    turns = [make_turn(0, user, reply, cut_off=cut_off) for user, reply, cut_off in said]
     summary, pairs = read_turns(summarizer_input(existing, turns))
     assert summary == quote_markers(existing)
     spoken = [each for each in turns if each.user or each.assistant]
