@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from chatmemory.llm.openai import transport
 from chatmemory.llm.openai.client import OpenAIModel
 from chatmemory.llm.openai.reading import Style, Terminal
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Variant
+
+T = TypeVar("T")
 
 STYLES: list[Style] = ["responses", "chat"]
 KEY = "sk-test-never-in-a-log"
@@ -59,6 +63,18 @@ async def listen(model: OpenAIModel, deadlines: Deadlines = PATIENT, prompt: Pro
     return Outcome(texts, reply, time.monotonic() - started)
 
 
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in its own event loop, and close its connections."""
+
+    async def closing() -> T:
+        try:
+            return await work
+        finally:
+            await transport.aclose()
+
+    return asyncio.run(closing())
+
+
 def talk(
     base_url: str,
     style: Style,
@@ -68,12 +84,5 @@ def talk(
     terminal: Terminal = "strict",
 ) -> Outcome:
     """Read one reply in its own event loop."""
-
-    async def once() -> Outcome:
-        model = model_at(base_url, style, terminal)
-        try:
-            return await listen(model, deadlines, prompt)
-        finally:
-            await transport.aclose()
-
-    return asyncio.run(once())
+    model = model_at(base_url, style, terminal)  # it lives until its connections are closed
+    return run(listen(model, deadlines, prompt))

@@ -12,7 +12,7 @@ import pytest
 from chatmemory.llm.openai import client as pace
 from chatmemory.llm.openai import transport
 from chatmemory.llm.openai.client import OpenAIModel
-from chatmemory.llm.openai.reading import Style
+from chatmemory.llm.openai.reading import Style, Terminal
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Usage
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.streaming import CLEAN
@@ -27,6 +27,7 @@ from tests.upstream.talking import (
     Outcome,
     listen,
     model_at,
+    run,
     talk,
 )
 
@@ -121,8 +122,9 @@ def test_text_arrives_while_it_is_spoken(fake: FakeUpstream, style: Style) -> No
     fake.behave("normal", text=TEXT, hold_after=3)
     fake.hold()
 
+    model = model_at(fake.base_url, style)
+
     async def first_then_rest() -> tuple[list[str], object]:
-        model = model_at(fake.base_url, style)
         stream = model.stream(PROMPT, VARIANT, Deadlines())
         heard: list[str] = []
         while "".join(heard) != START:
@@ -130,11 +132,9 @@ def test_text_arrives_while_it_is_spoken(fake: FakeUpstream, style: Style) -> No
             assert isinstance(event, Delta)
             heard.append(event.text)
         fake.release()
-        rest = [event async for event in stream]
-        await transport.aclose()
-        return heard, rest[-1]
+        return heard, [event async for event in stream][-1]
 
-    heard, last = asyncio.run(first_then_rest())
+    heard, last = run(first_then_rest())
     assert "".join(heard) == START
     assert isinstance(last, Reply)
     assert last.status == "complete"
@@ -146,16 +146,20 @@ def test_a_long_answer_within_the_limit_passes(fake: FakeUpstream) -> None:
     assert talk(fake.base_url, "responses").summary == ("complete", "", long)
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_an_answer_only_in_the_last_event_is_not_lost(fake: FakeUpstream, style: Style) -> None:
-    fake.behave("only_at_the_end", text=TEXT)
-    expected = ("complete", "", TEXT) if style == "responses" else ("failed", "upstream_error", "")
-    assert talk(fake.base_url, style).summary == expected
-
-
-def test_done_counts_where_the_profile_says_so(fake: FakeUpstream) -> None:
-    fake.behave("no_finish", text=TEXT)
-    assert talk(fake.base_url, "chat", terminal="done").summary == ("complete", "", TEXT)
+@pytest.mark.parametrize(
+    ("how", "style", "terminal", "is_complete"),
+    [
+        ("only_at_the_end", "responses", "strict", True),
+        ("only_at_the_end", "chat", "strict", False),
+        ("no_finish", "chat", "done", True),
+    ],
+)
+def test_what_counts_depends_on_the_style_and_on_the_servers_profile(
+    fake: FakeUpstream, how: str, style: Style, terminal: Terminal, is_complete: bool
+) -> None:
+    fake.behave(how, text=TEXT)
+    expected = ("complete", "", TEXT) if is_complete else ("failed", "upstream_error", "")
+    assert talk(fake.base_url, style, terminal=terminal).summary == expected
 
 
 def test_a_server_that_is_not_there() -> None:
@@ -166,22 +170,23 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def test_an_upstream_that_says_continue_without_end_is_left_at_the_deadline() -> None:
-    async def run() -> Outcome:
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            with suppress(ConnectionError):
-                while True:
-                    writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
-                    await writer.drain()
-            writer.close()
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
+                await writer.drain()
+        writer.close()
 
+    async def serve() -> Outcome:
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             model = model_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", "chat")
-            outcome = await listen(model, Deadlines(first_byte=0.5))
-            await transport.aclose()
-            return outcome
+            try:
+                return await listen(model, Deadlines(first_byte=0.5))
+            finally:
+                await transport.aclose()  # the server waits for its connections
 
-    outcome = asyncio.run(run())
+    outcome = run(serve())
     assert outcome.summary == ("failed", "upstream_timeout", "")
     assert outcome.seconds < 5
 
@@ -194,32 +199,33 @@ def test_a_prompt_that_cannot_be_sent_is_a_failed_reply(fake: FakeUpstream) -> N
 
 
 def test_one_connection_serves_one_reply_after_the_other(fake: FakeUpstream) -> None:
+    model = model_at(fake.base_url, "chat")
+
     async def three() -> int:
-        model = model_at(fake.base_url, "chat")
         for _ in range(3):
             await listen(model)
-        connections = len(fake.connections)
-        await transport.aclose()
-        return connections
+        return len(fake.connections)
 
     fake.wait_until(lambda it: not it.connections)
-    assert asyncio.run(three()) == 1
+    assert run(three()) == 1
 
 
 @pytest.mark.parametrize("how", ["cancelled", "left"])
 def test_a_reader_that_goes_away_gives_its_connection_back(fake: FakeUpstream, how: str) -> None:
     fake.behave("stall", text=TEXT)
 
-    async def read(model: OpenAIModel, heard: asyncio.Event) -> None:
+    async def read(heard: asyncio.Event) -> None:
         async with aclosing(model.stream(PROMPT, VARIANT, Deadlines())) as stream:
             async for _ in stream:
                 heard.set()
                 if how == "left":
                     break
 
+    model = model_at(fake.base_url, "responses")
+
     async def go_away() -> None:
-        model, heard = model_at(fake.base_url, "responses"), asyncio.Event()
-        task = asyncio.create_task(read(model, heard))
+        heard = asyncio.Event()
+        task = asyncio.create_task(read(heard))
         await heard.wait()
         if how == "cancelled":
             task.cancel()
@@ -227,24 +233,24 @@ def test_a_reader_that_goes_away_gives_its_connection_back(fake: FakeUpstream, h
         assert task.cancelled() is (how == "cancelled")
         await asyncio.to_thread(fake.wait_until, lambda it: it.active == 0)
         assert (await listen(model, BRISK)).reply.status == "incomplete"  # the model still works
-        await transport.aclose()
 
-    asyncio.run(go_away())
+    run(go_away())
 
 
 def test_a_consumer_that_is_slow_is_not_interrupted(fake: FakeUpstream) -> None:
     """A deadline may end our read but must never cancel what the consumer does between two deltas."""
 
+    model = model_at(fake.base_url, "chat")
+
     async def slow_listener() -> tuple[int, object]:
-        model, finished, last = model_at(fake.base_url, "chat"), 0, None
+        finished, last = 0, None
         async for event in model.stream(PROMPT, VARIANT, Deadlines(0.2, 0.2, 0.2)):
             await asyncio.sleep(0.3)  # longer than any deadline
             finished, last = finished + 1, event
-        await transport.aclose()
         return finished, last
 
     fake.behave("normal", text=TEXT, rate=50)
-    finished, last = asyncio.run(slow_listener())
+    finished, last = run(slow_listener())
     assert finished >= 2
     assert isinstance(last, Reply)
     assert last.error is not None
@@ -262,12 +268,8 @@ def test_where_reads_are_paced_each_brings_all_that_came_meanwhile(
 
 
 def test_a_server_without_a_key_is_sent_a_placeholder(fake: FakeUpstream) -> None:
-    async def once() -> None:
-        model = OpenAIModel("", fake.base_url, "chat", "strict")
-        await listen(model)
-        await transport.aclose()
-
-    asyncio.run(once())
+    model = OpenAIModel("", fake.base_url, "chat", "strict")
+    run(listen(model))
     assert fake.requests[0].headers["authorization"] == "Bearer no-key"
 
 
