@@ -126,8 +126,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     brief.save(force_insert=True)
     if brief.head:
         assert older is not None
-        copy = {"kind": RevisionKind.BRANCH, "parent": None, "tokens_before": 0, **older.provenance}
-        SummaryRevision.add(brief, **copy)
+        SummaryRevision.add(brief, kind=RevisionKind.BRANCH, parent=None, tokens_before=0, **older.provenance)
     work.enqueue_if_ready(brief)
     embeddings.enqueue_chat(branch.pk)
 

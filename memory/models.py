@@ -223,14 +223,19 @@ class SummaryRevision(models.Model):
         return None if share is None or not self.tokens_after else round(100 * share)
 
     @classmethod
-    def add(cls, brief: ConversationBrief, **fields: Any) -> SummaryRevision:
+    def add(
+        cls, brief: ConversationBrief, *, kind: str, parent: int | None, tokens_before: int, **fields: Any
+    ) -> SummaryRevision:
         """Store the current content of `brief`, which is saved afterwards, as its newest revision.
 
-        `fields` are its kind, parent and tokens before. It folded nothing and cost nothing, unless they say otherwise.
+        It folded nothing and cost nothing, unless `fields` say otherwise.
         """
         content: dict[str, Any] = {
             "chat_id": brief.chat_id,
             "version": brief.version,
+            "kind": kind,
+            "parent": parent,
+            "tokens_before": tokens_before,
             "policy": brief.policy,
             "degraded": brief.degraded,
             "global_summary": brief.global_summary,

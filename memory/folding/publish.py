@@ -83,14 +83,21 @@ def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> Step
         fault_points.point("publish.stored")
         daily.count_fold(revision)  # last, because all folds of a day lock one row until their commit
     fault_points.point("publish.committed")
-    names = ("kind", "version", "turns", "tokens_before", "tokens_after", "degraded")
-    extra = {name: getattr(revision, name) for name in names} | {
-        "chat": str(brief.chat_id),
-        "call_ms": folded.duration_ms,
-        "write_ms": round((time.monotonic() - started) * 1000),
-        "cost_usd": None if folded.cost_usd is None else float(folded.cost_usd),
-    }
-    logger.info("memory folded", extra=extra)
+    logger.info(
+        "memory folded",
+        extra={
+            "chat": str(brief.chat_id),
+            "kind": kind.value,
+            "version": brief.version,
+            "turns": folded.turns,
+            "tokens_before": revision.tokens_before,
+            "tokens_after": brief.token_count,
+            "call_ms": folded.duration_ms,
+            "write_ms": round((time.monotonic() - started) * 1000),
+            "cost_usd": None if folded.cost_usd is None else float(folded.cost_usd),
+            "degraded": folded.degraded,
+        },
+    )
     is_over = not (brief.due or brief.requested or brief.degraded)
     return StepOutcome.FINISHED if is_over else StepOutcome.PUBLISHED
 
@@ -126,17 +133,23 @@ def write(
     if reply is None:
         _note_success(brief, kind, folded.degraded)
     decide_due(brief)
-    same = "degraded turns model prompt_hash focus custom_instructions source_hash duration_ms"
     revision = SummaryRevision.add(
         brief,
         kind=kind,
         parent=parent,
         tokens_before=tokens_before,
         from_seq=from_seq,
-        **{name: getattr(folded, name) for name in same.split()},
+        degraded=folded.degraded,
+        turns=folded.turns,
         input_tokens=min(folded.usage.input_tokens, MAX_STORED_TOKENS),
         output_tokens=min(folded.usage.output_tokens, MAX_STORED_TOKENS),
         cost_usd=storable_cost(folded.cost_usd),
+        model=folded.model,
+        prompt_hash=folded.prompt_hash,
+        focus=folded.focus,
+        custom_instructions=folded.custom_instructions,
+        source_hash=folded.source_hash,
+        duration_ms=folded.duration_ms,
         retained=asdict(folded.retained),
         soft_faults=list(folded.soft_faults),
         is_wanting=bool(folded.soft_faults),

@@ -77,10 +77,16 @@ def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOu
     if not mine.update(rebuild=stored, **({} if builtin else NO_FAILURES)):
         return StepOutcome.LOST
     fault_points.point("rebuild.kept")
-    folded = progress.folded
-    far = {"turns": folded.turns, "through_seq": folded.through_seq, "of_seq": progress.of_seq}
-    extra = {"chat": str(brief.chat_id), **far, "call_ms": folded.duration_ms}
-    logger.info("memory rebuild progressed", extra=extra)
+    logger.info(
+        "memory rebuild progressed",
+        extra={
+            "chat": str(brief.chat_id),
+            "turns": progress.folded.turns,
+            "through_seq": progress.folded.through_seq,
+            "of_seq": progress.of_seq,
+            "call_ms": progress.folded.duration_ms,
+        },
+    )
     return StepOutcome.KEPT
 
 

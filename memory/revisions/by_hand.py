@@ -225,8 +225,10 @@ def _publish(
     if pauses:
         brief.pause(user)
     decide_due(brief)
-    fields = {"kind": kind, "parent": base.version, "tokens_before": tokens_before, "created_by": user}
-    brief.kept_percent = SummaryRevision.add(brief, **fields, **provenance).kept_percent
+    revision = SummaryRevision.add(
+        brief, kind=kind, parent=base.version, tokens_before=tokens_before, created_by=user, **provenance
+    )
+    brief.kept_percent = revision.kept_percent
     brief.save()
     work.enqueue_if_ready(brief)
 

@@ -63,8 +63,9 @@ def retract(brief: ConversationBrief, from_seq: int) -> None:
         parent, brief.version = brief.head or None, brief.version + 1
         brief.head = brief.version
         retained = {"kept": [], "lost": [], "share": 1.0}
-        fields = {"kind": RevisionKind.RETRACT, "parent": parent, "tokens_before": before}
-        SummaryRevision.add(brief, **fields, retained=retained)
+        SummaryRevision.add(
+            brief, kind=RevisionKind.RETRACT, parent=parent, tokens_before=before, retained=retained
+        )
 
 
 def apply_revision(brief: ConversationBrief, older: SummaryRevision | None) -> None:
