@@ -2,103 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
 
 from chatmemory.api.http import example
 from conversations.api.replies import KEY
+from conversations.api.serializers import OpenAIModelOut
 from conversations.openai_api.answer import Answer, Ended, model_object, usage_json
 
-Schema = dict[str, Any]
+
+class CompletionMessageIn(serializers.Serializer[Any]):
+    role = serializers.ChoiceField(
+        ["system", "developer", "assistant", "tool", "user"], help_text="Who says it."
+    )
+    content = serializers.JSONField(
+        required=False, help_text="Text, or a list of parts: text, images, files."
+    )
 
 
-def _text(description: str, **more: Any) -> Schema:
-    return {"type": "string", "description": description, **more}
+class CompletionIn(serializers.Serializer[Any]):
+    """What most clients send. OpenAI's other parameters are taken, too; those without effect here are refused."""
+
+    model = serializers.CharField(
+        help_text="A variant, the upstream's name of its model, or an alias: see `GET /v1/models`."
+    )
+    messages = serializers.ListField(
+        child=CompletionMessageIn(),
+        min_length=1,
+        help_text="The whole history, or only what is new if the conversation has a name.",
+    )
+    stream = serializers.BooleanField(
+        required=False, allow_null=True, help_text="Whether to stream chunks as server-sent events."
+    )
+    store = serializers.BooleanField(
+        required=False, allow_null=True, help_text="If false, nothing is stored and no memory is added."
+    )
+    temperature = serializers.FloatField(
+        required=False, allow_null=True, min_value=0, max_value=2, help_text="Goes to the model."
+    )
+    max_completion_tokens = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, help_text="The longest reply, in tokens."
+    )
+    tools = serializers.ListField(
+        child=serializers.DictField(),
+        required=False,
+        allow_null=True,
+        help_text="Functions and custom tools that the model may call.",
+    )
 
 
-def _optional(kind: str, description: str, **more: Any) -> Schema:
-    """A field that may be null, which counts as absent."""
-    return {"type": [kind, "null"], "description": description, **more}
+class CompletionChoiceOut(serializers.Serializer[Any]):
+    index = serializers.IntegerField(help_text="Always 0.")
+    message = serializers.DictField(help_text="`role`, `content` and, if tools are called, `tool_calls`.")
+    finish_reason = serializers.ChoiceField(
+        ["stop", "length", "tool_calls", "content_filter"], help_text="Why the reply ended."
+    )
 
 
-def _object(description: str, /, **properties: Schema) -> Schema:
-    return {
-        "type": "object",
-        "description": description,
-        "required": list(properties),
-        "properties": properties,
-    }
+class CompletionOut(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The completion's id.")
+    object = serializers.ChoiceField(["chat.completion"], help_text="The kind of object.")
+    created = serializers.IntegerField(help_text="Creation time in Unix seconds.")
+    model = serializers.CharField(help_text="The model as the request named it.")
+    choices = CompletionChoiceOut(many=True, help_text="One choice: the reply.")
+    usage = serializers.DictField(help_text="Tokens of the prompt and of the reply.")
 
 
-REQUEST: Final[Schema] = {
+_EVENT = {
     "type": "object",
-    "required": ["model", "messages"],
+    "description": "An event.",
+    "required": ["data"],
     "properties": {
-        "model": _text("A variant, the upstream's name of its model, or an alias: see `GET /v1/models`."),
-        "messages": {
-            "type": "array",
-            "minItems": 1,
-            "description": "The whole history, or only what is new if the conversation has a name.",
-            "items": {
-                "type": "object",
-                "required": ["role"],
-                "properties": {
-                    "role": _text("Who says it.", enum=["system", "developer", "assistant", "tool", "user"]),
-                    "content": {
-                        "description": "Text, or a list of parts: text, images, files.",
-                        "anyOf": [
-                            {"type": "string"},
-                            {"type": "array", "items": {"type": "object"}},
-                            {"type": "null"},
-                        ],
-                    },
-                },
-            },
-        },
-        "stream": _optional("boolean", "Whether to stream chunks as server-sent events."),
-        "store": _optional("boolean", "If false, nothing is stored and no memory is added."),
-        "temperature": _optional("number", "Goes to the model.", minimum=0, maximum=2),
-        "max_completion_tokens": _optional("integer", "The longest reply, in tokens.", minimum=1),
-        "tools": _optional(
-            "array", "Functions and custom tools that the model may call.", items={"type": "object"}
-        ),
-    },
-    "additionalProperties": {
-        "description": "OpenAI's other parameters. Those without effect here are refused."
+        "data": {"type": "string", "description": "A chunk as JSON, in OpenAI's format; at last `[DONE]`."}
     },
 }
-COMPLETION: Final = _object(
-    "The completion.",
-    id=_text("The completion's id."),
-    object=_text("The kind of object.", enum=["chat.completion"]),
-    created={"type": "integer", "description": "Creation time in Unix seconds."},
-    model=_text("The model as the request named it."),
-    choices={
-        "type": "array",
-        "description": "One choice: the reply.",
-        "items": _object(
-            "The reply.",
-            index={"type": "integer", "description": "Always 0."},
-            message={
-                "type": "object",
-                "description": "`role`, `content` and, if tools are called, `tool_calls`.",
-            },
-            finish_reason=_text(
-                "Why the reply ended.", enum=["stop", "length", "tool_calls", "content_filter"]
-            ),
-        ),
-    },
-    usage={"type": "object", "description": "Tokens of the prompt and of the reply."},
-)
-MODEL: Final = _object(
-    "A model.",
-    id=_text("The model's name."),
-    object=_text("The kind of object.", enum=["model"]),
-    created={"type": "integer", "description": "Start of the server in Unix seconds."},
-    owned_by=_text("Always `chatmemory`."),
-)
-
 _ANSWER = Answer("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
 _END = Ended("Your order AB-1234 was sent on 4 May.", "stop", usage_json(None, 1540, 28))
 _CHUNKS = (
@@ -127,15 +106,10 @@ completions_create = extend_schema(
     description="Finds the chat that the messages belong to, stores what is new, and sends the model a prompt within "
     "the budget instead of the history. Errors have OpenAI's shape.",
     tags=["openai"],
-    request={"application/json": REQUEST},
+    request=CompletionIn,
     responses={
-        (200, "application/json"): OpenApiResponse(COMPLETION, "The completion."),
-        (200, "text/event-stream"): OpenApiResponse(
-            _object(
-                "An event.", data=_text("A chunk as JSON, in OpenAI's format; in the last event `[DONE]`.")
-            ),
-            "The completion.",
-        ),
+        (200, "application/json"): OpenApiResponse(CompletionOut, "The completion."),
+        (200, "text/event-stream"): OpenApiResponse(_EVENT, "The completion."),
     },
     parameters=[
         *(
@@ -161,6 +135,6 @@ models_read = extend_schema(
     summary="A model, as OpenAI's clients retrieve it",
     description="One of `data` in `GET /v1/models`. Errors have OpenAI's shape.",
     tags=["openai"],
-    responses={(200, "application/json"): OpenApiResponse(MODEL, "The model.")},
+    responses={(200, "application/json"): OpenApiResponse(OpenAIModelOut, "The model.")},
     examples=[OpenApiExample("model", model_object("arco", _ANSWER.created), response_only=True)],
 )
