@@ -10,7 +10,6 @@ not send.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from enum import IntEnum
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import PromptMessage, ToolCall
-from conversations.openai_api.history import calls_alike, normalized
+from conversations.openai_api.history import calls_alike, normalized, sorted_json
 
 KEPT_SHARE = 0.5
 """Share of an answer's words that are left when a client takes some out, or were there before it added some."""
@@ -150,10 +149,7 @@ def quotes(message: str, last: ComparedTurn) -> bool:
 def essence(answer: str) -> str:
     """Return an answer without what clients take out of it or add to it; of JSON, the value."""
     text = " ".join(_ADDED.sub(" ", _without_thinking(normalized(answer))).split())
-    try:
-        return json.dumps(json.loads(text), sort_keys=True) if text.startswith(("{", "[")) else text
-    except (ValueError, RecursionError):
-        return text
+    return sorted_json(text) if text.startswith(("{", "[")) else text
 
 
 def _without_thinking(text: str) -> str:

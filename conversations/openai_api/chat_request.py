@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
-from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import PromptMessage
 from conversations.openai_api.errors import (
     ModelNotFound,
@@ -22,14 +21,7 @@ from conversations.openai_api.errors import (
     unsupported,
     validation_error,
 )
-from conversations.openai_api.history import (
-    ReadMessage,
-    RequestLimits,
-    Text,
-    Typed,
-    Wire,
-    in_order,
-)
+from conversations.openai_api.history import ReadMessage, RequestLimits, Text, Typed, Wire, in_order
 
 MAX_MESSAGES = 50_000
 MAX_TOOLS = 128
@@ -76,16 +68,6 @@ class ChatRequest:
         return self.new[-1].content if self.new[-1].role == "user" else ""
 
     @property
-    def attachments(self) -> tuple[Attachment, ...]:
-        """Attachments of the question."""
-        return self.new[-1].attachments
-
-    @property
-    def has_attachments(self) -> bool:
-        """Whether any message of the request has attachments."""
-        return any(one.attachments for one in (*self.history, *self.new))
-
-    @property
     def outputs(self) -> tuple[PromptMessage, ...]:
         """Outputs of the tools that were called last."""
         return tuple(one for one in self.new if one.role == "tool")
@@ -107,20 +89,16 @@ class Format(Typed):
     json_schema: NamedSchema | None = None
 
 
-class FunctionDefinition(Wire):
+class Definition(Wire):
     name: Annotated[str, Field(pattern=TOOL_NAME)]
     parameters: dict[str, Any] | None = None
-
-
-class CustomDefinition(Wire):
-    name: Annotated[str, Field(pattern=TOOL_NAME)]
     format: dict[str, Any] | None = None
 
 
 class WireTool(Typed):
     type: Literal["function", "custom"]
-    function: FunctionDefinition | None = None
-    custom: CustomDefinition | None = None
+    function: Definition | None = None
+    custom: Definition | None = None
 
 
 Stops = BeforeValidator(lambda value: value if isinstance(value, list) else [value])
@@ -155,7 +133,7 @@ class Body(PassedOn):
 
     model_config = ConfigDict(extra="forbid")
 
-    messages: Annotated[list[ReadMessage], MinLen(1), Field(fail_fast=True)]
+    messages: Annotated[list[ReadMessage], MinLen(1), MaxLen(MAX_MESSAGES), Field(fail_fast=True)]
     model: str
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
@@ -189,9 +167,6 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
     if not isinstance(body, dict):
         raise RequestError("The body must be a JSON object.", param=None)
     given = {name: value for name, value in body.items() if value is not None}
-    if isinstance(messages := given.get("messages"), list) and len(messages) > MAX_MESSAGES:
-        why = f"Invalid 'messages': at most {MAX_MESSAGES:,} messages are taken."
-        raise RequestError(why, param="messages", code="array_above_max_length")
     for name, neutral in WITHOUT_EFFECT.items():
         value = given.pop(name, neutral)
         if type(value) is not type(neutral) or value != neutral:

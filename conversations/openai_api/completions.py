@@ -179,7 +179,7 @@ def _variant(body: ChatRequest) -> Variant:
         }
         for name in (name for name, is_requested in lacking.items() if is_requested):
             raise unsupported(name, "is not supported by the built-in model")
-        if body.has_attachments or body.outputs:
+        if body.outputs or any(one.attachments for one in (*body.history, *body.new)):
             why = "The built-in model reads no images and no files, and takes no outputs of tools."
             raise RequestError(why, param="messages", code="unsupported_value")
     elif settings.OPENAI_API_STYLE == "responses":

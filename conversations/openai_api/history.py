@@ -265,15 +265,17 @@ def in_order(said: list[tuple[int, PromptMessage]], number: int, max_chars: int)
     Raises `RequestError`.
     """
     said = _without_trimmed_calls(said)
-    begins_with_outputs = next((at for at, (_, one) in enumerate(said) if one.role != "tool"), len(said))
-    _check_calls(said[begins_with_outputs:])
+    _check_calls(said)
     joined = _joined(said, max_chars)
     while joined and joined[-1].role == "assistant" and not (joined[-1].content.strip() or joined[-1].calls):
         joined.pop()  # a place for the answer, which some clients send along
     if joined and joined[-1].role == "user" and not joined[-1].content.strip():
-        at = f"messages.[{number - 1}].content"
-        raise RequestError("The last message says nothing.", param=at, code="invalid_value")
+        raise _refused(number - 1, "content", "The last message says nothing.", "invalid_value")
     return tuple(joined)
+
+
+def _refused(index: int, field: str, why: str, code: str | None = None) -> RequestError:
+    return RequestError(why, param=f"messages.[{index}].{field}", code=code)
 
 
 def _without_trimmed_calls(said: list[tuple[int, PromptMessage]]) -> list[tuple[int, PromptMessage]]:
@@ -293,18 +295,46 @@ def _without_trimmed_calls(said: list[tuple[int, PromptMessage]]) -> list[tuple[
     return begun + said[first:]
 
 
+def _check_calls(said: Sequence[tuple[int, PromptMessage]]) -> None:
+    """Check that each call is followed by its one output before anybody says anything else.
+
+    Outputs at the very beginning are not checked here: they belong to calls that only this server may know.
+    """
+    waiting: dict[str, None] = {}
+    has_begun = has_question = False
+    for index, one in said:
+        if one.role == "tool":
+            if has_begun and one.call_id not in waiting:
+                raise _no_call_for(index)
+            waiting.pop(one.call_id, None)
+            continue
+        has_begun, has_question = True, has_question or one.role == "user"
+        _require_outputs(waiting, index)
+        waiting = dict.fromkeys(call.id for call in one.calls)
+        if one.calls and not has_question:
+            why = "Tools can be called only in answer to a message of the user."
+            raise _refused(index, "tool_calls", why, "invalid_value")
+    _require_outputs(waiting, said[-1][0] if said else 0)
+
+
+def _no_call_for(index: int) -> RequestError:
+    why = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+    return _refused(index, "role", f"Invalid parameter: {why}")
+
+
 def refuse_outputs_alone(said: Sequence[PromptMessage]) -> None:
     """Raise `RequestError` for outputs without their calls, which only a named conversation may begin with."""
     if said and said[0].role == "tool":
         raise _no_call_for(0)
 
 
-def _no_call_for(index: int) -> RequestError:
-    return RequestError(
-        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
-        param=f"messages.[{index}].role",
-        code=None,
-    )
+def _require_outputs(waiting: Iterable[str], index: int) -> None:
+    if missing := ", ".join(waiting):
+        why = (
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            f"'tool_call_id'. The following tool_call_ids did not have response messages: {missing[:1000]}"
+        )
+        raise _refused(index, "role", why)
 
 
 def _joined(said: Iterable[tuple[int, PromptMessage]], max_chars: int) -> list[PromptMessage]:
@@ -316,59 +346,22 @@ def _joined(said: Iterable[tuple[int, PromptMessage]], max_chars: int) -> list[P
         if last is None or last.role != one.role or one.role == "tool" or last.calls:
             sides.append([one])
             length = len(one.content)
-        else:
-            sides[-1].append(one)
-            length += 2 + len(one.content)
-            if length > max_chars:
-                raise RequestError(
-                    f"The messages up to here have {length} characters together; at most {max_chars} are taken.",
-                    param=f"messages.[{index}].content",
-                    code="string_above_max_length",
-                )
-    return [side[0] if len(side) == 1 else _one_of(side) for side in sides]
-
-
-def _one_of(side: Sequence[PromptMessage]) -> PromptMessage:
-    return replace(
-        side[0],
-        content="\n\n".join(one.content for one in side),
-        calls=side[-1].calls,
-        attachments=tuple(found for one in side for found in one.attachments),
-        name=side[0].name if len({one.name for one in side}) == 1 else "",
-    )
-
-
-def _check_calls(said: Sequence[tuple[int, PromptMessage]]) -> None:
-    """Check that each call is followed by its one output before anybody says anything else.
-
-    Outputs at the very beginning are not checked here: they belong to calls that only this server may know.
-    """
-    waiting: dict[str, None] = {}
-    for index, one in said:
-        if one.role == "tool":
-            if one.call_id not in waiting:
-                raise _no_call_for(index)
-            del waiting[one.call_id]
             continue
-        _require_outputs(waiting, index)
-        waiting = dict.fromkeys(call.id for call in one.calls)
-        if one.calls and not any(before.role == "user" for at, before in said if at < index):
-            raise RequestError(
-                "Tools can be called only in answer to a message of the user.",
-                param=f"messages.[{index}].tool_calls",
-                code="invalid_value",
-            )
-    _require_outputs(waiting, said[-1][0] if said else 0)
-
-
-def _require_outputs(waiting: Iterable[str], index: int) -> None:
-    if missing := ", ".join(waiting):
-        raise RequestError(
-            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
-            f"'tool_call_id'. The following tool_call_ids did not have response messages: {missing[:1000]}",
-            param=f"messages.[{index}].role",
-            code=None,
+        sides[-1].append(one)
+        length += 2 + len(one.content)
+        if length > max_chars:
+            why = f"The messages up to here have {length} characters together; at most {max_chars} are taken."
+            raise _refused(index, "content", why, "string_above_max_length")
+    return [
+        replace(
+            side[0],
+            content="\n\n".join(one.content for one in side),
+            calls=side[-1].calls,
+            attachments=tuple(found for one in side for found in one.attachments),
+            name=side[0].name if len({one.name for one in side}) == 1 else "",
         )
+        for side in sides
+    ]
 
 
 # Keys
@@ -404,16 +397,15 @@ def history_keys(
     start = hmac.digest(secret, f"history:{user_id}".encode(), "sha256")
     if end_user:
         start = hmac.digest(start, f"end user:{end_user}".encode(), "sha256")
-    key, before = start, None
-    last = alone = start
+    key = alone = start
+    before = last_question = None
     for said in history:
         key = _next(key, said)
         if said.role == "assistant":
             alone = start
         else:
-            before, last = key, _next(alone, said)
-            alone = last
-    last_question = None if before is None else last
+            alone = _next(alone, said)
+            before, last_question = key, alone
     return HistoryKeys(before, reduce(_next, new, key), last_question, reduce(_next, new, start))
 
 
@@ -428,24 +420,23 @@ def calls_alike(stored: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
 
 
 def _written(call: ToolCall) -> str:
+    return json.dumps([call.name, sorted_json(call.arguments)])
+
+
+def sorted_json(text: str) -> str:
+    """Return JSON as one text, however it was written; any other text as it is."""
     try:
-        arguments = json.dumps(json.loads(call.arguments), sort_keys=True)
+        return json.dumps(json.loads(text), sort_keys=True)
     except (ValueError, RecursionError):
-        arguments = call.arguments
-    return json.dumps([call.name, arguments])
+        return text
 
 
 def _next(key: bytes, said: PromptMessage) -> bytes:
-    digest = hashlib.sha256(key)
-    digest.update(said.role.encode())
-    digest.update(b"\0")
-    digest.update(normalized(said.content).encode())
+    parts = [said.role, "\0", normalized(said.content)]
     for call in said.calls:
-        digest.update(b"\0call")
-        digest.update(_written(call).encode())
+        parts += ["\0call", _written(call)]
     if said.call_id:
-        digest.update(b"\0output")
+        parts.append("\0output")
     for one in said.attachments:
-        digest.update(b"\0attached")
-        digest.update((one.sha256 or one.url).encode())
-    return digest.digest()
+        parts += ["\0attached", one.sha256 or one.url]
+    return hashlib.sha256(key + "".join(parts).encode()).digest()

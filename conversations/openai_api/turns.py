@@ -127,7 +127,7 @@ def _begin(
         parameters=request.parameters,
         tools=request.tools,
         outputs=outputs,
-        attachments=request.attachments,
+        attachments=request.new[-1].attachments,
     )
     if place.decision == "regenerated":
         last = Message.objects.filter(chat=chat).order_by("-seq").values_list("pk", flat=True)[0]
