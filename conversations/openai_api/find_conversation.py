@@ -54,6 +54,13 @@ RETRIED_WITHIN = timedelta(minutes=10)
 """How far back a request that says it is a retry is matched with the turn it repeats."""
 MAX_CANDIDATES = 50
 """Maximum number of completions examined for one key: a question that a user often asks has many."""
+TASK_CHARS = 200
+"""Length from which a message to a named conversation may be a task about it: a prompt that quotes its last turn."""
+NAMED_ROWS = 400
+"""Messages of a named conversation of which a request must share one."""
+FIRST_ANSWER = 2
+"""Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
+again; later, without a history, the same words are a new message."""
 MAX_CHATS = 20
 """Maximum number of chats whose turns are compared with the history."""
 ROWS = 3
@@ -142,32 +149,39 @@ def find(completion: CompletionRequest) -> TurnPlace:
         place = _unnamed(completion)
     if place.chat is None or not request.outputs or not request.history:
         return place
-    return replace(place, call_ids=_call_ids(place, request.history[-1]))
+    through = place.through_seq or place.chat.last_seq
+    replies = Message.objects.filter(chat=place.chat, seq__lte=through, role=Role.ASSISTANT)
+    reply = replies.order_by("-seq").first()
+    stored, sent = calls_of(reply) if reply is not None and reply.payload else (), request.history[-1].calls
+    if not calls_alike(stored, sent):
+        return place
+    return replace(place, call_ids={theirs.id: ours.id for ours, theirs in zip(stored, sent, strict=True)})
 
 
 def _unnamed(completion: CompletionRequest) -> TurnPlace:
     request, keys = completion.request, completion.keys
     sought = [keys.asked] if keys.before is None else [keys.asked, keys.before]
     known = _newest(completion.earlier.filter(asked__in=sought))
-    broken = next((one for one in known if bytes(one.asked) == keys.asked), None)
-    sent = (*request.history, *request.new)
-    if broken is not None and _is_head(broken) and _broke_off(broken) and _is_whole(broken, sent):
-        return TurnPlace("regenerated", "history", broken.chat)
-    if keys.before is None:
+    same = next((one for one in known if bytes(one.asked) == keys.asked), None)
+    if same is not None and _is_head(same):
+        reply = Message.objects.filter(pk=same.message_id).values_list("status", "error").first()
+        # The client got an error instead of an answer, and sends the same request again.
+        broke_off = reply is not None and finish_reason(*reply) is None
+        if broke_off and _is_whole(same, (*request.history, *request.new)):
+            return TurnPlace("regenerated", "history", same.chat)
+    if keys.before is None or keys.last_question is None:
         return TurnPlace("imported" if request.history else "new")
     answer = request.history[-1]
     before = [one for one in known if bytes(one.asked) == keys.before and _is_whole(one, request.history)]
     matches = _answered(before, answer)
-    if matches:
-        newest = next((one for one in matches if _is_head(one)), None)
-        if newest is not None:
-            return TurnPlace("continued", "history", newest.chat)
+    newest = next((one for one in matches if _is_head(one)), None)
+    if newest is not None:
+        return TurnPlace("continued", "history", newest.chat)
     rewritten = _agreeing([one for one in before if not matches or _is_head(one)], request.history)
     if rewritten.chat is not None:
         return rewritten
     if matches:
         return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
-    assert keys.last_question is not None
     # Many chats may have the question, if it is one that people often ask; few have the answer.
     asked_alike = _newest(completion.earlier.filter(question=keys.last_question))
     place = _agreeing([*_with_last_answer(completion), *asked_alike], request.history)
@@ -187,25 +201,23 @@ def _is_whole(completion: ChatCompletion, said: Sequence[PromptMessage]) -> bool
 def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMessage]) -> TurnPlace:
     """Return the one place among `candidates` that agrees with the whole history; several are none."""
     sent = compared_turns(history)
-    heads: dict[UUID, tuple[ChatCompletion, Match]] = {}
-    older: dict[UUID, ChatCompletion] = {}
+    heads: list[tuple[ChatCompletion, Match]] = []
+    older: list[tuple[ChatCompletion, Match]] = []
     for one in list({one.pk: one for one in candidates}.values())[:MAX_CHATS]:
         found = match(_turns_of(one.chat_id, one.seq, ROWS * len(history)), sent)
         if found is not None and _is_head(one):
-            heads[one.chat_id] = one, found
+            heads.append((one, found))
         elif found is not None and not found.differs:
-            older.setdefault(one.chat_id, one)
-    places = [one for one, _ in heads.values()] + list(older.values())
-    if any(not _is_copy(one.chat_id, places[0].chat_id, one.seq, places[0].seq) for one in places[1:]):
+            older.append((one, found))
+    if not (heads or older):
+        return TurnPlace("imported")
+    (one, found), *others = heads + older
+    if any(not _is_copy(other.chat_id, one.chat_id, other.seq, one.seq) for other, _ in others):
         return TurnPlace("imported")  # another chat has these turns, too: it may be another person's
     if heads:
-        one, found = next(iter(heads.values()))
         by: FoundBy = "history" if found.is_whole else "newest turn"
         return TurnPlace("continued", by, one.chat, rewritten=found.rewritten)
-    if older:
-        one = next(iter(older.values()))
-        return TurnPlace("branched", "newest turn", one.chat, one.seq)
-    return TurnPlace("imported")
+    return TurnPlace("branched", "newest turn", one.chat, one.seq)
 
 
 def _is_alone(place: TurnPlace, completion: CompletionRequest) -> bool:
@@ -267,8 +279,10 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
     # If busy, the turn is refused, or a reply left by a crash is finished.
     is_busy = ActiveReply.objects.filter(chat=chat).exists()
     if keys.before is None or is_busy:
-        is_task = not is_busy and _is_task(chat, request.question)
-        return TurnPlace("not stored") if is_task else continued
+        if is_busy or len(request.question) < TASK_CHARS:
+            return continued
+        last = _turns_of(chat.pk, chat.last_seq, 2 * ROWS)[-1:]
+        return TurnPlace("not stored") if any(quotes(request.question, turn) for turn in last) else continued
     matches = _answered(_newest(its.filter(asked=keys.before)), request.history[-1])
     if any(_is_head(one) for one in matches):
         return continued
@@ -298,22 +312,6 @@ def _followed(continued: TurnPlace, chat: Chat, history: Sequence[PromptMessage]
     return continued
 
 
-def _is_task(chat: Chat, question: str) -> bool:
-    """Whether a message is a task about the conversation: a prompt that quotes its last turn."""
-    if len(question) < TASK_CHARS:
-        return False
-    return any(quotes(question, turn) for turn in _turns_of(chat.pk, chat.last_seq, 2 * ROWS)[-1:])
-
-
-TASK_CHARS = 200
-"""Length from which a message to a named conversation may be such a task."""
-NAMED_ROWS = 400
-"""Messages of a named conversation of which a request must share one."""
-FIRST_ANSWER = 2
-"""Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
-again; later, without a history, the same words are a new message."""
-
-
 def _named(completion: CompletionRequest) -> Chat | None:
     """Return the user's chat of that name. The id of a chat is a name too, but only for the chat's owner.
 
@@ -341,17 +339,13 @@ def _answered(completions: Sequence[ChatCompletion], answer: PromptMessage) -> l
 
     A reply that is still being written counts as a match: a client that leaves a stream has read part of it.
     """
-    found = completions[:MAX_CANDIDATES]
-    replies = Message.objects.filter(pk__in=[one.message_id for one in found])
-    stored = {one.pk: one for one in replies.only("content", "status", "payload", "seq", "chat_id")}
-    written: set[UUID] = set()
-    if ids := [one.message_id for one in found if one.message_id not in stored]:
-        written = set(ActiveReply.objects.filter(message_id__in=ids).values_list("message_id", flat=True))
-    return [
-        one
-        for one in found
-        if one.message_id in written or (one.message_id in stored and _fits(stored[one.message_id], answer))
-    ]
+    ids = [one.message_id for one in completions[:MAX_CANDIDATES]]
+    replies = Message.objects.filter(pk__in=ids).only("content", "status", "payload", "seq", "chat_id")
+    stored = {one.pk: one for one in replies}
+    missing = set(ids) - stored.keys()
+    written = set(ActiveReply.objects.filter(message_id__in=missing).values_list("message_id", flat=True))
+    fitting = written | {pk for pk, reply in stored.items() if _fits(reply, answer)}
+    return [one for one in completions[:MAX_CANDIDATES] if one.message_id in fitting]
 
 
 def _fits(stored: Message, sent: PromptMessage) -> bool:
@@ -384,24 +378,6 @@ def _turns_of(chat_id: UUID, through_seq: int, rows: int) -> list[ComparedTurn]:
         elif role == Role.TOOL_CALL and payload:
             found[-1] = with_answer(found[-1], "", (ToolCall.of(payload),))
     return found[1:] if len(newest) == rows else found  # the first one may have been cut off
-
-
-def _call_ids(place: TurnPlace, answer: PromptMessage) -> dict[str, str]:
-    """Return the stored ids of the calls in `answer`, by those that the client gave them, where they differ."""
-    assert place.chat is not None
-    through = place.through_seq or place.chat.last_seq
-    replies = Message.objects.filter(chat=place.chat, seq__lte=through, role=Role.ASSISTANT)
-    reply = replies.order_by("-seq").first()
-    stored = calls_of(reply) if reply is not None and reply.payload else ()
-    if not calls_alike(stored, answer.calls):
-        return {}
-    return {theirs.id: ours.id for ours, theirs in zip(stored, answer.calls, strict=True)}
-
-
-def _broke_off(completion: ChatCompletion) -> bool:
-    """Whether the client got an error instead of an answer: then it sends the same request again."""
-    reply = Message.objects.filter(pk=completion.message_id).values_list("status", "error").first()
-    return reply is not None and finish_reason(*reply) is None
 
 
 def _is_head(completion: ChatCompletion) -> bool:
