@@ -188,30 +188,22 @@ def _questions(ours: ComparedTurn, theirs: ComparedTurn) -> Likeness:
 def _answers(ours: ComparedTurn, theirs: ComparedTurn) -> Likeness:
     if ours.answer is None:
         return Likeness.SAME
-    if theirs.calls and not calls_alike(ours.calls, theirs.calls):
-        return Likeness.DIFFERENT
-    if _told_as_text(ours.calls, theirs):
+    answer = theirs.answer or ""
+    if theirs.calls:
+        if not calls_alike(ours.calls, theirs.calls):
+            return Likeness.DIFFERENT
+        if not answer:
+            return Likeness.SAME
+    elif len(ours.calls) == 1 and essence(answer) == essence(ours.calls[0].arguments):
+        return Likeness.SAME  # clients for structured output tell the call of a tool by its arguments
+    is_read = ours.is_cut and has_read(ours.answer, answer, is_cut=True)
+    if is_read or essence(ours.answer) == essence(answer) != "":
         return Likeness.SAME
-    if (theirs.calls and not theirs.answer) or (
-        ours.is_cut and has_read(ours.answer, theirs.answer or "", is_cut=True)
-    ):
-        return Likeness.SAME
-    if essence(ours.answer) == essence(theirs.answer or "") != "":
-        return Likeness.SAME
-    return likeness(ours.answer, theirs.answer, least=KEPT_SHARE)
-
-
-def _told_as_text(calls: Sequence[ToolCall], theirs: ComparedTurn) -> bool:
-    """Whether the client tells the call of a tool by its arguments, as clients for structured output do."""
-    return (
-        len(calls) == 1 and not theirs.calls and essence(theirs.answer or "") == essence(calls[0].arguments)
-    )
+    return likeness(ours.answer, answer, least=KEPT_SHARE)
 
 
 def _rewritten(ours: ComparedTurn, theirs: ComparedTurn) -> str:
     sent = theirs.answer or ""
     if ours.answer is None or not sent.strip() or ours.calls or has_read(ours.answer, sent):
         return ""
-    if essence(ours.answer) == essence(sent):
-        return ""
-    return sent
+    return "" if essence(ours.answer) == essence(sent) else sent
