@@ -1,27 +1,44 @@
 """The body of `POST /v1/chat/completions` → a value, or the error that OpenAI would answer with.
 
 Pure. No parameter is dropped silently: one that is neither served here nor passed on to the model is refused by name.
-A null field counts as absent.
+A null field counts as absent. An image or a file comes as a data URL, or an image as a link; nothing is fetched here,
+and each leaves a mark in the text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 from annotated_types import Ge, Le, MaxLen, MinLen
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
-from chatmemory.llm.protocol import PromptMessage
+from chatmemory.llm.attachments import IMAGE_TYPES, Attachment, file_of, image_of, read_data_url
+from chatmemory.llm.openai.reading import extra_in
+from chatmemory.llm.protocol import PromptMessage, ToolCall
+from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import (
     ModelNotFound,
     RequestError,
+    invalid_field,
     require_storable,
     unsupported,
     validation_error,
 )
-from conversations.openai_api.history import ReadMessage, RequestLimits, Text, Typed, Wire, in_order
+from conversations.openai_api.history import in_order
 
 MAX_MESSAGES = 50_000
 MAX_TOOLS = 128
@@ -35,6 +52,15 @@ TOOL_NAME = r"^[a-zA-Z0-9_-]{1,64}$"
 MAX_JSON_BYTES = 256 * 1024
 """Limit of the JSON of all tools, which are stored once per chat, and of the parameters passed to the model, which
 each prompt's record has: a schema may be long, but a record must not be."""
+MAX_CALLS = 128
+"""Maximum number of tool calls in one message."""
+MAX_ATTACHMENTS = 100
+"""Maximum number of images and files in one message."""
+ID_CHARS = 256
+URL_MAX_CHARS = 8192
+NAME_MAX_CHARS = 255
+ONE_SPEAKER = re.compile(r"[^\s<|\\/>]{1,64}")
+"""A name of a speaker as OpenAI takes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +97,221 @@ class ChatRequest:
     def outputs(self) -> tuple[PromptMessage, ...]:
         """Outputs of the tools that were called last."""
         return tuple(one for one in self.new if one.role == "tool")
+
+
+# Messages
+
+Text = Annotated[str, BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)]
+"""A text as it can be stored: no NUL, no lone surrogate."""
+Id = Annotated[Text, MinLen(1), MaxLen(ID_CHARS)]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """Size limits of a request."""
+
+    message_chars: int
+    attachment_bytes: int
+    """For one image or file."""
+
+
+class Wire(BaseModel):
+    """What a client sends. A number is not read from a text, nor a text from a number."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+
+class Typed(Wire):
+    """An object whose `type` names the field that it must have."""
+
+    type: str
+
+    @model_validator(mode="after")
+    def _has_the_field_of_its_type(self) -> Typed:
+        if self.type in type(self).model_fields and getattr(self, self.type) is None:
+            raise invalid_field("it is missing", "missing_required_parameter", at=self.type)
+        return self
+
+
+def _image(url: str, info: ValidationInfo) -> Attachment:
+    detail = info.data.get("detail") or ""
+    if url[:8].lower().startswith(("https://", "http://")):
+        url = clean(url)
+        if len(url) > URL_MAX_CHARS or not url.isprintable():
+            raise invalid_field(f"a link has at most {URL_MAX_CHARS} printable characters")
+        return Attachment("image", url=url, detail=detail)
+    media_type, data = _bytes(url, info)
+    image = image_of(data, media_type, detail)
+    if image is None:
+        formats = ", ".join(IMAGE_TYPES.values())
+        raise invalid_field(f"an image in one of the formats {formats} is expected", "invalid_image_format")
+    return image
+
+
+def _file(url: str, info: ValidationInfo) -> Attachment:
+    name = "".join(one for one in (info.data.get("filename") or "") if one.isprintable())
+    media_type, data = _bytes(url, info)
+    return file_of(data, media_type, name.strip()[:NAME_MAX_CHARS])
+
+
+def _bytes(url: str, info: ValidationInfo) -> tuple[str, bytes]:
+    """Return the media type and the bytes of a data URL."""
+    found, limit = read_data_url(url), _limits(info).attachment_bytes
+    if found is None or not found[1]:
+        raise invalid_field("a data URL with base64 is expected, such as 'data:image/png;base64,…'")
+    if len(found[1]) > limit:
+        raise invalid_field(f"at most {limit:,} bytes are taken", "string_above_max_length")
+    return found
+
+
+def _limits(info: ValidationInfo) -> RequestLimits:
+    assert isinstance(info.context, RequestLimits)
+    return info.context
+
+
+def _no_id(file_id: object) -> None:
+    if file_id:
+        why = "files are sent with the message here, as 'file_data'; 'file_id' is not supported"
+        raise invalid_field(why, "unsupported_parameter")
+
+
+class Image(Wire):
+    detail: Literal["auto", "low", "high", ""] | None = None
+    url: Annotated[str, AfterValidator(_image)]
+
+
+class File(Wire):
+    file_id: Annotated[Any, AfterValidator(_no_id)] = None
+    filename: Text | None = None
+    file_data: Annotated[str, AfterValidator(_file)]
+
+
+class Part(Typed):
+    type: Literal["text", "refusal", "image_url", "file"]
+    text: Text | None = None
+    refusal: Text | None = None
+    image_url: Image | None = None
+    file: File | None = None
+
+    def read(self) -> str | Attachment:
+        part = getattr(self, self.type)
+        if isinstance(part, Image):
+            return cast("str | Attachment", part.url)
+        return cast("str | Attachment", part.file_data if isinstance(part, File) else part)
+
+
+class Content(NamedTuple):
+    """The content of a message: its text, with a mark for each image and file."""
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+def _content(value: object, parts: ValidatorFunctionWrapHandler) -> Content:
+    if isinstance(value, str):
+        return Content(clean(value))
+    if not isinstance(value, list):
+        raise invalid_field("a string or a list of parts is expected", "invalid_type")
+    read = [part.read() for part in parts(value)]
+    text = "\n\n".join(one if isinstance(one, str) else one.mark for one in read)
+    return Content(text, tuple(one for one in read if isinstance(one, Attachment)))
+
+
+class FunctionOfCall(Wire):
+    name: Id
+    arguments: Text
+
+
+class CustomToolOfCall(Wire):
+    name: Id
+    input: Text
+
+
+class Call(Typed):
+    type: Literal["function", "custom"] = "function"
+    id: Id = ""
+    function: FunctionOfCall | None = None
+    custom: CustomToolOfCall | None = None
+    extra_content: Any = None
+
+    def read(self) -> ToolCall:
+        extra = extra_in({"extra_content": self.extra_content})
+        if self.custom is not None and self.type == "custom":
+            return ToolCall(self.id, self.custom.name, self.custom.input, is_custom=True, extra=extra)
+        assert self.function is not None
+        return ToolCall(self.id, self.function.name, self.function.arguments, extra=extra)
+
+
+class WireMessage(Wire):
+    """A message of any role. What an SDK sends back of an answer has all of the answer's fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Annotated[list[Part], Field(fail_fast=True), WrapValidator(_content)] | None = None
+    refusal: Any = None
+    annotations: Any = None
+    name: Any = None
+    tool_calls: Annotated[list[Call], Field(fail_fast=True), MaxLen(MAX_CALLS)] | None = None
+    tool_call_id: Id | None = None
+    # What gateways add to answers and clients send back: the model need not read it again.
+    extra_content: Any = None
+    provider_specific_fields: Any = None
+    reasoning: Any = None
+    reasoning_content: Any = None
+    thinking_blocks: Any = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty_extras(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {
+            name: one for name, one in value.items() if one or name in ("role", "content", "tool_call_id")
+        }
+
+
+def _read(message: WireMessage, info: ValidationInfo) -> PromptMessage | str:
+    """Return what is said; a text for instructions. Raises for what is too long, or has what its role may not."""
+    role, content = message.role, cast("Content | None", message.content)
+    if content is None:
+        if role != "assistant":
+            raise invalid_field("a string or a list of parts is expected", "invalid_type", at="content")
+        content = Content(clean(message.refusal) if isinstance(message.refusal, str) else "")
+    calls = tuple(call.read() for call in message.tool_calls or ())
+    _check(message, content, calls, _limits(info).message_chars)
+    if role == "system" or role == "developer":
+        return content.text
+    if role == "tool":
+        return PromptMessage(role, content.text, call_id=message.tool_call_id or "")
+    name = clean(message.name) if isinstance(message.name, str) else ""
+    name = name if ONE_SPEAKER.fullmatch(name) else ""
+    return PromptMessage(role, content.text, calls, attachments=content.attachments, name=name)
+
+
+def _check(message: WireMessage, content: Content, calls: Sequence[ToolCall], max_chars: int) -> None:
+    if calls and message.role != "assistant":
+        raise invalid_field("only the assistant calls tools", "unsupported_parameter", at="tool_calls")
+    if (message.tool_call_id is not None) != (message.role == "tool"):
+        raise invalid_field("a tool's message, and no other, has the id of a call", at="tool_call_id")
+    if content.attachments and message.role != "user":
+        raise invalid_field("images and files can only be sent in messages of the user", at="content")
+    if len(content.attachments) > MAX_ATTACHMENTS:
+        why = f"at most {MAX_ATTACHMENTS} images and files are taken with one message"
+        raise invalid_field(why, "array_above_max_length", at="content")
+    if len({call.id for call in calls}) < len(calls):
+        raise invalid_field("two calls have the same id", at="tool_calls")
+    length = len(content.text) + sum(len(call.arguments) for call in calls)
+    if length > max_chars:
+        why = f"it has {length} characters, and at most {max_chars} are taken"
+        raise invalid_field(why, "string_above_max_length", at="content")
+
+
+ReadMessage = Annotated[WireMessage, AfterValidator(_read)]
+"""A message that becomes what is said at once, so that a long history is in memory only once."""
+
+
+# Parameters
 
 
 class StreamOptions(Wire):

@@ -39,10 +39,10 @@ from conversations.openai_api.answer import (
     usage_json,
     variant_named,
 )
-from conversations.openai_api.chat_request import ChatRequest, read_request
+from conversations.openai_api.chat_request import ChatRequest, RequestLimits, read_request
 from conversations.openai_api.errors import ModelFailed, RequestError, openai_body, unsupported
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
-from conversations.openai_api.history import RequestLimits, history_keys, refuse_outputs_alone
+from conversations.openai_api.history import history_keys, refuse_outputs_alone
 from conversations.openai_api.views import OpenAIView
 from conversations.replies import generation, sse, stream
 from conversations.replies.begin import begin_when_ready
