@@ -36,8 +36,6 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 """Rows per INSERT."""
-COLUMNS = "role content status created_at completed_at edited_at model_variant model metadata error".split()
-"""The columns of a message that are fields of its value, too."""
 
 
 def check_chat(chat: ImportedChat) -> None:
@@ -139,14 +137,20 @@ def _message_rows(
     now = timezone.now()
     rows: list[Message] = []
     for seq, message in enumerate(messages, start=1):
-        fields = {name: getattr(message, name) for name in COLUMNS}
-        if message.created_at is None:
-            fields |= {"created_at": now, "completed_at": message.completed_at or now}
         row = Message(
             chat=chat,
             seq=seq,
+            role=message.role,
+            content=message.content,
             payload=payload_of(message.attachments) if message.attachments else message.payload,
-            **fields,
+            status=message.status,
+            model_variant=message.model_variant,
+            model=message.model,
+            error=message.error,
+            metadata=message.metadata,
+            created_at=message.created_at or now,
+            completed_at=message.completed_at or (None if message.created_at else now),
+            edited_at=message.edited_at,
             **(asdict(message.usage) if message.usage else {}),
             **derived(message.content, message.role, chat.owner_id),
         )
@@ -187,7 +191,16 @@ def message_values(chat: Chat) -> Iterator[ImportedMessage]:
         attached = attachments_in(row.payload)
         usage = ImportedUsage(row.input_tokens, row.cached_tokens or 0, row.output_tokens or 0, row.cost_usd)
         yield ImportedMessage(
-            **{name: getattr(row, name) for name in COLUMNS},
+            role=row.role,
+            content=row.content,
+            status=row.status,
+            created_at=row.created_at,
+            completed_at=row.completed_at,
+            edited_at=row.edited_at,
+            model_variant=row.model_variant,
+            model=row.model,
+            metadata=row.metadata,
+            error=row.error,
             number=row.seq,
             payload=None if attached else row.payload,
             attachments=attachments.with_stored_bytes(chat.owner_id, attached) if attached else (),
