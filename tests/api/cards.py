@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from memory.models import ContextRecord, ConversationBrief
+from memory.models import ConversationBrief
 from memory.policies.card import CARD_CLOSE, CARD_OPEN, CONTEXT
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -30,21 +30,6 @@ def answered(text: str, card: object = None, *, block: str = "") -> str:
 
 def brief(chat: str) -> ConversationBrief:
     return ConversationBrief.objects.get(chat_id=chat)
-
-
-def fields(chat: str) -> dict[str, Any]:
-    """Return the card's non-empty fields, without `is_ahead`."""
-    data: dict[str, Any] = brief(chat).state.get("data", {})
-    return {name: value for name, value in data.items() if value and name != "is_ahead"}
-
-
-def marks(chat: str) -> list[str]:
-    """Return the outcome recorded for the card of each reply, in order."""
-    return list(
-        ContextRecord.objects.filter(reply__chat_id=chat)
-        .order_by("reply__seq")
-        .values_list("card", flat=True)
-    )
 
 
 def carried(upstream: FakeUpstream) -> str:

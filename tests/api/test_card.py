@@ -11,8 +11,9 @@ from chatmemory.text.tokens import count_tokens
 from conversations.models import ActiveReply
 from memory.briefs import unfolded
 from memory.policies.card import CARD_CLOSE, CARD_OPEN
-from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks
+from tests.api.cards import GOAL, answered, brief, card_chat, carried
 from tests.api.talking import Turn, begun, error, final, held, messages, opened, reply, say
+from tests.support.cards import card_of, marks
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
@@ -30,7 +31,7 @@ def test_the_card_of_a_reply_is_the_memory_of_the_next_turn(alice: Client, upstr
     assert (joined(first), first[-1].data["message"]["content"]) == ("Relax your wrist.", "Relax your wrist.")
     assert CARD_OPEN in upstream.calls("stream")[0].instructions
     assert carried(upstream) == ""
-    assert fields(chat) == GOAL
+    assert card_of(chat) == GOAL
     say(alice, "How long?", chat)
     assert json.loads(carried(upstream)) == {
         "g": "Learn vibrato",
@@ -40,7 +41,7 @@ def test_the_card_of_a_reply_is_the_memory_of_the_next_turn(alice: Client, upstr
         "oq": [],
         "t": [],
     }
-    assert fields(chat) == {**GOAL, "open_q": ["Speed?"]}
+    assert card_of(chat) == {**GOAL, "open_q": ["Speed?"]}
     assert marks(chat) == ["kept", "kept"]
     assert upstream.calls("complete") == [], "no extra call"
     assert all(
@@ -118,7 +119,7 @@ def test_no_event_shows_a_piece_of_the_block_however_it_is_cut(
     events = say(alice, "one", chat)
     assert joined(events) == events[-1].data["message"]["content"] == "If a < b, say  so."
     assert "MEMORY" not in "".join(json.dumps(event.data) for event in events)
-    assert fields(chat) == GOAL
+    assert card_of(chat) == GOAL
 
 
 def test_checkpoints_hold_only_what_is_seen(alice: Client, upstream: FakeUpstream) -> None:
@@ -159,7 +160,7 @@ def test_a_bad_card_leaves_the_card_as_it_was_and_its_turn_verbatim(
     alice.ask("one", chat)
     answer = alice.ask("two", chat)
     assert (answer["message"]["content"], answer["message"]["status"]) == ("Two.", "complete")
-    assert fields(chat) == GOAL
+    assert card_of(chat) == GOAL
     assert marks(chat) == ["kept", mark]
     assert (brief(chat).version, unfolded(brief(chat)).turns) == (1, 2)
     upstream.behave(answered("Three.", {"goal": "Play"}))
@@ -171,7 +172,7 @@ def test_a_bad_card_leaves_the_card_as_it_was_and_its_turn_verbatim(
         "Two.",
         "three",
     ]
-    assert fields(chat) == {**GOAL, "goal": "Play"}
+    assert card_of(chat) == {**GOAL, "goal": "Play"}
     assert (brief(chat).folded_through_seq, unfolded(brief(chat)).turns) == (4, 1), (
         "the next card covers both"
     )
@@ -186,7 +187,7 @@ def test_a_reply_that_is_nothing_but_a_card_has_failed(alice: Client, upstream: 
         "upstream_error",
     )["details"]
     assert (details["message"]["status"], details["message"]["content"].strip()) == ("failed", "")
-    assert (fields(chat), marks(chat)) == ({}, ["missing"])
+    assert (card_of(chat), marks(chat)) == ({}, ["missing"])
     new = alice.post(
         f"chats/{chat}/messages/{details['message']['id']}/regenerate", json={"stream": False}
     ).json()["message"]
@@ -199,7 +200,7 @@ def test_of_a_reply_that_broke_off_nothing_is_believed(alice: Client, upstream: 
     upstream.script("stream", f"no_finish?text={said}")
     turn = begun(alice, "one", chat)
     assert (final(alice, turn)["status"], final(alice, turn)["content"]) == ("incomplete", "One two.")
-    assert (fields(chat), marks(chat), brief(chat).version) == ({}, ["missing"], 0)
+    assert (card_of(chat), marks(chat), brief(chat).version) == ({}, ["missing"], 0)
 
 
 @pytest.mark.parametrize("pieces", first_of(range(3, 9)))

@@ -251,19 +251,6 @@ def test_the_budget_can_be_for_the_whole_prompt(alice: Client, policy: str, turn
             assert found["prompt"][-1]["content"] == (question or found["prompt"][-1]["content"])
 
 
-def test_what_cannot_be_cut_is_sent_though_it_is_over_the_budget(alice: Client) -> None:
-    chat = folded("chunked")
-    choose(alice, chat, budget=600, budget_for="prompt")
-    question = WORDS * 60
-    found = context(alice, chat, question)
-    assert (found["tokens"], found["budget"], [one["kind"] for one in found["sections"]]) == (
-        0,
-        0,
-        ["question"],
-    )
-    assert found["prompt"] == [{"role": "user", "content": question}]
-
-
 def test_the_fold_comes_in_time_for_the_whole_prompts_budget(alice: Client) -> None:
     """Instructions take room that lines would need, so the chat is due earlier."""
     chat = chat_of("chunked", 14, instructions=f"{WORDS}. " * 60)

@@ -10,7 +10,7 @@ from conversations.models import Chat, Message, Status
 from conversations.replies import finish as finishing
 from conversations.replies.begin import begin_turn, default_variant
 from conversations.replies.reply import BegunTurn, Ending, TurnRequest
-from memory.models import ContextRecord
+from memory.models import ContextRecord, ConversationBrief
 from tests.support.factories import brief_of, make_chat
 from tests.support.fakes.scripted import codes
 from tests.support.folds import WORDS, turn
@@ -46,13 +46,15 @@ def live(chat: Chat, number: int, card: object = None, times: int = 1) -> Messag
     return finish(begin(chat, question), answer, told)
 
 
-def card_of(chat: Chat) -> dict[str, Any]:
+def card_of(chat: Chat | str) -> dict[str, Any]:
     """Return the card's non-empty fields, without `is_ahead`."""
-    data: dict[str, Any] = brief_of(chat).state.get("data", {})
+    brief = ConversationBrief.objects.get(chat=chat)
+    data: dict[str, Any] = brief.state.get("data", {})
     return {name: value for name, value in data.items() if value and name != "is_ahead"}
 
 
-def marks(chat: Chat) -> list[str]:
+def marks(chat: Chat | str) -> list[str]:
+    """Return the outcome recorded for the card of each reply, in order."""
     rows = ContextRecord.objects.filter(reply__chat=chat).order_by("reply__seq")
     return list(rows.values_list("card", flat=True))
 

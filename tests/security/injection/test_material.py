@@ -11,7 +11,8 @@ from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
-from tests.api.cards import GOAL, answered, brief, card_chat, fields, marks
+from tests.api.cards import GOAL, answered, brief, card_chat
+from tests.support.cards import card_of, marks
 from tests.support.exhaustive import first_of
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.upstream import FakeUpstream
@@ -45,7 +46,7 @@ def test_a_card_with_an_instruction_or_link_of_a_source_is_refused(
 ) -> None:
     chat = card_chat(alice)
     assert told(alice, chat, upstream, "Fine.", {"goal": text}, sources=sources(text)) == "malformed"
-    assert fields(chat) == {}
+    assert card_of(chat) == {}
     assert (brief(chat).last_error or {}).get("code") in ("new_url", "new_instruction")
     alice.ask("And now?", chat)
     assert "evil.example" not in upstream.calls("stream")[-1].text
@@ -65,10 +66,10 @@ def test_text_copied_from_a_source_is_left_out_of_the_card(
         )
         == "kept"
     )
-    assert fields(chat) == {"goal": "Learn vibrato", "decisions": ["Practice 10 min daily"]}
+    assert card_of(chat) == {"goal": "Learn vibrato", "decisions": ["Practice 10 min daily"]}
     assert told(alice, chat, upstream, "Fine.", {"goal": copied}, sources=sources(SOURCE)) == "malformed"
     assert (brief(chat).last_error or {}).get("code") == "unsaid"
-    assert fields(chat) == {"goal": "Learn vibrato", "decisions": ["Practice 10 min daily"]}
+    assert card_of(chat) == {"goal": "Learn vibrato", "decisions": ["Practice 10 min daily"]}
 
 
 @pytest.mark.parametrize("text", [SOURCE, f"{COPIED}: {ACCOUNT}, {LINK}"])
@@ -78,7 +79,7 @@ def test_what_the_reply_says_of_a_source_may_be_remembered(
     chat = card_chat(alice)
     card = {"goal": "Pay the bill", "decisions": [f"Pay to {ACCOUNT}", LINK], "lesson_context": COPIED}
     assert told(alice, chat, upstream, text, card, sources=sources(SOURCE)) == "kept"
-    assert fields(chat) == card
+    assert card_of(chat) == card
 
 
 @pytest.mark.parametrize("where", ["chat", "turn"])
@@ -98,7 +99,7 @@ def test_text_of_the_instructions_is_left_out_of_the_card(
         told(alice, chat, upstream, "Practice 10 min daily at an intermediate level.", card, **given)
         == "kept"
     )
-    assert fields(chat) == {**GOAL, "constraints": ["at home"]}
+    assert card_of(chat) == {**GOAL, "constraints": ["at home"]}
 
 
 def test_a_card_with_omissions_folds_nothing(alice: Client, upstream: FakeUpstream) -> None:

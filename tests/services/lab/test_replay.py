@@ -206,27 +206,11 @@ def children_of(pid: int) -> list[int]:
 # --- what it refuses
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"", "the file is empty"),
-        (b"\xff\xfe\x00", "not UTF-8 at byte 0"),
-        (b'{"name": "bob"}', "messages: it is missing"),
-        (b'{"messages": [{"role": "user", "content": "Anyone?"}]}', "nothing to replay"),
-    ],
-)
-def test_files_that_are_no_conversations(write: Any, content: bytes, sentence: str) -> None:
-    assert sentence in refusal(write(content))
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    assert "No such file" in refusal(tmp_path / "none.json")
-    assert "Is a directory" in refusal(tmp_path)
-
-
 @pytest.mark.django_db
-def test_chats_that_are_not_there_or_empty() -> None:
+def test_files_and_chats_with_nothing_to_replay(write: Any) -> None:
     missing = new_id()
+    assert "the file is empty" in refusal(write(b""))
+    assert "nothing to replay" in refusal(write({"messages": [{"role": "user", "content": "Anyone?"}]}))
     assert refusal("--chat", missing) == f"There is no chat {missing}."
     assert "nothing to replay" in refusal("--chat", make_chat().pk)
     assert "nothing to replay" in refusal()

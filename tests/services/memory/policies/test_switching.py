@@ -26,7 +26,7 @@ from tests.processes.prompts import code, codes
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import TellingModel, tell
-from tests.support.folds import DOWN, assert_sound, revisions, run, wait_over
+from tests.support.folds import assert_sound, revisions, run
 from tests.support.invariants import check_all
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
@@ -243,31 +243,6 @@ def test_an_edit_during_the_rebuild(old: str, new: str, telling: TellingModel) -
     assert gone not in f"{brief.global_summary} {brief.state}"
     assert any(instead in prompt.messages[0].content for prompt in telling.prompts), "it was never read"
     assert brief.folded_through_seq >= 4
-
-
-@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
-def test_a_switch_while_the_upstream_is_down(old: str, new: str, telling: TellingModel) -> None:
-    """The old memory is used first, then one of the new policy by the built-in summarizer, then one by the upstream."""
-    chat = folded_chat(old)
-    before = memory_of(chat)
-    update_chat(chat, {"policy": new})
-    telling.lines = [DOWN] * 4
-    for _ in range(4):
-        wait_over(chat)
-        assert run(chat).outcome == "failed"
-        assert memory_of(chat) == before
-        assert_whole(chat)
-    telling.lines = [DOWN]
-    wait_over(chat)
-    run(chat)
-    brief = brief_of(chat)
-    assert (brief.policy, brief.degraded) == (new, True)
-    assert_whole(chat)
-    wait_over(chat)
-    assert run(chat).outcome == "done"
-    assert not brief_of(chat).degraded
-    assert_switched(chat, new)
-    check_all()
 
 
 @pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
