@@ -46,11 +46,6 @@ def shared_prefix(earlier: Prompt, later: Prompt) -> int:
     return shared
 
 
-def memory_text(prompt: Prompt) -> str:
-    """The text of memory in a prompt, provided that only the question follows it."""
-    return "\n".join(message.text for message in prompt.messages[:-1])
-
-
 def _parts(prompt: Prompt) -> list[tuple[str, str]]:
     """Role and text of each message in the order of sending."""
     system = [("system", prompt.instructions)] if prompt.instructions else []
@@ -122,7 +117,10 @@ def _sent(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One policy over all talks. Shares are 0 to 1; `held` is None if no question named anything."""
+    """One policy over all talks, as `memory.lab.report` explains it. Shares are 0 to 1.
+
+    `usd` is None if a price is unknown, `held` if no question named anything.
+    """
 
     policy: str
     turns: int
@@ -130,16 +128,12 @@ class Row:
     memory_max: int
     over_budget: float
     coverage: float
-    """In the prompt that stands for the least of its turns."""
     cacheable: float
     input_tokens: int
-    """Sent for replies."""
     calls: int
-    """Of the summarizer."""
     folds: int
     waited: int
     usd: float | None
-    """Replies and summarizer; None if a price is unknown."""
     named: int
     held: float | None
 

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -36,7 +35,6 @@ from memory.lab.measures import (
     NamedTracker,
     Run,
     TurnMeasure,
-    memory_text,
     prompt_tokens,
     shared_prefix,
     spans_of,
@@ -63,7 +61,6 @@ class _Counted:
 
 
 OWNER = "lab"
-NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 CACHED_PROMPTS = 8
 """How many prompts of a chat a provider's cache still has: it matches prefixes of any, not only of the latest."""
 
@@ -80,12 +77,12 @@ class Player:
         talk: Conversation,
         policy: str,
         chat: Chat | None = None,
-        options: Mapping[str, Any] = NO_OPTIONS,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.talk = talk
         self.policy = policy
         self._owner, _ = User.objects.get_or_create(username=OWNER)
-        fields = {"policy": policy, "options": dict(options), "instructions": talk.instructions}
+        fields = {"policy": policy, "options": dict(options or {}), "instructions": talk.instructions}
         self._chat = chat or chat_lifecycle.create_chat(self._owner, **fields)
         self._owner = self._chat.owner
         self._variant = begin.default_variant()
@@ -98,7 +95,8 @@ class Player:
         number = len(self._turns)
         exchange = self.talk.exchanges[number]
         begun = self._begin(TurnRequest(message=exchange.question, variant=self._variant))
-        self._named.look(exchange.question, Haystack(memory_text(begun.prompt)))
+        memory = "\n".join(message.text for message in begun.prompt.messages[:-1])  # all before the question
+        self._named.look(exchange.question, Haystack(memory))
         last = self._through_tools(begun, exchange)
         card = card_after(last.prompt, exchange.reply) if wants_card(last.prompt) else ""
         # Finished as by a generation that has removed the card from the reply.
@@ -153,7 +151,7 @@ def play(
     talk: Conversation,
     policy: str,
     tell: Callable[[], None] = lambda: None,
-    options: Mapping[str, Any] = NO_OPTIONS,
+    options: Mapping[str, Any] | None = None,
 ) -> Run:
     """Play all of `talk` under `policy`, in a chat with `options`. `tell` is called after each turn."""
     player = Player(talk, policy, options=options)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from typing import Any, cast
 
 import django
@@ -34,7 +33,7 @@ def run(
     policies: Sequence[str],
     *,
     tell: Callable[[int], None] = lambda _turns: None,
-    options: Mapping[str, Any] = MappingProxyType({}),
+    options: Mapping[str, Any] | None = None,
 ) -> dict[str, list[Run]]:
     """Play `talks` under each of `policies`. Return the runs by policy, in the order of the talks.
 
@@ -49,7 +48,7 @@ def run(
         try:
             for policy in policies:
                 ours, theirs = spawn.Pipe(duplex=False)
-                work = (theirs, f"{folder}/{policy}.sqlite3", policy, list(talks), dict(options))
+                work = (theirs, f"{folder}/{policy}.sqlite3", policy, list(talks), dict(options or {}))
                 children.append(spawn.Process(target=_play, args=work, daemon=True))
                 children[-1].start()
                 theirs.close()  # so that the pipe ends with the child

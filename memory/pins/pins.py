@@ -269,8 +269,14 @@ def pin(
     """
     with transaction.atomic():
         chat = get_chat(user, chat_id, lock=True)
-        message = None if message_id is None else _message(chat, message_id)
+        message = None if message_id is None else get_message(chat, message_id)
+        if message is not None and not isinstance(message, Message):
+            raise ChatBusy("This reply is still being written.", retry_after=1)
+        if message is not None and message.status == Status.DELETED:
+            raise Conflict("This message was deleted and cannot be pinned.")
         content = clipped(message.content if message else text or "", MAX_CHARS)
+        if not content:
+            raise Conflict("This message has no text and cannot be pinned.")
         by_people = Pin.objects.filter(chat=chat, by__in=PEOPLE, ended_at__isnull=True)
         known = by_people.filter(message=message, text=content).first()
         if known is not None:
@@ -290,18 +296,6 @@ def pin(
         recount(chat.pk)
     logger.info("pin made", extra={"chat": str(chat.pk), "pin": str(made.pk)})
     return made, True
-
-
-def _message(chat: Chat, message_id: UUID) -> Message:
-    """Return a message that can be pinned."""
-    found = get_message(chat, message_id)
-    if not isinstance(found, Message):
-        raise ChatBusy("This reply is still being written.", retry_after=1)
-    if found.status == Status.DELETED:
-        raise Conflict("This message was deleted and cannot be pinned.")
-    if not found.content.strip():
-        raise Conflict("This message has no text and cannot be pinned.")
-    return found
 
 
 def unpin(chat: Chat, pin_id: UUID) -> None:

@@ -48,14 +48,14 @@ def live(chat: Chat, number: int, card: object = None, times: int = 1) -> Messag
 
 def card_of(chat: Chat | str) -> dict[str, Any]:
     """Return the card's non-empty fields, without `is_ahead`."""
-    brief = ConversationBrief.objects.get(chat=chat)
+    brief = ConversationBrief.objects.get(chat_id=getattr(chat, "pk", chat))
     data: dict[str, Any] = brief.state.get("data", {})
     return {name: value for name, value in data.items() if value and name != "is_ahead"}
 
 
 def marks(chat: Chat | str) -> list[str]:
     """Return the outcome recorded for the card of each reply, in order."""
-    rows = ContextRecord.objects.filter(reply__chat=chat).order_by("reply__seq")
+    rows = ContextRecord.objects.filter(reply__chat_id=getattr(chat, "pk", chat)).order_by("reply__seq")
     return list(rows.values_list("card", flat=True))
 
 

@@ -13,7 +13,6 @@ from memory.lab.conversation import Conversation, Exchange
 from memory.lab.measures import (
     billed,
     everything,
-    memory_text,
     outcome_to_json,
     prompt_tokens,
     shared_prefix,
@@ -51,10 +50,6 @@ def test_the_common_beginning_is_never_more_than_either(
     shared = shared_prefix(first, second)
     assert 0 <= shared <= min(prompt_tokens(first), prompt_tokens(second))
     assert shared_prefix(first, Prompt((*one, *other), system)) >= prompt_tokens(first)
-
-
-def test_memory_is_all_before_the_question() -> None:
-    assert memory_text(prompt("summary", "turn", "question?", instructions="be brief")) == "summary\nturn"
 
 
 @pytest.mark.parametrize(
