@@ -54,6 +54,13 @@ def quick(offset: str, product: Product) -> Product:
     return product
 
 
+def elsewhere(quick: Product, there: Client) -> Client:
+    """Start another server, with the right clock, and return the same user's client of it."""
+    quick.server()
+    quick.clients.append(Client(quick.url, there.token))
+    return quick.clients[-1]
+
+
 @pytest.mark.promise("P19")
 def test_servers_that_disagree_about_the_day_agree_about_the_order(
     quick: Product, fake: FakeUpstream, wrong_by: Callable[[str], dict[str, str]], offset: str
@@ -67,9 +74,7 @@ def test_servers_that_disagree_about_the_day_agree_about_the_order(
         for number in range(TURNS):
             there.ask(f"Turn {number}", chat)
         quick.kill(wrong)
-    quick.server()
-    here = Client(quick.url, there.token)
-    quick.clients.append(here)
+    here = elsewhere(quick, there)
     if not settings.IS_SQLITE:
         for number in range(TURNS):
             (here, there)[number % 2].ask(f"Turn {number}", chat)
@@ -95,16 +100,12 @@ def test_a_lease_of_another_day_neither_lasts_for_ever_nor_ends_at_once(
         said = heard(events)
         wait_for(lambda: ActiveReply.objects.get(message_id=turn.reply).text == said, "its checkpoint")
         if not settings.IS_SQLITE:
-            quick.server()
-            here = Client(quick.url, there.token)
-            quick.clients.append(here)
+            here = elsewhere(quick, there)
             _outlives_its_lease(here, turn)
         quick.kill(wrong)
     fake.release()
     if settings.IS_SQLITE:
-        quick.server()
-        here = Client(quick.url, there.token)
-        quick.clients.append(here)
+        here = elsewhere(quick, there)
     wait_for(lambda: not ActiveReply.objects.exists(), "the end of the abandoned reply", timeout=6 * LEASE)
     left = final(here, turn)
     assert (left["status"], left["content"], left["error"]["code"]) == ("incomplete", said, "interrupted")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from chatmemory.llm.protocol import Completion
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import count_tokens
 from memory.folding import answer_checks
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.answers import answer_text
@@ -186,3 +188,30 @@ def test_a_state_is_as_long_as_its_cap_allows_and_holds_nothing_unseen(policy: s
 )
 def test_nothing_is_spelled_in_what_nobody_sees(text: str, clean: str) -> None:
     assert answer_text(Completion(text, "nano")) == clean
+
+
+# The hash chain over a revision's turns
+
+texts = st.text(max_size=20)
+
+
+def turn(user: str, assistant: str) -> Turn:
+    return Turn(1, 2, user, assistant, False, 0, 0, (), None)
+
+
+@given(st.lists(st.tuples(texts, texts), max_size=8), st.integers(0, 8))
+def test_the_hash_is_the_same_in_whatever_bites(pairs: list[tuple[str, str]], cut: int) -> None:
+    turns = [turn(*pair) for pair in pairs]
+    first = answer_checks.source_hash(turns[:cut])
+    assert answer_checks.source_hash(turns[cut:], first) == answer_checks.source_hash(turns)
+    assert answer_checks.source_hash([]) == ""
+
+
+@given(texts, texts, texts, texts)
+def test_the_hash_knows_who_said_what_and_in_which_turn(a: str, b: str, c: str, d: str) -> None:
+    one, other = turn(a, b), turn(c, d)
+    if (a, b) != (c, d):
+        assert answer_checks.source_hash([one]) != answer_checks.source_hash([other])
+        assert answer_checks.source_hash([one, other]) != answer_checks.source_hash([other, one])
+    cut_off = replace(turn("a", "b"), cut_off=True)
+    assert answer_checks.source_hash([turn("a", "b")]) != answer_checks.source_hash([cut_off])

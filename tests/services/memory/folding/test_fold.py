@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from chatmemory.llm import registry
+from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Price
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import ActiveReply, Message
@@ -21,12 +23,15 @@ from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.limits import MemoryLimits
 from memory.models import RevisionKind
+from memory.policies import POLICIES
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     WORDS,
     asked,
     assert_folded,
+    assert_sound,
     chat_of,
     revisions,
     run,
@@ -139,6 +144,18 @@ def test_a_long_backlog_is_never_loaded_whole(
     exact = brief_of(chat)
     decide_due(exact)
     assert exact.due == brief.due
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
+def test_turns_without_visible_text_are_folded_at_once(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "chat_model", OfflineModel)
+    chat = make_chat(policy=policy)
+    add_turns(chat, [("\x15\x1b", "\x15\x1b")] * 60)
+    assert run(chat).error == ""
+    brief = brief_of(chat)
+    assert (brief.due, brief.attempts, brief.last_error) == (False, 0, None)
+    assert_sound(chat)
 
 
 # What is asked, and what is stored of the answer
