@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
 from operator import attrgetter
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated
@@ -370,13 +370,13 @@ class ExcerptChoice:
         for excerpt in found:
             cost = self.cost + self._more(excerpt)
             if cost <= room and not any(
-                turn.from_seq <= excerpt.seq <= turn.through_seq for turn in verbatim
+                turn.from_seq <= excerpt.quote.seq <= turn.through_seq for turn in verbatim
             ):
                 self.cost = cost
                 self.taken.append(excerpt)
-                if excerpt.seq not in self._days:
-                    insort(self._seqs, excerpt.seq)
-                    self._days[excerpt.seq] = excerpt.on
+                if excerpt.quote.seq not in self._days:
+                    insort(self._seqs, excerpt.quote.seq)
+                    self._days[excerpt.quote.seq] = excerpt.on
 
     def _more(self, excerpt: Excerpt) -> int:
         """Tokens that `excerpt` adds.
@@ -384,10 +384,10 @@ class ExcerptChoice:
         A further excerpt of a quoted message needs no date or mark, and one with a neighbour of the same day no date.
         One between two excerpts of another day adds a second date, because it separates them.
         """
-        if excerpt.seq in self._days:
+        if excerpt.quote.seq in self._days:
             return excerpt.tokens - DAY - MARK
         head = 0 if self._seqs else excerpts_head_cost()
-        at = bisect_left(self._seqs, excerpt.seq)
+        at = bisect_left(self._seqs, excerpt.quote.seq)
         around = [self._days[seq] for seq in self._seqs[max(0, at - 1) : at + 1]]
         if excerpt.on in around:
             return head + excerpt.tokens - DAY
@@ -398,8 +398,8 @@ class ExcerptChoice:
     def quotes(self) -> tuple[tuple[Quote, ...], ...]:
         """The quotes in order of position: one tuple for each run of quotes of the same day."""
         runs: list[list[Quote]] = []
-        found = chain.from_iterable(excerpt.quotes for excerpt in self.taken)
-        for quote in sorted(found, key=lambda quote: (quote.seq, quote.start)):
+        taken = (excerpt.quote for excerpt in self.taken)
+        for quote in sorted(taken, key=lambda quote: (quote.seq, quote.start)):
             last = runs[-1][-1] if runs else None
             if last is None or self._days[last.seq] != self._days[quote.seq]:
                 runs.append([quote])

@@ -13,7 +13,7 @@ against its chat, so a message of another chat is never returned.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from conversations.models import TEXT_STATUSES, Chat, Message, Role
+from conversations.models import TEXT_STATUSES, Chat, Role
 from memory.limits import MemoryLimits
 from memory.recall.excerpts import Excerpt, RecalledMessage
 from memory.recall.question import Question, read_question
@@ -34,18 +34,15 @@ from memory.recall.ranking import (
     Near,
     Ranked,
     Recall,
-    Size,
     closest,
     decide,
     excerpts,
     fuse,
     known_words,
     messages_to_read,
-    promising_seqs,
+    promising,
     rank,
-    unranked,
     weigh,
-    with_places,
     words_to_combine,
     worth_showing,
 )
@@ -54,142 +51,67 @@ from memory.recall.schema import BLOCK_BITS, CHATS, FTS, KEY_CHARS, MESSAGES, PG
 SHORT_CHARS = 1500
 """Longest text that is read along with the terms. PostgreSQL stores longer ones (from 2 kB) outside of the row."""
 
-_MESSAGES = Message._meta.db_table
 _STATUSES = ", ".join(f"'{status}'" for status in TEXT_STATUSES)
-_LIVE = f"status IN ({_STATUSES}) AND superseded_by_id IS NULL AND token_count > 0"
+_LIVE = f"AND status IN ({_STATUSES}) AND superseded_by_id IS NULL AND token_count > 0"
 _SHORT = f"CASE WHEN length(content) <= {SHORT_CHARS} THEN content END"
-
-
-@dataclass(frozen=True, slots=True)
-class _Sql:
-    """Hand-written selects, with one parameter for any number of seqs: as querysets they took two thirds longer."""
-
-    look: str
-    whole: str
-    sizes: str
-
-    @classmethod
-    def of(cls, id_and_day: str, among: str) -> _Sql:
-        source = f"FROM {_MESSAGES} WHERE chat_id = %s AND seq {among}"
-        return cls(
-            look=f"SELECT seq, role, token_count, terms, {_SHORT}, {id_and_day} {source} AND {_LIVE} ORDER BY seq",
-            whole=f"SELECT seq, role, token_count, NULL, content, {id_and_day} {source} ORDER BY seq",
-            sizes=f"SELECT seq, role, token_count {source} AND {_LIVE}",
-        )
-
-
-_SQLITE = _Sql.of("id, substr(created_at, 1, 10)", "IN (SELECT value FROM json_each(%s))")
-_POSTGRESQL = _Sql.of("id::text, (created_at AT TIME ZONE 'UTC')::date::text", "= ANY(%s::integer[])")
-
-
-def _sql() -> _Sql:
-    return _POSTGRESQL if connection.vendor == "postgresql" else _SQLITE
-
-
-_Row = tuple[int, str, int, str | None, str | None, str, str]
-"""A message's seq, role, tokens, terms, text (None if it is long), id and day (UTC)."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessagesRead:
-    """Messages that were read, by seq."""
-
-    chat_id: UUID
-    rows: Mapping[int, _Row] = field(default_factory=dict)
-
-    def indexed(self) -> dict[int, Indexed]:
-        """All of them as the index stores them, in order."""
-        user = Role.USER.value
-        return {
-            seq: Indexed(seq, role == user, tokens, tuple(terms.split("\n")) if terms else ("",), day)
-            for seq, role, tokens, terms, _, _, day in self.rows.values()
-        }
-
-    def said(self, seqs: Collection[int]) -> dict[int, RecalledMessage]:
-        """Return these messages with their texts. Query the long ones."""
-        short = {seq: _said(row) for seq in seqs if (row := self.rows[seq])[4] is not None}
-        return short | quoted(self.chat_id, [seq for seq in seqs if seq not in short])
-
-    def __or__(self, more: MessagesRead) -> MessagesRead:
-        """Return these messages and those of `more`, which are of the same chat."""
-        return MessagesRead(self.chat_id, {**self.rows, **more.rows})
-
-
-def sizes(chat_id: UUID, seqs: Iterable[int]) -> dict[int, Size]:
-    """Return speaker and length of these messages, by seq. Only messages that are part of a turn are included."""
-    user = Role.USER.value
-    return {seq: Size(role == user, tokens) for seq, role, tokens in _select(_sql().sizes, chat_id, seqs)}
-
-
-def read_messages(chat_id: UUID, seqs: Iterable[int]) -> MessagesRead:
-    """Read these messages. Those that are not part of a turn are skipped."""
-    return MessagesRead(chat_id, {row[0]: row for row in _select(_sql().look, chat_id, seqs)})
 
 
 def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
     """Return these messages by seq, superseded ones included: an old prompt is shown as it was."""
-    return {row[0]: _said(row) for row in _select(_sql().whole, chat_id, seqs)}
+    rows = _select(chat_id, seqs, "seq, role, token_count, NULL, content, {id}, {day}", live=False)
+    return {row[0]: _said(row) for row in rows}
 
 
-def _said(row: _Row) -> RecalledMessage:
+def _said(row: Sequence[Any]) -> RecalledMessage:
     seq, role, tokens, _, text, key, day = row
     return RecalledMessage(
         UUID(key), seq, role == Role.USER, day, text or "", tokens, is_output=role == Role.TOOL
     )
 
 
-def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:
+def _select(chat_id: UUID, seqs: Iterable[int], columns: str, *, live: bool = True) -> list[Any]:
+    """Return columns of messages of a chat, only of those that are part of a turn if `live`.
+
+    Written by hand, with one parameter for any number of seqs: as a queryset it took two thirds longer.
+    """
     wanted = sorted(set(seqs))
     if not wanted:
         return []
     listed = ",".join(map(str, wanted))
-    params = (
-        [str(chat_id), f"{{{listed}}}"] if connection.vendor == "postgresql" else [chat_id.hex, f"[{listed}]"]
-    )
+    if connection.vendor == "postgresql":
+        among, params = "= ANY(%s::integer[])", [str(chat_id), f"{{{listed}}}"]
+        columns = columns.format(id="id::text", day="(created_at AT TIME ZONE 'UTC')::date::text")
+    else:
+        among, params = "IN (SELECT value FROM json_each(%s))", [chat_id.hex, f"[{listed}]"]
+        columns = columns.format(id="id", day="substr(created_at, 1, 10)")
+    where = f"chat_id = %s AND seq {among} {_LIVE if live else ''}"
     with connection.cursor() as cursor:
-        cursor.execute(statement, params)
+        cursor.execute(f"SELECT {columns} FROM {MESSAGES} WHERE {where} ORDER BY seq", params)
         return list(cursor.fetchall())
 
 
 MAX_MATCHES, MIN_PER_TERM, MAX_PER_TERM = 1000, 120, 250
 """Matches that are read of all terms together, and the bounds for one term. Long replies have many common words, so of
 fewer matches most were in replies, and what the user had said further back was not found (`docs/recall.md`)."""
-MOST_TOGETHER = 40
+MAX_TOGETHER = 40
 """Maximum number of matches of terms that are looked up together. Each is expensive, as most of either are skipped."""
-MOST_EVERYWHERE = 400
+MAX_EVERYWHERE = 400
 """Maximum number of matches of one term in all chats of an owner."""
-
-
-@dataclass(frozen=True, slots=True)
-class Postings:
-    """Where a term occurs in a chat: seqs of messages, in no order. `is_cut`: older messages may contain it, too."""
-
-    seqs: tuple[int, ...]
-    is_cut: bool
-
-
-def matches_per_term(terms: int) -> int:
-    """How many matches are read of each of `terms` terms."""
-    return max(MIN_PER_TERM, min(MAX_PER_TERM, MAX_MATCHES // max(1, terms)))
 
 
 def postings(
     chat_id: UUID, tokens: Sequence[str], *, before_seq: int, most: int = MAX_PER_TERM
-) -> list[Postings]:
-    """Return the matches in the chat for each of `tokens`.
+) -> list[list[int]]:
+    """Return where each of `tokens` occurs in a chat: seqs of messages before `before_seq`, in no order.
 
-    A token is a hashed term, or several separated by spaces, which must all match. At most `most` each, and none from
-    message `before_seq` on.
+    A token is a hashed term, or several separated by spaces, which must all match. There are at most `most` each; if
+    there are so many, older messages may contain it, too.
     """
     if not tokens:
         return []
-    asked = _postgresql if connection.vendor == "postgresql" else _sqlite
-    return [_read(found, most) for found in asked(chat_id, tokens, before_seq, most)]
-
-
-def _read(found: str | None, most: int) -> Postings:
-    seqs = tuple(map(int, found.split(","))) if found else ()
-    return Postings(seqs, len(seqs) >= most)
+    look_up = _postgresql if connection.vendor == "postgresql" else _sqlite
+    found = look_up(chat_id, tokens, before_seq, most)
+    return [list(map(int, one.split(","))) if one else [] for one in found]
 
 
 _SQLITE_ONE = (
@@ -240,27 +162,27 @@ def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int
 
 
 def owner_matches(owner_id: int, tokens: Sequence[str]) -> list[list[tuple[UUID, int]]]:
-    """Return the matches of each of `tokens` in all chats of that owner, as chat and seq: at most `MOST_EVERYWHERE`."""
-    asked = _POSTGRESQL_ALL if connection.vendor == "postgresql" else _SQLITE_ALL
+    """Return the matches of each of `tokens` in all chats of that owner, as chat and seq: at most `MAX_EVERYWHERE`."""
+    statement = _POSTGRESQL_ALL if connection.vendor == "postgresql" else _SQLITE_ALL
     joined = " & " if connection.vendor == "postgresql" else " AND "
     suffix = ":*" if connection.vendor == "postgresql" else "*"
     found: list[list[tuple[UUID, int]]] = []
     with connection.cursor() as cursor:
         for token in tokens:
-            cursor.execute(asked, [joined.join(one + suffix for one in token.split()), owner_id])
+            cursor.execute(statement, [joined.join(one + suffix for one in token.split()), owner_id])
             found.append([(UUID(str(chat_id)), seq) for chat_id, seq in cursor.fetchall()])
     return found
 
 
 _SQLITE_ALL = (
     f"SELECT chat.id, found.number & {2**SEQ_BITS - 1} FROM"
-    f" (SELECT rowid AS number FROM {FTS} WHERE {FTS} MATCH %s ORDER BY rowid DESC LIMIT {MOST_EVERYWHERE}) AS found"
+    f" (SELECT rowid AS number FROM {FTS} WHERE {FTS} MATCH %s ORDER BY rowid DESC LIMIT {MAX_EVERYWHERE}) AS found"
     f" JOIN {CHATS} AS numbered ON numbered.id = found.number >> {SEQ_BITS}"
     f" JOIN conversations_chat AS chat ON chat.id = numbered.chat_id AND chat.owner_id = %s"
 )
 _POSTGRESQL_ALL = (
     f"SELECT chat.id, found.seq FROM"
-    f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ %s::tsquery AND {PG_LIVE} LIMIT {MOST_EVERYWHERE})"
+    f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ %s::tsquery AND {PG_LIVE} LIMIT {MAX_EVERYWHERE})"
     f" AS found JOIN conversations_chat AS chat ON chat.id = found.chat_id AND chat.owner_id = %s"
 )
 
@@ -291,6 +213,8 @@ class Search:
         self._near = [one for one in near if one.seq < before_seq]
         self._question = read_question(question, chat.owner_id)
         self._matches = _look_up(chat.pk, self._question, before_seq)
+        self._rows: dict[int, Sequence[Any]] = {}
+        """The messages that were read: seq, role, tokens, terms, text (None if it is long), id and day (UTC)."""
 
     def decision(self, limits: MemoryLimits, shown: Iterable[int], remembered: Collection[str]) -> Recall:
         """Whether earlier turns are worth their tokens, given the messages `shown` and the terms `remembered`."""
@@ -304,57 +228,56 @@ class Search:
         if room <= 0:
             return Recalled()
         hidden = frozenset(shown)
-        ranked, messages = self._ranked(messages_to_read(room), hidden)
+        ranked = self._ranked(messages_to_read(room), hidden)
         if near := [one for one in self._near if one.seq not in hidden]:
-            ranked, messages = _fused(self._question, ranked, messages, near)
+            ranked = self._fused(ranked, near)
         ranked = worth_showing(ranked, SPARE_FACTOR * room)
-        if not ranked:
-            return Recalled()
-        said = messages.said({one.message.seq for one in ranked})
+        rows = [self._rows[seq] for seq in {one.message.seq for one in ranked}]
+        said = {row[0]: _said(row) for row in rows if row[4] is not None}
+        said |= quoted(self._chat_id, [row[0] for row in rows if row[4] is None])
         return Recalled(tuple(excerpts(ranked, said)), said)
 
-    def ranked(self, room: int, shown: Iterable[int] = ()) -> list[Ranked]:
-        """The passages that `recalled` chooses from, by words only, best first, with their scores."""
-        return self._ranked(messages_to_read(room), frozenset(shown))[0]
+    def _ranked(self, most: int, hidden: frozenset[int]) -> list[Ranked]:
+        """The passages that have the question's words, best first."""
+        scores = promising(self._matches, hidden, PRESELECT_FACTOR * most)
+        there = [seq for seq in scores if seq < self._before_seq]
+        user = Role.USER.value
+        rows = _select(self._chat_id, there, "seq, role, token_count")
+        sizes = {seq: (role == user, tokens) for seq, role, tokens in rows}
+        lengths = Lengths.of(self._question, sizes.values())
+        messages = self._read(closest(scores, sizes, lengths, most))
+        return rank(self._question, self._matches, messages, lengths)
 
-    @property
-    def question(self) -> Question:
-        """The parsed question."""
-        return self._question
+    def _fused(self, ranked: Sequence[Ranked], near: Sequence[Near]) -> list[Ranked]:
+        """Merge the matches by words with those near in meaning, for which more messages are read."""
+        seqs = {one.seq for one in near[:BY_MEANING]}
+        self._read(seqs - self._rows.keys())
+        by_meaning = seqs - {one.message.seq for one in ranked}
+        messages = [_indexed(row) for row in self._rows.values()]
+        others = [Ranked(0.0, one, None if one.is_whole else 0) for one in messages if one.seq in by_meaning]
+        lengths = Lengths.of(self._question, [(one.is_user, one.tokens) for one in messages])
+        return fuse([*ranked, *others], near, lengths)
 
-    def _ranked(self, most: int, hidden: frozenset[int]) -> tuple[list[Ranked], MessagesRead]:
-        """The passages that have the question's words, best first, and the messages that were read for it."""
-        asked, matches, last_seq = self._question, self._matches, self._before_seq - 1
-        promising = [
-            seq for seq in promising_seqs(matches, hidden, PRESELECT_FACTOR * most) if seq <= last_seq
-        ]
-        there = sizes(self._chat_id, promising)
-        messages = read_messages(self._chat_id, closest(asked, matches, there, most))
-        lengths = Lengths.of(asked, there.values())
-        return rank(asked, matches, messages.indexed().values(), lengths), messages
+    def _read(self, seqs: Iterable[int]) -> list[Indexed]:
+        """Read these messages, in order. Those that are not part of a turn are skipped."""
+        rows = _select(self._chat_id, seqs, f"seq, role, token_count, terms, {_SHORT}, {{id}}, {{day}}")
+        self._rows |= {row[0]: row for row in rows}
+        return [_indexed(row) for row in rows]
 
 
-def _look_up(chat_id: UUID, asked: Question, before_seq: int) -> Matches:
+def _indexed(row: Sequence[Any]) -> Indexed:
+    seq, role, tokens, terms, _, _, day = row
+    return Indexed(seq, role == "user", tokens, tuple((terms or "").split("\n")), day)
+
+
+def _look_up(chat_id: UUID, question: Question, before_seq: int) -> Matches:
     """Find where the words of a question occur in a chat before message `before_seq`."""
-    tokens = [word.token for word in asked.words]
-    reach = matches_per_term(len(tokens))
+    tokens = [word.token for word in question.words]
+    reach = max(MIN_PER_TERM, min(MAX_PER_TERM, MAX_MATCHES // max(1, len(tokens))))
     found = postings(chat_id, tokens, before_seq=before_seq, most=reach)
-    matches = weigh(asked, [one.seqs for one in found], reach, before_seq - 1)
-    if together := words_to_combine(matches, [one.is_cut for one in found]):
-        joined = [" ".join(tokens[at] for at in ats) for ats in together]
-        both = postings(chat_id, joined, before_seq=before_seq, most=MOST_TOGETHER)
-        matches = with_places(matches, together, [one.seqs for one in both])
+    matches = weigh(question, found, reach, before_seq - 1)
+    if together := words_to_combine(matches, [len(one) >= reach for one in found]):
+        joined = " ".join(tokens[at] for at in together)
+        (seqs,) = postings(chat_id, [joined], before_seq=before_seq, most=MAX_TOGETHER)
+        matches.add(sum(1 << at for at in together), seqs)
     return matches
-
-
-def _fused(
-    asked: Question, ranked: Sequence[Ranked], messages: MessagesRead, near: Sequence[Near]
-) -> tuple[list[Ranked], MessagesRead]:
-    """Merge matches by words with those near in meaning; return the passages, and all messages that were read."""
-    seqs = {one.seq for one in near[:BY_MEANING]}
-    messages |= read_messages(messages.chat_id, seqs - messages.rows.keys())
-    by_meaning = seqs - {one.message.seq for one in ranked}
-    indexed = messages.indexed()
-    others = [unranked(message) for seq, message in indexed.items() if seq in by_meaning]
-    lengths = Lengths.of(asked, [Size(message.is_user, message.tokens) for message in indexed.values()])
-    return fuse([*ranked, *others], near, lengths), messages

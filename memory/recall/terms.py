@@ -154,7 +154,10 @@ def _unspaced(word: str) -> Iterator[str]:
     yield from _in_order(word[at:])
 
 
-_ENGLISH = """
+STOP_WORDS = frozenset(
+    (
+        # English
+        """
 a about after again all also am an and any are as at be because been before being but by can could did do does doing
 done down for from had has have having he her here hers him his how i if in into is it its just let may me might mine
 more most must my no nor not now of off ok okay on once only or other our ours out over own please said same shall she
@@ -162,44 +165,50 @@ should so some such sure tell than thank thanks that the their theirs them then 
 too under until up us very was we were what when where which while who whom whose why will with would yes you your yours
 hello hi hey yeah yep oh well please get got know
 """
-_GERMAN = """
+        # German
+        """
 aber als am an auch auf aus bei bin bis bist da damit dann das dass dem den der des dich die dies diese dieser dir doch
 du ein eine einem einen einer eines er es euch fur habe haben hat hatte ich ihm ihn ihr im ist ja kann mein meine meinem
 meinen meiner mich mir mit nach nein nicht noch nur ob oder schon sein seine sich sie sind so und uns unser von vor war
 waren was wann warum weil welche welchen welcher welches wem wen wenn wer wie wir wird wo wurde zu zum zur bitte danke
 """
-_FRENCH = """
+        # French
+        """
 ai au aux avec avez avons bonjour ce ces cet cette dans de des donc du elle elles en est et etait ete il ils je la le
 les leur lui ma mais me mes merci moi mon ne nos notre nous on ont ou par pas plus pour qu que quel quelle quels quelles
 qui sa sans se ses si son sont suis sur ta te tes toi ton tu un une vos votre vous
 """
-_SPANISH = """
+        # Spanish
+        """
 al como con cual cuales cuando de del donde el ella ellos en era es esa ese eso esta estaba este esto fue gracias ha han
 hay he hola la las le les lo los mas me mi mis muy nos o para pero por porque que quien se si sin sobre son soy su sus
 tambien te tengo tiene tu tus un una y ya yo
 """
-_ITALIAN = """
+        # Italian
+        """
 che chi ci ciao come con cosa cui da dal dalla dei del della delle di dove e ed era gli grazie ha hanno ho i il in io la
 le lei lo lui ma mi mia mio ne nel nella non o per piu qual quale quali quando quello questa questo se si sono su sul ti
 tu un una uno
 """
-_PORTUGUESE = """
+        # Portuguese
+        """
 ao aos as com como da das de do dos e ela ele em era essa esse esta este eu foi isso ja mais mas me meu minha na nao nas
 no nos o obrigado onde os ou para pela pelo por porque qual quais quando que quem se sem ser seu sua tem um uma voce
 """
-_DUTCH = """
+        # Dutch
+        """
 aan als bij dan dat de den der deze die dit een en er had heb hebben heeft het hij hoe ik in is je jij kan maar me met
 mij mijn naar niet nog of om onze ook op te tot uit van veel voor waar wanneer was wat we wel welke werd wie wij zijn zo
 """
-_RUSSIAN = """
+        # Russian
+        """
 а бы был была были было в вам вас ваш вы где да для до его ее если есть еще же за и из или им их к как какая какие какой
 каком когда кто ли меня мне мой моя мое мои мы на нам нас наш не нет но о об он она они оно от по при с со спасибо так
 там то тоже только ты у уже что чтобы это этот эта эти я
 """
-STOP_WORDS = frozenset(
-    " ".join((_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE, _DUTCH, _RUSSIAN)).split()
+    ).split()
 )
-"""Folded as in `memory.recall.terms`: without case and accents."""
+"""Folded: without case and accents."""
 
 _LONG = 5
 """Letters that a word must have to lose -ies or a final e. A plural -s is removed from one letter less."""
@@ -257,11 +266,10 @@ MOST_TERMS = 30_000
 
 def stored_terms(text: str, owner_id: int) -> str:
     """Return the text that the index stores for a message; "" if it has no terms."""
-    key = _key(owner_id)
     lines: list[str] = []
     left = MOST_TERMS
     for start, end in passages(text):
-        found = list(dict.fromkeys(_hash(term, key) for term in terms(text[start:end])))
+        found = list(dict.fromkeys(_hash(term, owner_id) for term in terms(text[start:end])))
         if len(found) > left:
             break
         left -= len(found)
@@ -271,75 +279,41 @@ def stored_terms(text: str, owner_id: int) -> str:
 
 def hashed(words: Iterable[str], owner_id: int) -> list[str]:
     """Hash terms as they are stored for that owner."""
-    key = _key(owner_id)
-    return [_hash(word, key) for word in words]
-
-
-def _key(owner_id: int) -> bytes:
-    return owner_id.to_bytes(8, "big", signed=True)
+    return [_hash(word, owner_id) for word in words]
 
 
 @lru_cache(maxsize=50_000)
-def _hash(term: str, key: bytes) -> str:
-    digest = hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=HASH_BYTES, key=key)
-    return digest.hexdigest()
+def _hash(term: str, owner_id: int) -> str:
+    key = owner_id.to_bytes(8, "big", signed=True)
+    return hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=HASH_BYTES, key=key).hexdigest()
 
 
 _PIECE = re.compile(rf"[{UNSPACED}]+|[^\s{UNSPACED}]+")
 _LETTERS = re.compile(r"[\w%°].*[\w%°]|[\w%°]", re.DOTALL)
-_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
-def highlights(text: str, wanted: Set[str]) -> list[tuple[int, int]]:
-    """Return the ranges of `text` whose terms are among `wanted`, in order, not touching each other."""
-    return _joined(_found(text, wanted))
-
-
-def _found(text: str, wanted: Set[str]) -> Iterator[tuple[int, int]]:
+def highlights(text: str, words: Set[str]) -> list[tuple[int, int]]:
+    """Return the ranges of `text` whose terms are among `words`, in order, not touching each other."""
+    ranges: list[tuple[int, int]] = []
     for piece in _PIECE.finditer(text):
-        if _UNSPACED.match(piece[0]):
-            yield from _pairs(piece[0], piece.start(), wanted)
-        elif (core := _LETTERS.search(piece[0])) and not wanted.isdisjoint(terms(core[0])):
-            yield piece.start() + core.start(), piece.start() + core.end()
+        core = _LETTERS.search(piece[0])
+        spans = [core.span()] if core else []
+        if _UNSPACED_RUN.match(piece[0]):
+            width = min(2, len(piece[0]))
+            spans = [(at, at + width) for at in range(len(piece[0]) - width + 1)]
+        for start, end in ((piece.start() + start, piece.start() + end) for start, end in spans):
+            if words.isdisjoint(terms(text[start:end])):
+                continue
+            if ranges and start <= ranges[-1][1]:
+                ranges[-1] = (ranges[-1][0], end)
+            else:
+                ranges.append((start, end))
+    return ranges
 
 
-def _pairs(run: str, at: int, wanted: Set[str]) -> Iterator[tuple[int, int]]:
-    width = min(2, len(run))
-    for start in range(len(run) - width + 1):
-        if not wanted.isdisjoint(terms(run[start : start + width])):
-            yield at + start, at + start + width
-
-
-def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for start, end in ranges:
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    return joined
-
-
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "january jan",
-            "february feb",
-            "march mar",
-            "april apr",
-            "may",
-            "june jun",
-            "july jul",
-            "august aug",
-            "september sep sept",
-            "october oct",
-            "november nov",
-            "december dec",
-        ),
-        start=1,
-    )
-    for name in names.split()
+_MONTH_NAMES = "january february march april may june july august september october november december".split()
+_MONTHS = {"sept": 9} | {
+    form: number for number, name in enumerate(_MONTH_NAMES, start=1) for form in (name, name[:3])
 }
 _NAME = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _DIGIT = re.compile(r"\d")
@@ -415,22 +389,19 @@ def date_terms(folded: str) -> list[str]:
 
 
 def _days(folded: str) -> Iterator[tuple[int, int, int]]:
+    """Yield year, month and day of what looks like a date, the year 0 if none is named."""
     if _NUMERIC.search(folded):
-        yield from _in_numbers(folded)
+        for year, month, day in _ISO.findall(folded):
+            yield int(year), int(month), int(day)
+        for one, other, year in _SHORT.findall(folded):
+            whole = int(year) if len(year) == 4 else 2000 + int(year)
+            yield whole, int(one), int(other)
+            yield whole, int(other), int(one)
+        if "月" in folded or "월" in folded:
+            for year, month, day in _CHINESE.findall(folded):
+                yield int(year or 0), int(month), int(day)
     if any(beginning in folded for beginning in _BEGINNINGS):
         for name, day, year in _NAMED.findall(folded):
             yield int(year or 0), _MONTHS[name], int(day)
         for day, name, year in _NAMED_AFTER.findall(folded):
             yield int(year or 0), _MONTHS[name], int(day)
-
-
-def _in_numbers(folded: str) -> Iterator[tuple[int, int, int]]:
-    for year, month, day in _ISO.findall(folded):
-        yield int(year), int(month), int(day)
-    for one, other, year in _SHORT.findall(folded):
-        whole = int(year) if len(year) == 4 else 2000 + int(year)
-        yield whole, int(one), int(other)
-        yield whole, int(other), int(one)
-    if "月" in folded or "월" in folded:
-        for year, month, day in _CHINESE.findall(folded):
-            yield int(year or 0), int(month), int(day)

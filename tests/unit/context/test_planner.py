@@ -132,7 +132,7 @@ def test_excerpts_move_nothing_before_them() -> None:
     turns = chat(*[200] * 30)
     plain = plan_of(turns, MemoryLimits(), [SUMMARY])
     said = said_of([words(100) for _ in range(20)])
-    found = [excerpt_of([Quote(seq)], said) for seq in range(1, 20)]
+    found = [excerpt_of(Quote(seq), said[seq]) for seq in range(1, 20)]
     moved = [turn_of(number + 100, 200) for number in range(30)]
     for room in (0, 300, None):
         plan = plan_of(moved, MemoryLimits(), [SUMMARY], excerpts=found, recall_tokens=room)

@@ -17,10 +17,9 @@ from memory.recall.ranking import (
     Indexed,
     Lengths,
     Ranked,
-    Size,
     closest,
     messages_to_read,
-    promising_seqs,
+    promising,
     rank,
     weigh,
 )
@@ -42,21 +41,16 @@ def said_of(texts: Sequence[str], first: int = 1) -> dict[int, RecalledMessage]:
 
 
 @st.composite
-def quotes(draw: st.DrawFn, said: RecalledMessage) -> tuple[Quote, ...]:
-    """The quotes of a message: all of it, or pieces."""
-    cuts = sorted(draw(st.lists(st.integers(0, len(said.text)), max_size=4)))
-    pairs = list(zip(cuts[::2], cuts[1::2], strict=False))
-    return tuple(Quote(said.seq, start, end) for start, end in pairs) or (Quote(said.seq),)
-
-
-@st.composite
 def recalled(draw: st.DrawFn) -> tuple[list[Excerpt], dict[int, RecalledMessage]]:
-    """Some excerpts, best first, and the messages they quote."""
+    """Some excerpts, best first, and the messages they quote, as a whole or in pieces."""
     texts = draw(st.lists(long_texts, max_size=10))
     days = st.sampled_from(["2026-05-03", "2026-05-04"])
     said = {seq: replace(one, on=draw(days)) for seq, one in said_of(texts).items()}
-    wanted = draw(st.permutations(list(said)))
-    made = [excerpt_of(draw(quotes(said[seq])), said) for seq in wanted[: draw(st.integers(0, len(wanted)))]]
+    made: list[Excerpt] = []
+    for seq in draw(st.permutations(list(said)))[: draw(st.integers(0, len(said)))]:
+        cuts = sorted(draw(st.lists(st.integers(0, len(said[seq].text)), max_size=4)))
+        pieces = [Quote(seq, *pair) for pair in zip(cuts[::2], cuts[1::2], strict=False)] or [Quote(seq)]
+        made += [excerpt_of(quote, said[seq]) for quote in pieces]
     return [excerpt for excerpt in made if excerpt.tokens], said
 
 
@@ -87,13 +81,15 @@ class Told:
         ]
         matches = weigh(asked, seqs, MOST, len(self.said))
         most = messages_to_read(1000)
-        promising = [
-            self.messages.get(seq)
-            for seq in promising_seqs(matches, frozenset(shown), PRESELECT_FACTOR * most)
-        ]
-        sizes = {one.seq: Size(one.is_user, one.tokens) for one in promising if one}
-        there = [self.messages[seq] for seq in sorted(closest(asked, matches, sizes, most))]
-        return rank(asked, matches, there, Lengths.of(asked, sizes.values()))
+        scores = promising(matches, frozenset(shown), PRESELECT_FACTOR * most)
+        sizes = {
+            seq: (self.messages[seq].is_user, self.messages[seq].tokens)
+            for seq in scores
+            if seq in self.messages
+        }
+        lengths = Lengths.of(asked, sizes.values())
+        there = [self.messages[seq] for seq in sorted(closest(scores, sizes, lengths, most))]
+        return rank(asked, matches, there, lengths)
 
     def best(self, question: str) -> list[int]:
         """The seqs of the messages, best passage first."""

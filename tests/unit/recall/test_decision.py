@@ -133,7 +133,7 @@ def test_a_number_or_a_time_is_no_id(text: str) -> None:
 def test_always_means_every_question() -> None:
     question = read_question("Yes, the blue one.", 1)
     assert decide(
-        MemoryLimits(recall="always"), question, Matches({}, (0.0,) * len(question.words)), 0
+        MemoryLimits(recall="always"), question, Matches((0.0,) * len(question.words)), 0
     ) == Recall("all", "chosen")
 
 

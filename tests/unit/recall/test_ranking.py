@@ -12,7 +12,6 @@ from memory.recall.ranking import (
     excerpts,
     score_alone,
     weigh,
-    with_places,
     words_to_combine,
     worth_showing,
 )
@@ -117,20 +116,17 @@ def test_of_long_messages_the_best_passages_are_quoted() -> None:
     long = f"{WORDS * 20}. The ferry to Zanzibar leaves from pier 44. {WORDS * 20}"
     told = Told("Tell me about the harbour", long, *small_talk(20))
     (made,) = excerpts(told.ranked("ferry to Zanzibar")[:1], told.said)
-    (quote,) = made.quotes
-    assert quote.seq == 2
-    assert "ferry to Zanzibar leaves" in long[quote.start : quote.end]
+    assert made.quote.seq == 2
+    assert "ferry to Zanzibar leaves" in long[made.quote.start : made.quote.end]
     assert made.tokens < 180
 
 
 def test_common_words_are_looked_up_together() -> None:
     asked = read_question("quiet harbour lamps", 1)
     common = [tuple(range(1, 2 * MOST, 2)), tuple(range(2, 2 * MOST + 2, 2)), ()]
-    matches = weigh(asked, common, MOST, 10_000)
-    assert words_to_combine(matches, [True, True, False]) == [(0, 1)]
-    assert words_to_combine(weigh(asked, [*common[:2], (5,)], MOST, 10_000), [True, True, False]) == []
-    both = with_places(matches, [(0, 1)], [(9_000,)])
-    assert both.at[9_000] == 0b11
+    is_cut = [True, True, False]
+    assert words_to_combine(weigh(asked, common, MOST, 10_000), is_cut) == (0, 1)
+    assert words_to_combine(weigh(asked, [*common[:2], (5,)], MOST, 10_000), is_cut) == ()
 
 
 def test_what_is_common_counts_little_wherever_its_finds_were_read() -> None:

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def found(chat: Chat, word: str) -> list[int]:
     """The seqs of the messages of `chat` that the index has for `word`."""
-    (hit,) = postings(chat.pk, hashed(terms(word)[:1], chat.owner_id), before_seq=100)
-    return sorted(hit.seqs)
+    (seqs,) = postings(chat.pk, hashed(terms(word)[:1], chat.owner_id), before_seq=100)
+    return sorted(seqs)
 
 
 def test_it_finds_what_every_way_of_writing_stored() -> None:
