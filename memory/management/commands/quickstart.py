@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import redirect_stderr
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +28,8 @@ from chatmemory.runtime.logs import logging_config
 from conversations import quickstart
 from conversations.quickstart import PRINTED_LINK, QUESTION, QuickstartData
 from memory.worker.loop import TaskRunner
+
+logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 LAST_LINES = 5
@@ -89,22 +91,28 @@ class Command(BaseCommand):
         server = AnnouncedServer(config, on_started=lambda: self._show(_screen(port, prepared, log)))
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
         stopped = threading.Event()
+
+        def end_without_worker(worker: Future[bool]) -> None:
+            if not stopped.is_set():
+                logger.error("the worker has ended", exc_info=worker.exception())
+                server.should_exit = True
+
         with log.open("a", encoding="utf-8", buffering=1) as file, redirect_stderr(file):
             level = settings.LOGGING["root"]["level"]
             logging.config.dictConfig(logging_config(os.environ["LOG_FORMAT"], level))
             with ThreadPoolExecutor(1, thread_name_prefix="worker") as thread:
                 worker = thread.submit(TaskRunner().run, stopped)
+                worker.add_done_callback(end_without_worker)
                 try:
                     server.run()
-                    has_failed = not server.started
-                except (
-                    SystemExit
-                ) as ended:  # uvicorn passes on the signal that has ended it, or could not start
-                    has_failed = bool(ended.code)
+                    problem = "The worker has ended." if worker.done() else "The server could not start."
+                except SystemExit as ended:
+                    # uvicorn passes on the signal that has ended it, or could not start.
+                    problem = "The server could not start." if ended.code else ""
                 finally:
                     stopped.set()
-        if has_failed:
-            raise CommandError(f"The server could not start. {_end_of(log)}")
+        if problem:
+            raise CommandError(f"{problem} {_end_of(log)}")
         self._show("Ended.")
         if not worker.result():
             os._exit(0)  # a thread still waits for the summarizer, whose answer is not wanted any more

@@ -25,6 +25,7 @@ from conversations import quickstart
 from conversations.models import Chat
 from memory.models import ConversationBrief
 from tests.support.exhaustive import first_of
+from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import joined, parse_events
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
@@ -105,7 +106,7 @@ def test_a_port_that_does_not_exist_is_a_sentence() -> None:
 class Run:
     """`manage.py quickstart` with a database of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **env: str) -> None:
         self.database = f"sqlite:///{home / 'first.sqlite3'}"
         self.port = free_port()
         kept = {
@@ -120,7 +121,7 @@ class Run:
         ]
         self.process: subprocess.Popen[str] = subprocess.Popen(
             command,
-            env={**kept, "DATABASE_URL": self.database, "OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""},
+            env={**kept, "DATABASE_URL": self.database, **env},
             cwd=home,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -157,13 +158,13 @@ class Run:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Callable[[], Run]]:
+def run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
     if not Path("/proc/self/environ").exists():
         pytest.skip("tells its processes by /proc")
     started: list[Run] = []
 
-    def start() -> Run:
-        started.append(Run(tmp_path))
+    def start(**env: str) -> Run:
+        started.append(Run(tmp_path, **env))
         return started[-1]
 
     yield start
@@ -193,7 +194,9 @@ def sample_page(screen: str) -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.processes
-def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], Run], tmp_path: Path) -> None:
+def test_the_printed_request_works_and_ctrl_c_ends_everything(
+    run: Callable[..., Run], tmp_path: Path
+) -> None:
     first = run()
     events = list(parse_events(iter([*pasted(first.screen).splitlines(), ""])))
     assert (events[0].name, events[-1].name) == ("message.created", "message.completed")
@@ -220,10 +223,50 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], 
 @pytest.mark.processes
 @pytest.mark.parametrize("mode", ["staff", "off"])
 def test_the_playground_is_for_whom_the_environment_says(
-    mode: str, run: Callable[[], Run], monkeypatch: pytest.MonkeyPatch
+    mode: str, run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLAYGROUND", mode)
     one = run()
     assert "/playground/" not in one.screen
     answer = httpx.get(f"http://127.0.0.1:{one.port}/playground/", trust_env=False)
     assert answer.status_code == {"staff": 302, "off": 404}[mode]
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_while_a_fold_runs(run: Callable[..., Run], number: signal.Signals) -> None:
+    with FakeUpstream() as fake:
+        fake.hold("complete")
+        one = run(OPENAI_BASE_URL=fake.base_url, OPENAI_API_KEY="sk-test", WORKER_STOP_SECONDS="0.5")
+        fake.wait_until(lambda it: it.held("complete") > 0)
+        code, said = one.end(number)
+    assert (code, said.strip()) == (0, "Ended.")
+    assert wait_for(lambda: not one.pids())
+
+
+WITHOUT_WORKER = """
+import django
+django.setup()
+from chatmemory.__main__ import main
+from memory.worker.loop import TaskRunner
+TaskRunner.run = lambda self, stopped: 1 / 0
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_without_its_worker_it_ends(tmp_path: Path) -> None:
+    database = {"DATABASE_URL": f"sqlite:///{tmp_path}/first.sqlite3"}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_WORKER, "quickstart", "--port", str(free_port())],
+        cwd=settings.BASE_DIR,
+        env={**os.environ, **database, "DJANGO_SETTINGS_MODULE": "chatmemory.settings"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "The worker has ended." in done.stderr
+    assert "ZeroDivisionError" in (tmp_path / "log" / "server.log").read_text()
