@@ -50,28 +50,19 @@ def test_a_change_to_what_a_card_knew_takes_the_card_back(alice: Client, upstrea
     assert (card_of(chat), brief(chat).head, unfolded(brief(chat)).turns) == ({}, 0, 2)
 
 
-def test_switched_off_no_card_is_asked_for_and_nothing_is_taken_out(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    chat = card_chat(alice, in_reply=False)
-    upstream.script("stream", answered("One.", GOAL))
-    said = alice.ask("one", chat)["message"]["content"]
-    assert said == f"One.\n\n{CARD_OPEN}{json.dumps(GOAL)}{CARD_CLOSE}"
-    assert CARD_OPEN not in upstream.calls("stream")[0].instructions
-    assert (card_of(chat), marks(chat)) == ({}, [""])
-
-
-@pytest.mark.parametrize("switch", ["policy", "memory"])
+@pytest.mark.parametrize("switch", ["policy", "memory", "option"])
 def test_other_chats_are_left_alone(
     alice: Client, upstream: FakeUpstream, settings: Any, switch: str
 ) -> None:
     if switch == "memory":
         settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, enabled=False)
-    chat = card_chat(alice) if switch == "memory" else alice.post("chats", json={}).json()["id"]
+    chat = alice.post("chats", json={}).json()["id"]
+    if switch != "policy":
+        chat = card_chat(alice, in_reply=switch != "option")
     upstream.script("stream", answered("One.", GOAL))
     assert CARD_OPEN in alice.ask("one", chat)["message"]["content"]
     assert CARD_OPEN not in upstream.calls("stream")[0].instructions
-    assert marks(chat) == [""]
+    assert (card_of(chat), marks(chat)) == ({}, [""])
 
 
 # What users type

@@ -15,31 +15,16 @@ from memory.pins.statements import (
     statements,
     statements_to_pin,
 )
-from tests.unit.pins.sayings import IDENTITIES, INSTRUCTIONS, NOTHING, PREFERENCES, REMEMBERED, TAKEN_BACK
+from tests.unit.pins.sayings import HELD, NOTHING, TAKEN_BACK
 
 
 def kinds(text: str) -> list[StatementKind]:
     return [one.kind for one in statements(text)]
 
 
-@pytest.mark.parametrize("text", INSTRUCTIONS)
-def test_an_instruction_that_lasts_is_found(text: str) -> None:
-    assert kinds(text) == [StatementKind.INSTRUCTION]
-
-
-@pytest.mark.parametrize("text", PREFERENCES)
-def test_a_preference_is_found(text: str) -> None:
-    assert kinds(text) == [StatementKind.PREFERENCE]
-
-
-@pytest.mark.parametrize("text", IDENTITIES)
-def test_who_somebody_is_is_found(text: str) -> None:
-    assert kinds(text) == [StatementKind.IDENTITY]
-
-
-@pytest.mark.parametrize("text", REMEMBERED)
-def test_what_is_to_be_remembered_is_found(text: str) -> None:
-    assert kinds(text) == [StatementKind.REMEMBER]
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind in HELD for text in HELD[kind]])
+def test_what_holds_is_found(kind: str, text: str) -> None:
+    assert kinds(text) == [kind]
 
 
 @pytest.mark.parametrize(("text", "about"), TAKEN_BACK)

@@ -185,22 +185,6 @@ def test_a_chat_has_its_own_threshold_and_window(extracting: Extracting) -> None
 # Failures
 
 
-def test_a_single_message_over_the_threshold(extracting: Extracting) -> None:
-    chat = progressive_chat(3)
-    add_turn(chat, f"T4 {lorem(5000)}", "Noted, T4.")
-    run(chat)
-    assert brief_of(chat).folded_through_seq == 6
-    context = preview(chat)
-    assert (context.tokens <= 3000, context.plan.clipped) == (True, 1)
-    add_turn(chat, *turn(5))
-    run(chat)
-    assert brief_of(chat).folded_through_seq == 8
-    (_, [(user, _)]) = extracting.inputs[-1]
-    assert user.startswith("T4 ")
-    assert "T4" in brief_of(chat).global_summary
-    check_all()
-
-
 @pytest.mark.exhaustive
 def test_a_rebuild_counts_its_bites_as_folds(extracting: Extracting) -> None:
     chat = make_chat(policy="chunked")
