@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.models import User
@@ -132,16 +133,6 @@ def uuid_in(term: str) -> UUID | None:
 
 LIST, SEARCH = "list", "search"
 """Object ids of views that were not of one object's page: a list that shows texts; a search that matched texts."""
-
-PAGES = {
-    "conversations_chat": "a chat",
-    "conversations_message": "a message",
-    "conversations_activereply": "a reply being written",
-    "memory_conversationbrief": "the memory of a chat",
-    "memory_summaryrevision": "a version of a summary",
-    "memory_contextrecord": "a prompt",
-}
-"""What was viewed, by the name of the page that showed it."""
 WHERE = {LIST: ("1 row of a list", "{} rows of a list"), SEARCH: ("1 hit of a search", "{} hits of a search")}
 
 
@@ -197,8 +188,12 @@ class ContentViewAdmin(ReadOnlyAdmin):
 
     @admin.display(description="read")
     def what(self, look: ContentView) -> str:
-        """The kind of page in words, or its name if the page no longer exists."""
-        return PAGES.get(look.page, look.page)
+        """The kind of object, or the name of its page if that no longer exists."""
+        app, _, model = look.page.partition("_")
+        try:
+            return str(apps.get_model(app, model)._meta.verbose_name)
+        except LookupError:
+            return look.page
 
     @admin.display(description="owner")
     def owned_by(self, look: Any) -> str:

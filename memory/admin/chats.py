@@ -33,6 +33,7 @@ from conversations.admin.html import (
 )
 from conversations.models import Chat, Message, Role
 from memory.admin.actions import MemoryActions
+from memory.admin.briefs import kind_label
 from memory.admin.filters import OWNER, MemoryFilter, OwnerFilter, PolicyFilter, TroubleFilter, health_of
 from memory.admin.messages import marked
 from memory.admin.timeline import PageAt, timeline
@@ -40,7 +41,7 @@ from memory.briefs import history_tokens, readable_parts
 from memory.context.build import preview_last
 from memory.explain.fact import WAYS
 from memory.explain.reasons import budget_of, coverage_of
-from memory.explain.trace import folds_of, trace_fact
+from memory.explain.trace import MAX_CHARS, folds_of, trace_fact
 from memory.models import Pin, PinnedBy, SummaryRevision
 from memory.pins.pins import unpin
 from memory.policies import policy_name
@@ -55,18 +56,6 @@ PINNED_BY = {
     PinnedBy.USER: "the chat's owner",
     PinnedBy.STAFF: "staff",
 }
-
-MAX_TRACE_CHARS = 500
-"""The longest text to trace, in characters: a fact is short."""
-LOST_BY = {
-    "fold": "an update",
-    "rebuild": "a rebuild",
-    "restore": "a restore",
-    "manual": "an edit by hand",
-    "retract": "a step back, because a message was edited or deleted",
-    "branch": "copied from the chat that this one branched from",
-}
-"""What each kind of version is called if it lost the fact."""
 
 
 def _owner(chat: Chat) -> SafeString:
@@ -152,13 +141,13 @@ class ChatAdmin(MemoryActions):
         if not may_see(request):
             return refused(request)
         chat = get_object_or_404(Chat, pk=chat_id)
-        text = request.GET.get("text", "").replace("\0", "").strip()[:MAX_TRACE_CHARS]
+        text = request.GET.get("text", "").replace("\0", "").strip()[:MAX_CHARS]
         found = trace_fact(chat, text) if text else None
         context: dict[str, Any] = {"title": "Trace a fact", "text": text, "trace": found}
         if found is not None:
             context |= {
                 "said": [(hit.message, marked(hit)) for hit in found.said.hits],
-                "spans": [(span, LOST_BY[span.lost.kind] if span.lost else "") for span in found.held],
+                "spans": [(span, kind_label(span.lost) if span.lost else "") for span in found.held],
                 "now": [WAYS[way] for way in found.now],
             }
         return self.page(request, chat, "admin/memory/trace.html", context, ("Trace a fact", ""))

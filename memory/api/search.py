@@ -30,7 +30,7 @@ from conversations.api.serializers import MessageOut, Strict
 from conversations.models import Role, get_chat
 from memory.api.serializers import RecallOut
 from memory.explain.fact import WAYS
-from memory.explain.trace import trace_fact
+from memory.explain.trace import MAX_CHARS, trace_fact
 from memory.models import RevisionKind
 from memory.recall.search import search
 
@@ -97,16 +97,13 @@ class SearchView(APIView):
 
 # Tracing a fact
 
-MAX_TRACE_CHARS = 500
-"""The longest text to trace, in characters: a fact is short."""
-
 
 class TraceIn(Strict):
     text = Text(
-        validators=[not_blank, no_longer_than(lambda: MAX_TRACE_CHARS)],
+        validators=[not_blank, no_longer_than(lambda: MAX_CHARS)],
         trim_whitespace=False,
         help_text="What to trace: words, a number, an id. A text has it if all these words are in one passage of it, "
-        f"in any of their forms. At most {MAX_TRACE_CHARS} characters.",
+        f"in any of their forms. At most {MAX_CHARS} characters.",
     )
 
 

@@ -19,13 +19,13 @@ from memory.recall.question import read_question
 from memory.recall.ranking import Recall
 from memory.recall.search import PassageMatches, said_in
 
+MAX_CHARS = 500
+"""The longest text to trace, in characters: a fact is short."""
 MAX_SHOWN = 20
 """The most messages shown of those that say it."""
 MAX_VERSIONS = 200
 """The newest versions that are read."""
-_READ = (
-    "pk version parent kind policy global_summary state from_seq through_seq created_at forgotten_at".split()
-)
+_READ = "version kind policy global_summary state from_seq through_seq tokens_after created_at forgotten_at".split()
 
 
 @dataclass(frozen=True, slots=True)
