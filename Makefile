@@ -76,7 +76,7 @@ screenshots: .venv/checks
 
 # The first minute as a moving picture, docs/first-minute.gif.
 recording: .venv/checks
-	$(BIN)/python -m tests.browser.support.recording
+	$(BIN)/python -m tests.browser.support.screenshots first-minute
 
 # Every check of schemathesis against a running server.
 schemathesis: .venv/checks

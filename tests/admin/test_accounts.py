@@ -174,16 +174,6 @@ def test_those_with_the_permission_revoke_but_not_a_superusers(owner: User, boss
     assert stranger.get(url_of(owner)).status_code == 403
 
 
-def test_a_new_password_in_the_admin_revokes_all(staff: Client, owner: User) -> None:
-    AuthToken.objects.create(owner)
-    form = {"password1": "a!b2c3d4e5", "password2": "a!b2c3d4e5", "usable_password": "true"}
-    answer = staff.post(reverse("admin:auth_user_password_change", args=[owner.pk]), form)
-    assert answer.status_code == 302
-    owner.refresh_from_db()
-    assert owner.check_password("a!b2c3d4e5")
-    assert not AuthToken.objects.exists()
-
-
 def make(client: Client, user: User, lifetime: str = "90") -> str:
     """Create a token and return it as the page shows it, once; "" if it shows none."""
     answer = client.post(url_of(user), {"make": "yes", "lifetime": lifetime})

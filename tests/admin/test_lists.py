@@ -164,22 +164,6 @@ def test_who_may_see_no_memory_starts_at_the_menu(owner: User) -> None:
     assert member_of_staff("x").get("/admin/overview/", {"days": 7})["Location"] == "/admin/?days=7"
 
 
-def test_a_sign_in_with_a_foreign_next_ends_there(boss: User) -> None:
-    boss.set_password("correct horse")
-    boss.save()
-    form = {"username": "boss", "password": "correct horse", "next": "https://example.com/"}
-    answer = Client().post("/admin/login/", form)
-    assert (answer.status_code, answer.headers["location"]) == (302, "/admin/")
-
-
-def test_permissions_are_granted_in_the_words_of_the_pages(staff: Client) -> None:
-    html = text_of(staff, "auth_group_add").casefold()
-    for words in ("can change memory", "can view prompt sent", "can view audit log entry"):
-        assert words in html
-    for words in ("conversation brief", "summary revision", "context record", "content view", "allowance"):
-        assert f"can view {words}" not in html
-
-
 # Filters of chats
 
 

@@ -16,15 +16,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
-from conversations import chat_lifecycle
 from conversations.models import Chat, ContentView, Message
 from memory.admin.prompts import runs
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from memory.policies import POLICIES
 from tests.admin.rows import EVIL_IN_PRE, add_revision, make_chat, member_of_staff, say, text_of
-from tests.support.exhaustive import first_of
 from tests.support.invariants import check_all
 
 pytestmark = pytest.mark.django_db
@@ -221,21 +218,16 @@ def test_what_cannot_be_restored_says_why_and_restoring_needs_its_permission(
 # Editing by hand
 
 
-def folded_by(owner: User, policy: str) -> Chat:
-    """Make a chat whose memory has two versions by `policy`."""
+@pytest.fixture
+def folded(owner: User) -> Chat:
+    """A chat whose memory has two versions."""
     chat = make_chat(owner, turns=30, said="The order is HAT062, Marta, for 12 May")
-    chat_lifecycle.update_chat(chat, {"policy": policy})
     for _ in range(2):
         request_resummarize(chat, "rebuild")
         while fold(chat.pk, until=time.monotonic() + 60).outcome == "more":
             pass
     assert brief_of(chat).head == 2
     return chat
-
-
-@pytest.fixture
-def folded(owner: User) -> Chat:
-    return folded_by(owner, "chunked")
 
 
 def form_of(client: Client, chat: Chat, **query: Any) -> dict[str, str]:
@@ -266,18 +258,6 @@ def test_what_is_written_is_in_use_and_its_changes_are_shown(staff: Client, fold
     assert (entry.user, entry.change_message) == (last.created_by, "Edited by hand: version 3, from 2.")
     again = send(staff, folded, form, **{"part-summary": HERON})
     assert (again.status_code, brief_of(folded).version) == (409, 3), "sent twice it is saved once"
-    check_all()
-
-
-@pytest.mark.parametrize("policy", first_of(POLICIES, 2))
-def test_every_policy_has_a_form_that_saves(staff: Client, owner: User, policy: str) -> None:
-    chat = folded_by(owner, policy)
-    form = form_of(staff, chat)
-    name, text = next((name, text) for name, text in form.items() if name.startswith("part-") and text)
-    form[name] = text.replace("HAT062", "HAT064")
-    assert form[name] != text
-    assert "Saved as version 3" in send(staff, chat, form).content.decode()
-    assert "HAT064" in str((brief_of(chat).global_summary, brief_of(chat).state))
     check_all()
 
 

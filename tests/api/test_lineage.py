@@ -139,18 +139,6 @@ def test_an_older_version_is_restored(alice: Client, chat: str) -> None:
     assert alice.get(f"chats/{chat}/brief").json()["unfolded"]["turns"] == 3
 
 
-def test_a_version_that_saw_what_was_deleted_is_not_restored(alice: Client, chat: str) -> None:
-    message = alice.get(f"chats/{chat}/messages", params={"limit": 20}).json()["results"][12]
-    assert alice.delete(f"chats/{chat}/messages/{message['id']}").status_code == 204
-    told = error(alice.post(f"chats/{chat}/revisions/2/restore"), 409, "conflict")
-    assert told["message"] == "The texts of version 2 were deleted. It cannot be restored."
-    gone = alice.get(f"chats/{chat}/revisions/2").json()
-    assert (gone["global_summary"], gone["retained"]["kept"]) == ("", [])
-    assert gone["forgotten_at"] is not None
-    assert alice.get(f"chats/{chat}/revisions/2/diff").status_code == 200
-    assert alice.post(f"chats/{chat}/revisions/1/restore").status_code == 200
-
-
 def test_a_reply_that_is_being_written_meanwhile_is_none_the_worse(
     alice: Client, upstream: FakeUpstream, chat: str
 ) -> None:

@@ -86,13 +86,6 @@ def test_it_tells_whether_a_prompt_would_have_it_now(alice: Client, chat: str) -
     assert FACT in recalled
 
 
-def test_a_fact_that_nobody_said_is_nowhere(alice: Client, chat: str) -> None:
-    found = trace(alice, chat, "zeppelin")
-    assert found["said"] == {"messages": [], "more": False}
-    assert found["summary"]["held"] == []
-    assert found["now"]["how"] == []
-
-
 @pytest.mark.parametrize("text", first_of(["the", "?!", "", " ", "x" * 501]))
 def test_a_text_by_which_nothing_can_be_found_is_a_bad_request(alice: Client, chat: str, text: str) -> None:
     told = error(alice.post(f"chats/{chat}/trace", json={"text": text}), 400, "invalid_request")

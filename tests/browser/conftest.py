@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -48,9 +49,19 @@ def walking() -> Iterator[Any]:
         yield chromium
 
 
+@contextmanager
+def checked(request: pytest.FixtureRequest, *with_whom: Any, **how: Any) -> Iterator[Person]:
+    """A person with a browser of their own. At the end, nothing may have gone wrong but what the test expects."""
+    with person(*with_whom, **how) as somebody:
+        yield somebody
+        if not getattr(request.module, "FAILS_BY_DESIGN", False):
+            found = somebody.troubles()
+            assert [one for one in found if not any(part in one for part in somebody.expected)] == []
+
+
 @pytest.fixture
-def visitor(walking: Any, first_look: FirstLook) -> Iterator[Person]:
-    with person(walking, first_look) as somebody:
+def visitor(request: pytest.FixtureRequest, walking: Any, first_look: FirstLook) -> Iterator[Person]:
+    with checked(request, walking, first_look) as somebody:
         yield somebody
 
 
@@ -59,3 +70,11 @@ def keeper(visitor: Person) -> Person:
     """A visitor who has signed in to the admin as its superuser."""
     visitor.sign_in()
     return visitor
+
+
+@pytest.fixture(params=[False, True], ids=["desktop", "phone in the dark"])
+def anywhere(request: pytest.FixtureRequest, walking: Any, first_look: FirstLook) -> Iterator[Person]:
+    """The superuser, on a desktop and on a phone."""
+    with checked(request, walking, first_look, phone=request.param, dark=request.param) as somebody:
+        somebody.sign_in()
+        yield somebody

@@ -51,7 +51,6 @@ def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:
     assert "merged into the summary" in landed.inner_text()
     assert "peg of the cello" in " ".join(page.locator("#summary ins").all_inner_texts())
     assert visitor.axe() == []
-    assert visitor.troubles() == []
 
 
 def test_the_threshold_of_updates_can_be_lowered(visitor: Person, first_look: FirstLook) -> None:
@@ -71,4 +70,3 @@ def test_the_threshold_of_updates_can_be_lowered(visitor: Person, first_look: Fi
     page.locator("#pending-told", has_text="of 6,000 tokens").wait_for()
     assert first_look.api.get(f"/v1/chats/{chat_id}").json()["options"] == {}
     assert visitor.axe() == []
-    assert visitor.troubles() == []

@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from tests.browser.support.first_look import FirstLook, Person, person
+from tests.browser.support.first_look import FirstLook, Person
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-@pytest.fixture(params=[False, True], ids=["desktop", "phone in the dark"])
-def keeper(request: pytest.FixtureRequest, walking: Any, first_look: FirstLook) -> Iterator[Person]:
-    with person(walking, first_look, phone=request.param, dark=request.param) as somebody:
-        somebody.sign_in()
-        yield somebody
-
-
-def fine(keeper: Person) -> None:
+def fine(anywhere: Person) -> None:
     """Check that nothing went wrong on the current page, that axe finds nothing serious, and that it is not wide."""
-    keeper.page.wait_for_load_state("networkidle")
-    where = keeper.page.url
-    assert keeper.axe() == [], where
-    wide, window = keeper.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    anywhere.page.wait_for_load_state("networkidle")
+    where = anywhere.page.url
+    assert anywhere.axe() == [], where
+    wide, window = anywhere.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert wide <= window, where
-    assert keeper.troubles() == [], where
 
 
-def test_filters_are_folded_on_a_phone_until_they_are_opened(keeper: Person) -> None:
-    keeper.go("/admin/conversations/chat/")
-    page, is_phone = keeper.page, keeper.page.viewport_size["width"] < 500
+def test_filters_are_folded_on_a_phone_until_they_are_opened(anywhere: Person) -> None:
+    anywhere.go("/admin/conversations/chat/")
+    page, is_phone = anywhere.page, anywhere.page.viewport_size["width"] < 500
     low = page.get_by_role("link", name="Failed replies")
     assert low.is_visible() is not is_phone
     if is_phone:
@@ -42,26 +32,26 @@ def test_filters_are_folded_on_a_phone_until_they_are_opened(keeper: Person) -> 
     assert page.locator(".cm-filters > summary").inner_text() == "Filters in use"
     assert low.is_visible(), "who opened them finds them open"
     assert page.get_by_text("0 chats").count() == 1
-    fine(keeper)
+    fine(anywhere)
 
 
 def test_from_words_to_the_place_in_the_chat_and_the_prompt_of_a_reply(
-    keeper: Person, first_look: FirstLook
+    anywhere: Person, first_look: FirstLook
 ) -> None:
     body = {"message": "Who are the vegetarians?", "stream": False, "chat_id": first_look.chat_id}
     assert first_look.api.post("/v1/message", json=body).status_code in (200, 201)
-    page = keeper.page
+    page = anywhere.page
     page.get_by_label("Search in the messages of all chats").fill("vegetarians")
     page.keyboard.press("Enter")
     page.wait_for_url("**/message/?q=vegetarians")
     assert page.locator("mark").count() > 0
-    fine(keeper)
-    keeper.go(f"/admin/conversations/chat/{first_look.chat_id}/change/?at=61")
+    fine(anywhere)
+    anywhere.go(f"/admin/conversations/chat/{first_look.chat_id}/change/?at=61")
     box = page.locator("#m61").bounding_box()
     assert box is not None
     assert 0 <= box["y"] < page.viewport_size["height"], "it is shown also without a fragment"
-    keeper.go(f"/admin/conversations/chat/{first_look.chat_id}/change/")
+    anywhere.go(f"/admin/conversations/chat/{first_look.chat_id}/change/")
     page.get_by_role("link", name="Prompt sent").last.click()
     page.wait_for_url(re.compile("contextrecord"))
     assert "Verified: identical to the prompt that was sent" in page.inner_text("#content")
-    fine(keeper)
+    fine(anywhere)

@@ -39,7 +39,6 @@ def test_the_memory_panel_shows_a_fold_when_it_is_published(visitor: Person, fir
     page.click("#pause")
     page.get_by_role("button", name="Pause updates").wait_for()
     assert first_look.api.get(f"/v1/chats/{first_look.chat_id}/brief").json()["paused"] is None
-    assert visitor.troubles() == []
 
 
 def test_changing_the_policy_asks_first_and_a_cleared_summary_can_be_restored(
@@ -83,7 +82,6 @@ def test_changing_the_policy_asks_first_and_a_cleared_summary_can_be_restored(
         "Rolling summary (chunked)",
     ]
     assert page.locator("#summary ins, #summary del").count() == 0
-    assert visitor.troubles() == []
 
 
 def test_notes_and_facts_are_shown_as_lists_and_tables(visitor: Person, first_look: FirstLook) -> None:
@@ -97,7 +95,6 @@ def test_notes_and_facts_are_shown_as_lists_and_tables(visitor: Person, first_lo
         assert "{" not in page.inner_text("#summary")
         assert visitor.axe() == []
     assert page.evaluate("document.scrollingElement.scrollHeight === innerHeight"), "the page itself scrolls"
-    assert visitor.troubles() == []
 
 
 def test_a_new_chat_gets_its_policy_and_its_title(visitor: Person) -> None:
@@ -147,7 +144,6 @@ def test_a_message_is_edited_and_another_is_forgotten(visitor: Person) -> None:
     page.locator(".cm-gone").wait_for()
     said = visitor.look.api.get(f"/v1/chats/{chat_id}/messages").json()["results"]
     assert [one["content"] for one in said if one["role"] == "user"] == ["My locker is number 71.", ""]
-    assert visitor.troubles() == []
 
 
 def test_it_works_on_a_phone(walking: Any, first_look: FirstLook) -> None:
@@ -179,7 +175,6 @@ def test_a_very_long_message_is_loaded_on_demand(visitor: Person) -> None:
     page.get_by_role("button", name="Show all 200,000 characters").click()
     assert body.inner_text() == longest
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
-    assert visitor.troubles() == []
 
 
 def test_a_rolled_back_summary_is_not_shown_as_success(visitor: Person, first_look: FirstLook) -> None:
@@ -222,4 +217,3 @@ def test_a_message_is_pinned_with_one_click_and_a_pin_removed(visitor: Person) -
     pins.get_by_role("button", name="Remove the pin: Always answer in metric units.").click()
     pins.nth(1).wait_for(state="detached")
     assert page.locator("#announced").inner_text() == "The pin was removed."
-    assert visitor.troubles() == []

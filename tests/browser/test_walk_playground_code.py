@@ -117,7 +117,6 @@ def test_an_unknown_language_stays_plain(visitor: Person, fake: FakeUpstream) ->
     code.nth(2).locator("span").first.wait_for()
     assert [code.nth(at).locator("span").count() for at in (0, 1)] == [0, 0]
     assert code.all_text_contents() == ["nuqneH", "x", "x = 1"]
-    assert visitor.troubles() == []
 
 
 def test_streamed_code_is_highlighted_when_complete(visitor: Person, fake: FakeUpstream) -> None:
@@ -134,7 +133,6 @@ def test_streamed_code_is_highlighted_when_complete(visitor: Person, fake: FakeU
     assert page.locator("code[data-same]").count() == 1
     page.wait_for_selector(COMPLETE)
     assert page.locator(".cm-code code span[class]").count() > 0
-    assert visitor.troubles() == []
 
 
 def highlighted(page: Any, language: str, code: str) -> dict[str, Any]:
@@ -167,4 +165,3 @@ def test_hostile_code_stays_plain_and_does_not_freeze_the_page(visitor: Person) 
     assert slow == {}
     assert 0 < len(plain) < len(found) - 1
     assert not found["py", "long"]["plain"]
-    assert visitor.troubles() == []

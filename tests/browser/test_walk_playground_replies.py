@@ -36,7 +36,6 @@ def test_a_reload_in_mid_reply_loses_nothing(visitor: Person) -> None:
     page.wait_for_selector(COMPLETE)
     assert newest(page) == stored(visitor, chat_id)[-1]["content"]
     assert len(newest(page).split()) == 80
-    assert visitor.troubles() == []
 
 
 def test_a_lost_connection_is_reported_and_resumed(visitor: Person) -> None:
@@ -81,7 +80,6 @@ def test_stop_keeps_the_partial_reply_and_regenerate_replaces_it(visitor: Person
         ("assistant", "complete"),
         ("assistant", "complete"),
     ]
-    assert visitor.troubles() == []
 
 
 def test_a_question_is_edited_and_asked_again(visitor: Person) -> None:
@@ -89,6 +87,7 @@ def test_a_question_is_edited_and_asked_again(visitor: Person) -> None:
     page = enter(visitor, chat_id)
     first, second = (page.locator(".cm-user").nth(n) for n in (0, 1))
     again = page.get_by_role("button", name="Save and ask again")
+    visitor.expected = ("503", "400")
     first.hover()
     first.get_by_role("button", name="Edit").click()
     page.get_by_role("button", name="Save", exact=True).wait_for()
@@ -115,7 +114,6 @@ def test_a_question_is_edited_and_asked_again(visitor: Person) -> None:
     assert [one["role"] for one in said] == ["user", "assistant", "assistant"]
     assert said[0]["content"] == "Which bicycle?"
     assert said[1]["superseded_by"] == said[2]["id"]
-    assert [one for one in visitor.troubles() if "503" not in one and "400" not in one] == []
 
 
 def test_keys_stop_search_and_begin_and_are_listed(visitor: Person) -> None:
@@ -144,7 +142,6 @@ def test_keys_stop_search_and_begin_and_are_listed(visitor: Person) -> None:
     assert chat_id in page.url
     page.keyboard.press("Control+Shift+O")
     page.get_by_role("heading", name="New chat").wait_for()
-    assert visitor.troubles() == []
 
 
 def test_other_tabs_show_new_messages(visitor: Person) -> None:
@@ -170,7 +167,6 @@ def test_other_tabs_show_new_messages(visitor: Person) -> None:
     page.click("#new")
     ask(page, "My other locker is number 19.")
     other.locator(".cm-chat-title", has_text="My other locker is number 19.").wait_for()
-    assert visitor.troubles() == []
 
 
 def test_a_running_reply_is_shown_to_its_end(walking: Any, visitor: Person) -> None:
@@ -222,7 +218,6 @@ def test_model_output_is_inert(visitor: Person) -> None:
         assert address.startswith((f"https://{CANARY_HOST}", "http://", "https://", "mailto:")), address
         assert one.get_attribute("rel") == "noopener noreferrer nofollow"
     assert page.locator(ACTIVE).count() == 0
-    assert visitor.troubles() == []
 
 
 # Replies longer than the window
@@ -269,7 +264,6 @@ def test_long_replies_keep_the_view_at_the_end(visitor: Person, fake: FakeUpstre
     page.locator(".cm-user", has_text="And one more.").wait_for()
     page.locator(f"{COMPLETE} table").wait_for()
     assert from_end(page) == 0
-    assert visitor.troubles() == []
 
 
 # Updates of memory that take as long as a real summarizer's, or fail
@@ -293,7 +287,6 @@ def test_a_slow_update_shows_progress_until_it_is_published(visitor: Person, fak
         fake.release("complete")
     page.locator(".cm-landed").wait_for(timeout=LONG_MS)
     page.locator("#summary-about", has_text="Version 1").wait_for()
-    assert visitor.troubles() == []
 
 
 def test_a_failing_update_says_why_and_that_it_is_retried(visitor: Person, fake: FakeUpstream) -> None:

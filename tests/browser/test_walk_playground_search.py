@@ -71,7 +71,6 @@ def test_search_leads_to_an_old_message(visitor: Person, first_look: FirstLook, 
     page.locator(".cm-found.cm-reply:focus").wait_for()
     assert page.locator(".cm-found").count() == 1
     assert found.evaluate(IN_SIGHT)
-    assert visitor.troubles() == []
 
 
 def test_a_distant_result_is_shown_by_itself(visitor: Person, long_chat: str) -> None:
@@ -79,14 +78,13 @@ def test_a_distant_result_is_shown_by_itself(visitor: Person, long_chat: str) ->
     look_for(page, "zanzibar").first.wait_for()
     page.get_by_role("button", name="The bakery User has zanzibar").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("further up than what is shown here").wait_for()
+    dialog.get_by_text("further up than what is loaded").wait_for()
     assert dialog.get_by_role("heading").first.inner_text() == "The bakery"
     assert dialog.locator(".cm-body").inner_text() == "User has zanzibar number 0 😀."
     assert visitor.axe() == []
     page.keyboard.press("Escape")
     dialog.wait_for(state="hidden")
     assert page.locator(".cm-found").count() == 0
-    assert visitor.troubles() == []
 
 
 def test_arrow_keys_and_enter_walk_the_results(visitor: Person, first_look: FirstLook) -> None:
@@ -107,10 +105,10 @@ def test_arrow_keys_and_enter_walk_the_results(visitor: Person, first_look: Firs
     page.keyboard.press("Enter")
     page.locator(".cm-found", has_text="violet").wait_for()
     assert page.inner_text("h1:visible") == "Violet things"
-    assert visitor.troubles() == []
 
 
 def test_empty_failed_and_short_searches_are_explained(visitor: Person, first_look: FirstLook) -> None:
+    visitor.expected = ("ERR_FAILED",)
     page = enter(visitor, first_look.chat_id)
     look_for(page, "qwertzuiop")
     page.get_by_text(
@@ -135,4 +133,3 @@ def test_empty_failed_and_short_searches_are_explained(visitor: Person, first_lo
     assert page.locator("#found-told").inner_text() == ""
     page.fill("#search", "")
     page.locator("#found").wait_for(state="hidden")
-    assert [one for one in visitor.troubles() if "ERR_FAILED" not in one] == []

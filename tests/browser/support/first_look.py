@@ -125,6 +125,8 @@ class Person:
     look: FirstLook
     page: Any
     seen: Visit
+    expected: tuple[str, ...] = ()
+    """Parts of the troubles that a test brings about."""
 
     def go(self, path: str) -> None:
         """Open a page of the server and wait until it is loaded."""

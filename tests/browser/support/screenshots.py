@@ -1,6 +1,7 @@
 """Screenshots of every page, on the server that `quickstart` starts: `make screenshots` writes docs/screenshots/.
 
-Desktop and phone, light and dark. `python -m tests.browser.support.screenshots [NAME…]` takes only the pages named.
+Desktop and phone, light and dark. `python -m tests.browser.support.screenshots [NAME…]` takes only the pages named;
+with the name `first-minute` it records the first minute as an animation: `make recording` writes docs/first-minute.gif.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from typing import Any
 from PIL import Image
 
 from tests.browser.support.first_look import ROOT, FirstLook, Person, browser, manage, person, run, running
-from tests.browser.support.playground import come_in
+from tests.browser.support.playground import COMPLETE, come_in, enter
 
 FOLDER = ROOT / "docs" / "screenshots"
 COLOURS = 256
 """Enough colours for pages, with a third of the bytes."""
 HIGHEST = 1700
 """Maximum height in pixels; a longer page is cut."""
+
+RECORDING = "first-minute"
 
 Act = Callable[[Person], None]
 
@@ -154,16 +157,73 @@ def _write(png: bytes, file: Path) -> None:
     cut.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
 
 
+ANIMATION = ROOT / "docs" / "first-minute.gif"
+MAX_BYTES = 2_000_000
+WIDTH = 900
+QUESTION = "When and where is our concert?"
+TYPED = 6
+"""Characters typed between two frames."""
+
+Frame = tuple[Image.Image, int]
+"""An image, and its duration in milliseconds."""
+
+
+# The first minute as an animation
+
+
+def frames(somebody: Person, look: FirstLook) -> Iterator[Frame]:
+    """Yield the frames, in order."""
+    page = enter(somebody, look.chat_id)
+    page.locator("#context-said-told", has_text="tokens said →").wait_for()
+    yield picture(page), 2500
+    for end in range(TYPED, len(QUESTION) + TYPED, TYPED):
+        page.fill("#message", QUESTION[:end])
+        yield picture(page), 180
+    page.press("#message", "Enter")
+    page.locator(".cm-reply:last-child .cm-body", has_text="Concert now").wait_for()
+    yield picture(page), 500
+    page.wait_for_selector(COMPLETE)
+    page.get_by_role("heading", name="Prompt sent for message 98").wait_for()
+    yield picture(page), 3500
+    page.locator("#fold").scroll_into_view_if_needed()
+    yield picture(page), 1500
+    page.click("#fold")
+    page.locator(".cm-landed").wait_for()
+    page.locator("#summary ins").last.scroll_into_view_if_needed()
+    yield picture(page), 5000
+
+
+def picture(page: Any) -> Image.Image:
+    """Return a screenshot of the window."""
+    image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    small = image.resize((WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS)
+    return small.quantize(220, dither=Image.Dither.NONE)
+
+
+def record(chromium: Any, look: FirstLook) -> None:
+    """Write the animation: how little of a chat is sent, a question answered from months ago, and an update."""
+    with person(chromium, look) as somebody:
+        (first, shown), *others = frames(somebody, look)
+    times = [shown, *(duration for _, duration in others)]
+    images = [image for image, _ in others]
+    first.save(ANIMATION, save_all=True, append_images=images, duration=times, loop=0, optimize=True)
+    size = ANIMATION.stat().st_size
+    print(f"{ANIMATION.relative_to(ROOT)}: {size:,} bytes, {sum(times) / 1000:.0f} s")
+    if size > MAX_BYTES:
+        raise SystemExit(f"That is over the limit of {MAX_BYTES:,} bytes.")
+
+
 def main() -> None:
     names = set(sys.argv[1:])
-    unknown = names - {one.name for one in PICTURES}
+    unknown = names - {one.name for one in PICTURES} - {RECORDING}
     if unknown:
         raise SystemExit(f"There is no picture named {', '.join(sorted(unknown))}.")
     FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as look:
-        facts = prepare(look)
-        with browser() as chromium:
-            for name in take(chromium, look, facts, names):
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as look, browser() as chromium:
+        if names == {RECORDING}:
+            record(chromium, look)
+        else:
+            for name in take(chromium, look, prepare(look), names):
                 print(name)
 
 

@@ -18,19 +18,8 @@ from tests.support.folds import WORDS, run
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sound")]
 
 FOLDS = 43
-THINGS = (
-    "pump",
-    "ladder",
-    "boiler",
-    "engine",
-    "freezer",
-    "antenna",
-    "winch",
-    "compass",
-    "furnace",
-    "turbine",
-)
-PLACES = ("Bergen", "Tromso", "Lagos", "Quito", "Malmo", "Perth", "Sapporo", "Turin", "Gdansk", "Leiden")
+THINGS = "pump ladder boiler engine freezer antenna winch compass furnace turbine".split()
+PLACES = "Bergen Tromso Lagos Quito Malmo Perth Sapporo Turin Gdansk Leiden".split()
 VAGUE = (
     "The conversation went on in a friendly tone. Several devices at several places were talked about, their state "
     "was described, and some technical details were exchanged. Nothing was left open, and both sides were content."
