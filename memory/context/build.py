@@ -194,6 +194,8 @@ class Newest:
 def newest(memory: Memory, before_seq: int | None = None) -> Newest:
     """Return about `MAX_TURNS` of the newest unfolded turns (two rows per turn), before `before_seq` if given."""
     chat_id, after = memory.brief.chat_id, memory.brief.folded_through_seq
+    if before_seq == after + 1:  # before a chat's first message there is nothing to read
+        return Newest(before_seq, (), ())
     rows = newest_rows(chat_id, after, before_seq, memory.limits.prompt_budget)
     if len(rows) < MAX_ROWS:
         return Newest(before_seq, rows, to_turns(rows))
