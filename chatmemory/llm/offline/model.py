@@ -16,10 +16,10 @@ from chatmemory.llm.offline.answers import (
     extract,
     json_object,
     json_texts,
+    on_question,
     quotes_a_talk,
     summarize,
 )
-from chatmemory.llm.offline.extract import on_question
 from chatmemory.llm.openai.failures import TOO_LONG
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from chatmemory.text.markers import is_marker

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline.answers import INTRODUCTION
-from chatmemory.llm.offline.extract import LONGEST_SENTENCE, on_question, sentences
+from chatmemory.llm.offline.answers import INTRODUCTION, LONGEST_SENTENCE, on_question, sentences
 from chatmemory.llm.offline.model import CARD_CLOSE, CARD_OPEN, CARD_SCHEMA, FOUND, NOTHING, OfflineModel
 from chatmemory.llm.protocol import (
     ChatModel,
