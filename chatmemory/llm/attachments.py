@@ -24,16 +24,13 @@ import imagesize
 
 IMAGE_TYPES: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
 """The image types that OpenAI's models read."""
-UNKNOWN_IMAGE_TOKENS: Final = 765
-"""Tokens of an image of unknown size: as many as for 1024 × 1024 pixels."""
+UNKNOWN_SIZE = 1024, 1024
 BASE_TOKENS, TILE_TOKENS, TILE = 85, 170, 512
 LONG_SIDE, SHORT_SIDE = 2048, 768
 """OpenAI's token count for an image of high detail: it is scaled down to fit `LONG_SIDE`, then its short side to
 `SHORT_SIDE`, and each tile costs `TILE_TOKENS` (the guide "Images and vision"). Other models count differently.
 """
 DATA_URL: Final = re.compile(r"data:([a-z0-9.+-]{1,127}/[a-z0-9.+-]{1,127});base64,", re.IGNORECASE)
-URL_CHARS: Final = 200
-"""Maximum length of a link in a mark, in characters."""
 PIECE_BYTES: Final = 192 * 1024
 """Bytes of an attachment that are handled at once. A multiple of 3, so that the base64 of the pieces can be joined."""
 HEAD_BYTES: Final = 256 * 1024
@@ -78,7 +75,7 @@ class Attachment:
         if self.kind == "file":
             return f"[file: {self.name or 'without a name'}, {_size(self.size)}]"
         if self.url:
-            return f"[image: {self.url[:URL_CHARS]}]"
+            return f"[image: {self.url[:200]}]"
         pixels = f"{self.width}×{self.height} " if self.width else ""
         return f"[image: {pixels}{IMAGE_TYPES.get(self.media_type, self.media_type)}, {_size(self.size)}]"
 
@@ -92,12 +89,11 @@ class Attachment:
             return self.size // 4 if self.media_type.startswith("text/") else 0
         if self.detail == "low":
             return BASE_TOKENS
-        if not (self.width and self.height):
-            return UNKNOWN_IMAGE_TOKENS
-        scale = min(1.0, LONG_SIDE / max(self.width, self.height))
-        width, height = self.width * scale, self.height * scale
-        scale = min(1.0, SHORT_SIDE / min(width, height))
-        return BASE_TOKENS + TILE_TOKENS * math.ceil(width * scale / TILE) * math.ceil(height * scale / TILE)
+        sides = (self.width, self.height) if self.width and self.height else UNKNOWN_SIZE
+        scale = min(1.0, LONG_SIDE / max(sides))
+        scaled = [side * scale for side in sides]
+        scale = min(1.0, SHORT_SIDE / min(scaled))
+        return BASE_TOKENS + TILE_TOKENS * math.prod(math.ceil(side * scale / TILE) for side in scaled)
 
     @property
     def link(self) -> str | Attachment:

@@ -44,18 +44,15 @@ class ToolCall:
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> ToolCall:
         """Create a call from its stored `payload`."""
-        call_id, name, arguments = (payload[key] for key in ("call_id", "name", "arguments"))
-        return cls(call_id, name, arguments, payload.get("custom", False), payload.get("extra", ""))
+        is_custom, extra = payload.get("custom", False), payload.get("extra", "")
+        return cls(payload["call_id"], payload["name"], payload["arguments"], is_custom, extra)
 
     @property
     def payload(self) -> dict[str, Any]:
         """The JSON that is stored for the call."""
         stored = {"call_id": self.id, "name": self.name, "arguments": self.arguments}
-        return (
-            stored
-            | ({"custom": True} if self.is_custom else {})
-            | ({"extra": self.extra} if self.extra else {})
-        )
+        custom = {"custom": True} if self.is_custom else {}
+        return stored | custom | ({"extra": self.extra} if self.extra else {})
 
     @property
     def text(self) -> str:
