@@ -211,19 +211,16 @@ class ReplyReader:
             return text_in(event.get("delta"))
         if kind in ("response.completed", "response.incomplete", "response.failed"):
             response = object_in(event.get("response"))
-            text, refused = text_and_refusal(response)
+            status = kind.removeprefix("response.")
+            text, error = _responses_ending(response, status, refused=self._refused)
             self._name(response)
             self._usage = usage_in(response.get("usage"))
             if items := calls_in(response.get("output")):
                 self._calls = CallReader(self._max_bytes)
                 self._calls.add_items(items)
-            refused = self._refused or refused
-            status = kind.removeprefix("response.")
-            self._tell(responses_error(response, status, refused=refused))
+            self._tell(error)
             self._is_closed = True
-            return (
-                "" if self._has_deltas else text
-            )  # some servers send no deltas, only the whole text at the end
+            return "" if self._has_deltas else text  # some servers send only the whole text, at the end
         if kind == "response.output_item.done":
             self._calls.add_items(calls_in([event.get("item")]))
         if kind == "error" or event.get("error"):
@@ -381,7 +378,7 @@ def read_answer(body: dict[str, Any], *, is_chat: bool, model: str) -> Completio
 
     Cut-off and refusal are marked; any other unusual end raises `UpstreamError`.
     """
-    text, error = _chat_ending(body) if is_chat else _responses_ending(body)
+    text, error = _chat_ending(body) if is_chat else _responses_ending(body, body.get("status", "completed"))
     if error and error not in (failures.TOO_LONG, failures.REFUSED):
         raise UpstreamError(error)
     return Completion(
@@ -393,9 +390,21 @@ def read_answer(body: dict[str, Any], *, is_chat: bool, model: str) -> Completio
     )
 
 
-def _responses_ending(body: dict[str, Any]) -> tuple[str, ReplyError | None]:
-    text, refused = text_and_refusal(body)
-    return text, responses_error(body, body.get("status", "completed"), refused=refused)
+def _responses_ending(
+    response: dict[str, Any], status: object, *, refused: bool = False
+) -> tuple[str, ReplyError | None]:
+    """The text of a Responses object, and why it is not complete. `refused`: a part of it is known to refuse."""
+    items = [item for item in objects_in(response.get("output")) if item.get("type") == "message"]
+    parts = [part for item in items for part in objects_in(item.get("content"))]
+    text = "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in parts)
+    if status == "completed":
+        refused = refused or any(part.get("type") == "refusal" for part in parts)
+        return text, failures.REFUSED if refused else None
+    if status == "incomplete":
+        details = response.get("incomplete_details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        return text, failures.ended_for(reason if isinstance(reason, str) else "")
+    return text, failures.from_report(response.get("error"))
 
 
 def _chat_ending(body: dict[str, Any]) -> tuple[str, ReplyError | None]:
@@ -472,32 +481,9 @@ def label_in(value: object, length: int) -> str:
     return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
 
 
-def text_and_refusal(response: dict[str, Any]) -> tuple[str, bool]:
-    """The text of a Responses object, and whether any part of it is a refusal."""
-    parts = [
-        part
-        for item in objects_in(response.get("output"))
-        if item.get("type") == "message"
-        for part in objects_in(item.get("content"))
-    ]
-    refused = any(part.get("type") == "refusal" for part in parts)
-    return "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in parts), refused
-
-
 def calls_in(output: object) -> list[dict[str, Any]]:
     """The items in the output of a Responses object that call tools."""
     return [item for item in objects_in(output) if item.get("type") in ("function_call", CUSTOM)]
-
-
-def responses_error(response: dict[str, Any], status: object, *, refused: bool) -> ReplyError | None:
-    """Why a Responses object of this status is not complete."""
-    if status == "completed":
-        return failures.REFUSED if refused else None
-    if status == "incomplete":
-        details = response.get("incomplete_details")
-        reason = details.get("reason") if isinstance(details, dict) else None
-        return failures.ended_for(reason if isinstance(reason, str) else "")
-    return failures.from_report(response.get("error"))
 
 
 def chat_error(finish_reason: str, *, refused: bool) -> ReplyError | None:
