@@ -50,6 +50,8 @@ LENGTH = 0.4
 """How much less a passage counts the longer it is, like b in BM25."""
 SIDE = 0.4
 """How much less the side counts that usually writes more: the ratio to this power."""
+LOWEST, HIGHEST = 0.4, 1.5
+"""Bounds of a message's weight by length and side: an answer should rank before messages that are only next to it."""
 NOT_ASKED_FOR = 0.6
 """How much the user's messages count if the question asks for what the assistant said."""
 TIMELY, WITHIN = 1.0, 10.0
@@ -234,7 +236,8 @@ class Lengths:
         """The weight of a passage of a message of that side and length."""
         is_user, tokens = size
         relative = min(tokens, WHOLE_TOKENS) / min((self.user + self.assistant) / 2, WHOLE_TOKENS)
-        return self.side(is_user) / (1 - LENGTH + LENGTH * relative)
+        length = 1 / (1 - LENGTH + LENGTH * relative)
+        return max(LOWEST, min(HIGHEST, length) * self.side(is_user))
 
     def side(self, is_user: bool) -> float:
         """The weight of that side's messages relative to the other's, regardless of their own length."""
