@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, get_args
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema, extend_schema_field
 from rest_framework.serializers import (
     BooleanField,
     CharField,
@@ -20,7 +20,7 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from chatmemory.api.http import Text, Whole
+from chatmemory.api.http import Text, Whole, no_longer_than, not_blank
 from chatmemory.text.word_diff import DiffPiece
 from conversations.api.serializers import (
     POLICY,
@@ -42,7 +42,15 @@ from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.rebuild import current_progress
-from memory.models import CardOutcome, ConversationBrief, RevisionKind, SummaryRevision
+from memory.models import (
+    MAX_CHARS,
+    CardOutcome,
+    ConversationBrief,
+    PinKind,
+    PinnedBy,
+    RevisionKind,
+    SummaryRevision,
+)
 from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.policies.state_parts import Shape
@@ -476,3 +484,41 @@ class DifferenceOut(Serializer[Any]):
         help_text="The policy that made the version that it is compared with. Where they differ, all of one text is "
         "deleted and all of the other inserted.",
     )
+
+
+# Pins
+
+
+class PinTextIn(Strict):
+    text = Text(
+        trim_whitespace=False,
+        validators=[not_blank, no_longer_than(lambda: MAX_CHARS)],
+        help_text=f"What is to be in every prompt, at most {MAX_CHARS:,} characters.",
+        error_messages={"required": "Give a text, or the message_id of a message to pin."},
+    )
+
+
+class PinMessageIn(Strict):
+    message_id = UUIDField(
+        help_text=f"A message of this chat to pin; of a long one the first {MAX_CHARS:,} characters."
+    )
+
+
+PIN_IN = PolymorphicProxySerializer("PinIn", [PinTextIn, PinMessageIn], None)
+"""One of the two."""
+
+
+class PinOut(Serializer[Any]):
+    id = UUIDField(help_text="Its id.")
+    text = CharField(help_text="The text.")
+    message_id = UUIDField(allow_null=True, help_text="The message that it was found in, or that was pinned.")
+    kind = ChoiceField(
+        PinKind.choices,
+        help_text="What it says: an instruction, a preference, who somebody is, or something else.",
+    )
+    by = ChoiceField(PinnedBy.choices, help_text="Who pinned it.")
+    created_at = DateTimeField(help_text="Creation time.")
+
+
+class PinsPageOut(PageOut):
+    results = PinOut(many=True, help_text="Items on this page.")

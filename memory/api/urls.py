@@ -1,9 +1,8 @@
 from django.urls import path
 
 from memory.api.account_export import ExportView
-from memory.api.pins import PinViews
 from memory.api.search import SearchView, TraceView
-from memory.api.views import BriefViews, ContextViews, RevisionViews, SummarizeView, UsageView
+from memory.api.views import BriefViews, ContextViews, PinViews, RevisionViews, SummarizeView, UsageView
 
 chat = "chats/<uuid:chat_id>"
 version = f"{chat}/revisions/<int:version>"

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http.response import HttpResponseBase
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -42,7 +42,8 @@ from memory.folding.estimate import estimate_for
 from memory.folding.request import demand_resummarize
 from memory.folding.stateless import summarize
 from memory.folding.summarizer import Folded
-from memory.models import ConversationBrief, SummaryRevision
+from memory.models import MAX_PINS, ConversationBrief, Pin, SummaryRevision
+from memory.pins import pins
 from memory.revisions import by_hand, diff
 from memory.usage import daily
 
@@ -237,6 +238,55 @@ class ContextViews(ViewSet):
         checked = {"verified": why is None, "exact": why is None, "why": why, "card": card_of(reply)}
         body = context_json(context, sent.history_tokens)
         return Response({**body, "prompt_hash": sent.prompt_hash, **checked})
+
+
+class PinPages(CursorPages):
+    page_size = 50
+    ordering = ("-seq", "-start", "-id")
+
+
+class PinViews(ViewSet):
+    """Statements that are in every prompt until they are removed."""
+
+    @memory_operation(
+        parameters=PAGING,
+        responses=serializers.PinsPageOut,
+        operation_id="pins_list",
+        summary="List pins",
+        description="Pins are in every prompt of the chat until they are removed.",
+    )
+    def page(self, request: Request, chat_id: UUID) -> Response:
+        rows = Pin.objects.filter(chat=get_chat(caller(request), chat_id), ended_at__isnull=True)
+        pages = PinPages()
+        page = pages.paginate_queryset(rows, request, view=self)
+        return pages.get_paginated_response(serializers.PinOut(page, many=True).data)
+
+    @memory_operation(
+        request=serializers.PIN_IN,
+        responses={201: serializers.PinOut, 200: serializers.PinOut},
+        operation_id="pins_create",
+        summary="Pin a text or a message",
+        description=f"A chat has at most {MAX_PINS} pins. What is already pinned is returned with 200.",
+        examples=[OpenApiExample("A text", value={"text": "Answer in metric units."}, request_only=True)],
+    )
+    def pin(self, request: Request, chat_id: UUID) -> Response:
+        user = caller(request)
+        get_chat(user, chat_id)
+        is_message = isinstance(request.data, dict) and "message_id" in request.data
+        fields = validated(serializers.PinMessageIn if is_message else serializers.PinTextIn, request.data)
+        pin, is_new = pins.pin(user, chat_id, **fields)
+        return Response(serializers.PinOut(pin).data, status=201 if is_new else 200)
+
+    @memory_operation(
+        request=None,
+        responses={204: None},
+        operation_id="pins_delete",
+        summary="Remove a pin",
+        description="From the next prompt on. The message it came from is not changed.",
+    )
+    def unpin(self, request: Request, chat_id: UUID, pin_id: UUID) -> Response:
+        pins.unpin(get_chat(caller(request), chat_id), pin_id)
+        return Response(status=204)
 
 
 class UsageView(APIView):
