@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
 from functools import cache
@@ -23,17 +24,7 @@ from weakref import WeakKeyDictionary
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import (
-    Case,
-    F,
-    Func,
-    IntegerField,
-    Q,
-    QuerySet,
-    TextField,
-    Value,
-    When,
-)
+from django.db.models import Case, F, Func, IntegerField, Q, QuerySet, TextField, Value, When
 from django.db.models.functions import Now
 from pgvector.django import MaxInnerProduct
 
@@ -106,16 +97,13 @@ def last_question(chat_id: UUID) -> str:
 async def near_in_meaning(chat_id: UUID, question: str) -> tuple[Near, ...]:
     """Return the messages nearest to `question`, nearest first; () if they cannot be determined in time."""
     embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
-    breaker = _breaker_of(embedder)
-    if not breaker.allows(time.monotonic()):
-        return ()
-    try:
-        async with asyncio.timeout(seconds):
-            made = await embedder.embed([question[:QUESTION_CHARS]], timeout=seconds)
-            breaker.succeeded()
-            return await executors.read(nearest_messages, chat_id, made.vectors[0])
-    except (UpstreamError, TimeoutError) as error:
-        return _none(chat_id, error, breaker)
+    with _unless_it_rests(chat_id, embedder) as may_ask:
+        if may_ask:
+            async with asyncio.timeout(seconds):
+                made = await embedder.embed([question[:QUESTION_CHARS]], timeout=seconds)
+                _breaker_of(embedder).succeeded()
+                return await executors.read(nearest_messages, chat_id, made.vectors[0])
+    return ()
 
 
 def near_now(chat_id: UUID, question: str) -> tuple[Near, ...]:
@@ -123,15 +111,25 @@ def near_now(chat_id: UUID, question: str) -> tuple[Near, ...]:
     if not question or not embeds() or not _of(chat_id).exists():
         return ()
     embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
+    with _unless_it_rests(chat_id, embedder) as may_ask:
+        if may_ask:
+            made = embedder.embed_now([question[:QUESTION_CHARS]], timeout=seconds)
+            _breaker_of(embedder).succeeded()
+            return nearest_messages(chat_id, made.vectors[0])
+    return ()
+
+
+@contextmanager
+def _unless_it_rests(chat_id: UUID, embedder: UpstreamEmbedder) -> Iterator[bool]:
+    """Yield whether the endpoint may be called; a failure of the call is counted, logged and not raised."""
     breaker = _breaker_of(embedder)
-    if not breaker.allows(time.monotonic()):
-        return ()
     try:
-        made = embedder.embed_now([question[:QUESTION_CHARS]], timeout=seconds)
-    except UpstreamError as error:
-        return _none(chat_id, error, breaker)
-    breaker.succeeded()
-    return nearest_messages(chat_id, made.vectors[0])
+        yield breaker.allows(time.monotonic())
+    except (UpstreamError, TimeoutError) as error:
+        code = error.reason.code if isinstance(error, UpstreamError) else "upstream_timeout"
+        logger.warning("question not embedded", extra={"chat": str(chat_id), "code": code})
+        if breaker.failed(time.monotonic()):
+            logger.warning("embeddings endpoint left alone", extra={"seconds": REST_SECONDS})
 
 
 def nearest_messages(chat_id: UUID, vector: list[float]) -> tuple[Near, ...]:
@@ -156,14 +154,6 @@ def _of(chat_id: UUID) -> QuerySet[ChatEmbeddings]:
     return ChatEmbeddings.objects.filter(
         chat_id=chat_id, through_seq__gt=0, model=embedder.model, dimensions=embedder.dimensions
     )
-
-
-def _none(chat_id: UUID, error: Exception, breaker: Breaker) -> tuple[Near, ...]:
-    code = error.reason.code if isinstance(error, UpstreamError) else "upstream_timeout"
-    logger.warning("question not embedded", extra={"chat": str(chat_id), "code": code})
-    if breaker.failed(time.monotonic()):
-        logger.warning("embeddings endpoint left alone", extra={"seconds": REST_SECONDS})
-    return ()
 
 
 def enqueue_chat(chat_id: UUID) -> None:
@@ -216,8 +206,9 @@ def _embed_some(chat_id: UUID) -> bool:
     said = _said_after(chat_id, work.through_seq, embedder.batch)
     known = set(MessageEmbedding.objects.filter(chat_id=chat_id, seq__in=said).values_list("seq", flat=True))
     missing = {seq: text for seq, text in said.items() if text.strip() and seq not in known}
+    texts = [text[:CHARS] for text in missing.values()]
     try:
-        made = _embed(embedder, [text[:CHARS] for text in missing.values()])
+        made = embedder.embed_now(texts, timeout=SECONDS) if texts else Embedded((), 0)
     except UpstreamError as error:
         logger.warning(
             "embeddings failed",
@@ -259,10 +250,6 @@ def _claim(chat_id: UUID, embedder: UpstreamEmbedder) -> ChatEmbeddings | None:
     free = ChatEmbeddings.objects.filter(Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now()), **wanted)
     taken = free.filter(pk=chat_id).update(attempts=F("attempts") + 1, next_attempt_at=Now() + wait)
     return row if taken else None
-
-
-def _embed(embedder: UpstreamEmbedder, texts: list[str]) -> Embedded:
-    return embedder.embed_now(texts, timeout=SECONDS) if texts else Embedded((), 0)
 
 
 def _store(work: ChatEmbeddings, epoch: int, seqs: Iterable[int], made: Embedded, through_seq: int) -> None:

@@ -137,10 +137,8 @@ def form_of(text: str) -> Form:
     if len(text) > 2 * READ_CHARS:
         text = f"{text[:READ_CHARS]}\n{text[-READ_CHARS:]}"
     folded = fold(text)
-    sentences = [one.strip() for one in _SENTENCE.findall(folded)]
-    asks = any(_asks(one) or _TELLS.search(one) is not None for one in sentences)
     return Form(
-        asks=asks,
+        asks=any(_asks(one.strip()) for one in _SENTENCE.findall(folded)),
         refers_back=_REFERS_BACK.search(folded) is not None,
         forgot=_FORGOT.search(folded) is not None,
         asks_for_reply=_REPLY.search(folded) is not None,
@@ -148,7 +146,7 @@ def form_of(text: str) -> Form:
 
 
 def _asks(sentence: str) -> bool:
-    if _ASKS_ANYWHERE.search(sentence):
+    if _ASKS_ANYWHERE.search(sentence) or _TELLS.search(sentence):
         return True
     if not sentence.endswith(("?", "؟")):
         return _ASKS_UNMARKED.match(sentence) is not None
@@ -157,7 +155,7 @@ def _asks(sentence: str) -> bool:
     return _OTHER_SCRIPT.search(sentence) is not None and not _REQUESTS.search(sentence)
 
 
-MOST_TERMS = 12
+MAX_TERMS = 12
 """Maximum number of terms that are looked up: of a longer question the most specific in what is read of it."""
 HEAD_CHARS, TAIL_CHARS = 2000, 1000
 """Characters at the beginning and end of a very long question that are read."""
@@ -194,26 +192,19 @@ def read_question(text: str, owner_id: int) -> Question:
     """Parse a question of that owner. It has no words if there is nothing to search for."""
     if len(text) > HEAD_CHARS + TAIL_CHARS:
         text = f"{text[:HEAD_CHARS]}\n{text[-TAIL_CHARS:]}"
-    said = terms(text)
-    kept = _most_specific(list(dict.fromkeys(said)))
+    found = terms(text)
+    # Those with digits are the most specific, then the longest; they stay in the order of the question.
+    ranked = sorted(dict.fromkeys(found), key=lambda term: (-_weight(term), -len(term)))[:MAX_TERMS]
+    kept = [term for term in dict.fromkeys(found) if term in ranked]
     places = {term: place for place, term in enumerate(kept)}
     codes = _codes(kept, text)
     words = tuple(
         Word(token, _weight(term), term, term in codes)
         for token, term in zip(hashed(kept, owner_id), kept, strict=True)
     )
-    beside = {(a, b) for a, b in pairwise(said) if a != b and a in places and b in places}
+    beside = {(a, b) for a, b in pairwise(found) if a != b and a in places and b in places}
     pairs = tuple(sorted((places[a], places[b]) for a, b in beside))
     return Question(words, pairs, times(fold(text[:HEAD_CHARS])), form_of(text))
-
-
-def _most_specific(found: Sequence[str]) -> list[str]:
-    """Return the terms to look up, in the order of the question: those with digits first, then the longest."""
-    if len(found) <= MOST_TERMS:
-        return list(found)
-    ranked = sorted(found, key=lambda term: (-_weight(term), -len(term)))
-    chosen = set(ranked[:MOST_TERMS])
-    return [term for term in found if term in chosen]
 
 
 def _weight(term: str) -> float:
@@ -227,8 +218,9 @@ def _codes(found: Sequence[str], text: str) -> set[str]:
     """The terms of a question that are ids. Capitals do not count if most of the text is in capitals."""
     is_shouted = 2 * sum(map(str.isupper, text)) > sum(map(str.isalpha, text))
     in_capitals = set() if is_shouted else {term for word in _CAPITALS.findall(text) for term in terms(word)}
-    return {term for term in found if term in in_capitals or _has_letters_and_digits(term)}
-
-
-def _has_letters_and_digits(term: str) -> bool:
-    return len(term) >= CODE_CHARS and any(map(str.isalpha, term)) and any(map(str.isdigit, term))
+    return {
+        term
+        for term in found
+        if term in in_capitals
+        or (len(term) >= CODE_CHARS and any(map(str.isalpha, term)) and any(map(str.isdigit, term)))
+    }

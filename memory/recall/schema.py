@@ -99,11 +99,6 @@ def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) ->
         vector_field.ensure()
 
 
-def ensure() -> bool:
-    """Create what is missing of the index (on SQLite all of it again); True if anything was. Fast if nothing is."""
-    return _ensure_index() if connection.vendor == "postgresql" else _ensure_triggers()
-
-
 def has_terms() -> bool:
     """Whether messages can have terms: not if the database was migrated back to before there was an index."""
     with connection.cursor() as cursor:
@@ -111,17 +106,24 @@ def has_terms() -> bool:
     return any(column.name == "terms" for column in columns)
 
 
-def _ensure_index() -> bool:
+def ensure() -> bool:
+    """Create what is missing of the index (on SQLite all of it again); True if anything was. Fast if nothing is."""
+    is_missing = _make_index() if connection.vendor == "postgresql" else _make_triggers()
+    if is_missing:
+        logger.info("recall index made")
+    return is_missing
+
+
+def _make_index() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT to_regclass(%s)", [INDEX])
-        if cursor.fetchone()[0] is not None:
-            return False
-        cursor.execute(_PG_INDEX)
-    logger.info("recall index made")
-    return True
+        is_missing = cursor.fetchone()[0] is None
+        if is_missing:
+            cursor.execute(_PG_INDEX)
+    return is_missing
 
 
-def _ensure_triggers() -> bool:
+def _make_triggers() -> bool:
     wanted = {name: f"CREATE TRIGGER {name} {body}" for name, body in TRIGGERS.items()}
     made = {FTS: _FTS, CHATS: _CHATS, **wanted}
     with connection.cursor() as cursor:
@@ -144,7 +146,6 @@ def _ensure_triggers() -> bool:
             f"INSERT INTO {FTS} (rowid, terms) SELECT {_rowid('m.')}, {_keyed('m.')} FROM {MESSAGES} m"
             f" WHERE {live} ORDER BY 1"
         )
-    logger.info("recall index made")
     return True
 
 
@@ -170,24 +171,15 @@ BATCH = 500
 
 def fill(most: int | None = None) -> int:
     """Store the terms of messages that have none, of about `most` at most; return how many there were."""
+    missing = Message.objects.filter(terms__isnull=True).values_list("pk", "content", "chat__owner_id")
+    to_db = Message._meta.get_field("id").get_db_prep_value
     filled = 0
-    while (most is None or filled < most) and (batch := _fill_batch()):
-        filled += batch
+    while (most is None or filled < most) and (rows := list(missing[:BATCH])):
+        values = [(stored_terms(text, owner), to_db(pk, connection)) for pk, text, owner in rows]
+        with transaction.atomic(), connection.cursor() as cursor:
+            # If the message was changed in the meantime, it already has new terms.
+            cursor.executemany(f"UPDATE {MESSAGES} SET terms = %s WHERE id = %s AND terms IS NULL", values)
+        filled += len(rows)
     if filled:
         logger.info("messages analysed for recall", extra={"messages": filled})
     return filled
-
-
-def _fill_batch() -> int:
-    missing = Message.objects.filter(terms__isnull=True)
-    rows = list(missing.values_list("pk", "content", "chat__owner_id", "role")[:BATCH])
-    to_db = Message._meta.get_field("id").get_db_prep_value
-    values = [(stored_terms(text, owner), to_db(pk, connection)) for pk, text, owner, role in rows]
-    if values:
-        table = connection.ops.quote_name(Message._meta.db_table)
-        with transaction.atomic(), connection.cursor() as cursor:
-            # If the message was changed in the meantime, it already has new terms.
-            cursor.executemany(
-                f"UPDATE {table} SET terms = %s WHERE id = %s AND terms IS NULL", values
-            )  # our own table's name
-    return len(values)

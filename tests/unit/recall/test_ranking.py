@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory.recall import ranking
-from memory.recall.question import MOST_TERMS, read_question
+from memory.recall.question import MAX_TERMS, read_question
 from memory.recall.ranking import (
     Indexed,
     Ranked,
@@ -143,7 +143,7 @@ def test_a_long_question_is_cut_to_what_is_most_specific() -> None:
     asked = read_question(
         " ".join(f"wordy{chr(97 + n)}" for n in range(26)) + " order A7731 on 2024-05-03", 1
     )
-    assert len(asked.words) == MOST_TERMS
+    assert len(asked.words) == MAX_TERMS
     tokens = {word.token for word in asked.words}
     assert {word.token for word in read_question("A7731 2024-05-03", 1).words} <= tokens
 
