@@ -84,5 +84,4 @@ def talk(
     terminal: Terminal = "strict",
 ) -> Outcome:
     """Read one reply in its own event loop."""
-    model = model_at(base_url, style, terminal)  # it lives until its connections are closed
-    return run(listen(model, deadlines, prompt))
+    return run(listen(model_at(base_url, style, terminal), deadlines, prompt))

@@ -7,6 +7,7 @@ one, and reads an endless answer to its end.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import base64
 import functools
 import os
@@ -16,7 +17,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary, WeakSet, finalize
+from weakref import WeakKeyDictionary
 
 import httpx2
 from openai import (
@@ -39,8 +40,6 @@ T = TypeVar("T")
 NO_KEY = "no-key"
 """Sent to servers that need no key, because the SDK refuses an empty one."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-THREAD = "upstream"
-"""The thread whose event loop makes the calls of all threads."""
 CLOSE_SECONDS = 1.0
 MAX_ERROR_BYTES = 64 * 1024
 LIMITS = httpx2.Limits(max_connections=0, max_keepalive_connections=None, keepalive_expiry=5.0)
@@ -59,7 +58,7 @@ class Server:
     def __init__(self, api_key: str, base_url: str) -> None:
         self._api_key, self._base_url = api_key or NO_KEY, base_url or OPENAI_URL
         self._clients = WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI]()
-        _servers.add(self)
+        _servers.append(self)
 
     async def chunks(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
         """Post `body` and yield the bytes of the answer as they arrive. To be closed (`aclosing`) when left early.
@@ -97,10 +96,7 @@ class Server:
         For threads without a running event loop. They share one, and with it the connections: a call takes half the
         CPU of one with a loop and a client of its own (1.9 and 4.0 ms), and no handshake.
         """
-        loop = _loop_of_threads(os.getpid())
-        if loop not in self._clients:
-            finalize(self, _close, self._clients.setdefault(loop, self._new_client()), loop)
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        future = asyncio.run_coroutine_threadsafe(work, _loop_of_threads(os.getpid()))
         try:
             return future.result()
         finally:
@@ -125,12 +121,13 @@ class Server:
         )
 
 
-_servers = WeakSet[Server]()
+_servers: list[Server] = []
+"""All of this process, which is one or two."""
 
 
 async def aclose() -> None:
     """Close the running loop's connections to all servers."""
-    for server in list(_servers):
+    for server in _servers:
         if client := server._clients.pop(asyncio.get_running_loop(), None):
             await client.close()
 
@@ -139,16 +136,14 @@ async def aclose() -> None:
 def _loop_of_threads(pid: int) -> asyncio.AbstractEventLoop:
     """Start the loop of this process; a fork needs another. If two threads are first at once, each may start one."""
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name=THREAD, daemon=True).start()
+    threading.Thread(target=loop.run_forever, name="upstream", daemon=True).start()
+    atexit.register(_close, loop)
     return loop
 
 
-def _close(client: AsyncOpenAI, loop: asyncio.AbstractEventLoop) -> None:
-    """Close the connections of threads, at the end of the process or of their server."""
-    closing = asyncio.run_coroutine_threadsafe(client.close(), loop)
-    if threading.current_thread().name != THREAD:
-        with suppress(RuntimeError, TimeoutError):  # at the end of a process, some of it may be gone already
-            closing.result(CLOSE_SECONDS)
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    with suppress(RuntimeError, TimeoutError):  # at the end of a process, some of it may be gone already
+        asyncio.run_coroutine_threadsafe(aclose(), loop).result(CLOSE_SECONDS)
 
 
 def as_upstream_error(exc: Exception) -> UpstreamError:
