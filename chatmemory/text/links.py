@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from chatmemory.text.markers import INVISIBLE
 
-_COUNTRIES = frozenset(
+_DOMAINS = frozenset(
     """
     ac ad ae af ag ai al am ao aq ar as at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw by bz ca cc cd
     cf cg ch ci ck cl cm cn co cr cu cv cw cx cy cz de dj dk dm do dz ec ee eg er es et eu fi fj fk fm fo fr ga gd ge
@@ -27,18 +27,15 @@ _COUNTRIES = frozenset(
     mx my mz na nc ne nf ng ni nl no np nr nu nz om pa pe pf pg ph pk pl pm pn pr ps pt pw py qa re ro rs ru rw sa sb
     sc sd se sg sh si sk sl sm sn so sr ss st su sv sx sy sz tc td tf tg th tj tk tl tm tn to tr tt tv tw tz ua ug uk
     us uy uz va vc ve vg vi vn vu wf ws ye yt za zm zw
-    """.split()
-)
-"""Top-level domains of countries (the root zone, as IANA lists it)."""
 
-_DOMAINS = _COUNTRIES | frozenset(
-    """
     com net org edu gov mil int info biz name pro mobi aero coop museum arpa onion app dev page cloud tech online
     site website store shop blog club live news link click xyz top icu vip fun work world space zone agency digital
     media network systems solutions studio design email chat support download example invalid test
     """.split()
 )
-"""These, other well-known top-level domains, and those that documents use as examples."""
+"""Top-level domains: of countries (the root zone, as IANA lists it), other well-known ones, and those that documents
+use as examples.
+"""
 
 _WORDS_AND_FILES = frozenset(
     """
