@@ -120,6 +120,8 @@ class Answer:
         }
 
 
+MODEL_CHARS = 128
+"""Length of the database column for a completion's model; a test compares them."""
 ANY = "*"
 """The alias of all names that no model has."""
 STARTED = int(time.time())
@@ -140,9 +142,11 @@ def named_models() -> dict[str, Variant]:
 def variant_named(name: str) -> Variant:
     """Return the variant that `name` means. Raises `ModelNotFound`."""
     models = named_models()
-    if name in models or ANY in models:
-        return models.get(name) or models[ANY]
-    raise ModelNotFound(name, list(models))
+    if name in models:
+        return models[name]
+    if ANY in models and 0 < len(name) <= MODEL_CHARS and name.isprintable():
+        return models[ANY]
+    raise ModelNotFound(name, [one for one in models if one != ANY])
 
 
 def model_object(name: str, created: int = STARTED) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from chatmemory.llm.openai.reading import extra_in
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import (
-    ModelNotFound,
     RequestError,
     invalid_field,
     require_storable,
@@ -44,8 +43,6 @@ MAX_MESSAGES = 50_000
 MAX_TOOLS = 128
 MAX_TOKENS = 10_000_000
 """The largest limit of an answer; no model writes as much."""
-MODEL_CHARS = 128
-"""Length of the database column for a completion's model; a test compares them."""
 MESSAGES_OF_INSTRUCTIONS = 10
 """System and developer messages may have as much text together as so many longest messages: more than a model reads."""
 TOOL_NAME = r"^[a-zA-Z0-9_-]{1,64}$"
@@ -416,8 +413,6 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
         checked = Body.model_validate(given, context=limits)
     except ValidationError as error:
         raise validation_error(error) from None
-    if not 0 < len(checked.model) <= MODEL_CHARS or not checked.model.isprintable():
-        raise ModelNotFound(checked.model)
     tools = tuple(given.get("tools", ()))
     _check_tools(tools, given.get("tool_choice"))
     of_tools = {"tool_choice", "parallel_tool_calls"}

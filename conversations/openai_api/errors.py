@@ -159,12 +159,11 @@ class ModelFailed(ChatMemoryError):
 class ModelNotFound(RequestError):
     status, code = 404, "not_found"
 
-    def __init__(self, model: str, names: Sequence[str] = ()) -> None:
+    def __init__(self, model: str, names: Sequence[str]) -> None:
         listed = ", ".join(f"`{name}`" for name in names[:MAX_NAMES])
         more = " and others, see GET /v1/models" if len(names) > MAX_NAMES else ""
         super().__init__(
-            f"The model `{model[:128]}` does not exist here. "
-            + (f"Models: {listed}{more}." if names else "GET /v1/models lists the models."),
+            f"The model `{model[:128]}` does not exist here. Models: {listed}{more}.",
             param="model",
             code="model_not_found",
         )
