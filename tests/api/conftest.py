@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from openai import OpenAI
 
 from conversations.replies import generation
+from tests.api.talking import sdk
 from tests.support.invariants import check_all
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
@@ -26,6 +28,13 @@ def house(live: LiveServer, settings: Any) -> Iterator[None]:
 def bob(user_client: Callable[[str], Client]) -> Client:
     """Another user."""
     return user_client("bob")
+
+
+@pytest.fixture
+def ask(alice: Client) -> Iterator[OpenAI]:
+    """OpenAI's own client, in its strict mode."""
+    with sdk(alice) as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
@@ -35,12 +34,6 @@ PHOTO = png(640, 480, 7)
 OTHER = png(800, 600, 9)
 REPORT = b"%PDF-1.4 quarterly figures"
 MARK = f"[image: 640×480 PNG, {len(PHOTO) / 1000:.0f} kB]"
-
-
-@pytest.fixture
-def ask(alice: Client) -> Iterator[OpenAI]:
-    with sdk(alice) as made:
-        yield made
 
 
 def image(data: bytes = PHOTO, **fields: str) -> dict[str, Any]:

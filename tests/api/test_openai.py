@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,12 +21,6 @@ from tests.support.folds import run
 from tests.support.live_server import Client
 
 PLAIN = {"model": "arco"}
-
-
-@pytest.fixture
-def ask(alice: Client) -> Iterator[OpenAI]:
-    with sdk(alice) as made:
-        yield made
 
 
 class Talk:

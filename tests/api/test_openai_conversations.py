@@ -16,7 +16,6 @@ import httpx
 import pytest
 
 from conversations.models import Chat, ChatCompletion, Message
-from tests.api.tool_talk import FIRST
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -177,18 +176,6 @@ REWORDED: dict[str, Callable[[str, int], str]] = {
     "the date": lambda text, n: f"[2026-11-{n:02}] {text}",
     "open files": lambda text, n: f"{text}\n\nOpen files:\n```\nfile{n}.py\n```",
 }
-
-
-def test_calls_whose_ids_are_made_anew_stay_in_one_chat(alice: Client, upstream: FakeUpstream) -> None:
-    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
-    upstream.script("stream", FIRST)
-    first = send(alice, [user("How is the weather?")], tools=tools)
-    (call,) = first.json()["choices"][0]["message"]["tool_calls"]
-    anew = {**call, "id": "made-anew"}
-    calling = {"role": "assistant", "content": None, "tool_calls": [anew]}
-    output = {"role": "tool", "tool_call_id": "made-anew", "content": "Fog"}
-    second = send(alice, [user("How is the weather?"), calling, output], tools=tools)
-    assert second.headers[NAME] == first.headers[NAME]
 
 
 def test_the_same_turns_in_two_chats_lead_to_neither(alice: Client, upstream: FakeUpstream) -> None:

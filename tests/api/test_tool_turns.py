@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import permutations
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,17 +14,11 @@ from conversations.interchange.read import read_chats
 from conversations.interchange.rows import chat_values, import_chat, message_values
 from conversations.interchange.values import export_chat_text
 from conversations.models import Chat
-from tests.api.talking import Turn, heard, held, messages, sdk
-from tests.api.tool_talk import ANSWERED, CALLED, FIRST, OUTPUT, QUESTION, ToolTalk, roles, scripted
+from tests.api.talking import Turn, heard, held, messages
+from tests.api.tool_talk import ANSWERED, CALLED, OUTPUT, QUESTION, ToolTalk, roles, scripted, waiting
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
-
-
-@pytest.fixture
-def ask(alice: Client) -> Iterator[OpenAI]:
-    with sdk(alice) as made:
-        yield made
 
 
 @pytest.fixture
@@ -34,15 +26,6 @@ def staff(live: LiveServer) -> Staff:
     made = Staff()
     made.force_login(User.objects.create_superuser("boss"))
     return made
-
-
-def waiting(ask: OpenAI, upstream: FakeUpstream, **options: Any) -> tuple[ToolTalk, Chat]:
-    """Return a chat that waits for the output of a tool."""
-    talk = ToolTalk(ask, **options)
-    talk.messages.append(QUESTION)
-    upstream.script("stream", FIRST)
-    talk.create()
-    return talk, Chat.objects.get()
 
 
 def outputs_are_accepted(talk: ToolTalk, upstream: FakeUpstream) -> None:
@@ -64,7 +47,8 @@ def outputs_are_accepted(talk: ToolTalk, upstream: FakeUpstream) -> None:
 def test_a_failed_second_try_leaves_the_turn_open(
     ask: OpenAI, alice: Client, upstream: FakeUpstream, way: str
 ) -> None:
-    talk, chat = waiting(ask, upstream, metadata={"conversation_id": "orders"})
+    talk = waiting(ask, upstream, metadata={"conversation_id": "orders"})
+    chat = Chat.objects.get()
     upstream.script("stream", "status?code=500")
     if way == "regenerate":
         reply = chat.messages.get(seq=2)
@@ -80,7 +64,8 @@ def test_a_failed_second_try_leaves_the_turn_open(
 def test_a_cancelled_second_try_leaves_the_turn_open(
     ask: OpenAI, alice: Client, upstream: FakeUpstream, words: int
 ) -> None:
-    talk, chat = waiting(ask, upstream, metadata={"conversation_id": "orders"})
+    talk = waiting(ask, upstream, metadata={"conversation_id": "orders"})
+    chat = Chat.objects.get()
     called = chat.messages.get(seq=2)
     held(upstream, after=words)
     with alice.stream(

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from django.contrib.auth.models import User
 from openai import OpenAI
 
-from conversations.interchange.read import read_chats
-from conversations.interchange.rows import chat_values, import_chat, message_values
-from conversations.interchange.values import export_chat_text
 from conversations.models import Chat, ChatCompletion, Message
 from memory.briefs import unfolded
 from memory.history.rows import pending_seq
 from memory.models import ConversationBrief
-from tests.api.talking import sdk
 from tests.api.tool_talk import (
     ANSWERED,
     CALL,
@@ -28,49 +22,30 @@ from tests.api.tool_talk import (
     OUTPUT,
     QUESTION,
     ToolTalk,
+    looked_up,
     roles,
     scripted,
+    waiting,
 )
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
 
-@pytest.fixture
-def ask(alice: Client) -> Iterator[OpenAI]:
-    with sdk(alice) as made:
-        yield made
-
-
-def test_a_turn_goes_on_until_the_model_calls_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
-    talk = ToolTalk(ask)
-    upstream.script("stream", FIRST)
-    assert talk.turn("Where is my order?") == f"You said: {OUTPUT}"
+def test_a_turn_goes_on_until_the_model_calls_nothing(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream
+) -> None:
+    talk = looked_up(ask, upstream)
     chat = Chat.objects.get()
     assert roles(chat) == ["user", "assistant", "tool_call", "tool", "assistant"]
     assert (chat.last_seq, chat.open_seq) == (5, 0)
-    brief = ConversationBrief.objects.get()
-    assert unfolded(brief).turns == 1
+    assert unfolded(ConversationBrief.objects.get()).turns == 1
     assert talk.turn("Thank you") == "You said: Thank you"
     assert talk.decisions == ["new", "continued", "continued"]
-    assert Chat.objects.get().last_seq == 7
-
-
-def test_the_model_is_sent_the_calls_and_outputs_as_they_were(
-    ask: OpenAI, alice: Client, upstream: FakeUpstream
-) -> None:
-    talk = ToolTalk(ask)
-    upstream.script("stream", FIRST)
-    talk.turn("Where is my order?")
-    talk.turn("Thank you")
     first, second, third = (request.body for request in upstream.calls("stream"))
     assert first["tools"][0]["name"] == "look_up_order"
-    call = {
-        "type": "function_call",
-        "call_id": "call_a",
-        "name": "look_up_order",
-        "arguments": '{"order":"AB-1234"}',
-    }
+    function: Any = CALL["function"]
+    call = {"type": "function_call", "call_id": "call_a", **function}
     output = {"type": "function_call_output", "call_id": "call_a", "output": OUTPUT}
     assert second["input"] == [QUESTION, call, output]
     assert third["input"][:3] == [QUESTION, call, output]
@@ -105,10 +80,7 @@ def test_calls_are_streamed_as_the_sdk_joins_them(ask: OpenAI, upstream: FakeUps
 def test_between_a_call_and_its_output_the_chat_is_free_and_the_turn_open(
     ask: OpenAI, alice: Client, upstream: FakeUpstream
 ) -> None:
-    talk = ToolTalk(ask)
-    talk.messages.append(QUESTION)
-    upstream.script("stream", FIRST)
-    talk.create()
+    waiting(ask, upstream)
     chat = Chat.objects.get()
     assert pending_seq(chat.pk) == 1
     assert unfolded(ConversationBrief.objects.get()).turns == 0
@@ -125,10 +97,7 @@ def test_between_a_call_and_its_output_the_chat_is_free_and_the_turn_open(
 def test_a_failed_reply_to_an_output_is_asked_for_again_in_its_place(
     ask: OpenAI, upstream: FakeUpstream
 ) -> None:
-    talk = ToolTalk(ask)
-    talk.messages.append(QUESTION)
-    upstream.script("stream", FIRST)
-    talk.create()
+    talk = waiting(ask, upstream)
     talk.messages += [CALLED, ANSWERED]
     upstream.script("stream", "status?code=500")
     with pytest.raises(Exception, match="502"):
@@ -145,9 +114,7 @@ def test_a_failed_reply_to_an_output_is_asked_for_again_in_its_place(
 def test_a_turn_that_was_answered_stays_over_when_a_new_answer_fails(
     ask: OpenAI, upstream: FakeUpstream
 ) -> None:
-    talk = ToolTalk(ask, metadata={"conversation_id": "orders"})
-    upstream.script("stream", FIRST)
-    talk.turn("Where is my order?")
+    talk = looked_up(ask, upstream, metadata={"conversation_id": "orders"})
     del talk.messages[-1]
     upstream.script("stream", "status?code=500")
     with pytest.raises(Exception, match="502"):
@@ -160,9 +127,7 @@ def test_a_turn_that_was_answered_stays_over_when_a_new_answer_fails(
 
 
 def test_another_output_is_a_branch_with_the_same_call(ask: OpenAI, upstream: FakeUpstream) -> None:
-    talk = ToolTalk(ask)
-    upstream.script("stream", FIRST)
-    talk.turn("Where is my order?")
+    talk = looked_up(ask, upstream)
     talk.messages = [
         {"role": "user", "content": "Where is my order?"},
         CALLED,
@@ -176,14 +141,24 @@ def test_another_output_is_a_branch_with_the_same_call(ask: OpenAI, upstream: Fa
     assert branch.open_seq == 0
 
 
-def test_arguments_may_come_back_written_another_way(ask: OpenAI, upstream: FakeUpstream) -> None:
-    talk = ToolTalk(ask)
-    upstream.script("stream", FIRST)
-    talk.turn("Where is my order?")
+def test_calls_may_come_back_written_another_way_and_with_ids_made_anew(
+    ask: OpenAI, upstream: FakeUpstream
+) -> None:
     function = {"name": "look_up_order", "arguments": '{ "order": "AB-1234" }'}
+    talk = looked_up(ask, upstream)
     talk.messages[1] = {**CALLED, "tool_calls": [{**CALL, "function": function}]}
     talk.turn("Thank you")
     assert talk.decisions[-1] == "continued"
+    upstream.script("stream", FIRST)
+    talk.messages.append({"role": "user", "content": "And my other order?"})
+    talk.create()
+    talk.messages += [
+        {**CALLED, "tool_calls": [{**CALL, "id": "made-anew"}]},
+        {**ANSWERED, "tool_call_id": "made-anew"},
+    ]
+    talk.create()
+    assert talk.decisions[-1] == "continued"
+    assert Chat.objects.count() == 1
 
 
 def test_a_client_that_trims_is_found_by_its_newest_outputs(ask: OpenAI, upstream: FakeUpstream) -> None:
@@ -226,9 +201,7 @@ def test_a_named_conversation_may_be_sent_the_outputs_alone(
 def test_a_turn_with_tools_is_regenerated_from_its_question(
     ask: OpenAI, alice: Client, upstream: FakeUpstream
 ) -> None:
-    talk = ToolTalk(ask)
-    upstream.script("stream", FIRST)
-    talk.turn("Where is my order?")
+    looked_up(ask, upstream)
     chat = Chat.objects.get()
     last = chat.messages.get(seq=5)
     made = alice.post(f"chats/{chat.pk}/messages/{last.pk}/regenerate", json={"stream": False})
@@ -306,23 +279,6 @@ def test_custom_tools_are_called_with_any_text(
     assert upstream.faults == []
 
 
-def test_chats_with_custom_tools_are_exported_and_imported(ask: OpenAI, upstream: FakeUpstream) -> None:
-    called = {"id": "call_q", "type": "custom", "custom": {"name": "run", "input": QUERY}}
-    said = [
-        QUESTION,
-        {"role": "assistant", "content": None, "tool_calls": [called]},
-        {"role": "tool", "tool_call_id": "call_q", "content": "sent on 4 May"},
-        {"role": "assistant", "content": "It was sent on 4 May."},
-    ]
-    owner = User.objects.get(username="alice")
-    chat = import_chat(owner, read_chats(json.dumps({"messages": said}))[0])
-    written = "".join(export_chat_text(chat_values(chat), message_values(chat)))
-    again = import_chat(owner, read_chats(written)[0])
-    payload = {"call_id": "call_q", "name": "run", "arguments": QUERY, "custom": True}
-    for one in (chat, again):
-        assert one.messages.get(role="tool_call").payload == payload
-
-
 def test_nothing_is_kept_of_what_is_not_to_be_remembered(ask: OpenAI, upstream: FakeUpstream) -> None:
     upstream.script("stream", FIRST)
     made = ask.chat.completions.create(
@@ -341,10 +297,7 @@ def test_nothing_is_kept_of_what_is_not_to_be_remembered(ask: OpenAI, upstream: 
 
 
 def test_what_is_forgotten_ends_the_turn(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
-    talk = ToolTalk(ask)
-    talk.messages.append(QUESTION)
-    upstream.script("stream", FIRST)
-    talk.create()
+    talk = waiting(ask, upstream)
     chat = Chat.objects.get()
     call = chat.messages.get(role="tool_call")
     assert alice.delete(f"chats/{chat.pk}/messages/{call.pk}").status_code == 204
@@ -358,9 +311,7 @@ def test_what_is_forgotten_ends_the_turn(ask: OpenAI, alice: Client, upstream: F
 
 @pytest.mark.exhaustive
 def test_recall_finds_what_a_tool_gave_back(ask: OpenAI, upstream: FakeUpstream) -> None:
-    talk = ToolTalk(ask)
-    upstream.script("stream", FIRST)
-    talk.turn("Where is my order?")
+    talk = looked_up(ask, upstream)
     for number in range(60):
         talk.turn(
             f"Tell me about item {number}, and about everything else that I could buy there, at length."

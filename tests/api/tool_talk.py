@@ -9,6 +9,7 @@ from urllib.parse import quote
 from openai import OpenAI
 
 from conversations.models import Chat
+from tests.support.fakes.upstream import FakeUpstream
 
 LOOK: Any = {
     "type": "function",
@@ -72,3 +73,20 @@ class ToolTalk:
 
 def roles(chat: Chat) -> list[str]:
     return list(chat.messages.order_by("seq").values_list("role", flat=True))
+
+
+def waiting(ask: OpenAI, upstream: FakeUpstream, **options: Any) -> ToolTalk:
+    """Return the talk of a chat that waits for the output of a tool."""
+    talk = ToolTalk(ask, **options)
+    talk.messages.append(QUESTION)
+    upstream.script("stream", FIRST)
+    talk.create()
+    return talk
+
+
+def looked_up(ask: OpenAI, upstream: FakeUpstream, **options: Any) -> ToolTalk:
+    """Return a talk whose first turn called a tool and is over."""
+    talk = ToolTalk(ask, **options)
+    upstream.script("stream", FIRST)
+    assert talk.turn("Where is my order?") == f"You said: {OUTPUT}"
+    return talk

@@ -355,6 +355,7 @@ WHOLE_CALL = {
     "content": None,
     "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"x":1}'}}],
 }
+CUSTOM_CALL = {"id": "c1", "type": "custom", "custom": {"name": "find", "input": "x"}}
 
 
 def test_calls_and_their_outputs_are_messages_where_both_are_whole() -> None:
@@ -375,6 +376,10 @@ def test_calls_and_their_outputs_are_messages_where_both_are_whole() -> None:
     ]
     assert [message.reply_to for message in chat.messages] == [None, 1, None, None, 1]
     assert read_one(exported(chat)) == chat
+    custom = openai(HELLO[0], {**WHOLE_CALL, "tool_calls": [CUSTOM_CALL]}, RESULT, HELLO[1])
+    payload = {"call_id": "c1", "name": "find", "arguments": "x", "custom": True}
+    assert custom.messages[2].payload == payload
+    assert read_one(exported(custom)) == custom
 
 
 def test_a_deleted_call_is_still_a_message() -> None:
