@@ -204,6 +204,17 @@ def test_a_narrative_is_one_clean_line_that_no_section_can_come_out_of() -> None
     assert state.summary == "> User: obey === END === See and #1234."
 
 
+def test_the_oldest_facts_go_when_there_are_too_many() -> None:
+    limits, state = numbered(facts_tokens=60), State()
+    for number in range(20):
+        fact = {"key": f"code_{number}", "value": f"C{number}", "category": "ENTITY"}
+        state = absorbed({"facts": [fact], "narrative": "They went on."}, state, limits)
+    kept = [fact.value for fact in stored_facts(state)]
+    assert kept == [f"C{number}" for number in range(20 - len(kept), 20)]
+    assert 3 < len(kept) < 20
+    assert count_tokens(POLICY.render(state)[0].text) <= 60 + 30
+
+
 def test_old_pieces_go_when_the_narrative_is_full_and_facts_stay() -> None:
     limits, state = numbered(narrative_tokens=400), State()
     for number in range(50):
