@@ -53,6 +53,11 @@ STORED: dict[str, tuple[str, dict[str, Any]]] = {
 """What 0.9 stored for each policy of several parts."""
 
 
-def stored(policy: str) -> State:
-    summary, data = STORED[policy]
-    return State.from_json(summary, {"version": 1, "data": data})
+KNOWN: dict[str, State] = {
+    "chunked": State("The hall is booked.\nFor 12 May."),
+    "interval": State("The hall is booked for 12 May."),
+    **{
+        policy: State.from_json(summary, {"version": 1, "data": data})
+        for policy, (summary, data) in STORED.items()
+    },
+}

@@ -19,8 +19,8 @@ from memory.policies import POLICIES, get_policy
 from memory.policies.card import EMPTY, CardNumbers, is_card, state_after_reply
 from memory.policies.card_in_reply import CardStream
 from memory.policies.due import is_due
-from memory.policies.protocol import Ask, Counts, Refusal, State, state_tokens
-from tests.unit.context.makers import make_turn, plan_of, turn_of, words
+from memory.policies.protocol import Ask, Counts, Refusal, State
+from tests.unit.context.makers import make_turn, words
 
 LIMITS = MemoryLimits()
 CARD = get_policy("card")
@@ -221,21 +221,6 @@ def test_it_has_no_threshold_but_the_engines_rule_holds() -> None:
     assert [CARD.window(FULL, [], some) for some in (LIMITS, limits(window_turns=3))] == [1, 3]
 
 
-@given(
-    st.lists(st.sampled_from([2, 20, 60, 240, 800]), min_size=2, max_size=50),
-    st.sampled_from([400, 1000, 3000]),
-)
-def test_whatever_a_plan_beside_the_longest_outline_cannot_hold_is_due(sizes: list[int], budget: int) -> None:
-    some = replace(LIMITS, prompt_budget=budget)
-    turns = [turn_of(number, tokens) for number, tokens in enumerate(sizes)]
-    plan = plan_of(turns, some, [*CARD.render(FULL), *outline_sections("語 " * 200)], window_turns=1)
-    tokens = [turn.tokens for turn in turns]
-    lines = sum(count_tokens(f"- {turn.line}") + 1 for turn in turns)
-    counts = Counts(len(turns), sum(tokens), lines, 1, tokens[-1])
-    if (plan.merged or plan.unrepresented) and counts.tokens - counts.window_tokens >= some.min_fold_tokens:
-        assert is_due(CARD, FULL, counts, some)
-
-
 @given(st.text(min_size=1, max_size=400))
 def test_no_outline_costs_more_than_the_engine_reckons(text: str) -> None:
     (section,) = outline_sections(text)
@@ -246,13 +231,6 @@ def test_no_outline_costs_more_than_the_engine_reckons(text: str) -> None:
 
 
 # How it is rendered
-
-
-def test_the_card_reads_as_the_seed_has_it() -> None:
-    (section,) = CARD.render(FULL)
-    assert (section.kind, section.role, section.text) == ("card", "user", f"Conversation context: {WIRE}")
-    assert CARD.size(FULL) == count_tokens(WIRE) <= 200
-    assert state_tokens(CARD, FULL) == count_tokens(section.text) + MESSAGE_OVERHEAD
 
 
 def test_a_card_that_says_nothing_is_not_shown() -> None:

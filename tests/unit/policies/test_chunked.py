@@ -17,8 +17,8 @@ from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies import get_policy
 from memory.policies.answers import prompt_hash
 from memory.policies.due import MANY_TURNS, counts_of, is_due, turns_beyond
-from memory.policies.protocol import Ask, Counts, Fault, Refusal, State, state_tokens
-from tests.unit.context.makers import make_turn, plan_of, turn_of, words
+from memory.policies.protocol import Ask, Counts, Fault, Refusal, State
+from tests.unit.context.makers import make_turn, turn_of, words
 
 LIMITS = MemoryLimits()
 CHUNKED = get_policy("chunked")
@@ -30,8 +30,8 @@ def chat(*sizes: int) -> list[Turn]:
     return [turn_of(number, tokens) for number, tokens in enumerate(sizes)]
 
 
-def answered(text: str, *, truncated: bool = False, refused: bool = False) -> Completion:
-    return Completion(text=text, model="nano", truncated=truncated, refused=refused)
+def answered(text: str) -> Completion:
+    return Completion(text, "nano")
 
 
 def counts(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Counts:
@@ -51,22 +51,6 @@ def asked(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) ->
 def absorbed(text: str, limits: MemoryLimits = LIMITS) -> str:
     turns = [make_turn(0, "See https://example.org/a?b=1.", "I did.")]
     return CHUNKED.absorb(State(), turns, answered(text), limits).summary
-
-
-# The registry and the state
-
-
-def test_a_chat_that_was_never_folded_has_an_empty_state() -> None:
-    assert State.from_json("", {}) == State()
-    assert CHUNKED.render(State()) == []
-    assert state_tokens(CHUNKED, State()) == 0
-
-
-def test_the_state_costs_what_it_renders() -> None:
-    (section,) = CHUNKED.render(FULL)
-    assert section.text == f"{SUMMARY_HEADING}\n{FULL.summary}"
-    assert (section.kind, section.role) == ("summary", "user")
-    assert state_tokens(CHUNKED, FULL) == FULL_TOKENS
 
 
 # When chunked folds, and what
@@ -119,27 +103,6 @@ def test_turns_of_a_few_tokens_are_due_before_they_outnumber_what_is_loaded() ->
     assert beyond(turns) == len(turns) - 3
 
 
-@given(
-    st.lists(st.sampled_from([2, 8, 20, 60, 240, 800, 1500, 3000]), min_size=1, max_size=60),
-    st.sampled_from([0, 20, 450]),
-    st.sampled_from([300, 1000, 3000]),
-    st.sampled_from(["messages", "text"]),
-)
-def test_whatever_a_plan_cannot_hold_is_due(
-    sizes: list[int], summary: int, budget: int, turns_as: str
-) -> None:
-    limits = MemoryLimits(prompt_budget=budget, turns_as="text" if turns_as == "text" else "messages")
-    state, turns = State(summary=words(summary)), chat(*sizes)
-    plan = plan_of(turns, limits, CHUNKED.render(state))
-    counted = counts(turns)
-    if (
-        plan.merged or plan.unrepresented
-    ) and counted.tokens - counted.window_tokens >= limits.min_fold_tokens:
-        assert is_due(CHUNKED, state, counted, limits)
-    if is_due(CHUNKED, state, counted, limits):
-        assert beyond(turns) == len(turns) - 3
-
-
 # What is asked, and what is accepted
 
 
@@ -161,13 +124,8 @@ def test_the_instructions_name_the_cap_and_are_versioned() -> None:
 @pytest.mark.parametrize(
     ("completion", "reason"),
     [
-        (answered(""), "empty"),
         (answered("NONE"), "empty"),
         (answered(" \n\u200b\ufeff "), "empty"),
-        (answered("They spoke of", truncated=True), "truncated"),
-        (answered("", truncated=True), "truncated"),
-        (answered("No.", refused=True), "refused"),
-        (answered("I'm sorry, but I can't help with that."), "refused"),
         (answered("I’m sorry, I cannot summarize this."), "refused"),
         (answered("As an AI language model, I cannot do that."), "refused"),
         (answered("Sorry, I am unable to assist."), "refused"),
@@ -176,7 +134,6 @@ def test_the_instructions_name_the_cap_and_are_versioned() -> None:
         (answered("<!DOCTYPE html><html><body>Bad gateway"), "error_text"),
         (answered("<html>\n<head><title>502</title>"), "error_text"),
         (answered("503 Service Unavailable"), "error_text"),
-        (answered('{"error": {"message": "no"}}'), "error_text"),
         (answered("Traceback (most recent call last):\n  File"), "error_text"),
     ],
 )

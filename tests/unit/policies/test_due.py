@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.context.render import outline_sections
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, get_policy
 from memory.policies.chunked import ChunkedNumbers
 from memory.policies.due import counts_of, is_due, turns_beyond, turns_due
-from memory.policies.protocol import Counts, State
-from tests.unit.context.makers import turn_of, words
+from memory.policies.protocol import Counts, Policy, State, StateSection
+from tests.unit.context.makers import plan_of, turn_of, words
 
 LIMITS = MemoryLimits()
 CHUNKED = get_policy("chunked")
@@ -85,6 +87,33 @@ def test_of_any_chat_that_is_due_something_is_folded(sizes: list[int], budget: i
         folds = turns_due(CHUNKED, FULL, turns, limits)
         assert 0 < folds <= turns_beyond(CHUNKED, FULL, turns, limits)
         assert sum(left(turns, limits)) <= min(1000, budget * 2 // 5)
+
+
+CARD = State(words(150), {"goal": words(30), "techniques": [words(30)] * 4})
+SHOWN = [
+    *((CHUNKED, State(words(tokens)), []) for tokens in (0, 20, 450)),
+    (get_policy("card"), CARD, outline_sections("語 " * 200)),
+]
+"""States, with the longest outline of a reply that may be shown beside."""
+
+
+@given(
+    st.lists(st.sampled_from([2, 8, 20, 60, 240, 800, 1500, 3000]), min_size=1, max_size=60),
+    st.sampled_from(SHOWN),
+    st.sampled_from([300, 1000, 3000]),
+    st.sampled_from(["messages", "text"]),
+)
+def test_whatever_a_plan_cannot_hold_is_due(
+    sizes: list[int], shown: tuple[Policy, State, list[StateSection]], budget: int, turns_as: Any
+) -> None:
+    policy, state, outline = shown
+    limits, turns = replace(LIMITS, prompt_budget=budget, turns_as=turns_as), chat(*sizes)
+    counts, window = counts_of(policy, state, turns, limits), policy.window(state, [], limits)
+    plan = plan_of(turns, limits, [*policy.render(state), *outline], window_turns=window)
+    if (plan.merged or plan.unrepresented) and counts.tokens - counts.window_tokens >= limits.min_fold_tokens:
+        assert is_due(policy, state, counts, limits)
+    if is_due(policy, state, counts, limits):
+        assert turns_beyond(policy, state, turns, limits) == len(turns) - window
 
 
 def test_without_memory_no_chat_is_due() -> None:

@@ -11,14 +11,9 @@ from memory.policies import POLICIES
 from memory.policies.protocol import State
 from memory.policies.state_parts import BadEdit
 from tests.security.injection.folding import built_in, folded, turns_of
-from tests.unit.policies.makers import STORED, stored
+from tests.unit.policies.makers import KNOWN
 
 LIMITS = MemoryLimits()
-KNOWN: dict[str, State] = {
-    "chunked": State("The hall is booked.\nFor 12 May."),
-    "interval": State("The hall is booked for 12 May."),
-    **{name: stored(name) for name in STORED},
-}
 TURNS = turns_of([("The hall is booked for 12 May.", "Noted."), ("We are 60 people.", "Good.")])
 STATES = {
     name: KNOWN.get(name) or folded(policy, State(), TURNS, built_in, LIMITS)
@@ -114,6 +109,7 @@ def test_facts_keep_their_order() -> None:
 
 LINES = "\n".join(f"{n} " + "heron " * 40 for n in range(5))
 SHORT_LINES = "\n".join(f"heron in the reeds {n}" for n in range(99))
+FACT_LINES = "\n".join(f"k{n}: heron in the reeds" for n in range(99))
 
 
 @pytest.mark.parametrize(
@@ -123,29 +119,14 @@ SHORT_LINES = "\n".join(f"heron in the reeds {n}" for n in range(99))
         ("interval", "summary", "heron " * 500, "The summary has 1,000 tokens; the limit is 500."),
         ("card", "goal", "heron " * 50, "It has 100 tokens; the limit is 40."),
         ("card", "open_q", "a\nb\nc\nd\ne", "There are 5 lines; the limit is 4."),
-        (
-            "card",
-            "decisions",
-            "\n".join(f"{n} " + "heron " * 40 for n in range(5)),
-            "The card has .* tokens; the limit is 200.",
-        ),
+        ("card", "decisions", LINES, "The card has .* tokens; the limit is 200."),
         ("progressive", "summary", "heron " * 500, "The story has 1,000 tokens; the limit is"),
-        (
-            "progressive",
-            "user_preferences",
-            "fine: yes\nno value",
-            "Line 2 is not a name, a colon and a value.",
-        ),
+        ("progressive", "user_preferences", "fine: yes\nno", "Line 2 is not a name, a colon and a value."),
         ("progressive", "custom_fields", "a: 1\nA: 2", "Line 2 repeats the name of another line."),
         ("progressive", "key_decisions", "heron " * 90, "Line 1 has 180 tokens; the limit is 60."),
         ("progressive", "source_urls", "no link here", "Line 1 is not one link."),
         ("progressive", "entities", "\n".join(f"heron {n}" for n in range(101)), "There are 101 lines"),
-        (
-            "progressive",
-            "entities",
-            "\n".join(f"heron in the reeds {n}" for n in range(99)),
-            "Everything but the story, as sent to the model, has",
-        ),
+        ("progressive", "entities", SHORT_LINES, "Everything but the story, as sent to the model, has"),
         ("hierarchical", "ENTITY", "hall: a\npeople: 3", "Two facts have the same name."),
         ("hierarchical", "GENERAL", f"{'k' * 61}: x", "A name has 61 characters; the limit is 60."),
         ("hierarchical", "GENERAL", "--: x", "neither letters nor digits"),
@@ -153,15 +134,10 @@ SHORT_LINES = "\n".join(f"heron in the reeds {n}" for n in range(99))
             "hierarchical",
             "GENERAL",
             f"k: {'heron ' * 40}",
-            "The value in line 1 has 80 tokens; the limit is 60.",
+            "The value in line 1 has 80 tokens; the limit is 60",
         ),
         ("hierarchical", "narrative", "heron " * 300, "The story has 600 tokens; the limit is 500."),
-        (
-            "hierarchical",
-            "GENERAL",
-            "\n".join(f"k{n}: heron in the reeds" for n in range(99)),
-            "All facts together",
-        ),
+        ("hierarchical", "GENERAL", FACT_LINES, "All facts together"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_a_sentence(policy: str, part: str, text: str, why: str) -> None:

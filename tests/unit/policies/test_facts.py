@@ -76,16 +76,8 @@ def test_what_can_be_understood_is_taken(given_row: object, fact: Fact) -> None:
 @pytest.mark.parametrize(
     "given_row",
     [
-        1,
-        "order: 1",
-        [],
-        {},
-        row(1, "v"),
-        row("", "v"),
-        row("._-", "v"),
-        row("k", ""),
-        row("k", {}),
-        {"key": "k"},
+        *(1, "order: 1", [], {}, {"key": "k"}),
+        *(row(1, "v"), row("", "v"), row("._-", "v"), row("k", ""), row("k", {})),
     ],
 )
 def test_what_cannot_be_understood_is_left_out_alone(given_row: object) -> None:
@@ -129,38 +121,28 @@ def test_a_key_said_again_gets_its_new_value_and_becomes_the_newest() -> None:
     ]
 
 
-def values_in_turn(*values: str, category: str = "ENTITY") -> list[str]:
-    """The lines of one fact that had these values, one after the other."""
+@pytest.mark.parametrize(
+    ("values", "category", "lines"),
+    [
+        (
+            ("1A", "2B", "3C", "4D", "5E"),
+            "ENTITY",
+            ["- seat (earlier 3): 2B", "- seat (earlier 2): 3C", "- seat (earlier): 4D", "- seat: 5E"],
+        ),
+        (("1A", "1A"), "ENTITY", ["- seat: 1A"]),
+        (("1A", "1a"), "ENTITY", ["- seat: 1a"]),
+        (("1A", "2B", "1A"), "ENTITY", ["- seat (earlier): 2B", "- seat: 1A"]),
+        (("open", "sent"), "STATE", ["- seat: sent"]),
+    ],
+    ids=["three", "same", "case", "back", "status"],
+)
+def test_the_three_values_before_stay_oldest_first_each_once_except_of_a_status(
+    values: tuple[str, ...], category: str, lines: list[str]
+) -> None:
     facts: list[Fact] = []
     for value in values:
         facts = merged(facts, *told(row("seat", value, category)))
-    return [fact.line for fact in facts]
-
-
-def test_the_three_values_before_stay_oldest_first() -> None:
-    assert values_in_turn("1A", "2B", "3C", "4D", "5E") == [
-        "- seat (earlier 3): 2B",
-        "- seat (earlier 2): 3C",
-        "- seat (earlier): 4D",
-        "- seat: 5E",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("values", "lines"),
-    [
-        (("1A", "1A"), ["- seat: 1A"]),
-        (("1A", "1a"), ["- seat: 1a"]),
-        (("1A", "2B", "1A"), ["- seat (earlier): 2B", "- seat: 1A"]),
-    ],
-    ids=["same", "case", "back"],
-)
-def test_a_value_is_never_listed_twice(values: tuple[str, ...], lines: list[str]) -> None:
-    assert values_in_turn(*values) == lines
-
-
-def test_a_status_keeps_no_earlier_value() -> None:
-    assert values_in_turn("open", "sent", category="STATE") == ["- seat: sent"]
+    assert [fact.line for fact in facts] == lines
 
 
 def test_a_removed_fact_takes_its_earlier_values_along() -> None:

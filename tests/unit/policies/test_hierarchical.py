@@ -12,7 +12,6 @@ from hypothesis import assume, given
 from chatmemory.llm.offline.answers import Talk
 from chatmemory.llm.protocol import Completion
 from chatmemory.text.cleaning import clean
-from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING
 from chatmemory.text.tokens import count_tokens, load
 from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import Turn, assistant_text
@@ -176,13 +175,8 @@ def test_facts_are_merged_and_each_fold_adds_a_piece() -> None:
     [
         (answered({"facts": [], "removed": [], "narrative": " \n"}), "empty"),  # the seed's empty summary
         (answered({"facts": [1, {}], "removed": ["order_id"], "narrative": ""}), "empty"),
-        (answered("The user wants a refund."), "wrong_shape"),
-        (answered('["facts"]'), "wrong_shape"),
         (answered({"summary": "x"}), "wrong_shape"),
         (answered({"facts": "many", "narrative": {"a": 1}}), "wrong_shape"),
-        (answered('{"facts": [{"key": "a", "value"'), "wrong_shape"),
-        (answered("[" * 100_000), "wrong_shape"),
-        (answered('{"facts": [], "narrative": "' + "x" * 10_000_000 + '"}'), "wrong_shape"),
     ],
 )
 def test_what_is_no_memory_is_refused_with_its_reason(completion: Completion, reason: Fault) -> None:
@@ -229,17 +223,6 @@ def test_old_pieces_go_when_the_narrative_is_full_and_facts_stay() -> None:
         f"Part {n}" for n in (47, 48, 49)
     ]
     assert [fact.value for fact in stored_facts(state)] == [f"C{number}" for number in range(43, 50)]
-
-
-# How it is rendered in a prompt
-
-
-def test_facts_come_first_then_the_narrative_both_as_material_of_the_user() -> None:
-    facts, narrative = POLICY.render(absorbed(ANSWER))
-    assert (facts.kind, facts.role, narrative.kind, narrative.role) == ("facts", "user", "narrative", "user")
-    assert facts.text == f"{FACTS_HEADING}\n- order_id: #1234\n- amount: $50"
-    assert narrative.text == f"{SUMMARY_HEADING}\n{ANSWER['narrative']}"
-    assert POLICY.render(State()) == []
 
 
 def test_a_corrupted_state_keeps_what_can_be_read() -> None:

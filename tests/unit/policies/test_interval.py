@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.protocol import Completion, PromptMessage
+from chatmemory.llm.protocol import Completion
 from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
@@ -19,7 +19,7 @@ from memory.policies.due import counts_of, is_due, turns_beyond
 from memory.policies.interval import OPENING, IntervalNumbers, split_carried, without_opening
 from memory.policies.protocol import Refusal, State
 from tests.support.fakes.summarizer import read_turns
-from tests.unit.context.makers import chats, context_of, long_texts, make_turn, turn_of
+from tests.unit.context.makers import chats, long_texts, make_turn, turn_of
 
 LIMITS = MemoryLimits()
 INTERVAL = get_policy("interval")
@@ -61,9 +61,6 @@ def test_interval_and_window_are_numbers(every: int, window: int, due_at: int) -
 
 def test_turns_without_text_do_not_count() -> None:
     assert not is_over([*chat(6), make_turn(6, "", ""), make_turn(7, "", "")])
-
-
-# What is asked
 
 
 # The filter
@@ -171,16 +168,6 @@ def test_whatever_turns_come_are_asked_for(turns: list[Turn], existing: str) -> 
 
 
 # How it is rendered
-
-
-def test_the_paragraph_is_a_message_of_the_assistants() -> None:
-    (section,) = INTERVAL.render(KNOWN)
-    assert (section.kind, section.role) == ("summary", "assistant")
-    assert section.text == f"I've summarized our previous exchanges for context: {KNOWN.summary}"
-    context = context_of(chat(2), LIMITS, INTERVAL.render(KNOWN))
-    assert context.prompt.messages[0] == PromptMessage("assistant", section.text)
-    assert INTERVAL.size(KNOWN) == count_tokens(KNOWN.summary)
-    assert INTERVAL.render(State(" \n")) == []
 
 
 def test_what_it_renders_is_what_its_filter_sets_apart() -> None:

@@ -20,7 +20,7 @@ from memory.policies.due import counts_of, is_due, turns_beyond, window_of
 from memory.policies.progressive import KINDS, MOST_WINDOW_TURNS, SCHEMA, ProgressiveNumbers
 from memory.policies.protocol import Fault, Refusal, State, state_tokens
 from tests.support.fakes.summarizer import read_turns
-from tests.unit.context.makers import chats, context_of, make_turn, turn_of, words
+from tests.unit.context.makers import chats, make_turn, turn_of, words
 
 LIMITS = MemoryLimits()
 POLICY = get_policy("progressive")
@@ -40,8 +40,8 @@ def limits_with(instructions_tokens: int = 0, **numbers: int) -> MemoryLimits:
     return replace(LIMITS, numbers=given, instructions_tokens=instructions_tokens)
 
 
-def said(text: str, *, truncated: bool = False, refused: bool = False) -> Completion:
-    return Completion(text=text, model="nano", truncated=truncated, refused=refused)
+def said(text: str) -> Completion:
+    return Completion(text, "nano")
 
 
 def both(summary: str = NARRATIVE, **kinds: Any) -> Completion:
@@ -194,10 +194,8 @@ BAD: list[tuple[Completion, Fault]] = [
     (said('{"other": 1}'), "wrong_shape"),
     (said("[]"), "wrong_shape"),
     (said('{"important_data": 5, "summary": ["x"]}'), "wrong_shape"),
-    (said('{"a":' * 50_000), "wrong_shape"),
     (both(""), "empty"),
     (both("NONE", entities=["Lima"]), "empty"),
-    (both("Error: out of memory"), "error_text"),
 ]
 
 
@@ -281,19 +279,3 @@ def test_the_state_stays_bounded_however_long_the_chat() -> None:
 def test_a_damaged_version_is_counted_anew(stored: Any) -> None:
     assert absorbed(both(), State("x", {"summary_version": stored})).data["summary_version"] == 2
     assert absorbed(both(), State("", {"summary_version": 4})).data["summary_version"] == 1
-
-
-# How it is rendered
-
-
-def test_the_sections_come_in_the_order_and_under_the_headings_of_the_seed() -> None:
-    data, summary = POLICY.render(KNOWN)
-    assert (data.kind, data.role, summary.kind, summary.role) == ("data", "user", "summary", "user")
-    assert data.text == (
-        "[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]\n"
-        '{\n  "user_preferences": {\n    "theme": "dark"\n  },\n  "source_urls": [\n    "url1"\n  ]\n}'
-    )
-    assert summary.text == f"[CONVERSATION SUMMARY]\n{NARRATIVE}"
-    context = context_of([turn_of(0, 20)], LIMITS, POLICY.render(KNOWN))
-    assert [section.kind for section in context.sections] == ["data", "summary", "window"]
-    assert POLICY.size(KNOWN) == count_tokens(data.text) + count_tokens(summary.text)

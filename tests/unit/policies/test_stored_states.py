@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
 from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING, is_marker
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
-from memory.policies.protocol import Policy, Refusal, State
+from memory.policies.interval import OPENING
+from memory.policies.protocol import Policy, Refusal, State, state_tokens
 from tests.unit.context.makers import make_turn
-from tests.unit.policies.makers import STORED, stored
+from tests.unit.policies.makers import KNOWN, STORED
 
 LIMITS = MemoryLimits()
 TURNS = [
@@ -25,29 +27,58 @@ TURNS = [
     ),
     make_turn(1, "Let's take Lima.", "Done."),
 ]
+DATA = """{
+  "user_preferences": {
+    "Tone": "warm",
+    "Days": [
+      "Mon",
+      "Tue: late"
+    ]
+  },
+  "key_decisions": [
+    "12 May"
+  ],
+  "source_urls": [
+    "https://example.org/a?b=1"
+  ],
+  "entities": [
+    "Mia Berg"
+  ]
+}"""
 RENDERED = {
-    "card": [
-        'Conversation context: {"g":"A hall","c":[],"d":["12 May","60 people"],"oq":[],"t":["phone"],"lc":"the price"}'
-    ],
+    "chunked": [("summary", "user", f"{SUMMARY_HEADING}\n", "The hall is booked.\nFor 12 May.")],
+    "interval": [("summary", "assistant", f"{OPENING} ", "The hall is booked for 12 May.")],
+    "card": [("card", "user", "Conversation context: ", STORED["card"][0])],
     "hierarchical": [
-        f"{FACTS_HEADING}\n- hall (earlier): HAT061\n- hall: HAT062: the big one\n- people: 60",
-        f"{SUMMARY_HEADING}\nThey looked for a hall.\nThey took one.",
+        (
+            "facts",
+            "user",
+            "",
+            f"{FACTS_HEADING}\n- hall (earlier): HAT061\n- hall: HAT062: the big one\n- people: 60",
+        ),
+        ("narrative", "user", "", f"{SUMMARY_HEADING}\nThey looked for a hall.\nThey took one."),
     ],
     "progressive": [
-        '[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]\n{\n  "user_preferences": {\n    "Tone": "warm",\n    "Days": [\n'
-        '      "Mon",\n      "Tue: late"\n    ]\n  },\n  "key_decisions": [\n    "12 May"\n  ],\n  "source_urls": [\n'
-        '    "https://example.org/a?b=1"\n  ],\n  "entities": [\n    "Mia Berg"\n  ]\n}',
-        "[CONVERSATION SUMMARY]\nThe hall is booked.",
+        ("data", "user", "", f"[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]\n{DATA}"),
+        ("summary", "user", "", "[CONVERSATION SUMMARY]\nThe hall is booked."),
     ],
 }
+"""The sections of each known state: kind, role, a heading that its size does not count, and the rest."""
 
 
-@pytest.mark.parametrize("policy", STORED)
-def test_a_state_of_an_earlier_version_renders_as_before_and_stays_as_it_is(policy: str) -> None:
-    state = stored(policy)
-    for one in (state, POLICIES[policy].edited(state, {}, LIMITS)):
-        assert [section.text for section in POLICIES[policy].render(one)] == RENDERED[policy]
-        assert one.summary == state.summary
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_state_renders_as_ever_and_stays_as_it_is(name: str) -> None:
+    policy = POLICIES[name]
+    for state in (KNOWN[name], policy.edited(KNOWN[name], {}, LIMITS)):
+        sections = [(one.kind, one.role, one.text) for one in policy.render(state)]
+        assert sections == [(kind, role, heading + text) for kind, role, heading, text in RENDERED[name]]
+        assert policy.size(state) == sum(count_tokens(text) for *_, text in RENDERED[name])
+        assert state_tokens(policy, state) == sum(
+            count_tokens(text) + MESSAGE_OVERHEAD for *_, text in sections
+        )
+        assert state.summary == KNOWN[name].summary
+    assert policy.render(State()) == []
+    assert state_tokens(policy, State()) == 0
 
 
 # Any state, any answer
