@@ -374,46 +374,6 @@ def test_files_of_other_products_have_them_as_parts(ask: OpenAI, upstream: FakeU
     assert StoredAttachment.objects.get().messages.get() == message
 
 
-@pytest.mark.parametrize(
-    ("part", "param", "code"),
-    [
-        ({"type": "image_url"}, "image_url", "missing_required_parameter"),
-        ({"type": "image_url", "image_url": {"url": "cat.png"}}, "image_url.url", "invalid_value"),
-        (
-            {"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}},
-            "image_url.url",
-            "invalid_value",
-        ),
-        (image(b"no image"), "image_url.url", "invalid_image_format"),
-        (image(detail="sharp"), "image_url.detail", "invalid_value"),
-        (image(png(3000, 300) + b"x" * 5000), "image_url.url", "string_above_max_length"),
-        ({"type": "file", "file": {"file_id": "file-abc"}}, "file.file_id", "unsupported_parameter"),
-        ({"type": "file", "file": {"filename": "a"}}, "file.file_data", "missing_required_parameter"),
-        ({"type": "input_audio", "input_audio": {}}, "type", "invalid_value"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_read_is_refused_by_name(
-    alice: Client, upstream: FakeUpstream, settings: Any, part: dict[str, Any], param: str, code: str
-) -> None:
-    settings.ATTACHMENT_MAX_BYTES = 5000
-    body = {"model": "arco", "messages": [{"role": "user", "content": [text("Look"), part]}]}
-    answer = alice.post("chat/completions", json=body)
-    assert answer.status_code == 400, answer.text
-    error = answer.json()["error"]
-    assert (error["param"], error["code"]) == (f"messages.[0].content.[1].{param}", code)
-    assert not Chat.objects.exists()
-    assert not upstream.requests
-
-
-def test_only_users_send_images(alice: Client, upstream: FakeUpstream) -> None:
-    for role in ("system", "assistant"):
-        said = [{"role": role, "content": [image()]}, {"role": "user", "content": "Hello"}]
-        answer = alice.post("chat/completions", json={"model": "arco", "messages": said})
-        assert answer.status_code == 400, answer.text
-        assert answer.json()["error"]["param"] == "messages.[0].content"
-
-
 def test_the_built_in_model_says_that_it_reads_none(alice: Client, settings: Any) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
     body = {"model": "arco", "messages": [{"role": "user", "content": [text("Look"), image()]}]}

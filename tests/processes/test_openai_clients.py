@@ -22,7 +22,6 @@ import conversations
 from conversations.models import ActiveReply, Chat
 from memory.models import ContextRecord
 from memory.policies import POLICIES
-from tests.processes.retries import CUT_OFF, LEASES, answered_after_a_kill
 from tests.processes.talking import settled
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -124,15 +123,3 @@ def test_of_two_racing_clients_one_branches_or_gets_409(
         decisions = {answer.headers["x-chatmemory-conversation"] for answer in answers}
         assert decisions == {"continued", "branched"}
         assert sorted(Chat.objects.values_list("last_seq", flat=True)) == [4, 4]
-
-
-def test_a_turn_whose_server_is_killed_is_answered_by_the_next(product: Product, fake: FakeUpstream) -> None:
-    product.env |= LEASES
-    product.expected.add(CUT_OFF)
-    server = product.server()
-    headers = {"Authorization": f"Bearer {product.client().token}"}
-    body = {"model": "arco", "messages": [{"role": "user", "content": "Only once"}]}
-    answer = answered_after_a_kill(product, fake, server, headers, body)
-    assert answer.json()["choices"][0]["message"]["content"] == "You said: Only once"
-    chat = Chat.objects.get()
-    assert [one.content for one in chat.messages.filter(role="user")] == ["Only once"]

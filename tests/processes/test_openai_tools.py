@@ -1,6 +1,6 @@
 """A stock loop of OpenAI's SDK that answers tool calls, through folds, against servers and a worker of our own.
 
-Sixty turns under every policy; two clients that race with the same outputs; a server killed in mid-turn. The upstream
+Sixty turns under every policy; a server killed in mid-turn. The upstream
 refuses every prompt in which a call and its output are separated (`tests.support.fakes.tools`).
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from typing import Any
@@ -19,7 +18,7 @@ import httpx
 import pytest
 from openai import OpenAI
 
-from conversations.models import ActiveReply, Chat
+from conversations.models import Chat
 from memory.models import ContextRecord
 from memory.policies import POLICIES
 from tests.processes.retries import CUT_OFF, LEASES, answered_after_a_kill
@@ -180,31 +179,6 @@ def opened(product: Product, fake: FakeUpstream) -> tuple[dict[str, str], dict[s
     said = first["choices"][0]["message"]
     messages += [said, {"role": "tool", "tool_call_id": "call_1", "content": output(1)}]
     return headers, body
-
-
-def test_racing_clients_keep_calls_and_outputs_together(product: Product, fake: FakeUpstream) -> None:
-    product.server()
-    product.server()
-    headers, body = opened(product, fake)
-    fake.hold("stream")
-    with ThreadPoolExecutor() as pool:
-        asked = [
-            pool.submit(httpx.post, f"{url}/v1/chat/completions", json=body, headers=headers, timeout=60)
-            for url in product.urls.values()
-        ]
-        wait_for(
-            lambda: ActiveReply.objects.count() + sum(one.done() for one in asked) == len(asked),
-            "both are in",
-        )
-        fake.release("stream")
-        answers = [one.result() for one in asked]
-    assert [answer.status_code for answer in answers] == [200, 200]
-    decisions = {answer.headers["x-chatmemory-conversation"] for answer in answers}
-    assert decisions == {"continued", "branched"}
-    for chat in Chat.objects.all():
-        roles = list(chat.messages.order_by("seq").values_list("role", flat=True))
-        assert roles == ["user", "assistant", "tool_call", "tool", "assistant"]
-    assert fake.faults == []
 
 
 def test_a_tool_turn_survives_the_kill_of_its_server(product: Product, fake: FakeUpstream) -> None:

@@ -10,7 +10,8 @@ import pytest
 from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.errors import RequestError
 from tests.api.tool_talk import ANSWERED, CALL, CALLED, LOOK, QUESTION
-from tests.support.completions import ODD, VALID, places, read, with_odd
+from tests.support.completions import DOT, ODD, VALID, places, read, with_odd
+from tests.support.images import data_url, png
 
 LONG_MEDIA_TYPE = f"data:{'a' * 300}/b;base64,aGVsbG8="
 
@@ -92,29 +93,6 @@ def test_the_valid_request_is_one() -> None:
         ({"messages": [{"role": "wizard", "content": "Hello"}]}, "messages.[0].role", "invalid_value"),
         ({"messages": [{"role": "user", "content": 7}]}, "messages.[0].content", "invalid_type"),
         ({"messages": [{"role": "user", "content": "  "}]}, "messages.[0].content", "invalid_value"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]},
-            "messages.[0].content.[0].type",
-            "invalid_value",
-        ),
-        (
-            {
-                "messages": [
-                    {"role": "user", "content": [{"type": "file", "file": {"file_data": "data:aaa"}}]}
-                ]
-            },
-            "messages.[0].content.[0].file.file_data",
-            "invalid_value",
-        ),
-        (
-            {
-                "messages": [
-                    {"role": "user", "content": [{"type": "file", "file": {"file_data": LONG_MEDIA_TYPE}}]}
-                ]
-            },
-            "messages.[0].content.[0].file.file_data",
-            "invalid_value",
-        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -123,6 +101,53 @@ def test_what_is_wrong_is_refused_by_its_path(fields: dict[str, Any], param: str
     error = read(json.dumps(body).encode())
     assert isinstance(error, RequestError)
     assert (error.param, error.openai_code) == (param, code)
+
+
+DATA = "data:image/png;base64,"
+
+
+@pytest.mark.parametrize(
+    ("part", "param", "code"),
+    [
+        ({"type": "image_url"}, "image_url", "missing_required_parameter"),
+        ({"type": "image_url", "image_url": {"url": "cat.png"}}, "image_url.url", "invalid_value"),
+        ({"type": "image_url", "image_url": {"url": f"{DATA}?"}}, "image_url.url", "invalid_value"),
+        ({"type": "image_url", "image_url": {"url": f"{DATA}aGk="}}, "image_url.url", "invalid_image_format"),
+        (
+            {"type": "image_url", "image_url": {"url": DOT, "detail": "sharp"}},
+            "image_url.detail",
+            "invalid_value",
+        ),
+        (
+            {"type": "image_url", "image_url": {"url": data_url(png(300, 300) + b"x" * 1000)}},
+            "image_url.url",
+            "string_above_max_length",
+        ),
+        ({"type": "file", "file": {"file_id": "file-abc"}}, "file.file_id", "unsupported_parameter"),
+        ({"type": "file", "file": {"filename": "a"}}, "file.file_data", "missing_required_parameter"),
+        *(
+            ({"type": "file", "file": {"file_data": url}}, "file.file_data", "invalid_value")
+            for url in ("data:aaa", LONG_MEDIA_TYPE)
+        ),
+        ({"type": "input_audio", "input_audio": {}}, "type", "invalid_value"),
+    ],
+)
+def test_an_image_or_a_file_that_cannot_be_read_is_refused(
+    part: dict[str, Any], param: str, code: str
+) -> None:
+    messages = [{"role": "user", "content": [{"type": "text", "text": "Look"}, part]}]
+    error = read(json.dumps({"model": "arco", "messages": messages}).encode())
+    assert isinstance(error, RequestError)
+    assert (error.param, error.openai_code) == (f"messages.[0].content.[1].{param}", code)
+
+
+@pytest.mark.parametrize("role", ["system", "assistant"])
+def test_only_users_send_images(role: str) -> None:
+    image = {"type": "image_url", "image_url": {"url": DOT}}
+    messages = [{"role": role, "content": [image]}, {"role": "user", "content": "Hello"}]
+    error = read(json.dumps({"model": "arco", "messages": messages}).encode())
+    assert isinstance(error, RequestError)
+    assert error.param == "messages.[0].content"
 
 
 @pytest.mark.parametrize(
