@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from django.contrib.auth.models import User
 
-from chatmemory.llm.protocol import Completion
 from conversations.models import Chat
-from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
-from memory.policies import POLICIES
 from memory.policies.protocol import State
-from tests.security.injection.answers import answer_with
 from tests.support.factories import add_turns, make_chat
-from tests.unit.context.makers import make_turn
 
 TURNS = 3
 
@@ -27,13 +22,7 @@ def state_of(policy: str, text: str) -> State:
         "hierarchical": State(text, {"facts": [{"key": "k", "value": line, "category": "GENERAL"}]}),
         "card": State("", {"goal": line, "decisions": [line]}),
     }
-    return states.get(policy) or _absorbed(policy, text)
-
-
-def _absorbed(policy: str, text: str) -> State:
-    """Return the state after an answer that consists of `text`."""
-    turns, answer = [make_turn(0, text, text)], Completion(answer_with(policy, text), "m")
-    return POLICIES[policy].absorb(State(), turns, answer, MemoryLimits())
+    return states[policy]
 
 
 def chat_saying(policy: str, text: str) -> Chat:
