@@ -354,11 +354,7 @@ def turn_cost(turn: Turn) -> int:
     return turn.tokens + (CUT_OFF_TOKENS if turn.cut_off else 0)
 
 
+@cache
 def verbatim_head_cost(turns_as: TurnsAs) -> int:
     """Tokens of the message around turns that are sent as text; 0 if turns are sent as messages."""
-    return _recent_head_cost() if turns_as == "text" else 0
-
-
-@cache
-def _recent_head_cost() -> int:
-    return count_tokens(RECENT_HEADING) + 1 + MESSAGE_OVERHEAD
+    return count_tokens(RECENT_HEADING) + 1 + MESSAGE_OVERHEAD if turns_as == "text" else 0

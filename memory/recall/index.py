@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -123,18 +122,15 @@ _SQLITE_ONE = (
 
 def _sqlite(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> Sequence[str | None]:
     key = chat_id.hex[-KEY_CHARS:]
-    params: dict[str, str | int] = {f"term{at}": _all_of(token, key) for at, token in enumerate(tokens)}
+    ones = ", ".join(_SQLITE_ONE.format(at) for at in range(len(tokens)))
+    params: dict[str, str | int] = {
+        f"term{at}": " AND ".join(one + key for one in token.split()) for at, token in enumerate(tokens)
+    }
     params |= {"chat": chat_id.hex, "before": before_seq, "most": most}
     with connection.cursor() as cursor:
-        cursor.execute(_sqlite_of(len(tokens)), params)
+        cursor.execute(f"SELECT {ones} FROM {CHATS} AS chat WHERE chat.chat_id = %(chat)s", params)
         found: Sequence[str | None] | None = cursor.fetchone()
     return found or [None] * len(tokens)
-
-
-@cache
-def _sqlite_of(terms: int) -> str:
-    ones = ", ".join(_SQLITE_ONE.format(at) for at in range(terms))
-    return f"SELECT {ones} FROM {CHATS} AS chat WHERE chat.chat_id = %(chat)s"
 
 
 _FIND = (
@@ -185,10 +181,6 @@ _POSTGRESQL_ALL = (
     f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ %s::tsquery AND {PG_LIVE} LIMIT {MAX_EVERYWHERE})"
     f" AS found JOIN conversations_chat AS chat ON chat.id = found.chat_id AND chat.owner_id = %s"
 )
-
-
-def _all_of(token: str, key: str) -> str:
-    return " AND ".join(one + key for one in token.split())
 
 
 BY_MEANING = 60

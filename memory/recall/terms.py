@@ -58,10 +58,9 @@ def passages(text: str) -> list[tuple[int, int]]:
     """Divide `text` into pieces of about 100 tokens, as spans of characters without gaps; [] if it is empty."""
     if not text:
         return []
-    dense = _UNSPACED_RUN.search(text) is not None and _is_dense(text)
+    sample = text[:1000]
+    dense = sum(map(len, _UNSPACED_RUN.findall(sample))) * 3 > len(sample)
     size = DENSE_PASSAGE_CHARS if dense else PASSAGE_CHARS
-    if len(text) <= size * 3 // 2:
-        return [(0, len(text))]
     spans: list[tuple[int, int]] = []
     start = 0
     while len(text) - start > size * 3 // 2:
@@ -85,11 +84,6 @@ def fold(text: str) -> str:
 
 _LOWER_EXCEPTIONS = str.maketrans({"İ": "i", "ı": "i", "ё": "е", "Ё": "Е"})
 """Letters that `casefold` and the removal of accents would leave in two forms."""
-
-
-def _is_dense(text: str) -> bool:
-    sample = text[:1000]
-    return sum(map(len, _UNSPACED_RUN.findall(sample))) * 3 > len(sample)
 
 
 def _cut(text: str, start: int, size: int) -> int:

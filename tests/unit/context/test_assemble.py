@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from uuid import UUID
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -156,14 +155,6 @@ def test_text_that_costs_more_joined_is_planned_again() -> None:
     assert context.tokens <= 3000
     assert context.tokens >= 2000
     assert context.plan.verbatim[-1].from_seq == 15
-
-
-@pytest.mark.parametrize("budget", [0, 1, 50, 59])
-def test_a_budget_too_small_for_anything_still_holds(budget: int) -> None:
-    limits = replace(LIMITS, prompt_budget=budget)
-    context = context_of([turn_of(0, 500), turn_of(1, 500)], limits, summary(words(500)), PromptRequest("q"))
-    assert context.tokens == memory_tokens(context) <= budget
-    assert contents(context)[-1] == "q"
 
 
 @given(chats(), states, all_limits, asked_for, st.integers(0, 20), st.integers(0, 30))

@@ -55,31 +55,26 @@ def test_turns_that_exactly_fill_the_budget_are_all_verbatim() -> None:
     assert len(plan_of(turns, replace(LIMITS, prompt_budget=2999)).lines) > 0
 
 
-def test_the_newest_turn_is_whole_when_it_fits_beside_the_state() -> None:
-    plan = plan_of(chat(100, 100, 3000 - 500 - 3 * MESSAGE_OVERHEAD), LIMITS, [SUMMARY])
-    assert plan.verbatim[0].from_seq == 5
-    assert not plan.verbatim[0].clipped
-    assert plan.state == (None,)
+OVERHEAD = MESSAGE_OVERHEAD
 
 
-def test_the_newest_turn_is_clipped_before_the_state() -> None:
-    plan = plan_of(chat(100, 4000), LIMITS, [SUMMARY])
-    (newest,) = plan.verbatim
-    assert newest.clipped
-    assert plan.state == (None,)
-    assert lined(plan) == [0]
-
-
-def test_the_state_is_clipped_only_to_make_room_for_the_newest_turn() -> None:
-    giant = StateSection("summary", words(5000))
-    (clip,) = plan_of(chat(100), LIMITS, [giant]).state
-    assert clip == 3000 - (100 + 2 * MESSAGE_OVERHEAD) - MESSAGE_OVERHEAD
-
-
-def test_the_state_gets_at_most_half_when_neither_fits() -> None:
-    plan = plan_of(chat(4000), LIMITS, [StateSection("summary", words(5000))])
-    assert plan.verbatim[0].clipped
-    assert plan.state == (1500 - MESSAGE_OVERHEAD,)
+@pytest.mark.parametrize(
+    ("newest", "state", "is_clipped", "clip"),
+    [
+        (3000 - 500 - 3 * OVERHEAD, 500, False, None),  # both fit
+        (4000, 500, True, None),  # the newest turn is clipped before the state
+        (
+            100,
+            5000,
+            False,
+            3000 - (100 + 2 * OVERHEAD) - OVERHEAD,
+        ),  # the state makes room for the newest turn
+        (4000, 5000, True, 1500 - OVERHEAD),  # if neither fits, the state has half at most
+    ],
+)
+def test_the_newest_turn_and_the_state(newest: int, state: int, is_clipped: bool, clip: int | None) -> None:
+    plan = plan_of(chat(newest), LIMITS, [StateSection("summary", words(state))])
+    assert (plan.verbatim[-1].from_seq, plan.verbatim[-1].clipped, plan.state) == (1, is_clipped, (clip,))
 
 
 def test_state_sections_are_served_in_their_order() -> None:

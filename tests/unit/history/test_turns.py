@@ -76,12 +76,6 @@ def test_a_greeting_is_a_turn_without_a_user() -> None:
     assert turn.from_seq == 2
 
 
-def test_a_question_without_reply_is_a_turn_of_its_own() -> None:
-    first, second = to_turns([row(1, "user", "Hi"), row(2, "user", "Anyone?")])
-    assert (first.user, first.assistant, first.last_assistant_id) == ("Hi", "", None)
-    assert second.user == "Anyone?"
-
-
 def test_failed_and_superseded_replies_leave_only_their_place() -> None:
     [turn] = to_turns(
         [
@@ -109,11 +103,6 @@ def test_a_reply_cancelled_before_its_first_word_is_no_reply() -> None:
     [turn] = to_turns([row(1, "user", "Hi"), row(2, "assistant", "", status="cancelled")])
     assert not turn.cut_off
     assert (assistant_text(turn), turn.last_assistant_id) == ("", None)
-
-
-def test_replies_in_a_row_are_one_side() -> None:
-    [turn] = to_turns([row(1, "user", "Hi"), row(2, "assistant", "One"), row(3, "assistant", "Two")])
-    assert turn.assistant == "One\n\nTwo"
 
 
 def test_a_forgotten_turn_is_an_empty_span() -> None:

@@ -141,6 +141,7 @@ def test_the_room_of_each() -> None:
     limits = MemoryLimits()
     recalls = [Recall("all", "question"), Recall("some", "new_words"), Recall("none", "nothing_new")]
     assert [room_for(one, limits, 900) for one in recalls] == [900, 300, 0]
+    assert room_for(recalls[1], MemoryLimits(recall_some_share=0.13), 900) == 390
     assert [is_lean(one) for one in recalls] == [True, False, False]
 
 
@@ -152,12 +153,6 @@ def test_a_word_is_known_where_it_is_shown_or_remembered() -> None:
     assert known_words(question, matches, (7,), ()) == places[first]
     assert known_words(question, matches, (), {second}) == places[second]
     assert known_words(question, matches, (7, 9), {third}) == sum(places.values())
-
-
-def test_a_policy_chooses_how_much_context_is() -> None:
-    more = MemoryLimits(recall_some_share=0.13)
-    assert room_for(Recall("some", "strong_match"), more, 3000) == 390
-    assert room_for(Recall("all", "question"), more, 3000) == 3000
 
 
 @pytest.mark.parametrize("piece", [", ", "ok ", "please ", "and ", ",;:", "ok, ", "could you ", "- "])

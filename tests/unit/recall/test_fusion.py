@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,13 +27,6 @@ def seqs(found: list[Ranked]) -> list[int]:
 
 def fused(scores: list[float], near: dict[int, float]) -> list[Ranked]:
     return fuse(ranked(scores), [Near(*one) for one in near.items()], ALIKE)
-
-
-@given(SCORES)
-def test_words_alone_stay_as_they_are(scores: list[float]) -> None:
-    before = ranked(scores)
-    after = {one.message.seq: one.score for one in fuse(before, [], ALIKE)}
-    assert all(after[one.message.seq] <= after[better.message.seq] for better, one in pairwise(before))
 
 
 @given(SCORES, NEARNESS)
@@ -64,14 +55,6 @@ def test_who_is_better_in_both_is_no_worse(scores: list[float], near: dict[int, 
 def test_the_nearest_counts_a_little_less_than_the_best_by_words() -> None:
     assert seqs(fused([3.0, 0.0, 0.0], {2: 0.5, 3: 1.0})) == [1, 3, 2]
     assert [one.score for one in fused([3.0, 0.0], {2: 1.0})] == [1.0, MEANING_WEIGHT]
-
-
-def test_found_by_both_beats_found_by_one() -> None:
-    assert seqs(fused([5.0, 4.0, 0.0], {2: 0.9, 3: 1.0}))[0] == 2
-
-
-def test_meaning_alone_makes_an_order_where_no_word_was_found() -> None:
-    assert seqs(fused([0.0, 0.0, 0.0], {1: 0.2, 2: 0.9, 3: 0.4})) == [2, 3, 1]
 
 
 def test_of_two_that_are_as_near_the_side_comes_first_that_says_less() -> None:

@@ -165,12 +165,6 @@ def test_about_as_many_are_shown_as_the_room_holds() -> None:
     assert [one.message.seq for one in worth_showing(ranked, 250)] == [1, 2, 3]
 
 
-def test_what_says_the_same_again_takes_no_room() -> None:
-    same = [in_full(1, 100, 1) for _ in range(5)]
-    others = [in_full(seq, 100, 1 << seq) for seq in range(2, 9)]
-    assert [one.message.seq for one in worth_showing([*same, *others], 250)] == [1, 2, 3]
-
-
 def test_a_passage_gains_where_the_rest_of_its_message_has_its_words_again() -> None:
     question = read_question("ferry Zanzibar", 1)
     once, again = (

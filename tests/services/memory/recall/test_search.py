@@ -20,7 +20,7 @@ from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from tests.support.cards import begin, finish
 from tests.support.exhaustive import first_of
-from tests.support.factories import add_turn, add_turns, make_chat, make_user
+from tests.support.factories import add_turns, make_chat
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import WORDS, run
 
@@ -95,21 +95,6 @@ def test_while_all_is_in_the_prompt_nothing_is_looked_for() -> None:
     ]
 
 
-def test_a_share_of_nothing_recalls_nothing(settings: Any) -> None:
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, recall_share=0.0)
-    assert recalled(preview(long_chat(), "What is the code of the locker?")) == ""
-
-
-def test_no_other_chat_answers() -> None:
-    other = make_chat(make_user("bob"))
-    add_turns(other, [(CODE, "Noted.")] * 3)
-    same_owner = make_chat()
-    add_turns(same_owner, [(CODE, "Noted.")] * 3)
-    chat = make_chat()
-    add_turns(chat, [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(40)])
-    assert recalled(preview(chat, "What is the code of the locker?")) == ""
-
-
 def test_deleted_text_is_not_recalled() -> None:
     chat = long_chat()
     with transaction.atomic():
@@ -119,20 +104,6 @@ def test_deleted_text_is_not_recalled() -> None:
     text = recalled(preview(chat, "Which code opens the locker of the rowing boat?"))
     assert "7319" not in text
     assert "I have noted the code of the locker." in text
-
-
-def test_of_a_long_reply_the_passage_that_answers_is_shown() -> None:
-    chat = make_chat()
-    story = f"{WORDS * 30} The old ferry to Zanzibar leaves from pier 44. {WORDS * 30}"
-    add_turn(chat, "Tell me all about the harbour", story)
-    add_turns(chat, [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(20)])
-    context = preview(chat, "From which pier does the ferry to Zanzibar leave?")
-    text = recalled(context)
-    assert "leaves from pier 44." in text
-    assert "User: Tell me all about the harbour\nAssistant: " in text
-    assert " […] " in text
-    assert next(one for one in context.sections if one.kind == "recall").clipped
-    assert len(text) < len(story) / 2
 
 
 def test_an_edited_message_is_found_by_the_wish_it_states_now() -> None:
