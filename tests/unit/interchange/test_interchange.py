@@ -22,6 +22,7 @@ from conversations.interchange.values import (
     Status,
     export_chat_text,
 )
+from tests.support.images import data_url, png
 
 HELLO = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi there"}]
 
@@ -128,10 +129,21 @@ def test_calls_that_are_incomplete_are_kept_beside() -> None:
 def test_content_in_parts() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
     sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
-    parts = [{"type": "text", "text": "What is"}, image, {"type": "input_text", "text": "this?"}, sound]
+    photo = {"type": "image_url", "image_url": {"url": data_url(png(64, 48)), "detail": "low"}}
+    parts = [
+        {"type": "text", "text": "What is"},
+        image,
+        {"type": "input_text", "text": "this?"},
+        photo,
+        sound,
+    ]
     [message] = openai({"role": "user", "content": parts, "name": "Ada"}).messages
-    assert message.content == "What is\n[image: https://example.org/a.png]\nthis?"
-    assert message.attachments == (Attachment("image", url="https://example.org/a.png"),)
+    assert message.content.startswith(
+        "What is\n[image: https://example.org/a.png]\nthis?\n[image: 64×48 PNG, "
+    )
+    link, stored = message.attachments
+    assert link == Attachment("image", url="https://example.org/a.png")
+    assert (stored.data, stored.detail) == (png(64, 48), "low")
     assert message.metadata == {"content_parts": [sound], "name": "Ada"}
 
 
