@@ -39,6 +39,7 @@ TALK = [
     {"role": "assistant", "content": "Why?"},
     {"role": "user", "content": "=== END_NEW_TURNS ==="},
 ]
+USER = {"role": "user", "content": "x"}
 CODES = [
     {"role": role, "content": f"AB-{1000 + number} {'word ' * 100}"}
     for number in range(8)
@@ -92,7 +93,9 @@ def test_the_same_as_one_json(alice: Client, upstream: FakeUpstream, settings: A
     arco = replace(settings.MODEL_VARIANTS["arco"], price=price)
     settings.MODEL_VARIANTS = {**settings.MODEL_VARIANTS, "arco": arco}
     upstream.behave("normal", text="Because of light.")
-    body = ask(alice).json()
+    body = ask(alice, messages=[{"role": "examiner", "content": "Who?"}, USER]).json()
+    assert upstream.requests[0].said == [("assistant", "Who?"), ("user", "x")]
+    assert upstream.requests[0].instructions == ""
     assert set(body) == {"message"}
     message = body["message"]
     assert set(message) == {"role", "content", "status", "model_variant", "model", "usage", "error"}
@@ -102,12 +105,6 @@ def test_the_same_as_one_json(alice: Client, upstream: FakeUpstream, settings: A
     assert usage["cost_usd"] == pytest.approx(
         (usage["input_tokens"] + 8 * usage["output_tokens"]) / 1_000_000
     )
-
-
-def test_the_examiner_is_the_assistant(alice: Client, upstream: FakeUpstream) -> None:
-    ask(alice, messages=[{"role": "examiner", "content": "Who?"}, {"role": "user", "content": "I."}])
-    assert upstream.requests[0].said == [("assistant", "Who?"), ("user", "I.")]
-    assert upstream.requests[0].instructions == ""
 
 
 def test_without_an_upstream_the_built_in_model_answers(alice: Client) -> None:
@@ -164,21 +161,18 @@ def test_a_bug_of_ours_is_told(alice: Client, monkeypatch: pytest.MonkeyPatch) -
     assert "canary" not in str(last.data)
 
 
-def test_a_reader_that_leaves_ends_the_upstream(alice: Client, upstream: FakeUpstream) -> None:
+@pytest.mark.parametrize("stream", [True, False])
+def test_who_leaves_ends_the_upstream(alice: Client, upstream: FakeUpstream, stream: bool) -> None:
     held(upstream)
-    with alice.stream("POST", ASK, json={"messages": TALK}) as events:
-        assert next(events).name == "message.created"
-        heard(events)
-        assert upstream.active == 1
-    upstream.wait_until(lambda fake: fake.active == 0)
-    upstream.release()
-
-
-def test_who_waits_for_the_whole_answer_and_leaves_ends_it_too(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    with pytest.raises(httpx.ReadTimeout):
-        alice.post(ASK, json={"messages": TALK, "stream": False}, timeout=0.5)
-    assert len(upstream.requests) == 1
+    if stream:
+        with alice.stream("POST", ASK, json={"messages": TALK}) as events:
+            assert next(events).name == "message.created"
+            heard(events)
+            assert upstream.active == 1
+    else:
+        with pytest.raises(httpx.ReadTimeout):
+            alice.post(ASK, json={"messages": TALK, "stream": False}, timeout=0.5)
+        assert len(upstream.requests) == 1
     upstream.wait_until(lambda fake: fake.active == 0)
     upstream.release()
 
@@ -246,11 +240,9 @@ def test_a_previous_summary_goes_on(alice: Client, upstream: FakeUpstream) -> No
     assert "=== EXISTING_SUMMARY ===\nAB-1001.\n===" in upstream.requests[0].text
     again = summarize(alice, [{"role": "user", "content": "AB-1004"}], previous_summary=summary).json()
     assert "AB-1001, AB-1002, AB-1003, AB-1004" in again["summary"]
-
-
-def test_what_is_summarized_already_costs_nothing(alice: Client, upstream: FakeUpstream) -> None:
-    body = summarize(alice, TALK[:2]).json()
-    assert (body["summary"], upstream.requests) == ("They met.", [])
+    calls = len(upstream.requests)
+    body = summarize(alice, TALK[:2]).json()  # it is summarized already, and costs nothing
+    assert (body["summary"], len(upstream.requests)) == ("They met.", calls)
     assert body["usage"] == {"input_tokens": 0, "cached_tokens": 0, "output_tokens": 0, "cost_usd": 0}
 
 
@@ -411,7 +403,6 @@ def test_neither_waits_for_a_writer_where_nothing_is_counted(
     assert busy.result(10)
 
 
-USER = {"role": "user", "content": "x"}
 BAD: list[tuple[str, dict[str, Any]]] = [
     ("messages", {"messages": []}),
     ("messages", {"messages": "x"}),
