@@ -177,11 +177,15 @@ class Snapshot:
 
     def columns(self) -> dict[str, Any]:
         """The columns of the record of a finished reply (`ContextRecord`), except what became of its card."""
-        stored = {name: value for name, value in self.to_json().items() if name not in _OF_THE_TURN}
-        shares = {
-            name: getattr(self.plan, name) for name in ("budget", "unrepresented", "clipped", "dropped")
+        plan = self.plan
+        of_the_plan = {
+            "budget": plan.budget,
+            "unrepresented": plan.unrepresented,
+            "clipped": plan.clipped,
+            "dropped": plan.dropped,
         }
-        return stored | shares
+        stored = {name: value for name, value in self.to_json().items() if name not in _OF_THE_TURN}
+        return stored | of_the_plan
 
     def to_json(self) -> dict[str, Any]:
         """The snapshot as a JSON object, which is kept while the reply is being written."""
