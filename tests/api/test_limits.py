@@ -28,7 +28,6 @@ from conversations.models import (
     Window,
 )
 from conversations.replies import begin as services
-from conversations.replies.finish import finish_expired
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.worker.sweep import sweep
 from tests.api.talking import begun, error, final, held, opened
@@ -39,28 +38,26 @@ from tests.support.waiting import wait_for
 FIRST = {"message": "Hello", "stream": False}
 TALK = [{"role": "user", "content": "Hello"}]
 Call = Callable[[Client], httpx.Response]
+Limit = Callable[..., None]
 
 
-def first(client: Client) -> httpx.Response:
-    answer: httpx.Response = client.post("message/first", json=FIRST)
-    return answer
+def first(client: Client) -> Any:
+    return client.post("message/first", json=FIRST)
 
 
-def ask(client: Client) -> httpx.Response:
-    answer: httpx.Response = client.post("ask", json={"messages": TALK, "stream": False})
-    return answer
+def ask(client: Client) -> Any:
+    return client.post("ask", json={"messages": TALK, "stream": False})
 
 
-def summarize(client: Client) -> httpx.Response:
-    answer: httpx.Response = client.post("summarize", json={"messages": TALK})
-    return answer
+def summarize(client: Client) -> Any:
+    return client.post("summarize", json={"messages": TALK})
 
 
 CALLS = [first, ask, summarize]
 
 
 @pytest.fixture
-def limit(settings: Any) -> Callable[..., None]:
+def limit(settings: Any) -> Limit:
     """Return a function that sets limits; any limit not named is off."""
 
     def to(**numbers: int) -> None:
@@ -80,8 +77,9 @@ def taken(name: str = "alice") -> Allowance:
     return Allowance.objects.get(user__username=name)
 
 
-def nothing_stored() -> bool:
-    return not any(model._default_manager.exists() for model in (Chat, Message, ActiveReply, IdempotencyKey))
+def assert_nothing_taken() -> None:
+    left = taken()
+    assert (left.minute_requests, left.day_tokens, left.day_reserved, left.open_streams) == (0, 0, 0, 0)
 
 
 # Requests a minute
@@ -89,7 +87,7 @@ def nothing_stored() -> bool:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_requests_a_minute(
-    alice: Client, bob: Client, upstream: FakeUpstream, limit: Callable[..., None], call: Call
+    alice: Client, bob: Client, upstream: FakeUpstream, limit: Limit, call: Call
 ) -> None:
     limit(requests_per_minute=2)
     assert [call(alice).status_code for _ in range(2)] == [200, 200]
@@ -103,14 +101,12 @@ def test_requests_a_minute(
     assert taken().minute_requests == 1
 
 
-def test_a_refused_turn_stores_nothing(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
-) -> None:
+def test_a_refused_turn_stores_nothing(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(tokens_per_day=10)
     for body in (FIRST, {"message": "Hello"}):
         error(alice.post("message/first", json=body, headers={"Idempotency-Key": "k"}), 429, "quota_exceeded")
-    assert nothing_stored()
-    assert not Allowance.objects.exists()
+    for model in (Chat, Message, ActiveReply, IdempotencyKey, Allowance):
+        assert not model._default_manager.exists()
     limit()
     chat = alice.ask("Hello")["chat_id"]
     before = list(Message.objects.order_by("seq").values())
@@ -126,7 +122,7 @@ def test_a_refused_turn_stores_nothing(
 
 
 def test_what_was_answered_once_costs_nothing_again(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+    alice: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(requests_per_minute=1, tokens_per_day=5000)
     key = {"Idempotency-Key": "once"}
@@ -141,7 +137,7 @@ def test_what_was_answered_once_costs_nothing_again(
 
 
 def test_who_is_told_to_wait_for_a_reply_takes_nothing(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+    alice: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(requests_per_minute=2)
     held(upstream)
@@ -156,7 +152,7 @@ def test_who_is_told_to_wait_for_a_reply_takes_nothing(
 
 
 def test_a_large_body_for_a_chat_that_does_not_exist_is_counted(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+    alice: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(requests_per_minute=1)
     sources = [{"text": "x" * 200_000}] * 6
@@ -169,7 +165,7 @@ def test_a_large_body_for_a_chat_that_does_not_exist_is_counted(
 
 
 def test_tokens_a_day_are_what_the_upstream_bills(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+    alice: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(tokens_per_day=100_000)
     spent = 0
@@ -182,7 +178,7 @@ def test_tokens_a_day_are_what_the_upstream_bills(
 
 @pytest.mark.parametrize("call", CALLS)
 def test_tokens_are_reserved_before_the_upstream_is_asked(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], call: Call
+    alice: Client, upstream: FakeUpstream, limit: Limit, call: Call
 ) -> None:
     limit(tokens_per_day=2500)
     lane: Lane = "complete" if call is summarize else "stream"
@@ -204,7 +200,7 @@ def test_tokens_are_reserved_before_the_upstream_is_asked(
 
 
 def test_a_variants_own_limit_is_what_is_reserved(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], settings: Any
+    alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
 ) -> None:
     limit(tokens_per_day=500)
     error(first(alice), 429, "quota_exceeded")
@@ -215,7 +211,7 @@ def test_a_variants_own_limit_is_what_is_reserved(
 
 
 def test_a_reply_over_midnight_counts_for_the_day_it_began(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+    alice: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(tokens_per_day=100_000)
     held(upstream)
@@ -231,7 +227,7 @@ def test_a_reply_over_midnight_counts_for_the_day_it_began(
 # Streams
 
 
-def test_answers_at_the_same_time(alice: Client, upstream: FakeUpstream, limit: Callable[..., None]) -> None:
+def test_answers_at_the_same_time(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(streams=2)
     held(upstream)
     turns = [begun(alice), begun(alice)]
@@ -247,24 +243,26 @@ def test_answers_at_the_same_time(alice: Client, upstream: FakeUpstream, limit: 
     assert ask(alice).status_code == 200
 
 
+@pytest.mark.parametrize(("text", "status", "counted"), [("as far", "incomplete", 1), ("", "failed", 0)])
 def test_replies_of_a_process_that_is_gone_keep_nobody_out(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+    alice: Client, upstream: FakeUpstream, limit: Limit, text: str, status: str, counted: int
 ) -> None:
+    """They are settled by whoever sweeps: what was said is counted, and a reply without a word is given back."""
     limit(streams=1)
-    held(upstream)
+    held(upstream, after=0)
     turn = begun(alice)
     error(first(alice), 429, "rate_limited")
-    ActiveReply.objects.update(lease_expires_at=Now() - timedelta(seconds=1), owner="gone", text="as far")
+    ActiveReply.objects.update(lease_expires_at=Now() - timedelta(seconds=1), owner="gone", text=text)
+    assert sweep()["replies_finished"] == 1
+    assert (taken().open_streams, taken().day_reserved, taken().minute_requests) == (0, 0, counted)
+    assert (taken().day_tokens > 0) == bool(text)
     upstream.release()
+    assert final(alice, turn)["status"] == status
     assert first(alice).status_code == 200
-    assert finish_expired() == 1
-    assert final(alice, turn)["status"] == "incomplete"
-    assert taken().open_streams == 0
-    assert taken().day_reserved == 0
 
 
 def test_a_client_that_leaves_ends_what_it_asked_for(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+    alice: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(streams=1, tokens_per_day=5000)
     held(upstream)
@@ -284,16 +282,13 @@ def test_a_client_that_leaves_ends_what_it_asked_for(
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.promise("P22")
-def test_a_failure_is_given_back(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], call: Call
-) -> None:
+def test_a_failure_is_given_back(alice: Client, upstream: FakeUpstream, limit: Limit, call: Call) -> None:
     limit(requests_per_minute=1, tokens_per_day=2500, streams=1)
     lane: Lane = "complete" if call is summarize else "stream"
     upstream.behave("status?code=401", lane=lane)
     for _ in range(3):
         assert call(alice).status_code == 502
-    left = taken()
-    assert (left.minute_requests, left.day_tokens, left.day_reserved, left.open_streams) == (0, 0, 0, 0)
+    assert_nothing_taken()
     upstream.behave("normal", lane=lane)
     assert call(alice).status_code == 200
     limit(requests_per_minute=1)
@@ -302,7 +297,7 @@ def test_a_failure_is_given_back(
 
 @pytest.mark.parametrize("how", ["cut?after=1600&deltas=30", "incomplete?error=max_output_tokens"])
 def test_what_was_said_before_a_failure_is_not(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], how: str
+    alice: Client, upstream: FakeUpstream, limit: Limit, how: str
 ) -> None:
     limit(tokens_per_day=100_000)
     upstream.behave(how, lane="stream")
@@ -313,7 +308,7 @@ def test_what_was_said_before_a_failure_is_not(
 
 
 def test_a_cancelled_reply_costs_its_prompt_and_what_was_said(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+    alice: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(tokens_per_day=100_000)
     held(upstream)
@@ -328,22 +323,8 @@ def test_a_cancelled_reply_costs_its_prompt_and_what_was_said(
     assert taken().day_tokens == prompt + message["token_count"]
 
 
-def test_a_crash_before_the_first_word_is_given_back(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
-) -> None:
-    limit(requests_per_minute=1, tokens_per_day=2500)
-    held(upstream, after=0)
-    turn = begun(alice)
-    ActiveReply.objects.update(lease_expires_at=Now() - timedelta(seconds=1), owner="gone")
-    assert sweep()["replies_finished"] == 1
-    upstream.release()
-    assert final(alice, turn)["status"] == "failed"
-    left = taken()
-    assert (left.minute_requests, left.day_tokens, left.day_reserved, left.open_streams) == (0, 0, 0, 0)
-
-
 def test_what_a_dead_process_held_for_passing_calls_is_swept(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], settings: Any
+    alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
 ) -> None:
     limit(requests_per_minute=2, streams=1)
     assert ask(alice).status_code == 200
@@ -360,7 +341,7 @@ def test_what_a_dead_process_held_for_passing_calls_is_swept(
 
 
 def test_a_chat_that_is_deleted_meanwhile_has_spent_what_it_held(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+    alice: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(tokens_per_day=4000)
     held(upstream)
@@ -373,7 +354,7 @@ def test_a_chat_that_is_deleted_meanwhile_has_spent_what_it_held(
 
 
 def test_memory_is_not_the_users_to_pay(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], settings: Any
+    alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
 ) -> None:
     limit(requests_per_minute=3)
     chat = alice.ask("Hello")["chat_id"]
@@ -387,7 +368,7 @@ def test_memory_is_not_the_users_to_pay(
 
 
 def test_a_user_may_have_other_limits(
-    alice: Client, bob: Client, upstream: FakeUpstream, limit: Callable[..., None]
+    alice: Client, bob: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(requests_per_minute=1)
     Allowance.objects.create(user=User.objects.get(username="bob"), requests_per_minute=0)
@@ -396,7 +377,7 @@ def test_a_user_may_have_other_limits(
 
 
 def test_switched_off_nothing_is_counted(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], settings: Any
+    alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
 ) -> None:
     limit(requests_per_minute=1, tokens_per_day=1, streams=1)
     settings.RATE_LIMITS = False
@@ -411,7 +392,7 @@ def test_switched_off_nothing_is_counted(
 
 
 def test_switched_off_in_between_what_is_held_is_settled(
-    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], settings: Any
+    alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
 ) -> None:
     limit(streams=1)
     held(upstream)

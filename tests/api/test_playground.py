@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,28 +11,16 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client as Browser
 
 import chatmemory
 from memory.policies import POLICIES
 from tests.security.access.headers import check_headers
+from tests.support.factories import session_of
 from tests.support.live_server import Client, LiveServer
 
 SCRIPTS = Path(chatmemory.__file__).parent / "static" / "chatmemory" / "playground"
 VENDOR = SCRIPTS / "vendor"
 PATH = "/playground/"
-
-
-@pytest.fixture
-def cookie_of() -> Callable[[User], dict[str, str]]:
-    """Return a user's session cookie, as a browser sends it."""
-
-    def cookie(user: User) -> dict[str, str]:
-        browser = Browser()
-        browser.force_login(user)
-        return {"sessionid": browser.cookies["sessionid"].value}
-
-    return cookie
 
 
 def page(live: LiveServer, **options: dict[str, str]) -> httpx.Response:
@@ -43,33 +30,25 @@ def page(live: LiveServer, **options: dict[str, str]) -> httpx.Response:
 # Who may open it
 
 
-def test_by_default_it_is_for_staff(live: LiveServer, cookie_of: Callable[[User], dict[str, str]]) -> None:
-    anonymous = page(live)
-    assert (anonymous.status_code, anonymous.headers["location"]) == (
-        302,
-        f"/admin/login/?next={PATH}",
-    )
-    plain = page(live, cookies=cookie_of(User.objects.create_user("plain")))
-    assert plain.status_code == 302
-    staff = page(live, cookies=cookie_of(User.objects.create_user("staff", is_staff=True)))
-    assert staff.status_code == 200
-
-
-def test_a_token_is_no_way_to_a_page_for_staff(live: LiveServer, alice: Client) -> None:
-    assert alice.get(PATH).status_code == 302
-
-
-def test_open_is_for_anybody(live: LiveServer, settings: SimpleNamespace) -> None:
-    settings.PLAYGROUND = "open"
-    assert page(live).status_code == 200
-
-
-def test_off_is_for_nobody(
-    live: LiveServer, settings: SimpleNamespace, cookie_of: Callable[[User], dict[str, str]]
+@pytest.mark.parametrize(
+    ("mode", "anonymous", "plain", "staff"),
+    [("staff", 302, 302, 200), ("open", 200, 200, 200), ("off", 404, 404, 404)],
+)
+def test_who_may_open_it(
+    live: LiveServer,
+    alice: Client,
+    settings: SimpleNamespace,
+    mode: str,
+    anonymous: int,
+    plain: int,
+    staff: int,
 ) -> None:
-    settings.PLAYGROUND = "off"
-    assert page(live).status_code == 404
-    assert page(live, cookies=cookie_of(User.objects.create_superuser("boss"))).status_code == 404
+    """A token is no way to a page for staff."""
+    settings.PLAYGROUND = mode
+    users = User.objects.create_user("plain"), User.objects.create_user("staff", is_staff=True)
+    answers = [page(live), alice.get(PATH), *(page(live, cookies=session_of(user)) for user in users)]
+    assert [answer.status_code for answer in answers] == [anonymous, anonymous, plain, staff]
+    assert mode != "staff" or answers[0].headers["location"] == f"/admin/login/?next={PATH}"
 
 
 # What is in it
@@ -84,22 +63,20 @@ def test_it_is_stored_nowhere_and_its_policy_holds(live: LiveServer, settings: S
     assert not re.search(r'(?:src|href)="(?:https?:)?//', answer.text)
 
 
-def test_it_holds_nothing_of_who_looks(
-    live: LiveServer, alice: Client, cookie_of: Callable[[User], dict[str, str]]
-) -> None:
+def test_it_holds_nothing_of_who_looks(live: LiveServer, alice: Client) -> None:
     alice.ask("My order is AB-1234.")
     staff = User.objects.create_user("marigold", email="m@example.com", is_staff=True)
-    text = page(live, cookies=cookie_of(staff)).text
+    text = page(live, cookies=session_of(staff)).text
     for told in ("AB-1234", "marigold", "m@example.com", "alice", alice.token):
         assert told not in text
 
 
 def test_a_session_gets_what_its_calls_must_bring_and_others_do_not(
-    live: LiveServer, settings: SimpleNamespace, cookie_of: Callable[[User], dict[str, str]]
+    live: LiveServer, settings: SimpleNamespace
 ) -> None:
     settings.PLAYGROUND = "open"
     assert "csrf" not in page(live).text
-    cookies = cookie_of(User.objects.create_user("staff", is_staff=True))
+    cookies = session_of(User.objects.create_user("staff", is_staff=True))
     with httpx.Client(base_url=live.url, cookies=cookies) as browser:
         found = re.search(r'<meta name="csrf-token" content="(\w+)">', browser.get(PATH).text)
         assert found is not None

@@ -108,13 +108,9 @@ def test_the_process_is_up_and_ready(live: LiveServer) -> None:
     assert httpx.head(f"{live.url}/healthz").status_code == 200
     assert httpx.head(f"{live.url}/readyz").status_code == 200
     assert httpx.post(f"{live.url}/readyz").status_code == 405
-
-
-def test_probes_come_by_whatever_address(live: LiveServer) -> None:
-    a_worker_answered()
     for path, status in (("healthz", 200), ("readyz", 200), ("admin/login/", 400)):
-        answer = httpx.get(f"{live.url}/{path}", headers={"Host": "10.0.0.7:8000"})
-        assert answer.status_code == status, path
+        by_address = httpx.get(f"{live.url}/{path}", headers={"Host": "10.0.0.7:8000"})
+        assert by_address.status_code == status, path
 
 
 def test_without_a_worker_it_is_not_ready(live: LiveServer) -> None:

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from django.contrib.auth.hashers import PBKDF2PasswordHasher, make_password
 from django.contrib.auth.models import User
-from django.test import Client as Browser
 
 from tests.api.talking import error
 from tests.faults.bench.two import Two
+from tests.support.factories import session_of
 from tests.support.live_server import Client
 
 PASSWORD = "correct horse battery"
@@ -33,12 +33,6 @@ def in_the_admin(client: Client, page: str, **form: str) -> None:
         assert browser.get(path).status_code == 200
         form["csrfmiddlewaretoken"] = browser.cookies["csrftoken"]
         assert browser.post(path, data=form, headers={"Referer": client.base}).status_code == 302
-
-
-def session_of(user: User) -> dict[str, str]:
-    browser = Browser()
-    browser.force_login(user)
-    return {"sessionid": browser.cookies["sessionid"].value}
 
 
 def one_by_the_api(two: Two, client: Client) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.talking import say
+from tests.faults.bench.resident import MB, resident
 from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
@@ -33,8 +33,8 @@ ENDLESS = {
     "endless_error": {"upstream_error"},
 }
 """What the upstream does, and the possible error codes of its reply."""
-GROWTH = 40
-"""MB by which the process may later exceed its memory after the first such streams, at any moment."""
+GROWTH = 40 * MB
+"""Bytes by which the process may later exceed its memory after the first such streams, at any moment."""
 
 
 @pytest.mark.promise("P8")
@@ -48,13 +48,11 @@ def test_a_stream_without_end_is_cut_and_memory_stays(product: Product, fake: Fa
     )
     client = product.client()
     _a_round(client, fake)  # fills pools, and loads what is loaded once
-    before = _megabytes(server.process.pid, "VmRSS")
-    Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")  # resets the peak
-    rounds = effort(1, 10)
-    for _ in range(rounds):
+    before = resident(server.pid)
+    Path(f"/proc/{server.pid}/clear_refs").write_text("5")  # resets the peak
+    for _ in range(effort(1, 10)):
         _a_round(client, fake)
-    _after, peak = _megabytes(server.process.pid, "VmRSS"), _megabytes(server.process.pid, "VmHWM")
-    assert peak - before < GROWTH
+    assert resident(server.pid, "VmHWM") - before < GROWTH
     assert client.ask("And now?")["message"]["status"] == "complete"
 
 
@@ -76,10 +74,3 @@ def _cut_off(client: Client) -> tuple[str, int]:
     assert time.monotonic() - started <= TOTAL + SLACK
     assert events[-1].data["message"]["content"] == joined(events)
     return events[-1].data["error"]["code"], len(joined(events).encode())
-
-
-def _megabytes(pid: int, what: str) -> float:
-    """Return a figure of a process's memory by its name in `/proc`."""
-    found = re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from conversations.models import Chat
+from tests.faults.bench.resident import MB, resident
 from tests.support.live_server import Client
 from tests.support.processes import Product
 
@@ -21,7 +22,7 @@ CHUNK = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
 """64 KiB in chunked transfer coding."""
 FIVE_MB = 80
 BODIES = 20
-ROOM_KIB = 16 * 1024
+ROOM = 16 * MB
 """The limit on the growth of the server's peak memory: less than one body in every five."""
 
 
@@ -54,12 +55,6 @@ def answer_to(connection: socket.socket, chunks: int) -> str:
     return said.decode()
 
 
-def most_memory(pid: int) -> int:
-    """Return the peak memory of a process, in KiB."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process from /proc")
 @pytest.mark.promise("P20")
 def test_a_body_of_5_mb_without_a_content_length(offline_product: Product) -> None:
@@ -69,7 +64,7 @@ def test_a_body_of_5_mb_without_a_content_length(offline_product: Product) -> No
     pid, seconds = server.process.pid, list[float]()
     for number in range(BODIES):
         if number == 2:
-            before = most_memory(pid)  # after the peak that one such body needs
+            before = resident(pid, "VmHWM")  # after the peak that one such body needs
         started = time.monotonic()
         with opened(client) as connection:
             said = answer_to(connection, FIVE_MB)
@@ -78,6 +73,6 @@ def test_a_body_of_5_mb_without_a_content_length(offline_product: Product) -> No
         assert '"too_large"' in said
         assert "x-request-id: " in said
     assert statistics.median(seconds) < 1
-    assert most_memory(pid) - before < ROOM_KIB
+    assert resident(pid, "VmHWM") - before < ROOM
     assert Chat.objects.count() == 1
     client.ask("The next one works.")

@@ -68,7 +68,9 @@ def answers(url: str) -> bool:
 
 
 @pytest.mark.skipif(not NGINX, reason="there is no nginx on this machine")
-def test_the_proxy_does_not_buffer_streams(product: Product, fake: FakeUpstream, tmp_path: Path) -> None:
+def test_the_proxy_buffers_no_stream_and_has_the_limits_and_errors_of_the_api(
+    product: Product, fake: FakeUpstream, tmp_path: Path
+) -> None:
     product.server("--forwarded-allow-ips", "*")
     with proxy(tmp_path, product.url) as url:
         client = Client(url, product.client().token)
@@ -78,18 +80,6 @@ def test_the_proxy_does_not_buffer_streams(product: Product, fake: FakeUpstream,
             assert heard(events, words=1).startswith("one")
             fake.release()
             assert [event.name for event in events][-1] == "message.completed"
-        answer = client.post("message/first", json={"message": "x" * 3 * 1024 * 1024})
-        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
-        client.http.close()
-
-
-@pytest.mark.skipif(not NGINX, reason="there is no nginx on this machine")
-def test_the_proxy_has_the_limits_and_errors_of_the_api(
-    product: Product, fake: FakeUpstream, tmp_path: Path
-) -> None:
-    product.server("--forwarded-allow-ips", "*")
-    with proxy(tmp_path, product.url) as url:
-        client = Client(url, product.client().token)
         image = {"type": "image_url", "image_url": {"url": data_url(png() + b"x" * 19_000_000)}}
         body = {"model": "arco", "messages": [{"role": "user", "content": [image]}]}
         assert client.post("chat/completions", json=body).status_code == 200

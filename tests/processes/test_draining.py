@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 QUICK = {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "2", "REPLY_DRAIN_SECONDS": "1"}
 
 ALONE = "alone"
-alone = pytest.mark.parametrize("servers", [(ALONE,)], ids=[ALONE], indirect=True)
 
 
 @dataclass
@@ -88,41 +87,24 @@ def test_readers_reconnect_and_the_reply_is_finished(servers: Servers, fake: Fak
     assert not ActiveReply.objects.exists()
 
 
-@alone
-def test_unstreamed_requests_do_not_hold_the_process(servers: Servers, fake: FakeUpstream) -> None:
-    fake.behave("normal", deltas=40, hold_after=5)
-    fake.hold()
-    body = {"message": "x", "stream": False}
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(servers.here.post, "message/first", json=body)
-        fake.wait_until(lambda fake: fake.held() == 1)
-        servers.terminate()
-        message = waiting.result(15).json()["message"]
-    assert (message["status"], message["error"]["code"]) == ("incomplete", "interrupted")
-    servers.gone()
-
-
-@alone
-def test_stateless_answers_do_not_hold_the_process(servers: Servers, fake: FakeUpstream) -> None:
+@pytest.mark.parametrize("servers", [(ALONE,)], ids=[ALONE], indirect=True)
+def test_answers_that_are_not_streamed_or_stored_do_not_hold_the_process(
+    servers: Servers, fake: FakeUpstream
+) -> None:
     fake.behave("normal", deltas=40, hold_after=5, lane="stream")
     fake.hold("stream")
     fake.hold("complete")
     servers.product.expected.add("Service Unavailable: /v1/summarize")
-    body = {"messages": [{"role": "user", "content": "x"}]}
-    with ThreadPoolExecutor(2) as pool:
-        answer = pool.submit(servers.here.events, "POST", "ask", json=body)
-        summary = pool.submit(servers.there.post, "summarize", json=body)
-        fake.wait_until(lambda fake: fake.held("stream") == fake.held("complete") == 1)
+    talk = {"messages": [{"role": "user", "content": "x"}]}
+    with ThreadPoolExecutor(3) as pool:
+        whole = pool.submit(servers.here.post, "message/first", json={"message": "x", "stream": False})
+        answer = pool.submit(servers.here.events, "POST", "ask", json=talk)
+        summary = pool.submit(servers.there.post, "summarize", json=talk)
+        fake.wait_until(lambda fake: (fake.held("stream"), fake.held("complete")) == (2, 1))
         servers.terminate()
-        last = answer.result(15)[-1]
+        message, last = whole.result(15).json()["message"], answer.result(15)[-1]
         assert summary.result(15).status_code == 503
+    assert (message["status"], message["error"]["code"]) == ("incomplete", "interrupted")
     assert (last.name, last.data["error"]["code"]) == ("message.incomplete", "interrupted")
-    servers.gone()
-
-
-@alone
-def test_an_idle_server_stops_at_once(servers: Servers) -> None:
-    assert servers.here.get("chats").status_code == 200
-    servers.terminate()
     servers.gone()
     assert servers.product.logged("draining", name=servers.first.name)

@@ -12,10 +12,8 @@ from typing import Any
 import httpx
 import pytest
 from django.contrib.auth.models import User
-from django.db.models.functions import Now
 
 from conversations.models import ActiveReply, Allowance, Chat, IdempotencyKey, Message, PassingCall
-from memory.worker.sweep import sweep
 from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.fault_points import faults
@@ -53,8 +51,20 @@ def at_once(clients: list[Client]) -> Iterator[list[httpx.Response]]:
     """
     gate, left = threading.Barrier(AT_ONCE), threading.Event()
     answers: list[httpx.Response] = []
+
+    def send(number: int) -> None:
+        path, body = (FIRST, ASK)[number // SERVERS % 2]
+        http = clients[number % SERVERS].http
+        gate.wait(30)
+        with http.stream("POST", path, json=body, headers={"Idempotency-Key": f"key {number}"}) as answer:
+            if answer.status_code != 200:
+                answer.read()
+            answers.append(answer)
+            left.wait(60)
+            answer.read()
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        calls = [pool.submit(_call, clients, number, gate, left, answers) for number in range(AT_ONCE)]
+        calls = [pool.submit(send, number) for number in range(AT_ONCE)]
         try:
             wait_for(
                 lambda: len(answers) == AT_ONCE or any(call.done() for call in calls),
@@ -67,24 +77,6 @@ def at_once(clients: list[Client]) -> Iterator[list[httpx.Response]]:
             left.set()
         for call in calls:
             call.result(60)
-
-
-def _call(
-    clients: list[Client],
-    number: int,
-    gate: threading.Barrier,
-    left: threading.Event,
-    answers: list[httpx.Response],
-) -> None:
-    path, body = (FIRST, ASK)[number // SERVERS % 2]
-    http = clients[number % SERVERS].http
-    gate.wait(30)
-    with http.stream("POST", path, json=body, headers={"Idempotency-Key": f"key {number}"}) as answer:
-        if answer.status_code != 200:
-            answer.read()
-        answers.append(answer)
-        left.wait(60)
-        answer.read()
 
 
 @pytest.mark.promise("P22")
@@ -172,26 +164,3 @@ def test_reservations_of_a_killed_server_are_settled(product: Product, fake: Fak
         assert row.minute_requests == sum(status != "failed" for status in says)
         again = product.client(point)
         assert joined(again.events("POST", "message/first", json={"message": "Hello"}))
-
-
-@pytest.mark.promise("P22")
-def test_reservations_of_stateless_calls_expire(product: Product, fake: FakeUpstream) -> None:
-    product.env |= ON | {"LIMIT_STREAMS": "1"}
-    doomed = product.server()
-    client = product.client()
-    fake.hold()
-    with client.stream("POST", "ask", json=ASK[1]) as events:
-        assert next(events).name == "message.created"
-        fake.wait_until(lambda upstream: upstream.held("stream") == 1)
-        product.kill(doomed)
-    del product.urls[doomed.name]
-    fake.release()
-    product.server()
-    client = product.client()
-    assert client.post("ask", json=ASK[1]).json()["error"]["code"] == "rate_limited"
-    PassingCall.objects.update(expires_at=Now())
-    assert joined(client.events("POST", "ask", json=ASK[1]))
-    sweep()
-    user = User.objects.get(username="alice")
-    wait_for(lambda: _is_settled(user), "nothing is held")
-    assert Allowance.objects.get(pk=user.pk).minute_requests == 1

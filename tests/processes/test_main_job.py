@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
 import pytest
 
+from chatmemory.text.markers import LINES_HEADING, RECALL_HEADING, SUMMARY_HEADING
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.models import Message
 from memory.models import ContextRecord, SummaryRevision
-from tests.processes.prompts import code, seen
+from tests.processes.prompts import code, codes
 from tests.processes.talking import LOW, MARKERS, QUOTED, question, settled, talk
+from tests.support.fakes.connection import Request
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Event
 from tests.support.processes import Product
@@ -19,6 +23,33 @@ pytestmark = pytest.mark.processes
 
 EVENTS = {"message.created", "content.delta", "message.completed"}
 WINDOW = 3
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one prompt shows of memory, by its headings, as a model sees it, and not by what the server says it sent."""
+
+    question: str
+    summary: str
+    lines: str
+    verbatim: list[tuple[str, str]]
+    """(role, text) of each message."""
+    tokens: int
+    """Tokens of memory, including the overhead of its messages."""
+
+    @classmethod
+    def of(cls, request: Request) -> Seen:
+        """Parse a streamed request. The question comes last; turns have no sources here."""
+        *memory, (role, question) = request.said
+        assert role == "user"
+        summaries = [text for _, text in memory if text.startswith(SUMMARY_HEADING)]
+        lines = [text for _, text in memory if text.startswith(LINES_HEADING)]
+        assert len(summaries) <= 1, "two summaries in one prompt"
+        assert len(lines) <= 1, "two blocks of lines in one prompt"
+        headed = (SUMMARY_HEADING, LINES_HEADING, RECALL_HEADING)
+        verbatim = [(role, text) for role, text in memory if not text.startswith(headed)]
+        tokens = sum(count_tokens(text) + MESSAGE_OVERHEAD for _, text in memory)
+        return cls(question, "".join(summaries), "".join(lines), verbatim, tokens)
 
 
 @pytest.mark.promise("P11")
@@ -38,13 +69,13 @@ def test_nothing_is_forgotten(
     wait_for(lambda: settled(chat_id), "the last fold")
 
     budget = int(numbers.get("MEMORY_PROMPT_TOKEN_BUDGET", 3000))
-    prompts = [seen(request) for request in fake.calls("stream")]
+    prompts = [Seen.of(request) for request in fake.calls("stream")]
     assert len(prompts) == turns
     texts = list(Message.objects.filter(chat=chat_id).order_by("seq").values_list("role", "content"))
     for number, prompt in enumerate(prompts):
         assert prompt.question == question(number)
         assert prompt.tokens <= budget
-        in_summary, in_lines, verbatim = prompt.places
+        in_summary, in_lines, verbatim = map(codes, (prompt.summary, prompt.lines, f"{prompt.verbatim}"))
         assert in_summary | in_lines | verbatim == {code(earlier) for earlier in range(number)}
         assert len(in_summary) + len(in_lines) + len(verbatim) == number, "a turn is there twice"
         window = texts[max(0, 2 * (number - WINDOW)) : 2 * number]
@@ -87,30 +118,3 @@ def _it_never_shows(chat_id: UUID, heard: list[Event]) -> None:
     summaries = SummaryRevision.objects.filter(chat=chat_id).values_list("global_summary", flat=True)
     streams = "\n".join(str(event.data) for event in heard)
     assert all(summary[:20] not in streams for summary in summaries)
-
-
-@pytest.mark.slow
-def test_no_reply_waits_for_a_summary(product: Product, fake: FakeUpstream) -> None:
-    fake.hold("complete")
-    product.worker()
-    product.server()
-    client = product.client()
-    chat_id, _ = talk(client, range(32))
-    fake.wait_until(lambda it: it.held("complete") == 1)
-
-    talk(client, range(32, 60), chat_id)
-
-    assert fake.held("complete") == 1
-    assert not SummaryRevision.objects.exists()
-    prompts = [seen(request) for request in fake.calls("stream")]
-    assert all(prompt.tokens <= 3000 for prompt in prompts)
-    for number, prompt in enumerate(prompts):
-        shown = set.union(*prompt.places)
-        record = ContextRecord.objects.get(reply__chat=chat_id, reply__seq=2 * number + 2)
-        assert len(shown) + record.unrepresented == number
-
-    fake.release("complete")
-    wait_for(lambda: settled(chat_id), "the folds that were held")
-    assert SummaryRevision.objects.filter(chat=chat_id).exists()
-    talk(client, [60], chat_id)
-    assert set.union(*seen(fake.calls("stream")[-1]).places) == {code(number) for number in range(60)}

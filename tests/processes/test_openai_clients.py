@@ -1,6 +1,6 @@
-"""A stock loop of OpenAI's SDK that sends everything each time, against servers and a worker of our own.
+"""Clients of OpenAI's SDK against servers and a worker of our own: one that trims its history, two that race.
 
-Recorded text under every policy, with folds; a client that trims; two clients that race; a server killed in mid-turn.
+`test_openai_tools` has one that sends everything each time, through folds, and a server killed in mid-turn.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from openai import OpenAI
 
 import conversations
 from conversations.models import ActiveReply, Chat
-from memory.models import ContextRecord
-from memory.policies import POLICIES
 from tests.processes.talking import settled
-from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.processes import Product
 from tests.support.waiting import wait_for
@@ -40,51 +37,25 @@ def exchanges() -> Iterator[tuple[str, str]]:
         yield asked["content"], told["content"]
 
 
-def sdk(product: Product, user: str = "alice") -> OpenAI:
-    client = product.client(user)
-    return OpenAI(base_url=f"{client.base}/v1", api_key=client.token, max_retries=0)
-
-
-def played(product: Product, fake: FakeUpstream, *, keeps: int | None = None) -> tuple[Chat, list[str]]:
-    """Play the sample, sending all of it each time, or the last `keeps` messages; return the chat and the decisions."""
+def test_a_client_that_trims_its_history_has_one_chat(product: Product, fake: FakeUpstream) -> None:
+    product.worker()
+    product.server()
+    client = product.client()
     messages: list[Any] = []
     decisions: list[str] = []
-    with sdk(product) as ask:
+    with OpenAI(base_url=f"{client.base}/v1", api_key=client.token, max_retries=0) as ask:
         for question, reply in exchanges():
             fake.script("stream", f"normal?text={quote(reply, safe='')}")
             messages.append({"role": "user", "content": question})
-            sent = messages[-keeps:] if keeps else messages
-            raw = ask.chat.completions.with_raw_response.create(model="arco", messages=sent)
+            kept = messages[-7:]  # three turns and the question
+            raw = ask.chat.completions.with_raw_response.create(model="arco", messages=kept)
             assert raw.parse().choices[0].message.content == reply
             messages.append({"role": "assistant", "content": reply})
             decisions.append(raw.headers["x-chatmemory-conversation"])
             chat_id = UUID(raw.headers["x-chatmemory-conversation-id"])
             wait_for(partial(settled, chat_id), "a fold between turns", timeout=60)
-    return Chat.objects.get(), decisions
-
-
-@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
-def test_a_client_that_sends_everything_has_one_chat_and_every_prompt_fits(
-    product: Product, fake: FakeUpstream, policy: str
-) -> None:
-    product.worker()
-    product.server(MEMORY_POLICY=policy)
-    chat, decisions = played(product, fake)
-    assert decisions == ["new", *["continued"] * (len(decisions) - 1)]
-    assert len(decisions) > 40
-    records = list(ContextRecord.objects.filter(reply__chat=chat).order_by("reply__seq"))
-    assert {record.unrepresented for record in records} == {0}
-    assert all(record.tokens <= record.budget for record in records)
-    assert {record.policy for record in records} == {policy}
-    assert policy == "card" or records[-1].revision > 0, "older turns were folded"
-
-
-def test_a_client_that_trims_its_history_has_one_chat(product: Product, fake: FakeUpstream) -> None:
-    product.worker()
-    product.server()
-    chat, decisions = played(product, fake, keeps=7)  # three turns and the question
-    assert set(decisions[1:]) == {"continued"}
-    assert chat.last_seq == 2 * len(decisions)
+    assert (decisions[0], set(decisions[1:])) == ("new", {"continued"})
+    assert Chat.objects.get().last_seq == 2 * len(decisions) > 80
 
 
 @pytest.mark.parametrize("name", ["", "c1"], ids=["unnamed", "named"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from typing import Any
@@ -18,14 +19,13 @@ import httpx
 import pytest
 from openai import OpenAI
 
-from conversations.models import Chat
+from conversations.models import ActiveReply, Chat
 from memory.models import ContextRecord
 from memory.policies import POLICIES
-from tests.processes.retries import CUT_OFF, LEASES, answered_after_a_kill
 from tests.processes.talking import settled
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.processes import Product
+from tests.support.processes import Child, Product
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -48,6 +48,10 @@ TOOLS: list[Any] = [
 ]
 NAMES = ("Anya Garcia", "Mei Lee", "Ivan Rossi", "Noah Khan", "Sofia Davis", "Omar Patel", "Lucas Silva")
 AIRPORTS = ("SFO", "JFK", "ATL", "ORD", "SEA", "MCO", "DTW")
+LEASES = {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "2"}
+"""Settings with which a reply is soon recognized as abandoned after its server is gone."""
+CUT_OFF = "Bad Gateway: /v1/chat/completions"
+"""What the next server logs for a retry that finds the interrupted reply."""
 
 
 def code(number: int) -> str:
@@ -179,6 +183,31 @@ def opened(product: Product, fake: FakeUpstream) -> tuple[dict[str, str], dict[s
     said = first["choices"][0]["message"]
     messages += [said, {"role": "tool", "tool_call_id": "call_1", "content": output(1)}]
     return headers, body
+
+
+def answered_after_a_kill(
+    product: Product, fake: FakeUpstream, server: Child, headers: dict[str, str], body: dict[str, Any]
+) -> httpx.Response:
+    """Return a second server's completion for `body`, after the first is killed in the middle of it."""
+    fake.hold("stream")
+    with ThreadPoolExecutor() as pool:
+        lost = pool.submit(_ask, product, headers, body)
+        wait_for(ActiveReply.objects.exists, "the turn has begun")
+        product.kill(server)
+        assert isinstance(lost.exception(), httpx.TransportError)
+    fake.release("stream")
+    product.server()
+
+    def again() -> httpx.Response | None:
+        answer = _ask(product, {**headers, "x-stainless-retry-count": "1"}, body)
+        return answer if answer.status_code == 200 else None
+
+    found: httpx.Response = wait_for(again, "the turn is answered")
+    return found
+
+
+def _ask(product: Product, headers: dict[str, str], body: dict[str, Any]) -> httpx.Response:
+    return httpx.post(f"{product.url}/v1/chat/completions", json=body, headers=headers, timeout=60)
 
 
 def test_a_tool_turn_survives_the_kill_of_its_server(product: Product, fake: FakeUpstream) -> None:

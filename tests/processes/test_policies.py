@@ -1,6 +1,6 @@
 """One chat per policy in one product: 120 turns each over HTTP, 30 of them with a summarizer that does not answer.
 
-Prompts are checked as the fake upstream received them, against the seeds' own words, which are written out here.
+Prompts are checked as the fake upstream received them.
 """
 
 from __future__ import annotations
@@ -27,32 +27,14 @@ from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-CODE = r"[A-Z]{2}-\d{4}"
-MARKS = {
-    "chunked": [
-        (
-            "user",
-            r"BACKGROUND – PRIOR CONVERSATION SUMMARY \(use only if relevant\):\n",
-            rf"Codes so far: {CODE}",
-        ),
-    ],
-    "progressive": [
-        ("user", r"\[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS\]\n\{\n", rf'(?s:.*)"noted {CODE}"'),
-        ("user", r"\[CONVERSATION SUMMARY\]\n", rf"Codes so far: {CODE}"),
-    ],
-    "card": [
-        ("user", r'Conversation context: \{"g":"', rf'Note \d+ codes","c":\[\],"d":\["keep {CODE}'),
-        ("user", r"Previous response outline: ", "You said: "),
-    ],
-    "hierarchical": [
-        ("user", r"FACTS – .*:\n- ", rf"code_[a-z]{{2}}_\d{{4}}: {CODE}\n"),
-        ("user", r"BACKGROUND – .*:\n", rf"They went from {CODE} to {CODE}\."),
-    ],
-    "interval": [
-        ("assistant", r"I've summarized our previous exchanges for context: ", rf"Codes so far: {CODE}"),
-    ],
+STATE = {
+    "chunked": r"BACKGROUND – PRIOR CONVERSATION SUMMARY ",
+    "progressive": r"\[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS\]|\[CONVERSATION SUMMARY\]",
+    "card": r"Conversation context: |Previous response outline: ",
+    "hierarchical": r"FACTS – |BACKGROUND – ",
+    "interval": r"I've summarized our previous exchanges for context: ",
 }
-"""The messages of memory from the first fold on: role, heading, and the content that follows if the fake summarized."""
+"""How the messages begin that have a policy's memory. `services/test_frozen_prompts` holds their words."""
 
 LINES = "EARLIER TURNS, ONE LINE EACH"
 
@@ -109,25 +91,13 @@ def assert_prompts(fake: FakeUpstream, policy: str, chat_id: UUID, budget: int) 
         assert not codes(request.instructions), "what people say stands in the system role"
         fold = folds.get(record.revision)
         since = {code(at) for at in range(fold.through_seq // 2 if fold else 0, number)}
-        shown = codes("\n".join(text for role, text in memory if not _is_state(policy, role, text)))
+        # The state shows no turns, but a card may name something from a turn not folded yet.
+        state = [text for _, text in memory if re.match(STATE[policy], text)]
+        assert bool(state) >= bool(fold)
+        shown = codes("\n".join(text for _, text in memory if text not in state))
         assert len(since - shown) == record.unrepresented, f"{policy}, turn {number}"
-        if fold:
-            assert_marks(policy, memory, degraded=fold.degraded)
+        assert sum(text.startswith(LINES) for _, text in memory) <= 1
         yield record.unrepresented
-
-
-def _is_state(policy: str, role: str, text: str) -> bool:
-    """Whether this is the state. It shows no turns, but a card may name something from a turn not folded yet."""
-    return any(role == wanted and re.match(heading, text) for wanted, heading, _ in MARKS[policy])
-
-
-def assert_marks(policy: str, memory: Sequence[tuple[str, str]], *, degraded: bool) -> None:
-    """Assert that the state reads as in the seed, before lines and turns."""
-    for (role, text), (wanted, heading, content) in zip(memory, MARKS[policy], strict=False):
-        assert role == wanted
-        assert re.match(heading + ("" if degraded else content), text), f"{policy}: {text[:300]}"
-    assert len(memory) > len(MARKS[policy])
-    assert sum(text.startswith(LINES) for _, text in memory) <= 1
 
 
 def assert_summarizer_was_shown(fake: FakeUpstream, policy: str, chat_id: UUID, since: int = 0) -> None:

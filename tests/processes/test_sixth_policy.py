@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TURNS = 30
-QUICK = "not slow and not services and not browser and not exhaustive"
 
 Manage = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -25,8 +25,6 @@ from tests.support.waiting import wait_for
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 Start = Callable[..., Supervised]
-PROMISED = 120.0
-"""Seconds."""
 AT_ONCE = 40
 
 
@@ -45,21 +43,6 @@ def start(product: Product) -> Iterator[Start]:
 
 
 @pytest.mark.promise("P14")
-def test_work_continues_after_a_worker_is_killed(start: Start, fake: FakeUpstream) -> None:
-    worker = start()
-    longest = 0.0
-    for _ in range(effort(2, 20)):
-        killed = time.monotonic()
-        worker.kill()
-        chat_id = due_chat()
-        wait_for(lambda: is_folded(chat_id), "a fold after the death of the worker", timeout=PROMISED)  # noqa: B023
-        longest = max(longest, time.monotonic() - killed)
-        worker.wait_until_alive()
-    assert longest < PROMISED
-    assert [row.name for row in Worker.objects.all() if f":{worker.pid}:" not in row.name] == []
-
-
-@pytest.mark.promise("P14")
 def test_the_fold_of_a_killed_worker_is_resumed_at_once(start: Start, fake: FakeUpstream) -> None:
     """Long before its leases end: the next worker of this machine knows that their owner is dead."""
     worker = start(MEMORY_FOLD_LEASE_SECONDS="600", MEMORY_FOLD_BACKOFF_SECONDS="0.1")
@@ -71,6 +54,7 @@ def test_the_fold_of_a_killed_worker_is_resumed_at_once(start: Start, fake: Fake
         fake.release("complete")
         wait_for(lambda: all(map(is_folded, chats)), "folds by the next worker", timeout=60)  # noqa: B023
         worker.wait_until_alive()
+    assert [row.name for row in Worker.objects.all() if f":{worker.pid}:" not in row.name] == []
 
 
 @pytest.mark.promise("P15")
@@ -98,8 +82,7 @@ def test_readyz_reports_whether_a_worker_is_alive(fake: FakeUpstream, product: P
     product.manage("worker", "--check")
     product.kill(worker)
     Worker.objects.update(seen_at=Now() - timedelta(seconds=31))  # as after half a minute
-    told = httpx.get(ready)
-    assert told.json()["error"]["details"] == {"worker": ["No worker has answered for 30 s."]}
+    assert httpx.get(ready).status_code == 503
     product.worker()
     wait_for(lambda: httpx.get(ready).status_code == 200, "a server that is ready again")
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.test import Client as Browser
 from django.utils import timezone
 
 from chatmemory.text.tokens import count_tokens
@@ -113,3 +114,10 @@ def _rows(
 
 def _line(user_text: str, assistant_text: str, *, cut_off: bool = False) -> str:
     return make_line(user_text, assistant_text, settings.MEMORY_LIMITS.line_tokens, cut_off=cut_off)
+
+
+def session_of(user: User) -> dict[str, str]:
+    """Return a user's session cookie, as a browser sends it."""
+    browser = Browser()
+    browser.force_login(user)
+    return {"sessionid": browser.cookies["sessionid"].value}

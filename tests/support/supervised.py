@@ -19,7 +19,6 @@ class Supervised:
         self._product, self._env = product, env
         self._over = threading.Event()
         self.child: Child = product.worker(**env)
-        self.starts = 1
         self._thread = threading.Thread(target=self._supervise, daemon=True)
         self._thread.start()
         self.wait_until_alive()
@@ -33,11 +32,9 @@ class Supervised:
         """Wait until the current worker has shown life."""
         wait_for(lambda: Worker.objects.filter(pk__contains=f":{self.pid}:").exists(), "a worker", timeout=60)
 
-    def kill(self) -> int:
-        """Send SIGKILL to the worker; return the process id it had."""
-        child = self.child
-        child.kill_all()
-        return child.pid
+    def kill(self) -> None:
+        """Send SIGKILL to the worker."""
+        self.child.kill_all()
 
     def stop(self) -> None:
         """End the supervisor and its worker."""
@@ -50,7 +47,6 @@ class Supervised:
             self.child.process.wait()
             if not self._over.is_set():
                 self.child = self._product.worker(**self._env)
-                self.starts += 1
 
 
 def due_chat() -> UUID:

@@ -27,16 +27,9 @@ class Inside:
     def __init__(self, env: Mapping[str, str], log: Path) -> None:
         self._lock = threading.Lock()
         with log.open("ab") as file:
+            shell = [sys.executable, "manage.py", "shell", "-v", "0"]
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "manage.py",
-                    "shell",
-                    "-v",
-                    "0",
-                    "-c",
-                    f"from {__name__} import main; main()",
-                ],
+                [*shell, "-c", f"from {__name__} import main; main()"],
                 cwd=ROOT,
                 env=dict(env),
                 stdin=subprocess.PIPE,

@@ -78,10 +78,6 @@ class Journal:
         self.refused: list[tuple[float, float, str]] = []
         """Requests that got a 5xx or no answer: when they were sent, when they failed, and how."""
 
-    def add(self, turn: Turn) -> Turn:
-        self.turns.append(turn)
-        return turn
-
     @property
     def acknowledged(self) -> int:
         """Number of turns that the server has acknowledged."""

@@ -71,7 +71,7 @@ class Person:
         """Send the next message, in a new chat if there is none, and read the reply to its end."""
         self._count += 1
         text = f"{self.name} asks to note {self.code(self._count)}: {WORDS}"
-        turn = self.journal.add(Turn(self.name, f"{self.name}-{self._count}", text))
+        turn = Turn(self.name, f"{self.name}-{self._count}", text)
         place = {"chat_id": self.chat_id} if self.chat_id else {"policy": self.random.choice([*POLICIES])}
         body = {"message": text, **place}
         self._hear_out(turn, "message" if self.chat_id else "message/first", body, how)
@@ -82,7 +82,7 @@ class Person:
     def again(self, last: Turn, how: How = PLAIN) -> Turn:
         """Regenerate the answer of the chat's last turn."""
         self._count += 1
-        turn = self.journal.add(Turn(self.name, f"{self.name}-{self._count}", last.text, again=True))
+        turn = Turn(self.name, f"{self.name}-{self._count}", last.text, again=True)
         path = f"chats/{last.chat_id}/messages/{last.reply_id}/regenerate"
         self._hear_out(turn, path, {}, how)
         self.said.append(turn)
@@ -111,6 +111,7 @@ class Person:
             time.sleep(RETRY_SECONDS)
 
     def _hear_out(self, turn: Turn, path: str, body: dict[str, Any], how: How) -> None:
+        self.journal.turns.append(turn)
         body |= {"model_variant": how.variant} if how.variant else {}
         asked = {"json": {**body, "stream": how.stream}, "headers": {"Idempotency-Key": turn.key}}
         self._at = 0

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client as Browser
 
 from tests.support.exhaustive import first_of
+from tests.support.factories import session_of
 from tests.support.live_server import Client, LiveServer
 
 FORMS = {
@@ -32,9 +32,7 @@ PAGES = (
 @pytest.fixture
 def boss(live: LiveServer) -> Iterator[httpx.Client]:
     """A superuser's client."""
-    browser = Browser()
-    browser.force_login(User.objects.create_superuser("boss"))
-    cookies = {"sessionid": browser.cookies["sessionid"].value}
+    cookies = session_of(User.objects.create_superuser("boss"))
     with httpx.Client(base_url=live.url, cookies=cookies, timeout=30) as client:
         yield client
 

@@ -104,19 +104,12 @@ print(json.dumps([*([one.status_code, dict(one.headers)] for one in (plain, prob
 """
 
 
-@pytest.fixture(scope="module")
-def in_production() -> list[tuple[int, dict[str, object]]]:
-    """Return statuses and headers in production: by HTTP, to a probe, behind a proxy; last, a cookie's flags."""
-    done = manage("shell", "--no-imports", "-c", ASK)
-    assert done.returncode == 0, done.stderr
-    answers: list[tuple[int, dict[str, object]]] = json.loads(done.stdout.splitlines()[-1])
-    return answers
-
-
 @pytest.mark.exhaustive
 @pytest.mark.processes
-def test_production_redirects_to_https(in_production: list[tuple[int, dict[str, object]]]) -> None:
-    (status, plain), (probed, _), (served, page), (_, cookie) = in_production
+def test_production_redirects_to_https() -> None:
+    done = manage("shell", "--no-imports", "-c", ASK)
+    assert done.returncode == 0, done.stderr
+    (status, plain), (probed, _), (served, page), (_, cookie) = json.loads(done.stdout.splitlines()[-1])
     assert (status, plain["Location"]) == (301, "https://chat.example.com/admin/login/")
     assert (probed, served) == (200, 200)
     assert page["Strict-Transport-Security"] == "max-age=31536000; includeSubDomains"

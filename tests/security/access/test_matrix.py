@@ -17,7 +17,6 @@ from django.contrib.auth.models import User
 from django.core import serializers
 from django.core.management import call_command
 from django.db import transaction
-from django.test import Client as Browser
 from django.urls import get_resolver
 from django.utils import timezone
 from knox.models import AuthToken
@@ -35,6 +34,7 @@ from tests.admin.rows import make_chat
 from tests.security.access.operations import FRAMINGS, PUBLIC, Filled, Operation, operations
 from tests.security.access.traces import everything
 from tests.support.exhaustive import first_of
+from tests.support.factories import session_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.invariants import check_all
 from tests.support.live_server import Client, LiveServer
@@ -148,9 +148,7 @@ def calling(live: LiveServer) -> Iterator[Callable[..., Caller]]:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         cookies = {}
         if session is not None:
-            browser = Browser()
-            browser.force_login(session)
-            cookies = {"sessionid": browser.cookies["sessionid"].value, "csrftoken": CSRF}
+            cookies = {**session_of(session), "csrftoken": CSRF}
             headers |= {"X-CSRFToken": CSRF} if csrf else {}
         made.append(
             httpx.Client(base_url=live.url, headers=headers, cookies=cookies, timeout=30, verify=False)

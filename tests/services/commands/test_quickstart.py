@@ -52,13 +52,9 @@ def test_it_makes_users_a_token_and_a_remembered_chat(folder: Path) -> None:
     assert not brief.due
 
 
-def test_a_second_time_it_finds_what_it_made(folder: Path) -> None:
+def test_a_second_time_it_finds_what_it_made_in_a_file_for_the_owner_alone(folder: Path) -> None:
     assert quickstart.prepare() == quickstart.prepare()
     assert (User.objects.count(), Chat.objects.count(), AuthToken.objects.count()) == (2, 1, 1)
-
-
-def test_its_file_is_for_the_owner_alone(folder: Path) -> None:
-    quickstart.prepare()
     file = folder / "quickstart.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert sorted(path.name for path in folder.iterdir()) == ["quickstart.json"]
@@ -88,14 +84,12 @@ def test_with_an_upstream_the_sample_is_left_to_the_worker(
     assert ConversationBrief.objects.get(chat_id=made.chat_id).due
 
 
-def test_a_port_that_is_taken_is_a_sentence() -> None:
+def test_a_port_that_is_taken_or_does_not_exist_is_a_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CommandError, match=rf"Port {port} cannot be used .* --port"):
             call_command("quickstart", port=port)
 
-
-def test_a_port_that_does_not_exist_is_a_sentence() -> None:
     with pytest.raises(CommandError, match="no port 70000"):
         call_command("quickstart", port=70000)
 
@@ -109,18 +103,11 @@ class Run:
     def __init__(self, home: Path, **env: str) -> None:
         self.database = f"sqlite:///{home / 'first.sqlite3'}"
         self.port = free_port()
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "DATABASE_"))
-        }
-        command = [
-            sys.executable,
-            str(settings.BASE_DIR / "manage.py"),
-            "quickstart",
-            "--port",
-            str(self.port),
-        ]
+        outside = os.environ.items()
+        kept = {name: value for name, value in outside if not name.startswith(("OPENAI_", "DATABASE_"))}
+        manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
         self.process: subprocess.Popen[str] = subprocess.Popen(
-            command,
+            [*manage, "quickstart", "--port", str(self.port)],
             env={**kept, "DATABASE_URL": self.database, **env},
             cwd=home,
             stdout=subprocess.PIPE,
@@ -185,13 +172,6 @@ def pasted(screen: str) -> str:
     return done.stdout
 
 
-def sample_page(screen: str) -> str | None:
-    """The URL name of the page that is printed for the sample chat."""
-    found = re.search(r"^  Sample chat +http://[^/]+(/\S+)$", screen, re.MULTILINE)
-    assert found is not None, screen
-    return resolve(found[1]).url_name
-
-
 @pytest.mark.slow
 @pytest.mark.processes
 def test_the_printed_request_works_and_ctrl_c_ends_everything(
@@ -202,7 +182,9 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(
     assert (events[0].name, events[-1].name) == ("message.created", "message.completed")
     assert "Friday 10 July, 19:00" in joined(events)
     assert f"/playground/#token={TOKEN.findall(first.screen)[0]}&chat=" in first.screen
-    assert sample_page(first.screen) == "conversations_chat_change"
+    sample = re.search(r"^  Sample chat +http://[^/]+(/\S+)$", first.screen, re.MULTILINE)
+    assert sample is not None, first.screen
+    assert resolve(sample[1]).url_name == "conversations_chat_change"
     assert httpx.get(f"http://127.0.0.1:{first.port}/playground/", trust_env=False).status_code == 200
     assert len(first.pids()) == 1, "server and worker"
 

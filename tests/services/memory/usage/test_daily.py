@@ -36,7 +36,7 @@ from memory.worker.sweep import sweep
 from tests.support.exhaustive import first_of
 from tests.support.factories import make_chat, make_user
 from tests.support.fakes.scripted import KeepingModel
-from tests.support.folds import DOWN, Killed, chat_of, revisions, run, together, turn, wait_over
+from tests.support.folds import Killed, chat_of, fail_until_given_up, revisions, run, together, turn
 
 pytestmark = pytest.mark.django_db
 
@@ -146,8 +146,7 @@ def life(chat: Chat, steps: int, seed: int) -> None:
             if written.filter(status=Status.DELETED).exists():
                 continue  # replies to a forgotten question cannot be regenerated
             reply = say_again(chat, ending)
-            expected = said_before(reply)
-            assert history_of(reply) == expected
+            assert history_of(reply) == said_before(reply)
         elif act in ("edit", "forget"):
             change(chat, act, dice)
         elif act == "fold":
@@ -183,19 +182,18 @@ def test_whatever_was_said_is_counted_once(model: KeepingModel, seed: int, monke
     monkeypatch.setattr(daily, "BATCH", 3)
     for number in range(2):
         life(make_chat(), 40, seed * 10 + number)
-    daily.count_replies(10)
-    assert figures() == added_up()
-    assert daily.count_replies(10) == 0
-    assert figures() == added_up()
+    for _ in range(2):
+        daily.count_replies(10)
+        assert figures() == added_up()
     assert not ContextRecord.objects.filter(is_counted=False).exists()
 
 
-def test_a_day_is_that_of_the_end_in_utc() -> None:
+def test_the_sweep_counts_on_the_day_of_the_end_in_utc() -> None:
     late = say(make_chat())
     ended = datetime(2026, 3, 1, 23, 59, 59, tzinfo=UTC)
     Message.objects.filter(pk=late.pk).update(completed_at=ended)
     say(make_chat())
-    daily.count_replies(10)
+    assert [sweep()["replies_counted"] for _ in range(2)] == [2, 0]
     assert sorted(day for day, _ in figures()) == [date(2026, 3, 1), daily.today()]
 
 
@@ -221,26 +219,19 @@ def many_replies(count: int = 30) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_sweeps_at_once_count_each_reply_once(monkeypatch: Any) -> None:
-    monkeypatch.setattr(daily, "BATCH", 4)
-    many_replies()
-    together(*[partial(_counted, 20)] * 3)
-    assert figures() == added_up()
-
-
-def _counted(seconds: float) -> None:
-    daily.count_replies(seconds)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_chat_that_goes_meanwhile_is_counted_once(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("goes", ["nothing", "each chat"])
+def test_sweeps_at_once_count_each_reply_once(monkeypatch: Any, goes: str) -> None:
     monkeypatch.setattr(daily, "BATCH", 4)
     many_replies()
     expected = added_up()
-    chats = list(Chat.objects.all())
-    together(partial(_counted, 20), *[partial(chat_lifecycle.delete_chat, chat) for chat in chats])
+    chats = list(Chat.objects.all()) if goes == "each chat" else []
+    together(*[_counted] * 3, *[partial(chat_lifecycle.delete_chat, chat) for chat in chats])
     assert figures() == expected
-    assert not ContextRecord.objects.exists()
+    assert ContextRecord.objects.exists() is not bool(chats)
+
+
+def _counted() -> None:
+    daily.count_replies(20)
 
 
 @pytest.mark.parametrize("after", ["the first row", "the mark"])
@@ -289,13 +280,6 @@ def test_cards_are_counted_of_complete_replies(card: str, ending: str, counted: 
     assert (row.cards, row.cards_kept) == counted
 
 
-def test_the_sweep_counts() -> None:
-    many_replies(5)
-    assert sweep()["replies_counted"] == 5
-    assert sweep()["replies_counted"] == 0
-    assert figures() == added_up()
-
-
 # Folds
 
 
@@ -312,11 +296,6 @@ def test_folds_are_counted_where_they_are_published(model: KeepingModel) -> None
     )
     assert day.share_sum == pytest.approx(sum(row.retained["share"] for row in rows))
     assert (day.degraded, day.failures) == (0, 0)
-
-
-def test_a_rebuild_is_one_of_its_own(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    run(chat)
     request_resummarize(chat, "rebuild")
     run(chat)
     day = FoldDay.objects.get(kind=RevisionKind.REBUILD)
@@ -325,10 +304,7 @@ def test_a_rebuild_is_one_of_its_own(model: KeepingModel) -> None:
 
 def test_failures_and_what_the_built_in_summarizer_did(model: KeepingModel) -> None:
     chat = chat_of(12)
-    model.lines = [DOWN] * 5
-    for _ in range(5):
-        wait_over(chat)
-        run(chat)
+    fail_until_given_up(chat, model)
     day = FoldDay.objects.get(kind=RevisionKind.FOLD)
     assert day.failures == 5
     assert day.degraded == day.folds == len(revisions(chat))
