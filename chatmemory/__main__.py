@@ -3,8 +3,6 @@
 `python -m chatmemory` works in both. Where the database cannot be used, it says so in one sentence.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

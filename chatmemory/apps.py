@@ -1,7 +1,5 @@
 """The app that connects the others. Listed last, so that it can unregister models that other apps put in the admin."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.apps import AppConfig, apps

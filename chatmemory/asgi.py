@@ -7,8 +7,6 @@ A SIGTERM handler, chained in at startup, therefore tells readers to reconnect e
 be generated for another `REPLY_DRAIN_SECONDS` and finishes the remaining ones as incomplete.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Errors that are reported to API clients. `chatmemory.api.error_handler` turns them into responses."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 

@@ -5,8 +5,6 @@ all callers share it, and none of them waits longer than `MAX_WAIT_SECONDS`. The
 thread, even if all threads wait for the database.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

@@ -8,8 +8,6 @@ body in chunks of one byte take a tenth of a second to parse, in which no other 
 have arrived by then.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The setting `PLAYGROUND` says who may open it. Its data comes from the API, for 
 module knows neither chats nor messages.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Django's settings, and ours as read from the environment: `chatmemory.config` declares those."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from contextlib import suppress

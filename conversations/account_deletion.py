@@ -6,8 +6,6 @@ chats can be deleted, and any process that finds the row continues where another
 docs/reliability.md: which staff member viewed what, by ids.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

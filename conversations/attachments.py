@@ -5,8 +5,6 @@ by hash (`chatmemory.llm.attachments`). Bytes are deleted in the same transactio
 them. When bytes expire earlier, their mark in the message's text stays.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ For clients that continue from an older message with a different text. Memory of
 the branch starts from the newest revision that had not seen a later message.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Create, change and delete chats."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is made from a message's text and stored with it: its tokens, search terms and outline, and its turn's line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID

@@ -5,8 +5,6 @@ work of `memory`, not what was summarized from it. What other messages quote of 
 its answer. A forgotten message leaves an empty row behind, so that `seq` has no gaps.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 from uuid import UUID

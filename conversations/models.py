@@ -5,8 +5,6 @@ between rows of one chat are DO_NOTHING: such rows are only deleted together, wi
 checks that at commit.
 """
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 from uuid import UUID

@@ -4,8 +4,6 @@ A second run finds what the first one made. The database only has hashes of pass
 `quickstart.json` next to it keeps them, readable only by its owner.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import AsyncIterator, Mapping

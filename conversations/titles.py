@@ -1,7 +1,5 @@
 """Automatic titles, made from a chat's first message. Pure: text in, text out."""
 
-from __future__ import annotations
-
 MAX_TITLE_CHARS = 60
 CONSIDERED_CHARS = 2000
 """Number of characters of a message that are considered: a title is made from its beginning."""

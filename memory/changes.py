@@ -8,8 +8,6 @@ turns that are folded already, the memory is rebuilt, so that they can be sent v
 Call each in the transaction of the change.
 """
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from conversations.accounts import quotas

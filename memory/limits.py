@@ -1,7 +1,5 @@
 """The limits of memory, as one value. Knows nothing of where they come from (settings, options of a chat)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -4,8 +4,6 @@ A task is queued in the caller's own transaction, so it exists if and only if th
 because they are pickled and kept.
 """
 
-from __future__ import annotations
-
 import math
 from datetime import timedelta
 from typing import Any

@@ -3,8 +3,6 @@
 A coroutine function would never run here: django-q2 cannot pickle what it returns.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

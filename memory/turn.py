@@ -6,8 +6,6 @@ reply is counted, and the chat folded if due, by memory's own post-save receiver
 `memory.changes` has what happens to a chat other than by turns.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID

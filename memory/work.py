@@ -4,8 +4,6 @@
 chat is in one state at a time. No text of the chat or of an error is part of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

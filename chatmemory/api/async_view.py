@@ -4,8 +4,6 @@ DRF has no async views. `AsyncView` runs DRF's own authentication, negotiation, 
 on the database executor (measured: twice the streams of a synchronous view, a fifth of its 95th percentile latency).
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack, suppress
 from functools import partial

@@ -1,7 +1,5 @@
 """The body of every 4xx and 5xx answer of the API: `{"error": {"code", "message", "details"?}}`, for any exception."""
 
-from __future__ import annotations
-
 import logging
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """Authentication, parsers, renderers, pagination and fields of the API."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from hmac import compare_digest

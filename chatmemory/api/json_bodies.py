@@ -4,8 +4,6 @@ A parser holds the interpreter for the whole text, so that nobody else is served
 twenty times its bytes in memory. What is counted here is counted slice by slice, so that others are served.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, Final

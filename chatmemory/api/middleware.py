@@ -4,8 +4,6 @@ What only computes runs on the event loop. Django's middleware for browsers (ses
 takes threads, and API calls with a bearer token need none of it, so they pass beside it.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from contextlib import AbstractContextManager

@@ -4,8 +4,6 @@ The hook `completed` adds to every operation its errors and the events of its st
 every text of a request the rule that it has no NUL, which PostgreSQL cannot store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

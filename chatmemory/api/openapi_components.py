@@ -5,8 +5,6 @@ Pure: takes values of the schema and returns values. The schema of `text/event-s
 its security; a test compares the codes with those of `chatmemory.errors`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 Schema = dict[str, Any]

@@ -4,8 +4,6 @@ The environment is read into `Config` (`chatmemory.config.environment`), and doc
 (`chatmemory.config.page`). What nobody has a reason to set is a constant in `chatmemory.settings`.
 """
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit

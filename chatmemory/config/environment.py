@@ -3,8 +3,6 @@
 Names that do not exist are wrong, too, misspelt ones and removed ones, so that no setting is ignored.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping

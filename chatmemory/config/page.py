@@ -1,7 +1,5 @@
 """The page docs/settings.md, rendered from the declarations. `python -m chatmemory.config.page` writes it."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import fields
 from pathlib import Path

@@ -5,8 +5,6 @@ connection. PostgreSQL has a pool: each job borrows a connection and returns it 
 held while a stream is open (P16). Jobs run in the caller's context, so that logs keep the request id.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import logging

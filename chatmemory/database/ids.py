@@ -1,7 +1,5 @@
 """Ids are UUIDs of version 7, so that indexes grow at their end. Order is never read from an id, but from `seq`."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from uuid_utils.compat import uuid7

@@ -1,7 +1,5 @@
 """Reading many rows with few of them in memory: how many fit into one answer, or are read at once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from functools import reduce

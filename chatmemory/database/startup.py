@@ -4,8 +4,6 @@ The server asks before Django is set up, so this imports no models. A pool hides
 before it reports that: so one connection is opened without a pool.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import sys

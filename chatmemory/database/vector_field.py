@@ -4,8 +4,6 @@ The extension may be added to a database later. So after every migration, `ensur
 possible now.
 """
 
-from __future__ import annotations
-
 import logging
 from functools import cache
 

@@ -4,8 +4,6 @@ Upstreams count reasoning towards the output limit. A limit with room only for t
 it has written anything.
 """
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 

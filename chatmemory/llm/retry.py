@@ -5,8 +5,6 @@ not end in time. Interactive calls are never retried. The breaker: after some co
 a while; then one asks for all. The caller passes in the time, and reports the outcome.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass

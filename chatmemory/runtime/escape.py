@@ -3,8 +3,6 @@
 Pure. For logs, commands and files that people read in a terminal; not for web pages.
 """
 
-from __future__ import annotations
-
 import re
 
 _ACTS = re.compile(

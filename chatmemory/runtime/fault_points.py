@@ -3,8 +3,6 @@
 In production a point does nothing. `FAULT_POINTS` names a module whose function `point` is called instead.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Whoever needs more than is left waits for its turn, first come, first served. So
 does not depend on how many clients send them at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

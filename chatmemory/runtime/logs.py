@@ -7,8 +7,6 @@ applies to other output on standard error: a database quotes the row that it ref
 read, an upstream the prompt.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

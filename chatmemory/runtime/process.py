@@ -3,8 +3,6 @@
 The name owns leases; it is unique across machines, restarts and reused process ids.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -1,7 +1,5 @@
 """Filters that all pages use to show ids and times, the latter in the viewer's time zone."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from django import template

@@ -6,8 +6,6 @@ follows. For memory, `without_invisible` removes invisible characters, too. `dis
 templates.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

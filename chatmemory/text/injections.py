@@ -8,8 +8,6 @@ A known order may be repeated verbatim; an order of a known kind may be reported
 ignore its instructions"). Any other order is new.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

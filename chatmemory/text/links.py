@@ -9,8 +9,6 @@ In scripts without spaces (Chinese, Japanese), a link ends before the first such
 counts only after a scheme.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator

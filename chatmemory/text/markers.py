@@ -6,8 +6,6 @@ lookalike of a colon reads to people and models like the plain one. So what is c
 which is never shown or stored.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable

@@ -5,8 +5,6 @@ times, and no pattern here can backtrack over more than one word. It knows a few
 meaning of a text, and asks no model.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

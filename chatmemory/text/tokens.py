@@ -5,8 +5,6 @@ never raises, for any text: special tokens count as text, and text that the toke
 pieces. Clipping is here too, because a cut must be right by this count. This module does not know what a text is for.
 """
 
-from __future__ import annotations
-
 import binascii
 import functools
 import hashlib

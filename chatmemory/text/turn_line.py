@@ -3,8 +3,6 @@
 Both are made on every reply, so they are cheap.
 """
 
-from __future__ import annotations
-
 import re
 
 from chatmemory.text.spans import scan

@@ -1,7 +1,5 @@
 """The difference between two texts, word by word, whatever the texts are and however the result is shown. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher

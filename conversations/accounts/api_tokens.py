@@ -5,8 +5,6 @@ of a user when the password changes, by any route (the admin, `changepassword`, 
 past Django's models (`QuerySet.update`, SQL) revokes nothing.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection
 from datetime import timedelta

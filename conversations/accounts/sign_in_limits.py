@@ -9,8 +9,6 @@ The limit for a name from all addresses is ten times as high: it slows down gues
 once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from ipaddress import IPv6Address, IPv6Network, ip_address

@@ -6,8 +6,6 @@ to all staff who may view the rows, with ids in place of titles. Each view of co
 change the record. No page counts a table, searches texts, or sorts by a column without an index.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta

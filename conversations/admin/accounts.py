@@ -6,8 +6,6 @@ entry in the audit log. So only superusers create tokens for others; other staff
 their own. A user's own limits can be set, the usage is read-only.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """Small pieces of HTML for admin pages. All text is escaped; what people said is shown as text, never rendered."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

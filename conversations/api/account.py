@@ -1,7 +1,5 @@
 """The caller's own account: tokens, account data and deletion. The export is in `memory.api`."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Views of chats and messages. Views that create replies are in `conversations.api.replies`."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """A view whose requests are limited by the minute, those with a refused body as well."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rest_framework.request import Request

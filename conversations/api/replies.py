@@ -2,8 +2,6 @@
 there after what they wait for, and answers made on the event loop.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """JSON of chats and messages, in and out. Messages are written by plain functions, because streams write many."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any, ClassVar, cast

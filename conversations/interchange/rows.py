@@ -5,8 +5,6 @@ writers wait only for the inserts. Bulk inserts send no signals, so memory is no
 transaction. An export reads a chat as it is now, without a reply that is still being written.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

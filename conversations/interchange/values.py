@@ -4,8 +4,6 @@ The values know nothing of rows, ids or users. Messages are named by their numbe
 a superset of OpenAI's, and imports again to the same values. A null field is the same as a missing one.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -1,7 +1,5 @@
 """Helpers shared by commands: look up a user, read files, ask for confirmation, show a progress bar on a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path

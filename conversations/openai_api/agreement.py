@@ -8,8 +8,6 @@ answer may be another one altogether, and only if the client sends its whole his
 not send.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

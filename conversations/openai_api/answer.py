@@ -1,7 +1,5 @@
 """A reply in the format of Chat Completions, whole and in chunks, and the models that a client may name."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

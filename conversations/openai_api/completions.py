@@ -3,8 +3,6 @@
 A request that is not part of a conversation, such as one for a title, is answered without memory and never stored.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import time

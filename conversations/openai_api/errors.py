@@ -3,8 +3,6 @@
 Pure. What OpenAI's SDKs do with an error depends on its status, and on `x-should-retry` and `retry-after-ms`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

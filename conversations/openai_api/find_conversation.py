@@ -7,8 +7,6 @@ must agree (`openai_api.agreement`). A chat is never found by a single message, 
 or of another end user that a request names.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Consecutive messages of one side are joined. The outputs of tools stay separate, each with the id of its call.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """The OpenAPI schema of the OpenAI endpoints: what most clients send and get. OpenAI's own reference has the rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema

@@ -1,7 +1,5 @@
 """Begin the turn of a completion: in its chat, in a branch of it, or in a new chat made from the history it sent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from django.contrib.auth.models import User

@@ -1,7 +1,5 @@
 """The base of all views of OpenAI's API, the models that a client may choose, and the answer for what is not served."""
 
-from __future__ import annotations
-
 import re
 import time
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """A reply as its readers see it: the events of the API as bytes, and messages as JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from chatmemory.llm.attachments import attachments_in

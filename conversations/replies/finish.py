@@ -7,8 +7,6 @@ server once per length of a lease. So a reply that was cut off by a crash is fin
 worker runs and no client asks.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from datetime import timedelta

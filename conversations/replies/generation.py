@@ -8,8 +8,6 @@ the rest. When the process is told to stop, readers are sent elsewhere at once, 
 `REPLY_DRAIN_SECONDS` to end by themselves.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import logging

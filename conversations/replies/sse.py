@@ -5,8 +5,6 @@ Every `data` is one line of compact JSON. Line separators of Unicode are escaped
 them although the standard does not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from json import JSONEncoder
 

@@ -4,8 +4,6 @@ The work is done by `memory.folding.request` and `memory.revisions`. An action w
 a single chat, it also estimates what the work will take.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 The policy defines what can be edited and what is valid; `memory.revisions.by_hand` publishes the result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID

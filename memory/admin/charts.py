@@ -3,8 +3,6 @@
 Rows come as values: one for each day and model variant, or day, kind and policy. A day without a row is zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The page of a chat: its turns, where memory has each of them, and beside them its memory and pins; deleting chats."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 from uuid import UUID
 

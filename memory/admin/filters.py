@@ -4,8 +4,6 @@ Each filter finds its rows by an index, and only as many as a list pages through
 however many others there are. The label's sign does not depend on colour.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

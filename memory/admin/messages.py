@@ -1,7 +1,5 @@
 """Messages: a list that searches their words in all chats, the page of one, deleting them; replies being written."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

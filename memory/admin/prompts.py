@@ -1,7 +1,5 @@
 """The prompt that was sent for a reply: rebuilt from its record, verified by its hash, and explained."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any

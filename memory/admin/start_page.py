@@ -4,8 +4,6 @@ It is for users who may view memory; others get the admin's index. It has only n
 reads at most `MAX_COUNTED` rows. The daily figures behind the charts are also plain lists.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any, NamedTuple
 

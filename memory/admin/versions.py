@@ -1,7 +1,5 @@
 """A version of a chat's memory: its text, what it kept and lost, its difference to any other, and restoring it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.contrib import admin, messages

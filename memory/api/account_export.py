@@ -5,8 +5,6 @@ however slowly its owner reads, and no other request waits for it. Secrets are l
 hash.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime

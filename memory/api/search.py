@@ -3,8 +3,6 @@
 The text is in the body, because query strings end up in logs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """JSON of memory in the shapes of the public contract: the brief, prompts, revisions and estimates."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """The views of memory: reading, updating, pausing, restoring and estimating it, and folding what is not stored."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from functools import partial

@@ -7,8 +7,6 @@ chosen newest first and shown oldest first. Turns with neither text nor line are
 only those that a plan shows need to be loaded. `docs/prompt.md` has a diagram.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

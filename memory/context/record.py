@@ -4,8 +4,6 @@ Texts that are stored nowhere else (instructions, sources, tools) are stored onc
 decides when a record is made and kept.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

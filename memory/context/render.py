@@ -3,8 +3,6 @@
 The same plan, texts and `RENDERER` give the same messages, byte for byte. Nothing is decided here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A fact is its words, as recall reads them. It is in a text if all of them are in one passage, in any of their forms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Generic, NamedTuple, TypeVar

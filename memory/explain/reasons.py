@@ -1,7 +1,5 @@
 """What a prompt shows of memory, what it omits, and why: in sentences, and as shares of turns and tokens. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

@@ -3,8 +3,6 @@
 Pure: from a plan, the cursor of the fold and the spans of revisions. Drawing, and reading rows, are done elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

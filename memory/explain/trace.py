@@ -5,8 +5,6 @@ Messages are found by the recall index. The number of versions read is bounded, 
 `memory.explain.timeline`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from conversations.models import Chat

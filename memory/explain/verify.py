@@ -3,8 +3,6 @@
 Only the hash decides. The sources of the prompt are examined only to say what changed.
 """
 
-from __future__ import annotations
-
 from django.db.models import Q
 
 from conversations.models import ActiveReply, Message, Status

@@ -12,8 +12,6 @@ full summary of 500 tokens has, a fold of 6000 tokens keeps at least 73 % (media
 turns it includes at least 27 %. With a share of 0.5 one of the 469 answers has a fault, with 0.8 eleven.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ once, and the upstream is asked again whenever its wait is over: a dead upstream
 built-in summarizer did is replaced by a rebuild from the originals as soon as the upstream answers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

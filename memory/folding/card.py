@@ -5,8 +5,6 @@ those turns; its own turn is then known to the state while it is still sent verb
 and renders cards.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """What updating or rebuilding a chat's memory would take: tokens × price, from counts alone. No text is read."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from decimal import Decimal

@@ -4,8 +4,6 @@ Any failure (two workers, a task that runs twice, a crash at any line) wastes at
 the cursor moves only in the transaction that stores the summary. `memory.folding.rebuild` does rebuilds.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each is one short transaction. Locks are taken in the same order as in the trans
 chat, then its brief.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from dataclasses import asdict

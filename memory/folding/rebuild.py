@@ -4,8 +4,6 @@ Progress is saved in the brief after every bite, so that any worker can continue
 epoch changes. The old memory stays in use until the new one replaces it, in one swap and as one revision.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, replace
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Requests are stored in the brief; the queue is only a hint.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import time

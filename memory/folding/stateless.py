@@ -4,8 +4,6 @@ The policies, checks and bites are those of chats, but nothing is queued: a fail
 still has the messages. Blocking, and without the database.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Sequence

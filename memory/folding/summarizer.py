@@ -3,8 +3,6 @@
 An answer that is acceptable but has soft faults is requested once more, and the better one is kept.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator

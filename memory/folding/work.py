@@ -10,8 +10,6 @@ the end of the queue after each bite while others wait. So a user who demands mu
 concurrent demands both may be let in: this is about fairness, and needs no lock.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4

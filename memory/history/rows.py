@@ -4,8 +4,6 @@ Reads only by (chat, seq), in pages, and only as far as needed: a backlog of ten
 whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID

@@ -4,8 +4,6 @@ Several messages of one side in a row count as one. A greeting before the first 
 a reply are left out, as no prompt depends on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated

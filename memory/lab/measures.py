@@ -6,8 +6,6 @@ in steps of 128 tokens, at the cached price. Nothing is assumed to leave the cac
 those in which a model calls its tools are the same for all ways.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ card of each reply, the built-in model adds one that matches the recorded reply.
 `memory.lab.runner` provides.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping

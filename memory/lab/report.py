@@ -3,8 +3,6 @@
 The picture needs matplotlib (the extra `lab`). No information in it depends on colour.
 """
 
-from __future__ import annotations
-
 from itertools import accumulate
 from pathlib import Path
 from typing import Any

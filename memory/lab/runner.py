@@ -4,8 +4,6 @@ The children's settings are this process's environment, except for the database,
 touched. A child sends None after each turn, and at last its runs, or a sentence if it could not play.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

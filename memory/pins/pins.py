@@ -4,8 +4,6 @@ Only people remove what people pinned. What is found is written under the chat's
 `memory.pins.statements` decides what a sentence states and which statement replaces which.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

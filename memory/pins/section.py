@@ -4,8 +4,6 @@ Newest first, within a tenth of the budget. A pin's text is user input, so a lin
 is quoted. A pin that is contained in a newer one is not repeated, and the number of pins without room is stated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -7,8 +7,6 @@ that is worded like an injected order to a model, or that contains a link, is no
 A user who means it can pin it by hand.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

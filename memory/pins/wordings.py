@@ -4,8 +4,6 @@ In a pattern with a group, the group begins at the cue. Sentences are searched w
 apostrophes. Statements in other languages are found by the summarizer.
 """
 
-from __future__ import annotations
-
 import re
 
 _NAME = r"(?-i:[^\W\d_a-zà-ÿ][\w'.-]+)"

@@ -3,8 +3,6 @@
 To add a policy, write one module here and add one line to `POLICIES`.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from memory.policies.card import CardPolicy

@@ -4,8 +4,6 @@ Models write JSON fenced, wrapped in prose, with trailing commas. Parsing takes 
 length, for any answer.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

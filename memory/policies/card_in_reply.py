@@ -8,8 +8,6 @@ copies: a number, a name, an id, an address or a run of words that is in the mat
 any link or order that is in nothing that was said. Paraphrases are not detected.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final

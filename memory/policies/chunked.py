@@ -3,8 +3,6 @@
 `OneSummary` is what it shares with `interval`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Which turns of a chat are its window, and when the others are due to be folded: one rule for all policies. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

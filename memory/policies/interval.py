@@ -4,8 +4,6 @@ That message is memory and not part of the conversation. If one like it arrives 
 model that imitates it), it is separated from the turn, and its content is treated as what was known before.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ There are three kinds: options of memory that every chat has, those that only so
 and the policy's own numbers (`Policy.numbers`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final

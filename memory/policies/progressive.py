@@ -4,8 +4,6 @@ The data are merged and never rewritten, so that nothing fades once it was extra
 each fold, longer each time up to its last target.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

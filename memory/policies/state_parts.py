@@ -7,8 +7,6 @@ line without invisible characters, within its cap. The work is bounded for any i
 People read and edit a memory of any policy as fields of a form (`EditField`), without markup for the model.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

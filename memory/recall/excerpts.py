@@ -4,8 +4,6 @@
 the mark of an excerpt, is escaped by quoting it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -11,8 +11,6 @@ many matches of a term are read: on SQLite the newest, on PostgreSQL those of th
 against its chat, so a message of another chat is never returned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

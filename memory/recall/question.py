@@ -4,8 +4,6 @@ The form (a question, a reference to the past) is classified by wordings, in the
 than Latin, a question mark makes a question, too. `memory.recall.ranking` decides what follows from the form.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ on PostgreSQL also the number of its block, because that database reads a list o
 `memory.recall.index` queries the index. The sweep keeps it fast and complete (`merge`, `fill`).
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

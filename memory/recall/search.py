@@ -4,8 +4,6 @@ For common words only the newest messages are found (on PostgreSQL: some); a mes
 among them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ hashes, and the index adds the key of a chat (`memory.recall.schema`). A hash hi
 messages; it keeps their words out of files that a deletion reaches late.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

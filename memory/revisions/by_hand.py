@@ -13,8 +13,6 @@ what follows the older version and not on the chat, and no text comes back that 
 `QuotaExceeded` may be raised.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

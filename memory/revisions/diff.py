@@ -4,8 +4,6 @@ They are compared as people read them, without the markup of a prompt. If their 
 and the older text is shown as replaced by the newer as a whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ A memory that somebody cleared contains nothing of any message, so a step back n
 of an old message would bring back what was cleared.
 """
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

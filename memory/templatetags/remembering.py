@@ -1,7 +1,5 @@
 """Template filters for memory, shared by all pages."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -7,8 +7,6 @@ wait for the one row of its day. Each is counted once, however many sweeps run a
 because it is marked in the transaction that adds it. Folds are counted in the transaction that publishes them.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping

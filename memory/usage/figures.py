@@ -1,7 +1,5 @@
 """Numbers and amounts as text for people. Pure."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 _UNITS = ((1e9, "B"), (1e6, "M"), (1e3, "k"))

@@ -1,7 +1,5 @@
 """Which workers are alive: each has a row, which it renews while it runs. All times are the database's."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from django.db.models.functions import Now

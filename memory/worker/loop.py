@@ -6,8 +6,6 @@ summarizer, so threads are enough. A task that hangs cannot be ended in its thre
 started it (systemd, a container's restart policy) starts it again.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

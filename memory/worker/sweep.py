@@ -4,8 +4,6 @@ It may run at any time, twice at once, or not for a while: it only finishes what
 queues missing tasks again.
 """
 
-from __future__ import annotations
-
 import logging
 from datetime import timedelta
 from typing import Any

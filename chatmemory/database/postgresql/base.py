@@ -6,8 +6,6 @@ that went away, or ended a session, has closed the connection or sent a message:
 where nothing should be.
 """
 
-from __future__ import annotations
-
 import select
 from typing import Any
 

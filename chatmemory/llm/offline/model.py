@@ -4,8 +4,6 @@ With it, the whole product works on one machine, and it folds in place of a summ
 nothing of chats, storage or policies: a request names the schema of its answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator

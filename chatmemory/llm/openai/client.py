@@ -8,8 +8,6 @@ An upstream may do anything at any speed, and a call still ends in time:
 - total: ends what the others cannot, such as endless pings or occasional single bytes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

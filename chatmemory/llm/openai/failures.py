@@ -4,8 +4,6 @@ Pure. Sentences contain a status code at most. They never repeat what the upstre
 keys; `upstream_reason` does, for a request that it rejected as invalid.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from math import ceil

@@ -10,8 +10,6 @@ Limits apply to any upstream. The length of one event is limited, because it is 
 events of both styles spend 100 to 350 bytes on a token.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

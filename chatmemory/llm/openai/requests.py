@@ -6,8 +6,6 @@ refuse `max_tokens`; elsewhere it is `max_tokens`, which every server knows, whi
 `max_completion_tokens` without obeying it (ollama issue 7125, llama-cpp-python issue 1907).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit

@@ -4,8 +4,6 @@ Built from values; reads no settings. The SDK's own reading of answers is not us
 one, and reads an endless answer to its end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import base64

@@ -1,7 +1,5 @@
 """`manage.py create_token`: create a token for a user and print it once."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`manage.py export_chat`: write one chat to a file that `import_chat` reads back to the same values."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`manage.py forget_message`: remove a message's content and what memory derived from it."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

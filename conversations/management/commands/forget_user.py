@@ -1,7 +1,5 @@
 """`manage.py forget_user`: erase a user and all their data, or continue an erasure that stopped."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser

@@ -1,7 +1,5 @@
 """`manage.py import_chat`: import conversations from files into a user's chats."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`manage.py revoke_tokens`: revoke all tokens of a user and, with `--sessions`, end their sessions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser

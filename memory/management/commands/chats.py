@@ -1,7 +1,5 @@
 """`manage.py chats`: the chats of a database, newest first, with their sizes and the state of their memory."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`manage.py memory CHAT`: the contents and the state of one chat's memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser

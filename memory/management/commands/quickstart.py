@@ -1,7 +1,5 @@
 """`manage.py quickstart`: run everything for a first look, server and worker in one process, until Ctrl-C."""
 
-from __future__ import annotations
-
 import json
 import logging.config
 import os

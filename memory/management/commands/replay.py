@@ -1,7 +1,5 @@
 """`manage.py replay`: replay recorded conversations through the real engine and compare the policies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """`manage.py resummarize`: update the memory of chats, or rebuild it from the original messages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser

@@ -1,7 +1,5 @@
 """`manage.py sweep`: run the worker's scheduled sweep now, in this process."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand

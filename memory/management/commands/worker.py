@@ -1,7 +1,5 @@
 """`manage.py worker`: update memory in the background, until a signal ends it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal
