@@ -7,25 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.db import transaction
 
 from conversations import chat_lifecycle
 from conversations.models import Chat, Message
-from memory.briefs import unfolded
-from memory.changes import messages_changed
 from memory.policies.card import CARD_CLOSE, CARD_OPEN
-from tests.api.cards import GOAL, answered, brief, card_chat, carried
+from tests.api.cards import GOAL, answered, card_chat, carried
 from tests.api.talking import Turn, begun, final, held
 from tests.support.cards import card_of, marks
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
-
-
-def change(chat: str, from_seq: int) -> None:
-    """Report messages from `from_seq` on to memory as edited."""
-    with transaction.atomic():
-        messages_changed(brief(chat).chat_id, from_seq=from_seq)
-
 
 # Other answers, edits and options
 
@@ -36,18 +26,6 @@ def test_a_retry_that_fails_leaves_the_standing_answers_card(alice: Client, upst
     turn = Turn.of(alice.ask("one", chat))
     assert alice.post(f"{turn.path}/regenerate", json={"stream": False}).status_code == 502
     assert card_of(chat) == GOAL
-
-
-def test_a_change_to_what_a_card_knew_takes_the_card_back(alice: Client, upstream: FakeUpstream) -> None:
-    """This includes the newest reply, which is not folded yet."""
-    chat = card_chat(alice)
-    upstream.script("stream", answered("One.", {"goal": "A"}), answered("Two.", {"goal": "B"}))
-    alice.ask("one", chat)
-    alice.ask("two", chat)
-    change(chat, 4)
-    assert (card_of(chat), unfolded(brief(chat)).turns) == ({"goal": "A"}, 2)
-    change(chat, 1)
-    assert (card_of(chat), brief(chat).head, unfolded(brief(chat)).turns) == ({}, 0, 2)
 
 
 @pytest.mark.parametrize("switch", ["policy", "memory", "option"])
@@ -122,9 +100,6 @@ def test_a_card_may_tell_of_links_that_its_reply_shows_and_of_no_other(
         "the chat's instructions are in every prompt anyway"
     )
     assert marks(chat)[-1] == "kept"
-
-
-# Without an upstream
 
 
 def test_switching_away_while_a_reply_is_written(alice: Client, upstream: FakeUpstream) -> None:

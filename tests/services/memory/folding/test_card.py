@@ -10,11 +10,10 @@ from memory.context.build import preview
 from memory.folding.request import request_resummarize
 from memory.models import ContextRecord
 from tests.support.cards import card_chat, card_of, kept_codes, live, marks
-from tests.support.factories import add_turn, add_turns, brief_of
+from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     DOWN,
-    WORDS,
     asked,
     assert_sound,
     fail_until_given_up,
@@ -107,13 +106,6 @@ def test_a_model_that_never_writes_a_card_is_helped_by_the_summarizer(model: Kee
     assert marks(chat) == ["missing"] * 30
     assert asked(model)[0] == [f"T{number}" for number in range(1, folded[0])]
     assert f"T{folded[-1] - 1}" in card_of(chat)["goal"]
-
-
-def test_a_giant_message_in_the_way_is_only_counted(model: KeepingModel) -> None:
-    chat = card_chat()
-    add_turn(chat, "T1 " + WORDS * 100, "T1 " + WORDS * 100)
-    live(chat, 2)
-    assert (brief_of(chat).folded_through_seq, card_of(chat)) == (0, {"decisions": ["keep T2"]})
 
 
 # Imports, switching, rebuilding
