@@ -50,20 +50,22 @@ def test_a_question_about_something_else_names_nothing(question: str) -> None:
     assert counted(question, "Heron", turns_between=3) == (0, 0)
 
 
-def test_what_everybody_says_names_nothing() -> None:
+@pytest.mark.parametrize(
+    ("said", "later"),
+    [
+        (
+            "Which hotel? The castle hotel is the Heron.",
+            ["Which castle hotel? That one."] * 3,
+        ),  # everybody says it
+        ("The castle hotel is the Heron.", ["I like the Heron."]),  # it is known by its new sentence
+    ],
+)
+def test_what_names_it_no_more(said: str, later: list[str]) -> None:
     tracker = NamedTracker()
-    tracker.say([HOTEL], "Which hotel?", "The castle hotel is the Heron.")
-    for _ in range(3):
-        tracker.say([], "Which castle hotel?", "That one.")
+    tracker.say([HOTEL], said)
+    for text in later:
+        tracker.say([HOTEL] if "Heron" in text else [], text)
     tracker.look("Which castle hotel?", Haystack("Heron"))
-    assert tracker.named == 0
-
-
-def test_what_is_said_again_is_known_by_its_new_sentence() -> None:
-    tracker = NamedTracker()
-    tracker.say([HOTEL], "The castle hotel is the Heron.")
-    tracker.say([HOTEL], "I like the Heron.")
-    tracker.look("castle hotel?", Haystack("Heron"))
     assert tracker.named == 0
 
 

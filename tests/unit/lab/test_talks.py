@@ -39,12 +39,9 @@ def test_questions_meet_their_replies(texts: tuple[str, ...], exchanges: list[tu
     assert [(one.question, one.reply) for one in found] == exchanges
 
 
-def test_blank_messages_say_nothing() -> None:
-    assert talk([{"role": "user", "content": " \n"}, *said("u1", "a1")]).exchanges == (Exchange("u1", "a1"),)
-
-
-def test_instructions_are_the_leading_system_message() -> None:
-    assert talk(said("s: be brief", "u1", "a1")).instructions == "s: be brief"
+def test_blank_messages_say_nothing_and_instructions_are_the_leading_system_message() -> None:
+    found = talk([*said("s: be brief"), {"role": "user", "content": " \n"}, *said("u1", "a1")])
+    assert (found.instructions, found.exchanges) == ("s: be brief", (Exchange("u1", "a1"),))
 
 
 def test_what_failed_or_was_replaced_was_not_said() -> None:
