@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -25,7 +25,6 @@ from benchmarks.serving.processes import BOUNDED
 from memory import queue
 from memory.queue import waiting_tasks
 from tests.support.ports import free_port
-from tests.support.process_tree import descendants_of
 
 MEMORY_BAR = 450.0
 READY_BAR = 3.0
@@ -159,3 +158,14 @@ def _until(condition: Callable[[], bool]) -> None:
         if time.monotonic() > until:
             raise RuntimeError("what was waited for did not come")
         time.sleep(5 * TICK)
+
+
+def descendants_of(pid: int) -> list[int]:
+    """Return a process's living children, their children, and so on, read from /proc."""
+    below = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            state, parent = (path / "stat").read_text().rpartition(")")[2].split()[:2]
+            if int(parent) == pid and state != "Z":
+                below.append(int(path.name))
+    return [*below, *(one for child in below for one in descendants_of(child))]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
@@ -16,7 +19,6 @@ import pytest
 from django.conf import settings
 
 from tests.api.talking import Turn, heard, held
-from tests.faults.bench.disk import Disk, NoDisk, small_disk
 from tests.faults.bench.postgres import PrivatePostgres, bindir, unprivileged_user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
@@ -41,13 +43,42 @@ check_all()
 """
 
 
+@dataclass(frozen=True)
+class Disk:
+    """A small file system at `folder`: a tmpfs of its own, which requires the right to mount."""
+
+    folder: Path
+
+    def fill(self) -> None:
+        """Fill all free space."""
+        with (self.folder / "ballast").open("ab", buffering=0) as file:
+            try:
+                while file.write(b"\0" * 4096):
+                    pass
+            except OSError:
+                return
+
+    def free(self) -> None:
+        """Free the space again."""
+        (self.folder / "ballast").unlink()
+
+
 @pytest.fixture
 def disk() -> Iterator[Disk]:
+    """A disk of 40 MB that anyone may write to."""
+    if os.geteuid() or not shutil.which("mount"):
+        pytest.skip("nothing may be mounted here")
+    folder = Path(tempfile.mkdtemp(prefix="small-disk-"))
+    mount = ["mount", "-t", "tmpfs", "-o", "size=40m,mode=0777", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True).returncode == 0
     try:
-        with small_disk(40) as made:
-            yield made
-    except NoDisk as exc:
-        pytest.skip(str(exc))
+        if not mounted:
+            pytest.skip("nothing may be mounted here")
+        yield Disk(folder)
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", folder], check=True)
+        folder.rmdir()
 
 
 @pytest.fixture

@@ -50,39 +50,35 @@ def silent_port() -> Iterator[int]:
         yield port
 
 
-def wrong(what: str, port: int) -> str:
-    """Return the URL of the database, with one part of it wrong."""
-    at = urlsplit(here())
-    user, host = at.username or "postgres", f"{at.hostname}:{at.port or 5432}"
-    return {
-        "name": f"postgres://{user}:{PASSWORD}@{host}/no_such_database",
-        "user": f"postgres://no_such_user:{PASSWORD}@{host}/postgres",
-        "port": f"postgres://{user}:{PASSWORD}@127.0.0.1:9/postgres",
-        "host": f"postgres://{user}:{PASSWORD}@no-such-host.invalid/postgres",
-        "silent host": f"postgres://{user}:{PASSWORD}@127.0.0.1:{port}/postgres",
-    }[what]
-
-
-REASONS = {
-    "name": 'database "no_such_database" does not exist',
-    "user": "no_such_user",
-    "port": "port 9 failed: Connection refused",
-    "host": "no-such-host.invalid",
-    "silent host": "timeout expired",
+WRONG = {
+    "name": ("{user}", "{host}", "no_such_database", 'database "no_such_database" does not exist'),
+    "user": ("no_such_user", "{host}", "postgres", "no_such_user"),
+    "port": ("{user}", "127.0.0.1:9", "postgres", "port 9 failed: Connection refused"),
+    "host": ("{user}", "no-such-host.invalid", "postgres", "no-such-host.invalid"),
+    "silent host": ("{user}", "127.0.0.1:{silent}", "postgres", "timeout expired"),
 }
+"""User, host and name in the URL of a database, one of them wrong, and what the sentence says of it."""
 
 
 @pytest.mark.skipif(settings.IS_SQLITE, reason="a file has no host")
 @pytest.mark.parametrize(
-    ("what", "command"), [*((what, "migrate") for what in REASONS), *(("port", name) for name in COMMANDS)]
+    ("what", "command"), [*((what, "migrate") for what in WRONG), *(("port", name) for name in COMMANDS)]
 )
 def test_a_wrong_database_url_is_one_sentence(what: str, command: str) -> None:
-    with silent_port() as port:
-        done = run(COMMANDS[command], wrong(what, port))
+    at = urlsplit(here())
+    *parts, reason = WRONG[what]
+    with silent_port() as silent:
+        known = {
+            "user": at.username or "postgres",
+            "host": f"{at.hostname}:{at.port or 5432}",
+            "silent": silent,
+        }
+        user, host, name = (part.format(**known) for part in parts)
+        done = run(COMMANDS[command], f"postgres://{user}:{PASSWORD}@{host}/{name}")
     error = done.stderr.strip()
     assert done.returncode != 0
     assert error.startswith("The database that DATABASE_URL names cannot be used: "), error
-    assert REASONS[what] in error
+    assert reason in error
     assert len(error.splitlines()) == 1
     assert PASSWORD not in done.stdout + done.stderr
 

@@ -45,15 +45,10 @@ def wanted(extras: set[str]) -> list[Requirement]:
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_every_locked_version_has_its_hash(name: str) -> None:
+def test_every_requirement_is_locked_at_a_matching_version_with_its_hash(name: str) -> None:
     packages = locked(name)
     assert len(packages) > 20
     assert [package for package, versions in packages.items() if not all(n for _, n in versions)] == []
-
-
-@pytest.mark.parametrize("name", LOCKS)
-def test_requirements_are_locked_at_a_matching_version(name: str) -> None:
-    packages = locked(name)
     for requirement in wanted(LOCKS[name]):
         versions = [version for version, _ in packages.get(_name(requirement.name), [])]
         assert versions, f"{requirement.name} is not in {name}: run `make lock`"
