@@ -11,7 +11,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 from django_q.models import OrmQ
 
 from chatmemory.llm import registry
@@ -202,7 +201,7 @@ def test_work_that_fails_waits_and_is_taken_up_where_it_ended(upstream: FakeUpst
     assert embeddings.enqueue_missing() == 0
     assert (row(chat).attempts, seqs(chat)) == (1, [])
     upstream.embeddings.how = "normal"
-    ChatEmbeddings.objects.update(next_attempt_at=timezone.now())
+    ChatEmbeddings.objects.update(next_attempt_at=None)
     embed_task(str(chat.pk))
     assert (row(chat).attempts, len(seqs(chat))) == (0, 120)
 
