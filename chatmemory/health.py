@@ -119,7 +119,7 @@ async def problems() -> Problems:
     global _probe  # one per process, of its loop
     if _probe is None or _probe[1].done():
         answers: dict[str, str | None] = {}
-        _probe = answers, asyncio.ensure_future(executors.apart(partial(_ask, answers)))
+        _probe = answers, asyncio.ensure_future(executors.in_own_thread(partial(_ask, answers)))
     answers, asking = _probe
     await asyncio.wait({asking}, timeout=MAX_WAIT_SECONDS)
     if not asking.done():

@@ -88,13 +88,16 @@ def django_database(url: str) -> dict[str, Any]:
         "must be sqlite:///path or postgres://user:password@host:port/name, where the port is a number, and in the "
         "user and the password / ? # @ : are written as %2F %3F %23 %40 %3A."
     )
+    if not url.startswith(("sqlite:", "postgres:", "postgresql:")):
+        raise refusal
     try:
         found: dict[str, Any] = environ.Env.db_url_config(url)
     except ValueError:
         raise refusal from None
-    is_named = found["NAME"] or "sqlite" in found["ENGINE"] or "service" in found.get("OPTIONS", {})
-    # An @ in the name is a piece of a password.
-    if not url.startswith(("sqlite:", "postgres:", "postgresql:")) or not is_named or "@" in found["NAME"]:
+    if "sqlite" in found["ENGINE"]:
+        return found
+    is_named = found["NAME"] or "service" in found.get("OPTIONS", {})
+    if not is_named or "@" in found["NAME"]:  # which is a piece of a password
         raise refusal
     return found
 

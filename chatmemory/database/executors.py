@@ -167,14 +167,28 @@ _room = threading.Semaphore(MAX_APART)
 
 
 async def apart(work: Callable[[], T]) -> T:
-    """Return the result of `work`, which does not use the database, run in a thread that shutdown does not wait for.
+    """Return the result of `work`, which does not use the database, run in a thread of its own.
 
-    Neither in asyncio's default executor, in which names are resolved for every stream, nor in the database's: a few
-    slow calls would fill them. Raise `Unavailable` if too many are running. If the caller is cancelled, the work still
-    runs to its end.
+    Raise `Unavailable` if too many are running.
     """
     if not _room.acquire(blocking=False):
         raise Unavailable("The server has too much to do right now. Try again in a moment.", retry_after=5)
+
+    def finish() -> T:
+        try:
+            return work()
+        finally:
+            _room.release()
+
+    return await in_own_thread(finish)
+
+
+async def in_own_thread(work: Callable[[], T]) -> T:
+    """Return the result of `work`, run in a thread that shutdown does not wait for.
+
+    Neither in asyncio's default executor, in which names are resolved for every stream, nor in the database's: a few
+    slow calls would fill them. If the caller is cancelled, the work still runs to its end.
+    """
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()
     context = contextvars.copy_context()
@@ -184,8 +198,6 @@ async def apart(work: Callable[[], T]) -> T:
             done.set_result(context.run(work))
         except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
             done.set_exception(error)
-        finally:
-            _room.release()
 
     threading.Thread(target=finish, name="apart", daemon=True).start()
     return await asyncio.wrap_future(done)

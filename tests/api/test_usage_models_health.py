@@ -17,6 +17,7 @@ from django.utils import timezone
 from django_q.models import Failure
 
 from chatmemory import health
+from chatmemory.database import executors
 from chatmemory.llm.protocol import Price
 from conversations.models import Message
 from memory import queue
@@ -137,6 +138,14 @@ def test_a_sweep_that_keeps_failing_is_told(live: LiveServer) -> None:
         "worker": ["The sweep failed 3 times in the last 15 minutes; the worker's log says why."]
     }
     Failure.objects.update(stopped=timezone.now() - timedelta(minutes=16))
+    assert httpx.get(f"{live.url}/readyz").status_code == 200
+
+
+def test_readiness_is_asked_however_many_stateless_calls_run(
+    live: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_worker_answered()
+    monkeypatch.setattr(executors, "_room", threading.Semaphore(0))
     assert httpx.get(f"{live.url}/readyz").status_code == 200
 
 

@@ -98,6 +98,7 @@ def test_a_bad_value_is_told_with_what_is_allowed(name: str, value: str, told: s
 @pytest.mark.parametrize(
     ("name", "url"),
     [
+        ("DATABASE_URL", "sk-pass"),
         ("DATABASE_URL", "mysql://root:sk-pass@elsewhere/db"),
         ("DATABASE_URL", "postgres://user:sk-pass/word@host/db"),  # the slash ends the host
         ("DATABASE_URL", "postgres://user:12/sk-word@host/db"),
@@ -119,9 +120,17 @@ def test_a_bad_url_is_not_shown(name: str, url: str) -> None:
     assert "sk-" not in sentence
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:8080/v1", "https://[::1]:1/v1", "https://api.example"])
-def test_a_good_endpoint_is_taken(url: str) -> None:
-    assert url == read({"OPENAI_BASE_URL": url}).OPENAI_BASE_URL
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"),
+        ("OPENAI_BASE_URL", "https://[::1]:1/v1"),
+        ("OPENAI_BASE_URL", "https://api.example"),
+        ("DATABASE_URL", "sqlite:////home/alice@example.org/chats.sqlite3"),  # an @ is no password's there
+    ],
+)
+def test_a_good_url_is_taken(name: str, url: str) -> None:
+    assert url == getattr(read({name: url}), name)
 
 
 @pytest.mark.parametrize(
