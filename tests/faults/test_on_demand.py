@@ -19,12 +19,12 @@ import pytest
 
 from conversations.models import Message, Window
 from memory.models import ConversationBrief
-from tests.processes.talking import LOW, question, settled
-from tests.support.factories import add_turns, make_chat, make_user
+from tests.processes.talking import LOW, settled
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.support.processes import Product
 from tests.support.product import LIMITS
+from tests.support.supervised import due_chat
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -33,12 +33,6 @@ ON = {"RATE_LIMITS": "on", "LIMIT_TOKENS_PER_DAY": "6000", "LIMIT_RESUMMARIZE_PE
 MEASURED = 7
 SLACK_SECONDS = 0.6
 """A worker polls for tasks twice a second, and the machine may be busy."""
-
-
-def chat_of(user: str, turns: int = 30) -> UUID:
-    chat = make_chat(make_user(user))
-    add_turns(chat, [(question(number), "Noted.") for number in range(turns)])
-    return chat.pk
 
 
 @pytest.mark.promise("P31")
@@ -52,7 +46,7 @@ def test_requested_rebuilds_do_not_starve_others(product: Product, fake: FakeUps
     wait_for(lambda: product.logged("swept"), "a worker at work", timeout=60)
     alone = statistics.median(_fold_seconds() for _ in range(MEASURED))
     client = product.client("mallory")
-    chats = [chat_of("mallory") for _ in range(20)]
+    chats = [due_chat("mallory", 30) for _ in range(20)]
     wait_for(lambda: all(map(settled, chats)), "her own folds", timeout=180)
     with _flood(client, chats) as count:
         wait_for(lambda: count() > 60, "a flood")
@@ -67,7 +61,7 @@ def test_requested_rebuilds_do_not_starve_others(product: Product, fake: FakeUps
 def _fold_seconds() -> float:
     """Return the seconds until another user's chat that has come due is folded."""
     began = time.monotonic()
-    chat = chat_of("victim", 12)
+    chat = due_chat("victim", 12)
     assert ConversationBrief.objects.get(pk=chat).due
     wait_for(lambda: settled(chat), "a fold of somebody else", timeout=60)
     return time.monotonic() - began

@@ -12,11 +12,11 @@ from memory.briefs import unfolded
 from memory.models import ConversationBrief, SummaryRevision
 from memory.queue import enqueue_fold, waiting_tasks
 from tests.processes.prompts import code, codes
-from tests.processes.talking import question, settled
-from tests.support.factories import add_turns, make_chat
+from tests.processes.talking import settled
 from tests.support.fakes.connection import Request
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.processes import Product
+from tests.support.supervised import due_chat
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -41,8 +41,7 @@ def _each_once(calls: Sequence[Request], numbers: Sequence[int], *, wasted: int)
 @pytest.mark.promise("P10")
 def test_8_racing_folds_of_one_chat(product: Product, fake: FakeUpstream) -> None:
     """Their leases run out at once, so that all eight are in the middle of the same call; one of them wins."""
-    chat = make_chat()
-    add_turns(chat, [(question(number), "Noted.") for number in range(60)])
+    chat_id = due_chat(turns=60)
     product.env |= {
         "MEMORY_FOLD_LEASE_SECONDS": "0.05",
         "MEMORY_FOLD_BACKOFF_SECONDS": "0.05",
@@ -55,22 +54,22 @@ def test_8_racing_folds_of_one_chat(product: Product, fake: FakeUpstream) -> Non
 
     def all_are_in() -> bool:
         """A fold that finds the lease taken, or a waiting attempt, ends at once, so keep queueing."""
-        ConversationBrief.objects.filter(pk=chat.pk).update(next_attempt_at=None)
+        ConversationBrief.objects.filter(pk=chat_id).update(next_attempt_at=None)
         if waiting_tasks() < RACERS:
-            enqueue_fold(chat.pk, lost=True)
+            enqueue_fold(chat_id, lost=True)
         return fake.held("complete") == RACERS
 
     wait_for(all_are_in, "eight folds in the middle of the same call", timeout=40)
     fake.release("complete")
-    wait_for(lambda: settled(chat.pk), "a brief at rest", timeout=40)
+    wait_for(lambda: settled(chat_id), "a brief at rest", timeout=40)
 
-    revisions = SummaryRevision.objects.filter(chat=chat)
+    revisions = SummaryRevision.objects.filter(chat=chat_id)
     assert revisions.count() >= 2
-    brief = ConversationBrief.objects.get(pk=chat.pk)
+    brief = ConversationBrief.objects.get(pk=chat_id)
     folded = brief.folded_through_seq // 2
     assert folded == 60 - unfolded(brief).turns > 40
     lost = product.logged("memory fold lost the race")
-    calls = _calls(fake, chat.pk)
+    calls = _calls(fake, chat_id)
     assert len(lost) >= 1
     assert len(calls) >= RACERS
     _each_once(calls, range(folded), wasted=len(calls) - revisions.count())

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from memory.models import Worker
 from tests.processes.talking import question, settled
-from tests.support.factories import add_turns, make_chat
+from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.processes import Child, Product
 from tests.support.waiting import wait_for
 
@@ -49,10 +49,10 @@ class Supervised:
                 self.child = self._product.worker(**self._env)
 
 
-def due_chat() -> UUID:
-    """Make a chat with 40 turns, whose fold is in the queue."""
-    chat = make_chat()
-    add_turns(chat, [(question(number), "Noted.") for number in range(40)])
+def due_chat(user: str = "alice", turns: int = 40) -> UUID:
+    """Make a chat of a user with so many turns that its fold is in the queue."""
+    chat = make_chat(make_user(user))
+    add_turns(chat, [(question(number), "Noted.") for number in range(turns)])
     return chat.pk
 
 
