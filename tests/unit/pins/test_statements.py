@@ -58,22 +58,22 @@ def test_the_sentence_is_kept_as_it_was_said_and_where_it_was() -> None:
     assert text[one.start :].startswith("Always “quote”")
 
 
-def test_several_of_a_message_come_in_its_order() -> None:
-    text = "My name is Noor. I prefer tea over coffee.\nAlways answer in metric units! How warm is it?"
-    assert kinds(text) == [StatementKind.IDENTITY, StatementKind.PREFERENCE, StatementKind.INSTRUCTION]
-
-
-def test_something_new_may_be_said_where_the_old_is_taken_back() -> None:
-    assert kinds("Never mind the metric units, use imperial from now on.") == [
-        StatementKind.TAKE_BACK,
-        StatementKind.INSTRUCTION,
-    ]
-
-
-def test_a_list_is_taken_for_instructions_where_it_says_so() -> None:
-    assert kinds("- Always cite your sources when I ask about history.\n- Always validate the input.") == [
-        StatementKind.INSTRUCTION
-    ]
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "My name is Noor. I prefer tea over coffee.\nAlways answer in metric units! How warm is it?",
+            ["identity", "preference", "instruction"],
+        ),
+        ("Never mind the metric units, use imperial from now on.", ["take_back", "instruction"]),
+        (
+            "- Always cite your sources when I ask about history.\n- Always validate the input.",
+            ["instruction"],  # a list is taken for instructions only where it says so
+        ),
+    ],
+)
+def test_several_of_a_message_come_in_its_order(text: str, found: list[str]) -> None:
+    assert kinds(text) == found
 
 
 def test_of_a_long_sentence_the_part_about_it_is_kept() -> None:

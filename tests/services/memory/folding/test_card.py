@@ -37,11 +37,8 @@ def test_each_card_folds_the_turn_before_its_own(model: KeepingModel) -> None:
     assert (brief.version, brief.folded_through_seq, brief.seen_seq, unfolded(brief).turns) == (7, 12, 14, 1)
     assert card_of(chat) == {"decisions": ["keep T7"]}, "replaced, not appended"
     rows = revisions(chat)
-    assert [(row.from_seq, row.through_seq, row.seen_seq) for row in rows[:3]] == [
-        (1, 0, 2),
-        (1, 2, 4),
-        (3, 4, 6),
-    ]
+    spans = [(row.from_seq, row.through_seq, row.seen_seq) for row in rows[:3]]
+    assert spans == [(1, 0, 2), (1, 2, 4), (3, 4, 6)]
     assert {(row.model, row.kind, float(row.cost_usd or 0)) for row in rows} == {("gpt-test", "fold", 0.0)}
     assert rows[2].retained["lost"], "what the card does not hold of the turn is said"
     assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=12)
@@ -74,18 +71,13 @@ def test_a_giant_turn_without_a_card_waits_for_the_summarizer(model: KeepingMode
     assert (card_of(chat), brief_of(chat).folded_through_seq) == ({"decisions": ["keep T2"]}, 0)
     live(chat, 3)
     assert brief_of(chat).folded_through_seq == 0, "it is a line now"
-    assert [section["kind"] for section in ContextRecord.objects.get(reply__seq=6).sections][:3] == [
-        "instructions",
-        "card",
-        "outline",
-    ]
+    kinds = [section["kind"] for section in ContextRecord.objects.get(reply__seq=6).sections]
+    assert kinds[:3] == ["instructions", "card", "outline"]
     request_resummarize(chat, "update")
     model.lines = [kept_codes]
     run(chat)
     brief = brief_of(chat)
-    assert (brief.folded_through_seq, brief.seen_seq) == (4, 6), (
-        "what the state knew of later turns it still knows"
-    )
+    assert (brief.folded_through_seq, brief.seen_seq) == (4, 6), "what it knew of later turns it still knows"
     assert card_of(chat) == {"goal": "T3 T1 T2", "techniques": ["folded"], "decisions": ["keep T3"]}
     assert "the card is right" in model.prompts[0].instructions
 

@@ -141,9 +141,7 @@ def test_a_cancelled_second_answer_takes_the_card_of_the_first_with_it(model: Ke
 
 def queries(chat: Chat, number: int) -> int:
     begun = begin(chat, turn(number)[0])
-    with CaptureQueriesContext(
-        connection,
-    ) as captured:
+    with CaptureQueriesContext(connection) as captured:
         finish(begun, turn(number)[1], {"decisions": [f"keep T{number}"]})
     return len(captured)
 

@@ -307,11 +307,7 @@ def test_a_fold_under_way_keeps_out_of_the_wider_window(telling: TellingModel) -
     chat = make_chat(policy="interval")
     add_turns(chat, [turn(number) for number in range(1, 9)])
 
-    def widened(prompt: Prompt) -> str:
-        update_chat(chat, {"options": {"window_turns": 6}})
-        return tell(prompt)
-
-    telling.lines = [widened]
+    meanwhile(telling, lambda: void(update_chat(chat, {"options": {"window_turns": 6}})))
     run(chat)
     assert unfolded(brief_of(chat)).turns >= 6
     assert_whole(chat)
