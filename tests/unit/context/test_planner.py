@@ -39,6 +39,10 @@ def lined(plan: Plan) -> list[int]:
     return [span.from_seq // 2 for span in plan.lines]
 
 
+def summary_of(tokens: int) -> list[StateSection]:
+    return [StateSection("summary", words(tokens))] if tokens else []
+
+
 def chat(*sizes: int) -> list[Turn]:
     return [turn_of(number, tokens) for number, tokens in enumerate(sizes)]
 
@@ -55,21 +59,13 @@ def test_turns_that_exactly_fill_the_budget_are_all_verbatim() -> None:
     assert len(plan_of(turns, replace(LIMITS, prompt_budget=2999)).lines) > 0
 
 
-OVERHEAD = MESSAGE_OVERHEAD
-
-
 @pytest.mark.parametrize(
     ("newest", "state", "is_clipped", "clip"),
     [
-        (3000 - 500 - 3 * OVERHEAD, 500, False, None),  # both fit
+        (3000 - 500 - 3 * MESSAGE_OVERHEAD, 500, False, None),  # both fit
         (4000, 500, True, None),  # the newest turn is clipped before the state
-        (
-            100,
-            5000,
-            False,
-            3000 - (100 + 2 * OVERHEAD) - OVERHEAD,
-        ),  # the state makes room for the newest turn
-        (4000, 5000, True, 1500 - OVERHEAD),  # if neither fits, the state has half at most
+        (100, 5000, False, 3000 - 100 - 3 * MESSAGE_OVERHEAD),  # the state makes room for the newest turn
+        (4000, 5000, True, 1500 - MESSAGE_OVERHEAD),  # if neither fits, the state has half at most
     ],
 )
 def test_the_newest_turn_and_the_state(newest: int, state: int, is_clipped: bool, clip: int | None) -> None:
@@ -116,11 +112,8 @@ def test_a_long_reply_is_whole_while_there_is_nothing_else() -> None:
 
 
 def test_a_long_turn_before_the_window_is_a_line_for_the_sake_of_all_others() -> None:
-    turns = chat(100, 100, 900, 100, 50, 50, 50, 50)
-    assert (shown(plan_of(turns, LIMITS, [SUMMARY])), lined(plan_of(turns, LIMITS, [SUMMARY]))) == (
-        [3, 4, 5, 6, 7],
-        [0, 1, 2],
-    )
+    plan = plan_of(chat(100, 100, 900, 100, 50, 50, 50, 50), LIMITS, [SUMMARY])
+    assert (shown(plan), lined(plan)) == ([3, 4, 5, 6, 7], [0, 1, 2])
 
 
 def test_excerpts_move_nothing_before_them() -> None:
@@ -131,11 +124,8 @@ def test_excerpts_move_nothing_before_them() -> None:
     moved = [turn_of(number + 100, 200) for number in range(30)]
     for room in (0, 300, None):
         plan = plan_of(moved, MemoryLimits(), [SUMMARY], excerpts=found, recall_tokens=room)
-        assert (len(plan.verbatim), len(plan.lines), plan.state) == (
-            len(plain.verbatim),
-            len(plain.lines),
-            plain.state,
-        )
+        assert (len(plan.verbatim), len(plan.lines)) == (len(plain.verbatim), len(plain.lines))
+        assert plan.state == plain.state
         assert bool(plan.recalled) == (room != 0)
 
 
@@ -252,7 +242,7 @@ def test_every_turn_is_in_exactly_one_place(
     sizes: list[int], budget: int, state: int, older: int, window: int
 ) -> None:
     limits = replace(LIMITS, prompt_budget=budget, k_raw_turns=window)
-    sections = [StateSection("summary", words(state))] if state else []
+    sections = summary_of(state)
     turns = [turn_of(number + older, tokens) for number, tokens in enumerate(sizes)]
     plan = plan_of(turns, limits, sections, older_turns=older, older_from_seq=1)
     places = sorted(shown(plan) + lined(plan))
@@ -270,7 +260,7 @@ def test_a_turn_is_left_out_only_if_its_line_has_no_room(
     sizes: list[int], budget: int, state: int, window: int
 ) -> None:
     limits = replace(LIMITS, prompt_budget=budget, k_raw_turns=window)
-    sections = [StateSection("summary", words(state))] if state else []
+    sections = summary_of(state)
     turns = chat(*sizes)
     plan = plan_of(turns, limits, sections)
     if not plan.unrepresented:
@@ -306,7 +296,7 @@ def planned_cost(plan: Plan, turns: list[Turn], sections: list[StateSection]) ->
 
 @given(sizes, st.integers(0, 700))
 def test_the_window_is_verbatim_whenever_it_fits(sizes: list[int], state: int) -> None:
-    sections = [StateSection("summary", words(state))] if state else []
+    sections = summary_of(state)
     turns = chat(*sizes)
     plan = plan_of(turns, LIMITS, sections)
     window = range(max(0, len(turns) - 3), len(turns))

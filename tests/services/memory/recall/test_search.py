@@ -86,13 +86,9 @@ def test_a_turn_with_recall_can_be_shown_again_to_the_letter(model: KeepingModel
 def test_while_all_is_in_the_prompt_nothing_is_looked_for() -> None:
     chat = make_chat()
     add_turns(chat, [(CODE, "Noted.")] + [("And?", "So.")] * 5)
-    with CaptureQueriesContext(
-        connection,
-    ) as short:
+    with CaptureQueriesContext(connection) as short:
         assert recalled(preview(chat, "What is the code of the locker?")) == ""
-    assert not [
-        query for query in short.captured_queries if "recall" in query["sql"] or "tsvector" in query["sql"]
-    ]
+    assert not any("recall" in one["sql"] or "tsvector" in one["sql"] for one in short.captured_queries)
 
 
 def test_deleted_text_is_not_recalled() -> None:
