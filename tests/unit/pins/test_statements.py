@@ -12,6 +12,7 @@ from memory.pins.statements import (
     MAX_STATEMENTS,
     Statement,
     StatementKind,
+    place_of,
     statements,
     statements_to_pin,
 )
@@ -120,3 +121,27 @@ def test_its_cost_is_bounded(text: str) -> None:
         assert isinstance(one, Statement)
         assert len(one.text) <= max(MAX_SENTENCE_CHARS + 2, 2 * END_CHARS)
     assert time.perf_counter() - started < 0.5
+
+
+# Where a message has what a summarizer quotes of it
+
+
+@pytest.mark.parametrize(
+    ("quote", "text", "place"),
+    [
+        ("Always say please.", "Hallo!\n Always  say\n\tplease. Thanks.", 8),
+        ("say please", "Sayings: 'say please'", 10),
+        ("Say please", "say please", -1),
+        ("a b", "ab", -1),
+        ("a b", "", -1),
+    ],
+)
+def test_white_space_between_words_does_not_matter(quote: str, text: str, place: int) -> None:
+    assert place_of(quote, text) == place
+
+
+def test_hostile_text_takes_no_time() -> None:
+    """It is searched for while other writers wait. By a pattern, this took 1.4 s."""
+    started = time.process_time()
+    assert place_of("a " * 199 + "b", "a " * 500_000) == -1
+    assert time.process_time() - started < 0.5

@@ -89,10 +89,7 @@ def test_only_this_policy_asks_and_not_if_it_is_switched_off() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        SEEDS_CARD,
-        f"```json\n{SEEDS_CARD}\n```",
-        f"Here it is: {SEEDS_CARD} Good luck!",
-        SEEDS_CARD.replace('"]', '",]').replace('"}', '",}'),
+        f"Here it is:\n```json\n{SEEDS_CARD}\n```",
         SEEDS_CARD.replace("open_q", "oq").replace("goal", "g").replace("lesson_context", "lc"),
     ],
 )

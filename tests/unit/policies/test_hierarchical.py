@@ -73,12 +73,8 @@ def due(turns: int, limits: MemoryLimits = LIMITS) -> bool:
 # When it folds, and what
 
 
-def test_up_to_twenty_messages_nothing_is_due_and_the_twenty_first_is() -> None:
-    assert not due(10)
-    assert due(11)
-
-
-def test_all_but_the_last_ten_messages_are_folded() -> None:
+def test_with_the_twenty_first_message_all_but_the_last_ten_are_folded() -> None:
+    assert (due(10), due(11)) == (False, True)
     assert turns_beyond(POLICY, State(), chat(11), LIMITS) == 6
     assert turns_beyond(POLICY, State(), chat(5), LIMITS) == 0
 

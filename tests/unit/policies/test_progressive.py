@@ -217,15 +217,8 @@ def test_a_summary_is_kept_that_came_without_data() -> None:
     assert (state.summary, data_of(state)["user_preferences"]) == ("They went on.", {"theme": "dark"})
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '```json\n{"important_data": {"entities": ["Lima",]}, "summary": "They went on."}\n```',
-        '{"summary": "They went on.", "entities": ["Lima"]}',
-    ],
-)
-def test_json_is_read_however_it_is_wrapped(text: str) -> None:
-    state = absorbed(said(text))
+def test_kinds_beside_the_summary_are_read_as_well() -> None:
+    state = absorbed(said('{"summary": "They went on.", "entities": ["Lima"]}'))
     assert (state.summary, data_of(state)["entities"]) == ("They went on.", ["Lima"])
 
 
