@@ -59,7 +59,7 @@ def prompt_for(
       it is left out.
     - `may_wait`: raise `StaleMemory` if the chat should be folded first.
     """
-    # If another process creates it at the same moment, the turn is begun once more (`begin._once`).
+    # If another process creates it at the same moment, the turn is begun once more (`begin._in_chat`).
     brief = getattr(chat, "brief", None) or ConversationBrief.objects.create(chat=chat, **new_brief(chat))
     memory = Memory.of(brief)
     if may_wait:

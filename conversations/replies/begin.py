@@ -115,14 +115,15 @@ def begin_turn(
         new_chat["policy"] = request.policy
 
     def begin(chat: Chat) -> BegunTurn:
-        stored = (chat.last_seq, chat.open_seq, chat.title)
+        fields = ("last_seq", "open_seq", "title", "title_is_automatic")
+        stored = [getattr(chat, name) for name in fields]
         chat.last_seq -= messages
         turn = open_turn.store_outputs(chat, request.outputs) if request.outputs else None
         if turn is None or request.message:
             open_turn.close(chat)
             turn = OpenTurn(_store_question(chat, request, columns), ())
-        if (chat.last_seq, chat.open_seq, chat.title) != stored:
-            chat.save(update_fields=["last_seq", "open_seq", "title", "title_is_automatic"])
+        if [getattr(chat, name) for name in fields] != stored:
+            chat.save(update_fields=fields)
         return _begin_reply(chat, turn, request, ready)
 
     request_key = RequestKey(user, key, request_hash or request.fingerprint(chat_id))

@@ -76,10 +76,13 @@ def test_a_title_fits_whatever_is_said(message: str) -> None:
     assert len(title.splitlines()) <= 1
 
 
-def test_an_empty_chat_is_titled_by_what_is_said_first(alice: Client, upstream: FakeUpstream) -> None:
+@pytest.mark.parametrize("messages", [["Hello there"], ["\u200b", "Hello there"]])
+def test_an_empty_chat_is_titled_by_what_is_said_first(
+    alice: Client, upstream: FakeUpstream, messages: list[str]
+) -> None:
     chat = alice.post("chats", json={}).json()
     assert (chat["title"], chat["title_is_automatic"]) == ("", False)
-    asked(alice, "Hello there", chat=chat["id"])
+    asked(alice, *messages, chat=chat["id"])
     assert titled(alice, chat["id"]) == ("Hello there", True)
 
 
