@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory.context.render import outline_sections
@@ -103,11 +103,13 @@ SHOWN = [
     st.sampled_from([300, 1000, 3000]),
     st.sampled_from(["messages", "text"]),
 )
+@example([8] * 18, SHOWN[-1], 400, "messages")  # due only because of the outline
 def test_whatever_a_plan_cannot_hold_is_due(
     sizes: list[int], shown: tuple[Policy, State, list[StateSection]], budget: int, turns_as: Any
 ) -> None:
     policy, state, outline = shown
-    limits, turns = replace(LIMITS, prompt_budget=budget, turns_as=turns_as), chat(*sizes)
+    limits = replace(LIMITS, prompt_budget=budget, turns_as=turns_as, min_fold_tokens=1)
+    turns = chat(*sizes)
     counts, window = counts_of(policy, state, turns, limits), policy.window(state, [], limits)
     plan = plan_of(turns, limits, [*policy.render(state), *outline], window_turns=window)
     if (plan.merged or plan.unrepresented) and counts.tokens - counts.window_tokens >= limits.min_fold_tokens:
