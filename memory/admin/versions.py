@@ -86,7 +86,8 @@ class VersionAdmin(ContentAdmin):
 
     def page_context(self, request: HttpRequest, row: SummaryRevision) -> dict[str, Any]:
         versions = SummaryRevision.objects.filter(chat_id=row.chat_id).order_by("version")
-        pks = dict(versions.values_list("version", "pk"))
+        near = versions.filter(version__in=(row.version - 1, row.version + 1))
+        beside = dict(near.values_list("version", "pk"))
         # Compared with the version it was made from, or with another by `?against=`.
         against = number_in(request.GET.get("against")) or row.parent
         other = versions.filter(version=against or 0).first()
@@ -96,9 +97,9 @@ class VersionAdmin(ContentAdmin):
             "title": f"Version {row.version} of {heading(row.chat)}",
             "version": row,
             "facts": _facts(row, with_cost=sees_cost(request)),
-            "previous": pks.get(row.version - 1),
-            "next": pks.get(row.version + 1),
-            "newest": max(pks),
+            "previous": beside.get(row.version - 1),
+            "next": beside.get(row.version + 1),
+            "newest": versions.values_list("version", flat=True).last(),
             "remembered": readable_parts(row),
             "against": against,
             "other": other,

@@ -17,6 +17,8 @@ from memory.history.rows import counts_between, newest_turns, pending_seq
 from memory.history.turns import Turn
 from memory.models import RevisionKind, SummaryRevision
 
+CALLS_READ = 50
+"""Newest folds from which the time of a call is estimated, so that the cost does not grow with the chat."""
 _NEXT_TO_NOTHING = Turn(1, 2, "?", "!", False, 1, 1, (), None)
 
 
@@ -59,7 +61,7 @@ def estimate_for(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Est
     sent = count_tokens(ask.instructions_under(memory.limits)) + count_tokens(ask.input)
     usage, price = Usage(tokens + calls * sent, 0, calls * ask.answer_tokens), settings.SUMMARIZER.price
     folds = SummaryRevision.objects.filter(chat=chat, kind=RevisionKind.FOLD, input_tokens__gt=0)
-    call_ms = folds.aggregate(mean=Avg("duration_ms"))["mean"]
+    call_ms = folds.order_by("-version")[:CALLS_READ].aggregate(mean=Avg("duration_ms"))["mean"]
     return Estimate(
         turns=turns,
         tokens=tokens,

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 LAST_LINES = 5
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 SCREEN = """
 chatmemory is running. {model}
@@ -71,7 +72,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         port: int = options["port"]
         require_free(port)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in SIGNALS:
             signal.signal(number, lambda *_: sys.exit(0))
         logging.getLogger().setLevel(logging.WARNING)  # until there is a log, this output is for people
         prepared = _prepared()
@@ -108,6 +109,8 @@ class Command(BaseCommand):
                     # uvicorn passes on the signal that has ended it, or could not start.
                     problem = "The server could not start." if ended.code else ""
                 finally:
+                    for number in SIGNALS:  # a further one does not wait for the worker
+                        signal.signal(number, lambda *_: os._exit(0))
                     stopped.set()
         if problem:
             raise CommandError(f"{problem} {_end_of(log)}")

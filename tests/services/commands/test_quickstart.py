@@ -101,6 +101,7 @@ class Run:
     """`manage.py quickstart` with a database of its own."""
 
     def __init__(self, home: Path, **env: str) -> None:
+        self.home = home
         self.database = f"sqlite:///{home / 'first.sqlite3'}"
         self.port = free_port()
         outside = os.environ.items()
@@ -225,6 +226,19 @@ def test_a_signal_ends_it_while_a_fold_runs(run: Callable[..., Run], number: sig
         code, said = one.end(number)
     assert (code, said.strip()) == (0, "Ended.")
     assert wait_for(lambda: not one.pids())
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_a_second_signal_does_not_wait_for_the_fold(run: Callable[..., Run]) -> None:
+    with FakeUpstream() as fake:
+        fake.hold("complete")
+        one = run(OPENAI_BASE_URL=fake.base_url, OPENAI_API_KEY="sk-test", WORKER_STOP_SECONDS="60")
+        fake.wait_until(lambda it: it.held("complete") > 0)
+        one.process.send_signal(signal.SIGINT)
+        log = one.home / "log" / "server.log"
+        wait_for(lambda: "Finished server process" in log.read_text())
+        assert one.end(signal.SIGINT)[0] == 0
 
 
 WITHOUT_WORKER = """
