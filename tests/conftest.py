@@ -1,7 +1,5 @@
 """Fixtures shared by many tests. Nothing here connects to anything but 127.0.0.1."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Which package may import which, which are pure, and what the queue may call, checked in every module's source."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

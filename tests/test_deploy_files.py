@@ -1,7 +1,5 @@
 """Dockerfile, compose.yaml, nginx.conf and the systemd units agree with the product and with each other."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from configparser import RawConfigParser

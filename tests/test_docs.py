@@ -1,7 +1,5 @@
 """What the documents name exists: links, commands, make targets, settings, modules, and tests of each promise."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

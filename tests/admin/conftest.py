@@ -1,7 +1,5 @@
 """Fixtures of the admin tests: the users and a chat with memory."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client

@@ -1,7 +1,5 @@
 """Chats with memory for the admin to show, and helpers that request its pages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

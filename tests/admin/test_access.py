@@ -1,7 +1,5 @@
 """Which staff get which page of the admin, what is shown to whom, and that each view of content is recorded."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Users, their limits and their API tokens in the admin."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page of a chat: its turns and their places in memory, pins, tracing, deleting, and the actions on memory."""
 
-from __future__ import annotations
-
 import html
 import re
 from typing import Any

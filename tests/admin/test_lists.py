@@ -1,7 +1,5 @@
 """The lists of the admin: finding rows, filters, and what they cost; and the start page, whose counts lead to them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import timedelta

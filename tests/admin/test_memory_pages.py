@@ -1,7 +1,5 @@
 """The pages of a prompt, of a memory with its versions, and of a version; restoring a version, and editing by hand."""
 
-from __future__ import annotations
-
 import time
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Every admin page, requested with every odd query and header: served, redirected or refused, never a 500."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from itertools import product

@@ -1,7 +1,5 @@
 """What is happening to a chat's memory is said in one way everywhere: API, admin and commands."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from html import unescape
 from io import StringIO

@@ -1,7 +1,5 @@
 """Helpers for tests of the policy `card` over HTTP: its chats, replies that bring a card, the outcome of each card."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Fixtures around every test over HTTP: frequent checkpoints, and a check of all chats at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A reply of an upstream with an odd field: answered in time, stored as reported, and within the contract."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

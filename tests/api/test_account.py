@@ -1,7 +1,5 @@
 """One's own account over HTTP: exported as one file that can be imported again, and erased completely."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

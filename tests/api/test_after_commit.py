@@ -1,7 +1,5 @@
 """A failure after a commit undoes nothing, and no client is told that the work was not done."""
 
-from __future__ import annotations
-
 import ast
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Images and files in the messages of OpenAI clients: stored once, sent, marked, forgotten."""
 
-from __future__ import annotations
-
 import base64
 import json
 import socket

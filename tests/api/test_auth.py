@@ -1,7 +1,5 @@
 """Authentication: tokens, sessions of staff, and what each request leaves behind."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

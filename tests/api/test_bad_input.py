@@ -1,7 +1,5 @@
 """Bad input: each is answered with an error of the common form, or stored harmlessly, and nothing is lost."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

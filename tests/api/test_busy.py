@@ -1,7 +1,5 @@
 """One reply at a time per chat: other requests are refused, and a reply whose process is gone blocks only briefly."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any

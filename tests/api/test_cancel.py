@@ -1,7 +1,5 @@
 """Cancelling: the reply ends as `cancelled` with the text so far, and the next message works."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from django.utils import timezone

@@ -1,7 +1,5 @@
 """The policy `card` over HTTP: the block is never shown, and the card of each reply is the memory of the next turn."""
 
-from __future__ import annotations
-
 import json
 from urllib.parse import quote
 

@@ -1,7 +1,5 @@
 """Cards of the policy `card` with second answers, edits, options, tools and text that users type."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Chats: created, found, changed, paged and deleted without a trace."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD

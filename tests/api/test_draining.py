@@ -1,7 +1,5 @@
 """A server that drains: readers leave at once, new turns are refused, replies get time to finish."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Failures of the upstream: the message is kept, the reply has an honest status, and the next message works."""
 
-from __future__ import annotations
-
 import socket
 from typing import Any
 

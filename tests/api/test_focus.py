@@ -1,7 +1,5 @@
 """What the summarizer is told: the operator's instructions in place of a policy's, and a chat's option `focus`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

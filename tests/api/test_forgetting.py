@@ -1,7 +1,5 @@
 """Messages edited or forgotten over HTTP: who may do it, when, and what remains."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.apps import apps

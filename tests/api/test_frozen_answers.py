@@ -4,8 +4,6 @@ Ids, times and hashes are replaced by marks. Where an answer is meant to change,
 `frozen_answers.json` anew; the commit says why.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

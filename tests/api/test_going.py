@@ -3,8 +3,6 @@
 Never a 500, and nothing remains of what was deleted.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What precedes a body, and what surrounds its chunks: bounded in bytes, number and time, each refused in JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

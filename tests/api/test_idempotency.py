@@ -1,7 +1,5 @@
 """One key is one message, one upstream call and one answer, however often and however early it is repeated."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

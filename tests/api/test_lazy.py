@@ -1,7 +1,5 @@
 """The lazy fold (seed 003): a reply waits for its memory if its chat asks for that, a few seconds at most."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

@@ -1,7 +1,5 @@
 """Limits on a user's use of the models: a call over a limit is refused, and an unused reservation is given back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

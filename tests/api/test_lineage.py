@@ -1,7 +1,5 @@
 """Versions of a chat's memory over HTTP: read one, compare two, make an older one current."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Many replies that end at the same moment: none delays the renewal of leases, or a new turn."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A message comes in, a reply streams out, and both are stored unchanged."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An upstream whose answers have odd fields: whatever it says about itself, the reply is prompt and honest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal

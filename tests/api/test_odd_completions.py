@@ -1,7 +1,5 @@
 """Odd and hostile requests for a completion: never a 5xx, always OpenAI's shape."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 Every question is about something said before, so that nearly every reply quotes from memory and is itself folded later.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

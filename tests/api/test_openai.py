@@ -1,7 +1,5 @@
 """Chat Completions with OpenAI's own SDK in its strict mode: every field of every answer is checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ The oracle is written down once, in `Conversation.check`: the chat that a reques
 that conversation, in order, and no others; only a first request, and one that goes back, makes a chat.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Options of a chat over HTTP: every number of memory and of the policy, for every policy, and unknown options."""
 
-from __future__ import annotations
-
 from itertools import cycle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lists end a page at a limit of bytes and link to the next; what a client may store beside a text is bounded, too."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Updates paused, resumed and estimated over HTTP, and the summary cleared."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Pins over HTTP: found in messages, made and removed by hand, in every prompt, and gone with their message."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The playground's page: who may open it, that it has no user's data, and that its resources exist and are small."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Versions of two policies over HTTP, laid out side by side."""
 
-from __future__ import annotations
-
 from memory.folding.request import request_resummarize
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.folds import run, turn

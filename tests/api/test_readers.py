@@ -1,7 +1,5 @@
 """Readers of one reply: however many, they share the reads of the database; the number per user is limited."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress

@@ -1,7 +1,5 @@
 """Commands that README and docs/clients.md tell users to paste, run against a real server with the built-in model."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 None of the limits keeps a text from being deleted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

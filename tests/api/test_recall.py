@@ -1,7 +1,5 @@
 """What the prompt of a question recalls, over HTTP."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A second answer to the last question: the older one is superseded, and memory counts the turn once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

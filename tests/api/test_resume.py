@@ -1,7 +1,5 @@
 """The rest of a reply, from any position: no gap, nothing twice, and past the end only the final event."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

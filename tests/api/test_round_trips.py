@@ -1,7 +1,5 @@
 """What a turn costs on PostgreSQL: queries on the wire, each of them a round trip."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The schema describes what the API does, for readers: it is valid and complete, its fields are those that are sent."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from io import StringIO

@@ -1,7 +1,5 @@
 """Search in all of one's own messages, and in no one else's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

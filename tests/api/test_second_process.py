@@ -1,7 +1,5 @@
 """Two server processes on one database: either serves, resumes and cancels what the other one writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The endpoints for clients that keep their own history: messages are answered or summarized, and nothing is stored."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

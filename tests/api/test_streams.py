@@ -1,7 +1,5 @@
 """A stream is only a way to read: a client that leaves, stays away or connects twice does not change the reply."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

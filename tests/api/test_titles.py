@@ -1,7 +1,5 @@
 """Titles made from the first message: marked as such, and removed with the text they were made from."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One's own tokens: listed without their values, revoked singly or all at once; and the account of a token."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from datetime import timedelta

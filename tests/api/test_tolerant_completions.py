@@ -1,7 +1,5 @@
 """What clients of the OpenAI API send that is unusual, but means something: it is answered as they expect."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Turns with tools that are not finished as planned: tried again, cancelled, edited, deleted, branched, very long."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

@@ -1,7 +1,5 @@
 """Turns in which the model calls the client's tools, with OpenAI's own SDK."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """A fact traced over HTTP: who said it, which version lost it, and whether the next prompt would have it."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Usage, the models to choose from, and the server's health."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What the memory in use says about the work on it: queued, in progress, waiting, no worker, settled."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from typing import Any

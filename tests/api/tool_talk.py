@@ -1,7 +1,5 @@
 """A client of OpenAI's SDK that answers tool calls, for tests over HTTP."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """The browser, and the users who look through it: one server of `quickstart` per module, a new person for each test."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Every kind of page that links lead staff to: no serious finding of axe, and none wider than the window."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import urlsplit
 

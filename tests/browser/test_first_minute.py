@@ -1,7 +1,5 @@
 """The first minute after `make run`, on the page that is printed first."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What people say does nothing in a browser: no page executes it, loads anything for it, or violates its own policy."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The playground's modules that only compute, tested in the browser."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser.support.first_look import Person

@@ -1,7 +1,5 @@
 """The staff's pages, on a desktop and on a phone in dark mode: readable by all, never wider than the screen."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

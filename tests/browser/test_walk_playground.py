@@ -1,7 +1,5 @@
 """The playground as `quickstart` opens it, used by someone new to it. The built-in model answers."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whose account the playground uses: it always shows it, a link alone never changes it, and signing out ends it."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any

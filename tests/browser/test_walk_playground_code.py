@@ -1,7 +1,5 @@
 """Code in replies: its colours, which a worker computes, and code that would take forever to parse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The playground with much data: hundreds of chats, long titles, thousands of turns; and with none at all."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from uuid import uuid4

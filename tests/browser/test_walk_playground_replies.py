@@ -1,7 +1,5 @@
 """Replies in the playground that are slow, break off, or are hostile, from a model's server that the test controls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Search in the playground: from a remembered word to the place where it was said."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Failures between the playground and its server: a message is shown, nothing typed is lost, nothing is sent twice."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any

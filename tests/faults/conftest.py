@@ -1,7 +1,5 @@
 """Fixtures of the fault tests: the bench, the product as processes, a server in this process; with final checks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -5,8 +5,6 @@ database's clock is that of its process, and all processes run on one machine: t
 processes started later see another day than those before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

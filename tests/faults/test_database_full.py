@@ -1,7 +1,5 @@
 """A full disk under the database: writing gets a 503, reading works, and with free space all recovers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """SQLite with many writers: they wait for each other, and no client sees "database is locked"."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ Every text to be forgotten has an unguessable word, which the fake's summarizer 
 byte of a dump (of PostgreSQL by `pg_dump`, of SQLite the files themselves) and in no log.
 """
 
-from __future__ import annotations
-
 import secrets
 import subprocess
 import time

@@ -5,8 +5,6 @@ keep a journal of everything they were told, and retry broken requests under the
 finished, and the database is compared with the journals.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from itertools import count

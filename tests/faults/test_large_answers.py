@@ -1,7 +1,5 @@
 """No call of a user makes a server hold more than 64 MB, even with every object of theirs at its maximum size."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Whatever connections do to a process, other users' calls to it stay as quick (P30): 50 ms at most, p95."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

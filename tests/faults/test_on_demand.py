@@ -3,8 +3,6 @@
 That orders beyond the limits cost nothing is shown in `tests/api/test_rebuild_limits.py`.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 import threading

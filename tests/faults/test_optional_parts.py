@@ -1,7 +1,5 @@
 """An embeddings endpoint that refuses or hangs: every call is answered, in time, and memory catches up at the end."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ One user does one of everything. Wherever it is interrupted, the work is finishe
 nothing is there twice, and the invariants hold. A server and the worker fail in the same case.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import count
 from pathlib import Path

@@ -3,8 +3,6 @@
 Meanwhile it accepts messages, and afterwards other chats are folded as usual.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from memory.models import SummaryRevision

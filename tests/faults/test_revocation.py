@@ -1,7 +1,5 @@
 """Access that is revoked, in any way, ends on every process at once (P32)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

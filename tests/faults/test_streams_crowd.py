@@ -1,7 +1,5 @@
 """A hundred users send into one chat at once: they are accepted one after another, and other chats do not slow down."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """One key means one message, one upstream call and one answer: at two servers at once, and after one was killed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle

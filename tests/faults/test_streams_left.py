@@ -1,7 +1,5 @@
 """Clients that leave, return and read with others: the reply goes on, and everyone reads the stored text once."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from concurrent.futures import ThreadPoolExecutor

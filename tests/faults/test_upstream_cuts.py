@@ -3,8 +3,6 @@
 `tests/upstream/test_wire.py` cuts the parser's input after every byte. Here connections are cut.
 """
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

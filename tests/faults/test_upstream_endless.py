@@ -1,7 +1,5 @@
 """An upstream that never ends: cut at its deadline or its cap, and the server's memory does not grow."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -4,8 +4,6 @@
 answers, and of the objects requested from a summarizer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any

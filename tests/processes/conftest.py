@@ -1,7 +1,5 @@
 """Fixtures of the process tests."""
 
-from __future__ import annotations
-
 from tests.support.product import fake, offline_product, product
 
 __all__ = ["fake", "offline_product", "product"]

@@ -1,7 +1,5 @@
 """Facts that tests plant in turns, and that they look for in prompts, summaries and answers. Pure."""
 
-from __future__ import annotations
-
 import re
 
 CODE = re.compile(r"[A-Z]{2}-\d{4}")

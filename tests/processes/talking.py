@@ -1,7 +1,5 @@
 """Talk to the running product, each turn planting a fact, and wait until its memory is at rest."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from uuid import UUID

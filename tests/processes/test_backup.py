@@ -1,7 +1,5 @@
 """Backups as docs/backup.md makes them: a restore gives what was there, although a server was writing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Bodies without a length: cut off at the limit, at once, and never held in memory."""
 
-from __future__ import annotations
-
 import socket
 import statistics
 import time

@@ -1,7 +1,5 @@
 """The files of `deploy/`, run: the proxy in front of a real server, and the image's own commands."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A server that drains or is killed: readers are sent on, replies end, the process is gone in bounded time."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

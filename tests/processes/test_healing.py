@@ -1,7 +1,5 @@
 """A queue that was lost: the work is done anyway, and once."""
 
-from __future__ import annotations
-
 from functools import partial
 from uuid import UUID
 

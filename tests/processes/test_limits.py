@@ -1,7 +1,5 @@
 """A user's limits across all processes: the number let in is exact, and a crash leaves correct totals."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

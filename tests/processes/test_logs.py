@@ -4,8 +4,6 @@ Then errors everywhere, each with message text in it: the database quotes the ro
 itself.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -3,8 +3,6 @@
 `test_openai_tools` has one that sends everything each time, through folds, and a server killed in mid-turn.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 Prompts are checked as the fake upstream received them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

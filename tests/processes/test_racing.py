@@ -1,7 +1,5 @@
 """Many folds of one chat at once, in two workers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID

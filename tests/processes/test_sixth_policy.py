@@ -1,7 +1,5 @@
 """`docs/policies.md` is right: its worked example is a sixth policy in one module and one registry line."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

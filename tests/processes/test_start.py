@@ -1,7 +1,5 @@
 """How commands and servers report a wrong or unmigrated database: one sentence that names the reason."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

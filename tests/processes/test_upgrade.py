@@ -5,8 +5,6 @@ said of them: a chat of each policy with its versions, a pin and verified prompt
 output of a tool; a fold that was running; a reply that was being written.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

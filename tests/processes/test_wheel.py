@@ -1,7 +1,5 @@
 """The wheel: built, installed into an empty environment outside of the checkout, started, and walked."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The worker: many folds at once in one process; after its death work goes on, and it ends on a signal."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Each sample is played turn by turn under each policy, with a scripted summarizer
 every turn. Where a prompt is meant to change, `FREEZE=1` writes the file anew; the commit says why.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Helpers for tests of the policy `card`: chats of that policy, and turns whose replies bring a card."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

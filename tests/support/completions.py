@@ -1,7 +1,5 @@
 """A request for a completion that has a bit of everything, and the same with an odd value at any place of it."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

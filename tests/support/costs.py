@@ -1,7 +1,5 @@
 """Costs that tests need not pay repeatedly. None of this changes what tests prove."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import os

@@ -4,8 +4,6 @@ Django's own `flush` truncates every table, which takes PostgreSQL up to half a 
 recreates permissions and content types. They are kept here, because they follow from the code.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import os

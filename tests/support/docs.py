@@ -1,7 +1,5 @@
 """The programs that README and the pages of docs show."""
 
-from __future__ import annotations
-
 import re
 
 from tests.support.processes import ROOT

@@ -1,7 +1,5 @@
 """How much is tried: `make test` runs the first cases, `make test-exhaustive` all, and `make faults` the most."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from typing import Any, TypeVar

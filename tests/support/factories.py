@@ -1,7 +1,5 @@
 """Rows for tests, made as the services make them: counted, with lines, seqs in order, and reported to memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

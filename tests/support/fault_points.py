@@ -9,8 +9,6 @@ The file is read whenever it changes, so that one process can be given several f
 with each; while there is no such file, nothing strikes.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

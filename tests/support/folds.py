@@ -1,7 +1,5 @@
 """Helpers for tests of folding: chats with a code in every turn, and what must hold after any fold."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

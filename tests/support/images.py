@@ -1,7 +1,5 @@
 """Small images, generated here: every pixel has the same colour."""
 
-from __future__ import annotations
-
 import base64
 import struct
 import zlib

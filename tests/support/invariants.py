@@ -4,8 +4,6 @@ Reads the tables and the pure modules; knows nothing of how a test got here. `vi
 sentences; `check_all` fails on any.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from decimal import Decimal

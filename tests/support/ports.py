@@ -1,7 +1,5 @@
 """Ports for servers that start later, or restart: no other process takes one between the check and its use."""
 
-from __future__ import annotations
-
 import secrets
 import socket
 

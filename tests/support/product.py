@@ -1,7 +1,5 @@
 """Fixtures: the product as processes. At the end of a test, all it started ends, and the invariants are checked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

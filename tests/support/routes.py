@@ -1,7 +1,5 @@
 """The URL patterns of a server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.urls import URLPattern, URLResolver

@@ -1,7 +1,5 @@
 """A worker under a supervisor, for tests that kill it, and chats for it to fold."""
 
-from __future__ import annotations
-
 import threading
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Recall by meaning in tests: by pgvector on PostgreSQL, if its server has it; on SQLite by a twin in plain Python."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 import pytest

@@ -1,7 +1,5 @@
 """Waiting for a state instead of a fixed time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

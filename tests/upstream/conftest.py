@@ -1,7 +1,5 @@
 """One fake upstream for all tests of the boundary, reset for each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Make one call to an `OpenAIModel` in its own event loop, and record how it went."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Coroutine

@@ -1,7 +1,5 @@
 """`complete`: one answer within a hard deadline, with few and considerate retries, or an `UpstreamError`."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """`stream` against a misbehaving upstream: the status, code, text, time and number of requests."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

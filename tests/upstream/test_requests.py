@@ -1,7 +1,5 @@
 """What requests contain, by the server they are sent to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from chatmemory.llm.openai.reading import Style

@@ -1,7 +1,5 @@
 """When a background call retries, and what a status means."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

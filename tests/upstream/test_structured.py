@@ -1,7 +1,5 @@
 """Structured output: requested from upstreams that support it, and omitted for those that turned out not to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

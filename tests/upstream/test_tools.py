@@ -1,7 +1,5 @@
 """The client's tools: how each API style offers them, and the model's calls of them in a stream."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace

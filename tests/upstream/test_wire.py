@@ -1,7 +1,5 @@
 """The push parser: any cut, any bytes, and never "complete" without the upstream's own marker (promises P4 and P9)."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

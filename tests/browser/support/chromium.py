@@ -1,7 +1,5 @@
 """A headless Chromium that opens pages and reports everything that went wrong there."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Whatever is executed calls `alert`; whatever is loaded comes from `CANARY_HOST`;
 `COMPUTED`.
 """
 
-from __future__ import annotations
-
 CANARY_HOST = "canary.invalid"
 COMPUTED = "62710561"
 _URL = f"https://{CANARY_HOST}/x"

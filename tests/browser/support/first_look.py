@@ -3,8 +3,6 @@
 Walks need no database of their own: they read the pages, or use the API.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Actions of users in the playground, by the labels on its page."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 Runs as a process of its own, on the database that DATABASE_URL names, because a server is using it at the same time.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from datetime import timedelta

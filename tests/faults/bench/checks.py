@@ -3,8 +3,6 @@
 Runs in a process with the product's settings, and only reads the tables. `problems` returns sentences.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 Prints `open` when each has read its first event, and at the end how many have read that it was cancelled.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from urllib.parse import urlsplit

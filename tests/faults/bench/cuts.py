@@ -3,8 +3,6 @@
 Its text has what is difficult to split: a surrogate pair over two events, a NUL, and characters of several bytes.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Tests of the bench have their own database, which pytest's Django does not know.
 queries from standard input and writes answers to standard output. `Inside` is the test's end.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Knows neither the server nor the database. A turn may be read several times, ove
 one of them must be a prefix of the text from another.
 """
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_right
 from dataclasses import asdict, dataclass, field

@@ -4,8 +4,6 @@ Prints `begun` once it is at work, and continues until it is killed. It ignores 
 connection when one is closed.
 """
 
-from __future__ import annotations
-
 import socket
 import sys
 import time

@@ -5,8 +5,6 @@ random server for every request, as behind a load balancer that does not know th
 server, and switch to the next when it fails.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ It is a child of this process and runs as an unprivileged user, because it refus
 in its configuration file, so they survive a restart. It is durable as usual: fsync is on.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

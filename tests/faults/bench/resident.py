@@ -1,7 +1,5 @@
 """A process's memory, and how much of it one call may use (P29)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 MB = 1024 * 1024

@@ -1,7 +1,5 @@
 """Two servers on one database, for a test: clients of both, and the upstream they share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

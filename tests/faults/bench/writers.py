@@ -4,8 +4,6 @@
 one per line. Processes are forked once Django is set up, and start together.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import sys

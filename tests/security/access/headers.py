@@ -1,7 +1,5 @@
 """The security headers that every answer has for browsers."""
 
-from __future__ import annotations
-
 import httpx
 
 PAGE = {

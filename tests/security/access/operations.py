@@ -4,8 +4,6 @@ A new route with a parameter or field that has no valid value here raises an err
 covers the route.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """An `Authorization` header of another scheme belongs to a proxy: pages work behind one, with their session."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any

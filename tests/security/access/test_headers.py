@@ -1,7 +1,5 @@
 """What browsers are told to restrict, on every answer; and that production settings give no warning."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

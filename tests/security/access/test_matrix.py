@@ -3,8 +3,6 @@
 The last test is the control: the owner's same requests succeed. So the refusals are due to the caller's identity.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """NUL characters, which PostgreSQL cannot store: every text of a request's body refuses them."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any

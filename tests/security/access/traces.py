@@ -1,7 +1,5 @@
 """The trace of a request: a hash of all tables."""
 
-from __future__ import annotations
-
 import hashlib
 
 from django.apps import apps

@@ -1,7 +1,5 @@
 """Summarizers' answers that smuggle in a link or an order, in the format of each policy."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Chats in which everything that memory shows contains one hostile text."""
 
-from __future__ import annotations
-
 from django.contrib.auth.models import User
 
 from conversations.models import Chat

@@ -1,7 +1,5 @@
 """Fixtures of the tests that use chats: all chats are checked after each test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

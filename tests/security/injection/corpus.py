@@ -1,7 +1,5 @@
 """Texts of attacks: they imitate structure, give orders, add links, or hide characters. Data only."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from chatmemory.text import markers

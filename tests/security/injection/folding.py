@@ -1,7 +1,5 @@
 """Fold conversations under a policy without a database, to see how the checks judge every intermediate state."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

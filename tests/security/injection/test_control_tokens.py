@@ -3,8 +3,6 @@
 Each text takes the whole way, over HTTP into the product and over the wire out of it. The stored text is unchanged.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

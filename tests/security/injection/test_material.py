@@ -1,7 +1,5 @@
 """A turn's sources and instructions do not get into memory unless somebody said them: over HTTP, under any policy."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each text takes the whole way: over HTTP into a chat, and over the wire out of it, where it is read as a server would.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The answers come over the wire, through the real client, into the real fold.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from dataclasses import replace

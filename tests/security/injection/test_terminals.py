@@ -1,7 +1,5 @@
 """Hostile text sends no escape sequence to a terminal: in logs, in the output of commands, in files they write."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

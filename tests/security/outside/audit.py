@@ -4,8 +4,6 @@ pip-audit passes when its index knows none of the packages. Here, a package with
 `OFFLINE=1` says that this is expected.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

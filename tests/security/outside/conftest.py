@@ -1,7 +1,5 @@
 """Fixtures of the tests that test the product from outside."""
 
-from __future__ import annotations
-
 from tests.support.product import offline_product
 
 __all__ = ["offline_product"]

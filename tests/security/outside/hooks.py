@@ -1,7 +1,5 @@
 """Hooks that tell schemathesis what the schema cannot. It loads this file by itself, outside of pytest."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -3,8 +3,6 @@
 `make schemathesis` runs it, and `make faults` for longer. It needs the extra `check`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The supply chain: every version locked with its hash, no known vulnerability, no secret in git."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

@@ -1,7 +1,5 @@
 """`chats` and `memory`: the commands that show operators the chats and their memory, without a browser."""
 
-from __future__ import annotations
-
 import io
 import logging
 import sys

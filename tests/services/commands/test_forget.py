@@ -1,7 +1,5 @@
 """`forget_message` and `forget_user`, as an operator calls them."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """`import_chat`, `export_chat`, `create_token` and `revoke_tokens`, as an operator calls them."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """`quickstart`: the first start on an empty machine, and later ones."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

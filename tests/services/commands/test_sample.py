@@ -1,7 +1,5 @@
 """The sample chat of `quickstart` comes with summaries written for it, and its next fold changes them visibly."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Long reads survive a pooler that gives each transaction another connection, as PgBouncer in transaction mode does."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection

@@ -1,7 +1,5 @@
 """The limits on an upstream's answers fit the columns that store them, on every database."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

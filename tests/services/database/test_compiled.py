@@ -1,7 +1,5 @@
 """Statements that are compiled once return and store what the ORM does, on the database of this run."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from itertools import accumulate
 from typing import Any

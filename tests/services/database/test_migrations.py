@@ -1,7 +1,5 @@
 """A database of commit 3554c75 is migrated without further steps; an older one is refused."""
 
-from __future__ import annotations
-
 import pytest
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError

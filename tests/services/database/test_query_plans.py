@@ -3,8 +3,6 @@
 The queries are the product's own, captured while it works, and explained by the database of this run.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What is added to Django's databases: reads from one snapshot, and an SQLite log that keeps no deleted data."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """pgvector stores vectors exactly and finds the nearest ones; without it, nothing is stored."""
 
-from __future__ import annotations
-
 import random
 from array import array
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Conversations played through the real engine: the measurements equal what the tables hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`replay`, as an operator calls it: what it prints and writes, what it refuses, and that it leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Small limits and a summarizer that keeps what it is shown, for every test of folding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

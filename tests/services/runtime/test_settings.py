@@ -1,7 +1,5 @@
 """Settings are read from the environment; whatever is wrong stops the start, a sentence for each."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

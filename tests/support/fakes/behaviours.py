@@ -5,8 +5,6 @@ can choose it: `normal?deltas=200&rate=200`, `cut?after=900&how=reset`, `status?
 the kinds.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields

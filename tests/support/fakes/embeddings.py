@@ -3,8 +3,6 @@
 A word represents its meaning: words of one group of `SAME` mean the same, every other word means only itself.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -6,8 +6,6 @@ Like the prose of `summarizer`, a good object keeps every code that the summariz
 that real models are. This module does not know how an object is used.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Good answers of an upstream with an odd value in one field, for every field and every odd value. Pure."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A request → the steps of its answer: which behaviour applies, the text, the usage. No I/O."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Summarizers for tests of services: one that follows a script, one that keeps what it is shown. No network."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -3,8 +3,6 @@
 Shapes follow the public API, including sequence numbers, obfuscation and null fields, so that sizes are realistic.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Every kind of answer, good and bad, as steps: streamed, and whole. Pure; `behaviours` explains the parameters."""
 
-from __future__ import annotations
-
 import json
 
 from tests.support.fakes.behaviours import (

@@ -4,8 +4,6 @@ It is strict about the format, because the product promises it exactly (seed 000
 that requests facts): anything else is an `AssertionError`, which the fake answers with a 400 and records for the test.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

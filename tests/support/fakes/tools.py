@@ -1,7 +1,5 @@
 """Tools that clients offer: which of them are called, and whether calls and outputs are in a valid order. Pure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

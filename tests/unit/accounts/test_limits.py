@@ -1,7 +1,5 @@
 """Whether a user's limits allow one more call, at any time and however the clock changes."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

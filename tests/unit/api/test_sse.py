@@ -1,7 +1,5 @@
 """Server-sent events as bytes, parsed both as the standard says and as lenient readers do."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

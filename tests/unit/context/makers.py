@@ -1,7 +1,5 @@
 """Makers of turns and states for the pure tests of memory: stored counts are correct, ids are derived from seqs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Assembled prompts: within the budget for any text, in the fixed order, and rebuilt identically from their plan."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from uuid import UUID

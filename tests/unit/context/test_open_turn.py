@@ -1,7 +1,5 @@
 """An open turn fits its budget, whatever its tools return, and is still what a provider takes."""
 
-from __future__ import annotations
-
 import json
 from random import Random
 

@@ -1,7 +1,5 @@
 """What a plan shows: the order in which the budget is spent, and that no turn is lost between sections."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import pairwise

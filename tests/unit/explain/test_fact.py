@@ -1,7 +1,5 @@
 """Whether a text contains a fact, which versions do, and how a prompt contains it."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory.explain.fact import has_fact, held_spans, ways_in

@@ -1,7 +1,5 @@
 """How the turns of a chat are covered by a prompt, as a bar."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory.context.plan import Merged, Plan, Shown, TurnSpan

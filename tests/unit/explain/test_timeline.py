@@ -1,7 +1,5 @@
 """The place of each turn of a chat, according to a plan, the fold's cursor and the revisions in use."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The checks of a summarizer's answer: they refuse links and orders that nobody said, anywhere in a state."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

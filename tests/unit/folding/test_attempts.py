@@ -1,7 +1,5 @@
 """The next step for a chat's memory, who takes it, and how long to wait after a failure."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

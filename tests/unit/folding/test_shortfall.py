@@ -1,7 +1,5 @@
 """Defects of an answer, and the request for more: it quotes only spans of people's texts, and no instruction."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Grouping messages into turns: none lost, none twice, in order, without gaps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from uuid import UUID
 

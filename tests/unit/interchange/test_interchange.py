@@ -1,7 +1,5 @@
 """Files of every format are read into values; values written in our own format are read back unchanged."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Small conversations and runs, made by hand."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

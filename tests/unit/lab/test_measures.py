@@ -1,7 +1,5 @@
 """Prompts, bills and rows with numbers small enough to count by hand."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

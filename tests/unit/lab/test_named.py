@@ -1,7 +1,5 @@
 """What questions name, and when memory has it, on conversations small enough to count by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory.lab.conversation import KnownFact

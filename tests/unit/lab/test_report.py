@@ -1,7 +1,5 @@
 """The table and the picture."""
 
-from __future__ import annotations
-
 from io import StringIO
 from pathlib import Path
 

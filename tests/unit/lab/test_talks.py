@@ -1,7 +1,5 @@
 """Files of all formats become conversations: who answered what, with which tool messages and annotations."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Images and files as values: their marks, their cost in tokens, and how they are told apart."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

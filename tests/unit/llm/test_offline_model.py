@@ -1,7 +1,5 @@
 """The built-in model repeats what it was shown, and keeps the important facts when it summarizes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

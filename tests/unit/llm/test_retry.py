@@ -1,7 +1,5 @@
 """A server that keeps failing is left alone, and probed by a single call after a while."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

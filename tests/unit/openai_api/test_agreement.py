@@ -1,7 +1,5 @@
 """Whether the history that a client sends is that of a stored chat."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

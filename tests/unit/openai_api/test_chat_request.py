@@ -1,7 +1,5 @@
 """What a request for a completion may hold: every JSON type at every place is read, or refused in OpenAI's shape."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sentences that hold until they are taken back, and sentences that only look like that."""
 
-from __future__ import annotations
-
 HELD = {
     "instruction": [
         "Always answer in metric units.",

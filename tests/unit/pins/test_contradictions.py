@@ -1,7 +1,5 @@
 """Which later statement replaces an earlier one, and which two both hold."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory.pins.statements import Statement, StatementKind, replaces, statements, takes_back

@@ -1,7 +1,5 @@
 """Statements that hold until they are taken back: found in English, and not in text that only looks like one."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """States as databases hold them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from memory.policies.protocol import State

@@ -1,7 +1,5 @@
 """A JSON object is found however a model wraps it, in linear time; anything else is refused as the wrong shape."""
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The policy `card` (seed 002): what it asks of replies and the summarizer, what it accepts, and how it stays small."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

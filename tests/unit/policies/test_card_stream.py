@@ -1,7 +1,5 @@
 """The card's block never shows, wherever a stream is cut, and nothing else of a reply is lost or altered."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Sequence

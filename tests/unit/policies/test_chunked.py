@@ -1,7 +1,5 @@
 """The policy `chunked`, which answers of a summarizer are accepted, and the rule of when a chat is due."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

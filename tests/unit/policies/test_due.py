@@ -1,7 +1,5 @@
 """How much of a chat a fold covers that is due: what `chunked` leaves for the next one, and when it leaves nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """States of every policy converted to form fields and back: nothing is lost on the way or cut silently."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Facts by key: merged, corrected and removed by name, cut in a fixed order, never lost by being omitted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """The policy `hierarchical` (seed 003): when it folds, what it asks, what it accepts, and how it is rendered."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The policy `interval`: when it folds, what it asks, the paragraph it keeps, and how it filters its own message."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Which options a chat may have, with which values, and what is said of others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

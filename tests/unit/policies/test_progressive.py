@@ -1,7 +1,5 @@
 """The policy `progressive` (seed 001): when it folds and what, what it asks, and how it uses any answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

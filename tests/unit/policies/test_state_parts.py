@@ -1,7 +1,5 @@
 """Parts of states: read from answers of any form, merged without duplicates, and dropped in order."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """States as databases hold them: those of earlier versions render as before, and any at all renders and is mended."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Earlier turns as recall finds them, for pure tests: messages, and a chat as the index holds it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType

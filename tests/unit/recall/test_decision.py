@@ -1,7 +1,5 @@
 """Whether a question calls for earlier turns: whoever asks gets all, anything else some if it matches well."""
 
-from __future__ import annotations
-
 from time import perf_counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Excerpts in a prompt: within their share and the budget for any text, no turn twice, and rebuilt from the plan."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

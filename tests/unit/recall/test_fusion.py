@@ -1,7 +1,5 @@
 """Finds by words and by meaning in one list: each score is relative to the best of its kind, whatever the scale."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

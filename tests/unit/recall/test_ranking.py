@@ -1,7 +1,5 @@
 """Which finds a question is about: by rarity, neighbours, passages, position and diversity."""
 
-from __future__ import annotations
-
 import pytest
 
 from memory.recall import ranking

@@ -1,7 +1,5 @@
 """Text → terms: a word in one form is found by another form, in any language, and no text causes an error."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

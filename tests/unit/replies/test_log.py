@@ -1,7 +1,5 @@
 """A reply's log returns the rest after any position, whenever its pieces were joined."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

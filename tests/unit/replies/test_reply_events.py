@@ -1,7 +1,5 @@
 """The events of a reply are encoded once for all readers."""
 
-from __future__ import annotations
-
 from conversations.models import Message
 from conversations.replies.events import ReplyEvents
 

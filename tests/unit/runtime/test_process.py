@@ -1,7 +1,5 @@
 """A process has one name; another process has another name."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

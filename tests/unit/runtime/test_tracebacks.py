@@ -1,7 +1,5 @@
 """Tracebacks in logs are short: our own frames, and where a library raised."""
 
-from __future__ import annotations
-
 from django.template import Template
 
 from chatmemory.runtime.logs import FRAMES, safe_traceback

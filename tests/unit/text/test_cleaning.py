@@ -1,7 +1,5 @@
 """Text is cleaned correctly, wherever it is split; control tokens are broken, and no other text is changed."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

@@ -1,7 +1,5 @@
 """Which lines of a summary are orders that nobody gave, and which only mention some."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

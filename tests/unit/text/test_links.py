@@ -1,7 +1,5 @@
 """Which links are the same and which are new, found in time proportional to the text's length."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

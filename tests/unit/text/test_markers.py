@@ -1,7 +1,5 @@
 """No text that people type can close a section, open one, or speak for another role, however it is written."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import unicodedata

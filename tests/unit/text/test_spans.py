@@ -1,7 +1,5 @@
 """Salient spans are found, and carried into summaries."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

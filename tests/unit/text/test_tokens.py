@@ -1,7 +1,5 @@
 """Counting never raises and clipping never exceeds its limit, for any text."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A turn as one line, and the outline of a reply: short enough, on one line, with what matters of it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

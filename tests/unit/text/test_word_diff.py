@@ -1,7 +1,5 @@
 """The differences between two texts."""
 
-from __future__ import annotations
-
 import time
 
 from hypothesis import given

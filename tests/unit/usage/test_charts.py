@@ -1,7 +1,5 @@
 """The charts of the admin's start page, and the sentences about a period."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How numbers are formatted for people."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """After 43 folds by a summarizer that keeps no facts, prompts still have the numbers and paths asked about."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The prompt of each past reply is rebuilt exactly, however memory changed since, or a reason is given."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -3,8 +3,6 @@
 The summarizer is told what is missing, in words that cannot be used to inject orders; and the result never gets worse.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

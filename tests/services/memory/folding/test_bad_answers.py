@@ -3,8 +3,6 @@
 Under every policy. The answers arrive over HTTP, through the real client; good answers are tested with each policy.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The policy `card` through the engine: replies fold, and the summarizer folds only what no reply saw in full."""
 
-from __future__ import annotations
-
 import pytest
 
 from conversations.models import Message

@@ -1,7 +1,5 @@
 """Cards of replies that race with folds, crashes, changes and regenerated answers; and what a card costs its turn."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The estimate of a rebuild, compared with what the rebuild then took."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from decimal import Decimal

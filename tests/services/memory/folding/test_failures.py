@@ -1,7 +1,5 @@
 """Folding when the summarizer fails: memory stays, retries wait, and the built-in one takes over until it recovers."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

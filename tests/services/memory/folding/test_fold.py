@@ -1,7 +1,5 @@
 """Folding as a service: every finished turn once and in order, the exact request, and what is stored of the answer."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

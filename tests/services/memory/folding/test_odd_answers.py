@@ -1,7 +1,5 @@
 """A summarizer whose answers have odd metadata: they are published all the same, and no failure goes unnoticed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

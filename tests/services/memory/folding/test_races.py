@@ -1,7 +1,5 @@
 """Folding with concurrent workers, repeated tasks and dying workers; and what is queued when."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """A summarizer that reasons before its first word: it gets room for that, and the configured effort."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

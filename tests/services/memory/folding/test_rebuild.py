@@ -1,7 +1,5 @@
 """Rebuilds start at the first message, read the originals, can be resumed, and block nobody."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

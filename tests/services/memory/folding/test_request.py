@@ -1,7 +1,5 @@
 """The command `resummarize`: it queues by default, folds at once with --sync, and exits non-zero on failure."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Pins take room from lines: a chat that becomes due by them is folded, not only marked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

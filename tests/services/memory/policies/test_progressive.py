@@ -1,7 +1,5 @@
 """The policy `progressive` through the engine: the test scenarios of seed 001."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import pairwise

@@ -3,8 +3,6 @@
 For switches between any two policies, with concurrent changes. How each policy folds is tested separately.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations

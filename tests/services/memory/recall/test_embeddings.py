@@ -1,7 +1,5 @@
 """Messages found by meaning: messages without a common word are recalled, and a failing endpoint fails no turn."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The database maintains the recall index, for every way to write a message and after migrations of the table."""
 
-from __future__ import annotations
-
 import pytest
 from django.core import management
 from django.db import connection, models

@@ -1,7 +1,5 @@
 """Recall in the prompt of a turn: old messages are quoted word for word, once, within recall's share of the budget."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

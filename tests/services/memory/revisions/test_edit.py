@@ -1,7 +1,5 @@
 """Memory edited by hand: it is used at once, folding goes on from it, and it goes with the messages it came from."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

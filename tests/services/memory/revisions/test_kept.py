@@ -1,7 +1,5 @@
 """How much the summary in use kept is stored in the brief, and lists of chats are filtered by it."""
 
-from __future__ import annotations
-
 import pytest
 
 from conversations.message_changes import forget_message

@@ -1,7 +1,5 @@
 """A pause of updates: a restored or edited summary stays in use, no newer turn is left out, it ends as specified."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Restoring or stepping back costs in proportion to what came after, not to the chat."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Restoring: an older version returns as a new one, folding goes on from there, and removed text stays out."""
 
-from __future__ import annotations
-
 import pytest
 
 from chatmemory.errors import Conflict

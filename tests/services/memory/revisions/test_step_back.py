@@ -1,7 +1,5 @@
 """Memory after a message is edited or forgotten: no summary contains it, and only later turns are folded again."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The figures of each day: sums over the tables, each reply counted once, despite races, crashes and deletions."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from dataclasses import replace

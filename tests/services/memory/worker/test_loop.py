@@ -1,7 +1,5 @@
 """What the worker does with a task, and which workers are alive."""
 
-from __future__ import annotations
-
 import threading
 from datetime import timedelta
 from typing import Any

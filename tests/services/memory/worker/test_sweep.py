@@ -1,7 +1,5 @@
 """The sweep: what a crash or a lost queue left behind is found from the tables."""
 
-from __future__ import annotations
-
 import io
 from datetime import timedelta
 
