@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -106,9 +107,12 @@ def enqueue_if_ready(brief: ConversationBrief) -> None:
 def enqueue_demanded(chat_id: UUID) -> None:
     """Queue what the owner of a chat demanded first, unless other such work of theirs is queued or with a worker."""
     owner = Chat.objects.filter(pk=chat_id).values("owner")
-    for demanded_id in next_demanded(queue.RECENT, 1, chat__owner__in=owner):
-        name = ConversationBrief.objects.values_list("task_name", flat=True).get(pk=demanded_id)
-        queue.enqueue_fold(demanded_id, name)
+    with transaction.atomic():
+        for demanded_id in next_demanded(queue.RECENT, 1, chat__owner__in=owner):
+            # A chat that is changed at the same moment is left to that change, or to the sweep: it may wait for ours.
+            free = ConversationBrief.objects.select_for_update(skip_locked=True).filter(pk=demanded_id)
+            for brief in free.only("task_name"):
+                queue.enqueue_fold(demanded_id, brief.task_name)
 
 
 def next_demanded(is_queued: Q, at_most: int, **whose: Any) -> list[UUID]:

@@ -2,10 +2,12 @@
 
 from datetime import timedelta
 from functools import partial
+from threading import Event
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 from django_q.models import OrmQ
 
@@ -14,9 +16,10 @@ from conversations.models import Message
 from memory import queue, tasks
 from memory.briefs import unfolded
 from memory.changes import messages_changed
+from memory.folding import work
 from memory.folding.fold import FoldReport, fold
 from memory.models import ConversationBrief
-from tests.support.factories import add_turn, add_turns, brief_of
+from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     Killed,
@@ -230,3 +233,36 @@ def test_a_worker_taken_for_dead_publishes_and_leaves_the_rest_to_others(model: 
     brief = brief_of(chat)
     assert (brief.version, brief.due) == (1, True)
     assert OrmQ.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_demand_does_not_wait_for_a_change_of_what_was_demanded_before() -> None:
+    """Else two changes by one user, each of which holds a chat and waits for a row of the other, would deadlock."""
+    if connection.vendor != "postgresql":
+        pytest.skip("the database has only one writer")
+    chat = chat_of(12)
+    other = make_chat(chat.owner)
+    held, done = Event(), Event()
+    for one, hours in ((chat, 2), (other, 1)):
+        since = timezone.now() - timedelta(hours=hours)
+        ConversationBrief.objects.filter(chat=one).update(
+            requested="rebuild", on_demand_at=since, queued_at=None
+        )
+
+    def change() -> None:
+        with transaction.atomic():
+            ConversationBrief.objects.select_for_update().get(chat=chat)
+            held.set()
+            assert done.wait(timeout=10)
+
+    def demand() -> None:
+        assert held.wait(timeout=10)
+        with transaction.atomic():
+            work.enqueue_if_ready(brief_of(other))
+        done.set()
+
+    OrmQ.objects.all().delete()
+    together(change, demand)
+    work.enqueue_if_ready(brief_of(other))
+    (queued,) = OrmQ.objects.all()
+    assert queued.task["args"][0] == str(chat.pk)
