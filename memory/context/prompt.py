@@ -297,6 +297,8 @@ class _OpenTurn:
         self._steps = steps
         self._texts: list[int] = []
         self._costs: list[int] = []
+        self._total = 0
+        """What the rounds so far cost. Kept, because adding it up each time takes ten seconds for a thousand rounds."""
         for step in steps:
             payload = step.payload or {}
             is_call = step.role == "tool_call"
@@ -307,22 +309,23 @@ class _OpenTurn:
 
     def add_round(self, start: int, end: int, room: int) -> None:
         """Add the steps of a reply with its calls and their outputs. Cut what no longer fits."""
-        newest = sum(self._costs[start:end])
-        if sum(self._costs[:start]) + newest <= room:
+        older, newest = self._total, sum(self._costs[start:end])
+        self._total += newest
+        if self._total <= room:
             return
-        self._cut_older(start, max(room // 4, min(room // 2, room - newest)))
+        self._cut_older(start, older - max(room // 4, min(room // 2, room - newest)))
         texts = self._texts[start:end]
-        if (over := sum(self._costs[:end]) - room) > 0:
+        if (over := self._total - room) > 0:
             for at, share in enumerate(equal_shares(texts, sum(texts) - over), start):
                 self._cut(at, max(MARK_TOKENS, share))
         for ats in self._oldest_first(start, end):
-            if sum(self._costs[:end]) <= room:
+            if self._total <= room:
                 break
             for at in ats:
+                self._total -= self._costs[at]
                 self.clips[at] = self._costs[at] = 0
 
-    def _cut_older(self, start: int, room: int) -> None:
-        over = sum(self._costs[:start]) - room
+    def _cut_older(self, start: int, over: int) -> None:
         for clip in (OUTPUT_TOKENS, MARK_TOKENS):
             for at in range(start):
                 if over <= 0:
@@ -337,6 +340,7 @@ class _OpenTurn:
             return 0
         self.clips[at] = clip
         self._costs[at] -= kept - clip
+        self._total -= kept - clip
         return kept - clip
 
     def _oldest_first(self, start: int, end: int) -> Iterator[Sequence[int]]:
