@@ -102,7 +102,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A memory and all its unfolded turns, as they were when a turn began."""
+    """A memory and all its unfolded turns, without texts, as they were when a turn began."""
 
     memory: Memory
     turns: tuple[Turn, ...]

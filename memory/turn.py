@@ -77,8 +77,10 @@ def prompt_for(
         history_tokens=history_tokens(brief, span.tokens),
         card_epoch=brief.epoch if request.card_instructions else None,
     )
-    standing = None if span.older_turns else Standing(memory, tuple(span.turns))
-    return PreparedPrompt(context.prompt, snapshot, standing)
+    if span.older_turns:
+        return PreparedPrompt(context.prompt, snapshot, None)
+    turns = tuple(turn.without_text for turn in span.turns)  # it is kept for as long as the reply takes
+    return PreparedPrompt(context.prompt, snapshot, Standing(memory, turns))
 
 
 def require_fresh(memory: Memory) -> None:

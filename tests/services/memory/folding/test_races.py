@@ -13,6 +13,8 @@ from django_q.models import OrmQ
 
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Message
+from conversations.replies.begin import begin_turn, default_variant
+from conversations.replies.reply import BegunTurn, TurnRequest
 from memory import queue, tasks
 from memory.briefs import unfolded
 from memory.changes import messages_changed
@@ -266,3 +268,16 @@ def test_a_demand_does_not_wait_for_a_change_of_what_was_demanded_before() -> No
     work.enqueue_if_ready(brief_of(other))
     (queued,) = OrmQ.objects.all()
     assert queued.task["args"][0] == str(chat.pk)
+
+
+@pytest.mark.django_db
+def test_what_is_kept_until_the_end_of_a_reply_has_no_texts() -> None:
+    """A thousand replies that are written at once must not hold the chats' messages, one of which may be a megabyte."""
+    chat = chat_of(3)
+    request = TurnRequest(message="And now?", variant=default_variant())
+    begun = begin_turn(chat.owner, request, chat_id=chat.pk)
+    assert isinstance(begun, BegunTurn)
+    known = begun.pending.standing
+    assert known is not None
+    assert [turn.tokens > 0 for turn in known.turns] == [True] * 3
+    assert not any((turn.user, turn.assistant, turn.answer) != ("", "", "") for turn in known.turns)
