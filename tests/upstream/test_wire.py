@@ -102,6 +102,13 @@ def test_usage_model_and_id_are_read(style: Style) -> None:
     assert (reply.usage, reply.model, reply.response_id) == (Usage(11, 4, 7), "gpt-fake", "resp_1")
 
 
+def test_the_model_named_at_the_end_of_a_response_wrote_it() -> None:
+    """A gateway names at the beginning the one that was asked for."""
+    stream = wire("responses", TEXT).replace(b"gpt-fake", b"gpt-else", 1)
+    assert stream.index(b"gpt-else") < stream.index(b"gpt-fake")
+    assert reply_to("responses", stream)[1].model == "gpt-fake"
+
+
 @pytest.mark.parametrize("style", STYLES)
 def test_nothing_after_a_verdict_counts(style: Style) -> None:
     text, code = read(style, wire(style, "abc", kind="failed", after=9) + wire(style, "more"))

@@ -211,7 +211,7 @@ class ReplyReader:
             response = object_in(event.get("response"))
             status = kind.removeprefix("response.")
             text, error = _responses_ending(response, status, refused=self._refused)
-            self._name(response)
+            self._name(response, anew=True)
             self._usage = usage_in(response.get("usage"))
             if items := calls_in(response.get("output")):
                 self._calls = CallReader(self._max_bytes)
@@ -227,9 +227,12 @@ class ReplyReader:
             self._name(object_in(event.get("response")))
         return ""
 
-    def _name(self, response: dict[str, Any]) -> None:
-        self._model = self._model or label_in(response.get("model"), MAX_MODEL_CHARS)
-        self._response_id = self._response_id or label_in(response.get("id"), MAX_ID_CHARS)
+    def _name(self, response: dict[str, Any], *, anew: bool = False) -> None:
+        """`anew`: instead of earlier names, as a gateway may not know at the beginning which model will answer."""
+        if anew or not self._model:
+            self._model = label_in(response.get("model"), MAX_MODEL_CHARS) or self._model
+        if anew or not self._response_id:
+            self._response_id = label_in(response.get("id"), MAX_ID_CHARS) or self._response_id
 
     def _read_chat(self, event: dict[str, Any]) -> str:
         """Return the text of a chunk of Chat Completions. Its marker: `finish_reason`; then usage and `[DONE]`."""
