@@ -26,7 +26,7 @@ from memory import queue
 from memory.queue import waiting_tasks
 from tests.support.ports import free_port
 
-MEMORY_BAR = 450.0
+MEMORY_BAR = 250.0
 READY_BAR = 3.0
 STARTS = 5
 TURNS = 20
