@@ -245,17 +245,22 @@ def read_own(value: object) -> ImportedChat:
 
 def chat_fields(chat: ImportedChat) -> dict[str, object]:
     """Return all of a chat except its messages, as JSON values."""
-    fields = _CHAT.dump_python(chat, mode="json", exclude={"messages", "facts"})
+    fields = _CHAT.dump_python(chat, mode="json", exclude={"messages", "facts", "metadata"})
     if chat.pins is None:
         del fields["pins"]
-    return {"format": OWN_FORMAT, **fields}
+    return {
+        "format": OWN_FORMAT,
+        **fields,
+        "metadata": chat.metadata,
+    }  # not a copy: many small objects are large
 
 
 def message_fields(message: ImportedMessage) -> dict[str, object]:
     """Return one message as JSON values. Of bytes that are still to be read, the attachment itself is in it."""
     fields: dict[str, object] = _MESSAGE.dump_python(
-        message, mode="json", by_alias=True, exclude={"attachments"}
+        message, mode="json", by_alias=True, exclude={"attachments", "metadata"}
     )
+    fields["metadata"] = message.metadata  # not a copy, as above
     if message.payload is None:
         del fields["tool"]
     if message.attachments:

@@ -78,7 +78,7 @@ def _account(user_id: int) -> Pieces:
         "usage": daily.days_of(user),
         "windows": list(windows.values("kind", "since", "count")),
     }
-    yield _json(fields).removesuffix("}")
+    yield from _fields(fields)
     tokens = AuthToken.objects.filter(user=user).order_by("created")
     yield from _list("tokens", _rows(tokens, ["created", "expiry"]))
     yield from _list("idempotency_keys", _rows(IdempotencyKey.objects.filter(user=user), _KEY))
@@ -95,7 +95,8 @@ def _chat(chat_id: UUID) -> Pieces:
     if chat is None:
         return
     head = {"id": chat.pk, **chat_fields(chat_values(chat)), "updated_at": chat.updated_at}
-    yield "\n" + _json(head).removesuffix("}")
+    yield "\n"
+    yield from _fields(head)
     yield from _list("messages", map(message_fields, message_values(chat)))
     brief = ConversationBrief.objects.filter(chat=chat).values(*_BRIEF).first()
     yield ',\n "memory": {"brief": ' + _json(brief)
@@ -105,6 +106,15 @@ def _chat(chat_id: UUID) -> Pieces:
     yield from _list("contexts", _rows(contexts, ["reply__seq", *_CONTEXT]))
     yield from _list("given", _rows(ContextText.objects.filter(chat=chat), ["sha256", "text"]))
     yield "}}"
+
+
+def _fields(fields: dict[str, Any]) -> Pieces:
+    """Yield the beginning of an object, field by field: a letter of four bytes makes all of its text take four."""
+    separator = "{"
+    for name, value in fields.items():
+        yield f"{separator}{_json(name)}: "
+        yield _json(value)
+        separator = ", "
 
 
 def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
