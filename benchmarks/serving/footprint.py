@@ -44,7 +44,7 @@ def run(_owner: User) -> Group:
     return Group(
         "What it takes to run",
         (
-            Figure("`make run`, memory when all is up", idle, "MiB", note=f"of {count} processes"),
+            Figure("`make run`, memory when all is up", idle, "MiB", note=f"processes: {count}"),
             Figure(
                 "  after some work",
                 used,

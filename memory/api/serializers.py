@@ -207,7 +207,10 @@ class EstimateQuery(Serializer[Any]):
         help_text="What is to be estimated: an update (the default), or a rebuild.",
     )
     policy = ChoiceField(
-        sorted(POLICIES), required=False, help_text="A rebuild by this policy, whatever `mode` says."
+        sorted(POLICIES),
+        required=False,
+        help_text="A rebuild by this policy, whatever `mode` says.",
+        error_messages={"invalid_choice": f"Unknown policy. Choose one of {', '.join(sorted(POLICIES))}."},
     )
     restore = IntegerField(
         required=False,

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.conf import settings
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -271,6 +272,8 @@ class PinViews(ViewSet):
         user = caller(request)
         get_chat(user, chat_id)
         is_message = isinstance(request.data, dict) and "message_id" in request.data
+        if is_message and "text" in request.data:
+            raise ValidationError({"text": ["Give either text or message_id, not both."]})
         fields = validated(serializers.PinMessageIn if is_message else serializers.PinTextIn, request.data)
         pin, is_new = pins.pin(user, chat_id, **fields)
         return Response(serializers.PinOut(pin).data, status=201 if is_new else 200)

@@ -231,8 +231,7 @@ def test_an_id_that_is_none(alice: Client, upstream: FakeUpstream, bad: str) -> 
 def test_an_unknown_path_names_the_documentation(alice: Client, path: str) -> None:
     for answer in (alice.get(path), alice.post(path, json={"input": "x"}), alice.delete(path)):
         assert (
-            error(answer, 404, "not_found")["message"]
-            == "No such endpoint, or an id that is none; see /v1/docs."
+            error(answer, 404, "not_found")["message"] == "No such endpoint, or an invalid id; see /v1/docs."
         )
 
 

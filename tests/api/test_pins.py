@@ -243,7 +243,6 @@ def test_what_somebody_pinned_no_rule_takes_back(alice: Client, upstream: FakeUp
             {"text": "a\0b"},
             {"text": "x" * (MAX_CHARS + 1)},
             {"message_id": "x"},
-            {"text": "x", "message_id": "01890000-0000-7000-8000-000000000000"},
             {"text": "x", "kind": "instruction"},
             [],
         ],
@@ -255,6 +254,13 @@ def test_what_is_no_pin_is_refused(body: Any, alice: Client, upstream: FakeUpstr
     told = error(alice.post(f"chats/{chat}/pins", json=body), 400, "invalid_request")
     assert body != {} or "message_id" in told["details"]["text"][0]
     assert pins(alice, chat) == []
+
+
+def test_a_text_and_a_message_at_once_are_refused_in_words(alice: Client, upstream: FakeUpstream) -> None:
+    turn = Turn.of(alice.ask("Hello."))
+    answer = pin(alice, turn.chat, text="x", message_id=turn.question)
+    details = error(answer, 400, "invalid_request")["details"]
+    assert details == {"text": ["Give either text or message_id, not both."]}
 
 
 def test_no_more_than_so_many_pins(alice: Client, upstream: FakeUpstream) -> None:
