@@ -8,9 +8,9 @@ class MemoryConfig(AppConfig):
 
     def ready(self) -> None:
         from memory import queue, turn
-        from memory.recall import schema
+        from memory.recall import index
 
         saved_uid = "memory.message_saved"
         post_save.connect(turn.message_saved, sender="conversations.Message", dispatch_uid=saved_uid)
         post_migrate.connect(queue.schedule_sweep, sender=self, dispatch_uid="memory.schedule_sweep")
-        post_migrate.connect(schema.index_messages, sender=self, dispatch_uid="memory.index_messages")
+        post_migrate.connect(index.index_messages, sender=self, dispatch_uid="memory.index_messages")

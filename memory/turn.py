@@ -15,10 +15,9 @@ from chatmemory.llm.protocol import Prompt
 from conversations.models import Chat, Message, Role, Status
 from memory.briefs import Memory, Standing, history_tokens
 from memory.changes import messages_changed
-from memory.context.build import context_of, log_cuts, newest, request_of
+from memory.context.build import context_of, newest, request_of, snapshot_of
 from memory.context.plan import Snapshot
 from memory.context.prompt import PromptRequest
-from memory.context.record import snapshot_of
 from memory.folding import work
 from memory.folding.card import publish_card
 from memory.history.rows import newest_turns
@@ -70,7 +69,6 @@ def prompt_for(
     request = request_of(memory, request)
     span = newest(memory, before_seq)
     context = context_of(memory, span, request)
-    log_cuts(chat, context)
     snapshot = replace(
         snapshot_of(memory, context, request),
         again=again,

@@ -141,7 +141,7 @@ def test_pure_modules_know_neither_django_nor_services() -> None:
 
 
 PUBLIC = """
-memory.turn memory.changes memory.briefs memory.context.record memory.folding.request memory.pins.pins
+memory.turn memory.changes memory.briefs memory.context.build memory.folding.request memory.pins.pins
 memory.recall.embeddings
 """.split()
 """What conversations import of memory, beside what is pure."""

@@ -25,8 +25,7 @@ from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line
 from conversations.models import Chat, Message
 from memory.context.build import preview
-from memory.recall import schema
-from memory.recall.index import Search
+from memory.recall.index import FTS, INDEX, MESSAGES, Search, merge
 
 TURNS = 50_000
 OTHER_TURNS = 5_000
@@ -88,10 +87,10 @@ def _on_disk() -> list[Figure]:
     """Measure the size of the index, beside that of the messages with all their columns."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute("SELECT pg_relation_size(%s), pg_table_size(%s)", [schema.INDEX, schema.MESSAGES])
+            cursor.execute("SELECT pg_relation_size(%s), pg_table_size(%s)", [INDEX, MESSAGES])
             index, messages = cursor.fetchone()
         else:
-            cursor.execute(f"SELECT sum(length(block)) FROM {schema.FTS}_data")
+            cursor.execute(f"SELECT sum(length(block)) FROM {FTS}_data")
             (index,) = cursor.fetchone()
             cursor.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
             messages = cursor.fetchone()[0] - index
@@ -173,6 +172,6 @@ def _pick(chance: random.Random, words: Sequence[str], ranks: range, number: int
 def _settle() -> None:
     """Do what some minutes of sweeps, and the database itself, do after so many new rows."""
     for _ in range(SWEEPS):
-        schema.merge()
+        merge()
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")

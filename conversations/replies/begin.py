@@ -38,8 +38,8 @@ from conversations.replies import finish, generation, open_turn
 from conversations.replies.open_turn import OpenTurn
 from conversations.replies.reply import BegunTurn, ExistingReply, Pending, TurnRequest, fingerprint
 from conversations.titles import automatic_title
+from memory.context.build import material_of
 from memory.context.prompt import PromptRequest
-from memory.context.record import material_of
 from memory.folding.request import freshen
 from memory.recall.embeddings import near_in_meaning
 from memory.recall.ranking import Near

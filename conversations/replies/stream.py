@@ -39,7 +39,7 @@ from conversations.replies import events, generation, sse
 from conversations.replies.generation import Generation, GrowingReply, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import ExistingReply, ReplyHead
-from memory.context.record import stored_snapshot
+from memory.context.build import stored_snapshot
 
 logger = logging.getLogger(__name__)
 

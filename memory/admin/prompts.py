@@ -15,8 +15,8 @@ from conversations.admin.access import ContentAdmin, sees_cost
 from conversations.admin.html import Facts, Step, admin_url, as_json, column, link, usd_of
 from conversations.models import ChatCompletion, Message
 from memory.admin.messages import LONG_COLUMNS, pieces
+from memory.context.build import past_context
 from memory.context.plan import Plan, Section
-from memory.context.record import past_context
 from memory.explain.reasons import Topic, budget_of, explain, name_of
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, SummaryRevision

@@ -6,7 +6,7 @@ a language costs precision, but never a match. Dates match across spellings: `20
 (read both ways).
 
 The index stores terms as hashes (`stored_terms`), one line per passage, each once. The same term of two owners has two
-hashes, and the index adds the key of a chat (`memory.recall.schema`). A hash hides nothing from anyone who has the
+hashes, and the index adds the key of a chat (`memory.recall.index`). A hash hides nothing from anyone who has the
 messages; it keeps their words out of files that a deletion reaches late.
 """
 

@@ -22,7 +22,7 @@ from conversations.replies.begin import KEY_IS_OLD
 from conversations.replies.finish import finish_expired
 from memory import queue
 from memory.folding import work
-from memory.recall import embeddings, schema
+from memory.recall import embeddings, index
 from memory.usage import daily
 from memory.worker import alive
 
@@ -60,12 +60,12 @@ def sweep() -> dict[str, int]:
         "calls_refunded": quotas.refund_expired(),
         "windows_removed": _remove(Window.objects.filter(since__lt=Now() - KEEP_WINDOWS)),
         "users_erased": account_deletion.erase_waiting(ERASE_SECONDS),
-        "messages_analysed": schema.fill(ANALYSED_AT_ONCE),
+        "messages_analysed": index.fill(ANALYSED_AT_ONCE),
         "chats_to_embed": embeddings.enqueue_missing(),
         "replies_counted": daily.count_replies(COUNT_SECONDS),
         "attachments_removed": attachments.remove_old(),
     }
-    schema.merge()
+    index.merge()
     executors.truncate_wal()
     logger.info("swept", extra=report)
     return report

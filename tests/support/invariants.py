@@ -24,9 +24,8 @@ from conversations.models import (
     Status,
 )
 from memory.briefs import Memory, decide_due
-from memory.context.build import preview
+from memory.context.build import past_context, preview
 from memory.context.prompt import Context
-from memory.context.record import past_context
 from memory.folding.answer_checks import source_hash
 from memory.history import rows as loading
 from memory.history.turns import Turn

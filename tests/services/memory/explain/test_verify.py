@@ -13,8 +13,8 @@ from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
+from memory.context.build import past_context
 from memory.context.plan import RENDERER
-from memory.context.record import past_context
 from memory.explain import verify
 from memory.explain.verify import why_not_exact
 from memory.folding.request import request_resummarize

@@ -6,8 +6,7 @@ from django.db import connection, models
 from django.db.models.functions import Now
 
 from conversations.models import Chat, Message, Status
-from memory.recall import schema
-from memory.recall.index import postings
+from memory.recall.index import BATCH, FTS, ensure, merge, postings
 from memory.recall.terms import hashed, stored_terms, terms
 from memory.worker.sweep import sweep
 from tests.support.factories import add_turn, add_turns, make_chat, make_user
@@ -84,7 +83,7 @@ def test_an_altered_table_still_finds_the_right_message() -> None:
         assert found(chat, "word7") == [15]
         add_turn(chat, "a late zeppelin", "yes")
         assert found(chat, "late") == [41]
-        assert not schema.ensure()
+        assert not ensure()
     finally:
         with connection.schema_editor() as editor:
             editor.alter_field(Message, wider, field, strict=True)
@@ -93,7 +92,7 @@ def test_an_altered_table_still_finds_the_right_message() -> None:
 
 def test_what_was_stored_before_is_analysed_after_a_migration() -> None:
     chat = make_chat()
-    add_turns(chat, [(f"word{number} zeppelin", None) for number in range(schema.BATCH + 1)])
+    add_turns(chat, [(f"word{number} zeppelin", None) for number in range(BATCH + 1)])
     Message.objects.filter(chat=chat).update(terms=None)
     assert found(chat, "word7") == []
     management.call_command("migrate", verbosity=0)
@@ -115,7 +114,7 @@ def test_merging_changes_no_find_and_leaves_fewer_parts() -> None:
     for number in range(30):
         add_turn(chat, f"zeppelin {number}", f"hangar {number}")
     found_before, before = found(chat, "zeppelin"), _parts()
-    schema.merge()
+    merge()
     assert found(chat, "zeppelin") == found_before == [*range(1, 60, 2)]
     if connection.vendor == "sqlite":
         assert 0 < _parts() < before
@@ -126,5 +125,5 @@ def _parts() -> int:
     if connection.vendor != "sqlite":
         return 0
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(DISTINCT segid) FROM {schema.FTS}_idx")
+        cursor.execute(f"SELECT count(DISTINCT segid) FROM {FTS}_idx")
         return int(cursor.fetchone()[0])

@@ -11,9 +11,8 @@ from chatmemory.text.markers import RECALL_HEADING
 from conversations import message_changes
 from conversations.models import Chat, Message, Status
 from memory.changes import messages_changed
-from memory.context.build import preview
+from memory.context.build import past_context, preview
 from memory.context.prompt import Context
-from memory.context.record import past_context
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from tests.support.cards import begin, finish
