@@ -1,7 +1,6 @@
 """`import_chat`, `export_chat`, `create_token` and `revoke_tokens`, as an operator calls them."""
 
 import json
-import os
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -205,24 +204,6 @@ def test_an_export_imports_again_to_the_same(write: Any) -> None:
     first = exported(chat)
     [again] = imported(write(first))
     assert (again.pk != chat.pk, exported(again)) == (True, first)
-
-
-def test_it_replaces_the_file_only_when_all_is_written(
-    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [chat] = imported(write({"messages": HELLO}))
-    out = write("the old file", "out.json")
-
-    def fail(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fail)
-        assert refusal("export_chat", chat.pk, "--out", out).endswith("out.json: No space left on device")
-    assert out.read_text() == "the old file"
-    assert run("export_chat", chat.pk, "--out", out) == f"2 messages written to {out}.\n"
-    assert json.loads(out.read_text()) == exported(chat)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["chat.json", "out.json"]
 
 
 def test_a_chat_that_is_not_there_cannot_be_exported() -> None:
