@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import redirect_stderr
 from hashlib import sha256
@@ -18,7 +17,7 @@ import uvicorn
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import OperationalError, connections
+from django.db import connections
 
 from chatmemory.llm import registry
 from chatmemory.runtime.escape import plain
@@ -71,7 +70,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         port: int = options["port"]
-        require_free(port)
+        listening = _listen(port)
         for number in SIGNALS:
             signal.signal(number, lambda *_: sys.exit(0))
         logging.getLogger().setLevel(logging.WARNING)  # until there is a log, this output is for people
@@ -82,12 +81,10 @@ class Command(BaseCommand):
         config = uvicorn.Config(
             "chatmemory.asgi:application",
             http="chatmemory.http_protocol:HttpProtocol",
-            host=HOST,
-            port=port,
             access_log=False,
             log_config=None,
         )
-        server = AnnouncedServer(config, on_started=lambda: self._show(_screen(port, prepared, log)))
+        server = uvicorn.Server(config)
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
         stopped = threading.Event()
 
@@ -103,7 +100,8 @@ class Command(BaseCommand):
                 worker = thread.submit(TaskRunner().run, stopped)
                 worker.add_done_callback(end_without_worker)
                 try:
-                    server.run()
+                    self._show(_screen(port, prepared, log))  # who calls now waits until it has started
+                    server.run([listening])
                     problem = "The worker has ended." if worker.done() else "The server could not start."
                 except SystemExit as ended:
                     # uvicorn passes on the signal that has ended it, or could not start.
@@ -123,40 +121,20 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-class AnnouncedServer(uvicorn.Server):
-    """uvicorn's server, which calls a function when it has started."""
-
-    def __init__(self, config: uvicorn.Config, on_started: Callable[[], object]) -> None:
-        super().__init__(config)
-        self._on_started = on_started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._on_started()
-
-
-def require_free(port: int) -> None:
-    """Raise `CommandError` unless a server can listen on `port`."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OverflowError:
-            raise CommandError(f"There is no port {port}: choose one from 1 to 65535.") from None
-        except OSError as exc:
-            reason = exc.strerror or exc
-            raise CommandError(
-                f"Port {port} cannot be used ({reason}). Choose another with --port."
-            ) from None
+def _listen(port: int) -> socket.socket:
+    if not 0 < port < 65_536:
+        raise CommandError(f"There is no port {port}: choose one from 1 to 65535.")
+    try:
+        return socket.create_server((HOST, port))
+    except OSError as exc:
+        reason = os.strerror(exc.errno or 0)
+        raise CommandError(f"Port {port} cannot be used ({reason}). Choose another with --port.") from None
 
 
 def _prepared() -> QuickstartData:
     try:
         call_command("migrate", interactive=False, verbosity=0)
         return quickstart.prepare()
-    except OperationalError as exc:
-        raise CommandError(f"The database named by DATABASE_URL does not work: {exc}") from exc
     finally:
         connections.close_all()
 
