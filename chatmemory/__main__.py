@@ -6,17 +6,6 @@
 import os
 import sys
 
-WITHOUT_DATABASE = {
-    "",
-    "check",
-    "collectstatic",
-    "diffsettings",
-    "findstatic",
-    "help",
-    "makemigrations",
-    "spectacular",
-    "version",
-}
 POOLED = {"worker", "quickstart"}
 """Commands that stay, with threads that share a pool. `qcluster` forks, which a pool does not survive."""
 FIRST_LOOK = "quickstart"
@@ -44,15 +33,11 @@ def _run(command: str) -> None:
 
     from chatmemory.database import startup
 
-    asks_for_help = {"-h", "--help"} & set(sys.argv)
-    if command.startswith("-") or command in WITHOUT_DATABASE or asks_for_help:
-        execute_from_command_line(sys.argv)
-        return
     database = settings.DATABASES["default"]
-    if problem := startup.problem(database):
-        sys.exit(problem)
     if command not in POOLED:
         settings.DATABASES["default"] = startup.without_pool(database)
+    elif problem := startup.problem(database):  # a pool would wait for it
+        sys.exit(problem)
     try:
         execute_from_command_line(sys.argv)
     except (DatabaseError, InterfaceError):
