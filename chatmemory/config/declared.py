@@ -53,23 +53,18 @@ def _number(default: float, meaning: str, low: float, high: float, unit: str = "
     return Field(default, ge=low, le=high, description=meaning, json_schema_extra={"allowed": allowed})
 
 
-def _plain(default: Any, meaning: str) -> Any:
-    """Declare a value whose type says what is allowed: one of some words, or true and false."""
-    return Field(default, description=meaning)
-
-
-def _other(default: Any, meaning: str, *, allowed: str = "text", shown: str = "") -> Any:
-    """Declare a value whose type does not say what is allowed; `shown` is the default as the page shows it."""
+def _value(default: Any, meaning: str, *, allowed: str = "", shown: str = "") -> Any:
+    """Declare another value. `shown` is its default as the page shows it; `allowed` is needed if no type says it."""
     return Field(default, description=meaning, json_schema_extra={"allowed": allowed, "shown": shown})
 
 
 def allowed(field: FieldInfo) -> str:
     """The values that a setting may have, for the page of settings."""
-    if isinstance(field.json_schema_extra, dict):
-        return str(field.json_schema_extra["allowed"])
+    if isinstance(extra := field.json_schema_extra, dict) and extra["allowed"]:
+        return str(extra["allowed"])
     if field.annotation is bool:
         return "`true` or `false`"
-    return ", ".join(f"`{word}`" for word in get_args(field.annotation))
+    return ", ".join(f"`{word}`" for word in get_args(field.annotation)) or "text"
 
 
 def _is_plain(value: str) -> bool:
@@ -197,53 +192,53 @@ class VariantSettings(BaseModel):
 
 
 class Area(BaseModel):
-    """Base of the tables."""
+    """Base of the page's tables, each with its title."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
 
-class ServerSettings(Area):
+class ServerSettings(Area, title="Server"):
     """How the server identifies itself, what it serves, and what it logs."""
 
-    CHATMEMORY_HOME: str = _other(
+    CHATMEMORY_HOME: str = _value(
         "",
         "The folder of `.env` and of `var/`, which holds what is written: the key, SQLite's database, `quickstart`'s "
         "logs. Only read from the environment.",
         shown="the checkout; `~/.chatmemory` if the wheel is installed",
     )
-    DJANGO_SECRET_KEY: str = _other(
+    DJANGO_SECRET_KEY: str = _value(
         "",
         "Signs sessions and queued tasks. All machines need the same key.",
         shown="generated once, kept in `var/secret-key`",
     )
-    DJANGO_DEBUG: bool = _plain(
+    DJANGO_DEBUG: bool = _value(
         False,
         "Django's debug mode. Never turn it on in production: its error pages show messages and settings.",
     )
-    DJANGO_ALLOWED_HOSTS: str = _other(
+    DJANGO_ALLOWED_HOSTS: str = _value(
         "localhost,127.0.0.1,[::1]", "Host names that the server answers, separated by commas."
     )
-    DJANGO_SECURE_SSL_REDIRECT: bool = _plain(
+    DJANGO_SECURE_SSL_REDIRECT: bool = _value(
         False,
         "Serves HTTPS only: redirect, HSTS, secure cookies. The server then trusts `X-Forwarded-Proto`.",
     )
-    PLAYGROUND: Literal["staff", "open", "off"] = _plain(
+    PLAYGROUND: Literal["staff", "open", "off"] = _value(
         "staff",
         "Who gets the page `/playground/`: `staff` after they sign in to the admin, `open` anybody (the "
         "page then asks for a token), `off` nobody. `quickstart` opens it.",
     )
-    LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _plain(
+    LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _value(
         "INFO", "The lowest level that is logged."
     )
-    LOG_FORMAT: Literal["auto", "json", "console"] = _plain(
+    LOG_FORMAT: Literal["auto", "json", "console"] = _value(
         "auto", "`auto` is `console` on a terminal and `json` elsewhere."
     )
 
 
-class DatabaseSettings(Area):
+class DatabaseSettings(Area, title="Database and queue"):
     """Where chats are stored, and how work for the worker is queued."""
 
-    DATABASE_URL: Annotated[str, AfterValidator(_require_database)] = _other(
+    DATABASE_URL: Annotated[str, AfterValidator(_require_database)] = _value(
         "", "The database: `sqlite:///…` or `postgres://…`.", allowed="URL", shown="SQLite under `var/`"
     )
     DATABASE_POOL_SIZE: int = _whole(
@@ -251,7 +246,7 @@ class DatabaseSettings(Area):
     )
 
 
-class LimitSettings(Area):
+class LimitSettings(Area, title="Limits"):
     """How large a request may be, and how much one user may use. `0` switches a single `LIMIT_…` off."""
 
     REQUEST_MAX_BYTES: int = _whole(
@@ -277,7 +272,7 @@ class LimitSettings(Area):
         at_most=100,
     )
     MESSAGE_MAX_CHARS: int = _whole(200_000, "The longest message, in code points.", at_least=1)
-    RATE_LIMITS: bool = _plain(
+    RATE_LIMITS: bool = _value(
         True, "`off` disables every limit of use, and the server counts nothing for them."
     )
     LIMIT_REQUESTS_PER_MINUTE: int = _whole(
@@ -304,31 +299,31 @@ class LimitSettings(Area):
     )
 
 
-class UpstreamSettings(Area):
+class UpstreamSettings(Area, title="Model and upstream"):
     """Which model answers, and how long a reply may take.
 
     Without a key and a base URL, the built-in offline model answers.
     """
 
-    OPENAI_API_KEY: Annotated[str, AfterValidator(_require_secret)] = _other(
+    OPENAI_API_KEY: Annotated[str, AfterValidator(_require_secret)] = _value(
         "", "The key for the model's server.", allowed="printable ASCII"
     )
-    OPENAI_BASE_URL: Annotated[str, AfterValidator(_require_endpoint)] = _other(
+    OPENAI_BASE_URL: Annotated[str, AfterValidator(_require_endpoint)] = _value(
         "",
         "Any server with OpenAI's API, such as vLLM, Ollama or LiteLLM.",
         allowed="URL",
         shown="OpenAI",
     )
-    OPENAI_API_STYLE: Style = _plain(
+    OPENAI_API_STYLE: Style = _value(
         "responses",
         "The API of the model's server: `responses` (Responses) or `chat` (Chat Completions).",
     )
-    OPENAI_TERMINAL: Terminal = _plain(
+    OPENAI_TERMINAL: Terminal = _value(
         "strict",
         "What completes a Chat Completions reply: `strict` only its `finish_reason`, `done` also "
         "`[DONE]`, for servers that leave `finish_reason` null.",
     )
-    UPSTREAM_CONTROL_TOKENS: Literal["auto", "disarm", "send"] = _plain(
+    UPSTREAM_CONTROL_TOKENS: Literal["auto", "disarm", "send"] = _value(
         "auto",
         "Control tokens of chat templates (`<|im_start|>`, `[INST]`, `</s>`) in messages, sources and "
         "summaries. `disarm` puts a space into them, so that a self-hosted server reads them as text; `send` leaves "
@@ -336,7 +331,7 @@ class UpstreamSettings(Area):
     )
     MODEL_VARIANTS: Json[
         Annotated[dict[Annotated[str, _named(MAX_VARIANT_CHARS)], VariantSettings], Field(min_length=1)]
-    ] = _other(
+    ] = _value(
         {
             "arco": VariantSettings(model="gpt-5-mini"),
             "arco-pro": VariantSettings(model="gpt-5"),
@@ -347,13 +342,13 @@ class UpstreamSettings(Area):
         allowed="a JSON object",
         shown="`arco` gpt-5-mini, `arco-pro` gpt-5, `deep-dive` gpt-5.1",
     )
-    OPENAI_MODEL_ALIASES: Annotated[dict[str, str], BeforeValidator(_aliases)] = _other(
+    OPENAI_MODEL_ALIASES: Annotated[dict[str, str], BeforeValidator(_aliases)] = _value(
         {},
         "Other names of variants for clients of OpenAI's API that have a model's name built in, such as "
         "`gpt-4.1=arco,*=arco`; `*` is any name that is not known.",
         allowed="`name=variant`, separated by commas",
     )
-    OPENAI_CONVERSATION_HEADERS: Annotated[tuple[str, ...], BeforeValidator(_names)] = _other(
+    OPENAI_CONVERSATION_HEADERS: Annotated[tuple[str, ...], BeforeValidator(_names)] = _value(
         (
             "x-chatmemory-conversation-id",
             "x-openwebui-chat-id",
@@ -366,10 +361,8 @@ class UpstreamSettings(Area):
         ),
         "Headers by which clients of OpenAI's API name their conversation; the first that is sent counts.",
         allowed="names, separated by commas",
-        shown="`x-chatmemory-conversation-id`, `x-openwebui-chat-id`, `x-conversation-id`, `x-chat-id`, "
-        "`x-session-id`, `session-id`, `x-litellm-session-id`, `x-sm-conversation-id`",
     )
-    DEFAULT_MODEL_VARIANT: str = _other("arco", "The variant that answers where a request names none.")
+    DEFAULT_MODEL_VARIANT: str = _value("arco", "The variant that answers where a request names none.")
     REPLY_FIRST_BYTE_SECONDS: float = _seconds(
         30,
         "Time until the model's first byte. Raise it for reasoning models that send nothing while they think.",
@@ -381,23 +374,23 @@ class UpstreamSettings(Area):
     )
 
 
-class MemorySettings(Area):
+class MemorySettings(Area, title="Memory"):
     """What a prompt may contain, and when turns are folded.
 
     To *fold* turns is to summarize them into memory, in the background. The *window* is the newest turns of a chat,
     which the prompt contains verbatim. A *line* is the short form of a turn that does not fit verbatim.
     """
 
-    MEMORY_ENABLED: bool = _plain(
+    MEMORY_ENABLED: bool = _value(
         True, "`false`: prompts hold the newest turns only, and nothing is summarized."
     )
-    MEMORY_POLICY: Annotated[str, AfterValidator(_require_policy)] = _other(
+    MEMORY_POLICY: Annotated[str, AfterValidator(_require_policy)] = _value(
         "chunked",
         "The [policy](policies.md) of new chats.",
         allowed=", ".join(f"`{name}`" for name in POLICIES),
     )
     MEMORY_POLICY_OPTIONS: Json[Annotated[dict[str, dict[str, Any]], AfterValidator(_require_options)]] = (
-        _other(
+        _value(
             {},
             "[Options of the policies](#options-of-policies) for every chat that does not choose them itself, such as "
             '`{"interval": {"every_turns": 8}}`.',
@@ -409,7 +402,7 @@ class MemorySettings(Area):
         "Tokens of memory in a prompt, as rendered. Instructions, sources and the question come on top.",
         at_least=200,
     )
-    MEMORY_BUDGET_FOR: BudgetFor = _plain(
+    MEMORY_BUDGET_FOR: BudgetFor = _value(
         "memory",
         "What that budget limits: `memory` alone, or the whole `prompt`. With `prompt`, instructions and "
         "question are never cut; sources and memory share what they leave.",
@@ -419,7 +412,7 @@ class MemorySettings(Area):
         "Share of the budget for the newest turns. Longer replies are cut in their middle. `1`: they stay whole as far "
         "as the budget allows.",
     )
-    MEMORY_TURNS_AS: TurnsAs = _plain(
+    MEMORY_TURNS_AS: TurnsAs = _value(
         "messages",
         "Verbatim turns as `messages` of their roles, or as lines of one block of `text`.",
     )
@@ -455,10 +448,10 @@ class MemorySettings(Area):
     )
 
 
-class RecallSettings(Area):
+class RecallSettings(Area, title="Recall and embeddings"):
     """How earlier turns that match a question are found. They appear in the prompt verbatim, with any policy."""
 
-    MEMORY_RECALL: RecallMode = _plain(
+    MEMORY_RECALL: RecallMode = _value(
         "auto",
         "When earlier turns are searched: `auto` where the question calls for it, `always`, or `off`.",
     )
@@ -467,7 +460,7 @@ class RecallSettings(Area):
         "Share of the budget reserved for recalled text; more where there is room. `0`: recalls nothing.",
         at_most=0.9,
     )
-    MEMORY_EMBEDDINGS_MODEL: ModelName = _other(
+    MEMORY_EMBEDDINGS_MODEL: ModelName = _value(
         "",
         "An embeddings model of the upstream, such as `text-embedding-3-small`. Recall then finds turns by meaning as "
         "well as by words.",
@@ -478,13 +471,13 @@ class RecallSettings(Area):
     )
 
 
-class SummarizerSettings(Area):
+class SummarizerSettings(Area, title="Summarizer"):
     """Which model writes summaries, and what it is told."""
 
-    MEMORY_SUMMARIZER_MODEL: ModelName = _other(
+    MEMORY_SUMMARIZER_MODEL: ModelName = _value(
         "gpt-5-nano", "The model that writes summaries.", allowed="at most 128 characters"
     )
-    MEMORY_SUMMARIZER_EFFORT: Effort | None = _other(
+    MEMORY_SUMMARIZER_EFFORT: Effort | None = _value(
         None,
         "How much it reasons, as far as the model knows the word. Unset: nothing is sent, so the upstream's default "
         "holds.",
@@ -501,7 +494,7 @@ class SummarizerSettings(Area):
     SUMMARIZER_TOTAL_SECONDS: float = _seconds(
         40, "The longest call, retries included. Raise it for a high effort; a fold has 70 s at most."
     )
-    MEMORY_SUMMARIZER_INSTRUCTIONS: str = _other(
+    MEMORY_SUMMARIZER_INSTRUCTIONS: str = _value(
         "",
         "What the summarizer is told to keep, in place of the [policy's own words](policies.md#instructions). What it "
         "reads and how it must answer is added to it. A relative path starts at `CHATMEMORY_HOME`.",
@@ -510,7 +503,7 @@ class SummarizerSettings(Area):
     )
 
 
-class WorkerSettings(Area):
+class WorkerSettings(Area, title="Worker"):
     """How the worker runs."""
 
     WORKER_THREADS: int = _whole(
@@ -556,16 +549,3 @@ class Config(
                 "MEMORY_PROMPT_TOKEN_BUDGET, which it is part of."
             )
         return found
-
-
-AREAS: tuple[tuple[str, type[Area]], ...] = (
-    ("Server", ServerSettings),
-    ("Database and queue", DatabaseSettings),
-    ("Limits", LimitSettings),
-    ("Model and upstream", UpstreamSettings),
-    ("Memory", MemorySettings),
-    ("Recall and embeddings", RecallSettings),
-    ("Summarizer", SummarizerSettings),
-    ("Worker", WorkerSettings),
-)
-"""The tables of the page, with their titles."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from chatmemory.config.declared import AREAS, Area, allowed
+from chatmemory.config.declared import Area, Config, allowed
 from memory.policies import POLICIES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
@@ -33,16 +33,16 @@ OPTIONS = """\
 
 def render() -> str:
     """Render the whole page."""
-    tables = [_settings(title, area) for title, area in AREAS]
+    tables = [_settings(area) for area in Config.__bases__ if issubclass(area, Area)]
     return "\n".join([OPENING, *tables, OPTIONS, *(_options(name) for name in POLICIES)])
 
 
-def _settings(title: str, area: type[Area]) -> str:
+def _settings(area: type[Area]) -> str:
     rows = [
         (name, _default(field), allowed(field), field.description or "")
         for name, field in area.model_fields.items()
     ]
-    return f"## {title}\n\n{inspect.getdoc(area)}\n\n{_table('setting', rows)}"
+    return f"## {area.model_config['title']}\n\n{inspect.getdoc(area)}\n\n{_table('setting', rows)}"
 
 
 def _options(policy: str) -> str:
@@ -72,6 +72,8 @@ def _default(field: FieldInfo) -> str:
 def _shown(default: object) -> str:
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
+    if isinstance(default, tuple):
+        return ", ".join(f"`{one}`" for one in default)
     return f"`{default}`" if default not in ("", None, {}) else "none"
 
 
