@@ -1,10 +1,8 @@
 """Extensions of drf-spectacular, for what it cannot infer: how tokens are sent, and that unknown fields are refused.
 
-The hook `completed` adds to every operation its errors and the events of its stream (`openapi_components`), and to
-every text of a request the rule that it has no NUL, which PostgreSQL cannot store.
+The hook `completed` adds to every operation its errors and the events of its stream (`openapi_components`).
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from drf_spectacular.extensions import (
@@ -15,7 +13,7 @@ from drf_spectacular.extensions import (
 from drf_spectacular.openapi import AutoSchema
 
 from chatmemory.api import openapi_components as components
-from chatmemory.api.http import NOT_BLANK, OneOf
+from chatmemory.api.http import OneOf
 
 Schema = dict[str, Any]
 
@@ -88,9 +86,7 @@ class HistoryScheme(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped
 def completed(result: Schema, generator: Any, request: Any, public: bool) -> Schema:
     """A postprocessing hook of drf-spectacular: return the schema with the additions listed above."""
     schemas = result["components"]["schemas"]
-    for name in [name for name in schemas if name.endswith("Request")]:
-        _exclude_nul(schemas[name])
-    schemas |= components.SCHEMAS | {JSON: JSON_VALUE}
+    schemas |= components.SCHEMAS
     result["components"] |= {"headers": components.HEADERS, "responses": components.RESPONSES}
     for path, methods in result["paths"].items():
         for method in METHODS:
@@ -106,8 +102,6 @@ def _complete(path: str, method: str, operation: Schema) -> None:
     for parameter in operation["parameters"]:
         if parameter["in"] == "path":
             parameter.setdefault("description", PATH_PARAMETERS.get(parameter["name"], ""))
-        elif parameter["in"] == "query" and parameter["name"] != CLEANED:
-            _exclude_nul(parameter["schema"])
     for answer in operation["responses"].values():
         answer["headers"] = {**answer.get("headers", {}), **components.WITH_ID}
         _complete_stream(answer.get("content", {}))
@@ -129,42 +123,3 @@ def _complete_stream(content: dict[str, Schema]) -> None:
         del content["text/event-stream"]
     elif "text/event-stream" in content and not content["text/event-stream"].get("examples"):
         content["text/event-stream"]["example"] = components.EXAMPLE
-
-
-NO_NUL = r"^[^\u0000]*$"
-NO_NUL_NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
-CLEANED = "search"
-"""The only parameter from which a NUL is removed instead of refused."""
-JSON = "JSONValue"
-"""The component that excludes NUL inside of free-form objects, at any depth."""
-_REF = {"$ref": f"#/components/schemas/{JSON}"}
-_OBJECT = {"type": "object", "propertyNames": {"pattern": NO_NUL}, "additionalProperties": _REF}
-JSON_VALUE: Schema = {
-    "description": "Any JSON whose texts and names have no NUL.",
-    "anyOf": [
-        {"type": ["null", "boolean", "number"]},
-        {"type": "string", "pattern": NO_NUL},
-        {"type": "array", "items": _REF},
-        _OBJECT,
-    ],
-}
-
-
-def _exclude_nul(schema: Schema) -> None:
-    """Exclude NUL from all texts in a schema."""
-    for part in _parts(schema):
-        if part.get("type") == "string" and not part.keys() & {"enum", "format"}:
-            is_not_blank = part.get("pattern") == NOT_BLANK
-            if is_not_blank or "pattern" not in part:
-                part["pattern"] = NO_NUL_NOT_BLANK if is_not_blank else NO_NUL
-        elif part.get("additionalProperties") == {}:
-            part |= _OBJECT
-
-
-def _parts(schema: Any) -> Iterator[Schema]:
-    """Yield a schema and all schemas inside of it."""
-    if isinstance(schema, dict):
-        yield schema
-    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
-    for one in inner:
-        yield from _parts(one)
