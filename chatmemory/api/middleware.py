@@ -1,18 +1,16 @@
 """Middleware: request ids, logs and safety headers for everything; static files; and Django's own for browsers.
 
 What only computes runs on the event loop. Django's middleware for browsers (session, hosts, CSRF, sign-in, messages)
-takes threads, and API calls with a bearer token need none of it, so they pass beside it.
+takes threads, and API calls with a bearer token need none of it, so they pass beside it. All is asynchronous; Django
+adapts it where a request is served in a thread (tests, `runserver`).
 """
 
 import logging
 import time
-from contextlib import AbstractContextManager
 from typing import Any, cast
 from urllib.parse import unquote_plus
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
-from csp.constants import HEADER as CSP_HEADER
-from csp.middleware import CSPMiddleware
+from asgiref.sync import markcoroutinefunction, sync_to_async
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
@@ -34,10 +32,18 @@ logger = logging.getLogger(__name__)
 
 API = "/v1/"
 PROBES = ("/healthz", "/readyz")
+CSP_HEADER = "Content-Security-Policy"
+PAGE = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; object-src 'none'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+"""The policy of pages, which load only our own files, and nothing inline: text from chats could do nothing even if it
+were rendered as HTML. /v1/docs draws its arrows from data."""
 NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 """The policy of answers that are no page: they may load nothing, in case a browser renders one."""
 SCRIPT = "default-src 'none'; script-src 'self'; frame-ancestors 'none'"
 """The policy of scripts. A web worker has its own policy, that of its script, and imports our other scripts."""
+POLICIES = {"text/html": PAGE, "text/javascript": SCRIPT}
 
 
 def is_api(request: HttpRequest) -> bool:
@@ -57,36 +63,22 @@ class RequestMiddleware:
     HTTPS, frames and what a page may load, and for the API that no cache stores it.
     """
 
-    sync_capable = async_capable = True
+    sync_capable, async_capable = False, True
 
     def __init__(self, get_response: Any) -> None:
         self.get_response = get_response
         self._security = SecurityMiddleware(get_response)
         self._frames = XFrameOptionsMiddleware(get_response)
-        self._page = CSPMiddleware(get_response)
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
+        markcoroutinefunction(self)
 
-    def __call__(self, request: HttpRequest) -> Any:
-        return self._async(request) if iscoroutinefunction(self) else self._sync(request)
-
-    async def _async(self, request: HttpRequest) -> HttpResponseBase:
-        with self._context(request):
-            started = time.perf_counter()
-            redirect = self._security.process_request(request)
-            return self._done(request, redirect or await self.get_response(request), started)
-
-    def _sync(self, request: HttpRequest) -> HttpResponseBase:
-        with self._context(request):
-            started = time.perf_counter()
-            redirect = self._security.process_request(request)
-            return self._done(request, redirect or self.get_response(request), started)
-
-    def _context(self, request: HttpRequest) -> AbstractContextManager[None]:
+    async def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if request.encoding is not None:
             # Whichever codec the client named: some of Python's decompress, or decode no text.
             request.encoding = "utf-8"
-        return request_context(request_id_for(request.META.get("HTTP_X_REQUEST_ID", "")))
+        with request_context(request_id_for(request.META.get("HTTP_X_REQUEST_ID", ""))):
+            started = time.perf_counter()
+            redirect = self._security.process_request(request)
+            return self._done(request, redirect or await self.get_response(request), started)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer 503 for pages that are not our views, such as an admin page without its tables."""
@@ -105,17 +97,13 @@ class RequestMiddleware:
         return response
 
     def _set_headers(self, request: HttpRequest, response: HttpResponseBase) -> None:
-        """Pages get the policy of the settings. It has no nonces: they would keep each request in a reference cycle."""
         response["X-Request-ID"] = request_id.get()
         if is_api(request):
             response.headers.setdefault("Cache-Control", "no-store")
         for one in (self._security, self._frames):
             one.process_response(request, cast(HttpResponse, response))  # takes any, whatever its stubs say
-        kind = response.headers.get("Content-Type", "")
-        if kind.startswith("text/html"):
-            self._page.process_response(request, response)
-        else:
-            response.headers.setdefault(CSP_HEADER, SCRIPT if kind.startswith("text/javascript") else NO_PAGE)
+        kind = response.headers.get("Content-Type", "").partition(";")[0]
+        response.headers.setdefault(CSP_HEADER, POLICIES.get(kind, NO_PAGE))
 
 
 def _bytes_of(request: HttpRequest, response: HttpResponseBase) -> int:
@@ -127,21 +115,16 @@ def _bytes_of(request: HttpRequest, response: HttpResponseBase) -> int:
 class StaticFilesMiddleware(WhiteNoiseMiddleware):
     """WhiteNoise for ASGI: files are read in a thread and sent whole, text gzipped. Other requests pass unchanged."""
 
-    sync_capable = async_capable = True
+    sync_capable, async_capable = False, True
 
     def __init__(self, get_response: Any) -> None:
         super().__init__(get_response)  # type: ignore[no-untyped-call]  # WhiteNoise is typed in part
         self._zip = GZipMiddleware(get_response)
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
+        markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> Any:  # type: ignore[override]  # as in its own middleware
         static_file = self.files.get(request.path_info)
-        if static_file is None:
-            return self.get_response(request)
-        if iscoroutinefunction(self):
-            return sync_to_async(self.whole)(static_file, request)
-        return self.whole(static_file, request)
+        return sync_to_async(self.whole)(static_file, request) if static_file else self.get_response(request)
 
     def whole(self, static_file: Any, request: HttpRequest) -> HttpResponseBase:
         """Return the file as one response. Under ASGI, Django reads a synchronous iterator whole anyway, and warns."""
@@ -178,26 +161,19 @@ class BrowserMiddleware:
     Probes use an IP address, which is on no list of allowed hosts.
     """
 
-    sync_capable = async_capable = True
+    sync_capable, async_capable = False, True
 
     def __init__(self, get_response: Any) -> None:
         self.get_response = get_response
         signed_in = AuthenticationMiddleware(MessageMiddleware(get_response))
         self._csrf = CsrfViewMiddleware(signed_in)
         self._chain = SessionMiddleware(PageMiddleware(self._csrf))
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
-            # Django awaits a coroutine function, and needs no thread for it.
-            self.process_view = self._process_view  # type: ignore[method-assign]
+        markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> Any:
         passes = carries_token(request) or request.path_info in PROBES
         return self.get_response(request) if passes else self._chain(request)
 
-    def process_view(self, request: HttpRequest, *view: Any) -> Any:
-        """Check the token against forged requests, once it is known which view answers."""
+    async def process_view(self, request: HttpRequest, *view: Any) -> Any:
+        """Check the token against forged requests, once it is known which view answers. It needs no thread."""
         return None if carries_token(request) else self._csrf.process_view(request, *view)
-
-    async def _process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
-        checked: HttpResponse | None = BrowserMiddleware.process_view(self, request, *view)
-        return checked
