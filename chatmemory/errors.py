@@ -1,13 +1,13 @@
 """Errors that are reported to API clients. `chatmemory.api.error_handler` turns them into responses."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 
 class ChatMemoryError(Exception):
     """Base class of errors reported to clients. The message is for people, and never quotes a chat."""
 
-    status: ClassVar[int] = 500
-    code: ClassVar[str] = "internal"
+    status: int = 500
+    code: str = "internal"
 
     def __init__(
         self, message: str, *, details: dict[str, Any] | None = None, retry_after: int | None = None

@@ -4,10 +4,9 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 import chatmemory.api.openapi  # noqa: F401  # registers the OpenAPI extensions
-from chatmemory.api.error_handler import page_error
+from chatmemory.api.error_handler import no_such_page, page_error
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import landing, playground
-from conversations.openai_api.views import no_such_page
 from memory.admin.start_page import start
 
 urlpatterns = [

@@ -180,5 +180,8 @@ def no_such_page(request: HttpRequest, exception: Exception | None = None) -> Ht
     """The handler for paths that do not exist: those of the API say where its documentation is."""
     if not f"{request.path}/".startswith("/v1/"):
         return error_page(404)
-    sentence = "No such endpoint, or an invalid id; see /v1/docs."
+    sentence = (
+        "No such endpoint, or an invalid id; see /v1/docs. Of OpenAI's API, this server has Chat Completions only: use "
+        "`client.chat.completions` (in the Agents SDK `OpenAIChatCompletionsModel`)."
+    )
     return JsonResponse(error_body("not_found", sentence), status=404)

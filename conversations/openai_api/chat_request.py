@@ -471,7 +471,7 @@ def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
         return
     if not tools:
         why = "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified."
-        raise RequestError(why, param="tool_choice", code=None)
+        raise RequestError(why, param="tool_choice")
     match choice:
         case "required":
             chosen = []

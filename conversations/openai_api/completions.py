@@ -38,7 +38,7 @@ from conversations.openai_api.answer import (
     variant_named,
 )
 from conversations.openai_api.chat_request import ChatRequest, RequestLimits, read_request
-from conversations.openai_api.errors import ModelFailed, RequestError, openai_body, unsupported
+from conversations.openai_api.errors import ModelFailed, RequestError, body_of, unsupported
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import history_keys, refuse_outputs_alone
 from conversations.openai_api.views import OpenAIView
@@ -282,8 +282,5 @@ async def _after(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[by
     try:
         async for chunk in chunks:
             yield chunk
-    except ModelFailed as failed:
-        yield sse.data(failed.body()) + DONE
     except ChatMemoryError as error:
-        body = openai_body(error.status, {"code": error.code, "message": error.message})
-        yield sse.data(body) + DONE
+        yield sse.data(body_of(error)) + DONE

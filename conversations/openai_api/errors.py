@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from chatmemory.errors import ChatMemoryError, InvalidRequest
+from chatmemory.errors import ChatMemoryError
 from chatmemory.llm.protocol import ReplyError
 from chatmemory.text.cleaning import clean
 
@@ -41,17 +41,23 @@ MAX_RETRY_SECONDS: Final = 60
 """The longest pause that OpenAI's SDKs keep. If it is longer, they retry at once, as if there were none."""
 
 
-class RequestError(InvalidRequest):
-    """A request that cannot be served as it is. `param` is the dotted path of what is wrong with it."""
+class OpenAIError(ChatMemoryError):
+    """An error that OpenAI's API tells by another code than ours, or of one parameter."""
 
-    def __init__(self, message: str, *, param: str | None, code: str | None = None) -> None:
+    openai_code: str | None = None
+    """OpenAI's code, "" for none. None: the one that stands for our own code."""
+    param: str | None = None
+    """The dotted path of what is wrong with the request."""
+
+
+class RequestError(OpenAIError):
+    """A request that cannot be served as it is."""
+
+    status, code = 400, "invalid_request"
+
+    def __init__(self, message: str, *, param: str | None, code: str = "") -> None:
         super().__init__(clean(message))  # it may quote what the client sent
         self.param, self.openai_code = clean(param) if param else param, code
-
-    def body(self) -> dict[str, Any]:
-        """Return the body of the response."""
-        ours = {"code": self.code, "message": self.message}
-        return openai_body(self.status, ours, code=self.openai_code or "", param=self.param)
 
 
 _KINDS: Final[Mapping[str, str]] = {
@@ -116,7 +122,7 @@ def unsupported(name: str, why: str = "is not supported here") -> RequestError:
     return RequestError(f"The parameter '{name}' {why}.", param=name, code="unsupported_parameter")
 
 
-class ModelFailed(ChatMemoryError):
+class ModelFailed(OpenAIError):
     """The model gave no answer, and nothing of the response has been sent yet."""
 
     def __init__(self, failure: ReplyError, completion: str | None = None) -> None:
@@ -126,32 +132,17 @@ class ModelFailed(ChatMemoryError):
             details={"completion": [completion]} if completion else None,
             retry_after=failure.retry_after,
         )
-        self.failure = failure
         default = _UPSTREAM_STATUS.get(failure.upstream_status, 502)
-        self.http_status = _STATUS.get(failure.code, default)
-
-    def body(self) -> dict[str, Any]:
-        """Return the body of the response."""
-        code, told = None, self.failure.upstream_code
-        if self.http_status == 429:
-            code = "quota_exceeded" if told in _NO_QUOTA else "rate_limited"
-        elif self.http_status < 500 and self.failure.code == "upstream_error":
-            code = told
-        ours = {"code": self.failure.code, "message": self.message, "details": self.details}
-        return openai_body(self.http_status, ours, code=code)
-
-    def headers(self) -> dict[str, str]:
-        """Return headers that tell the SDK whether and when to retry; none where its own judgement is as good.
-
-        429s, 5xx and lost connections pass; the same request is refused again.
-        """
-        if self.retry_after is not None:
-            later = str(self.retry_after)
-            return {"Retry-After": later, **retry_headers(self.http_status, self.failure.code, later)}
-        told = self.failure.upstream_status
+        self.status, self.code = _STATUS.get(failure.code, default), failure.code
+        has_no_quota = failure.upstream_code in _NO_QUOTA
+        if self.status == 429:
+            self.openai_code = "quota_exceeded" if has_no_quota else "rate_limited"
+        elif self.status < 500 and failure.code == "upstream_error":
+            self.openai_code = failure.upstream_code
+        told = failure.upstream_status
         may_pass = told in (0, 408, 409, 429) or told >= 500
-        is_final = self.failure.code in _STATUS or self.failure.upstream_code in _NO_QUOTA or not may_pass
-        return {"x-should-retry": "false"} if is_final else {}
+        self.is_left_to_sdk = may_pass and not has_no_quota and failure.code not in _STATUS
+        """Whether the SDK may judge for itself if it tries again, unless the upstream said when."""
 
 
 class ModelNotFound(RequestError):
@@ -167,25 +158,27 @@ class ModelNotFound(RequestError):
         )
 
 
-def openai_body(
-    status: int, ours: Mapping[str, Any], *, code: str | None = None, param: str | None = None
-) -> dict[str, Any]:
-    """Return the body for an error of ours, which is `{"code", "message", "details"?}`.
-
-    `code` is OpenAI's, where ours is not told by its own name; "" for none.
-    """
-    reason = str(ours.get("code", "internal"))
-    key = reason if code is None else code
-    kind, told = _CODES.get(key, (INVALID if status < 500 else "server_error", key or None))
-    details = {"details": ours["details"]} if ours.get("details") else {}
-    message = str(ours.get("message", ""))
-    error = {"message": message, "type": kind, "param": param, "code": told, "reason": reason, **details}
-    return {"error": error}
+def openai_body(status: int, ours: Mapping[str, Any], error: Exception | None = None) -> dict[str, Any]:
+    """Return the body for an error, which in our own format is `{"code", "message", "details"?}`."""
+    reason, details = ours["code"], ours.get("details") or {}
+    code, param = reason, next(iter(details), None) if status == 400 else None
+    if isinstance(error, OpenAIError):
+        code, param = reason if error.openai_code is None else error.openai_code, error.param
+    kind, told = _CODES.get(code, (INVALID if status < 500 else "server_error", code or None))
+    body = {"message": ours["message"], "type": kind, "param": param, "code": told, "reason": reason}
+    return {"error": body | ({"details": details} if details else {})}
 
 
-def retry_headers(status: int, code: str, retry_after: str | None) -> dict[str, str]:
+def body_of(error: ChatMemoryError) -> dict[str, Any]:
+    """Return the body for an error of ours that is no response of its own."""
+    ours = {"code": error.code, "message": error.message, "details": error.details}
+    return openai_body(error.status, ours, error)
+
+
+def retry_headers(status: int, error: Exception, code: str, retry_after: str | None) -> dict[str, str]:
     """Return headers that tell the SDK whether and when to retry. By default it retries after half a second."""
-    if status not in (408, 409, 429) and status < 500:
+    is_left = isinstance(error, ModelFailed) and error.is_left_to_sdk and retry_after is None
+    if is_left or (status not in (408, 409, 429) and status < 500):
         return {}
     if code == "quota_exceeded" or retry_after is None or int(retry_after) > MAX_RETRY_SECONDS:
         return {"x-should-retry": "false"}

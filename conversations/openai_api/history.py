@@ -30,7 +30,7 @@ def in_order(said: list[tuple[int, PromptMessage]], number: int, max_chars: int)
     return tuple(joined)
 
 
-def _refused(index: int, field: str, why: str, code: str | None = None) -> RequestError:
+def _refused(index: int, field: str, why: str, code: str = "") -> RequestError:
     return RequestError(why, param=f"messages.[{index}].{field}", code=code)
 
 

@@ -1,31 +1,23 @@
 """The base of all views of OpenAI's API, the models that a client may choose, and the answer for what is not served."""
 
-import re
 import time
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory.api import error_handler
 from chatmemory.llm import registry
 from conversations.accounts import quotas
 from conversations.api.limited_view import LimitedView
 from conversations.api.serializers import ModelsOut
 from conversations.openai_api import schema
 from conversations.openai_api.answer import ANY, model_object, named_models
-from conversations.openai_api.errors import (
-    ModelFailed,
-    ModelNotFound,
-    RequestError,
-    openai_body,
-    retry_headers,
-)
+from conversations.openai_api.errors import ModelNotFound, openai_body, retry_headers
 
 VERSION = "2020-10-01"
 """The version of OpenAI's API that its servers report."""
@@ -50,17 +42,10 @@ class OpenAIView(LimitedView):
         return response
 
     def _failed(self, exc: Exception) -> Response:
-        if isinstance(exc, ModelFailed):
-            return Response(exc.body(), status=exc.http_status, headers=exc.headers())
         response = super()._failed(exc)
-        if isinstance(exc, RequestError):
-            response.data = exc.body()
-            return response
-        ours = response.data["error"] if isinstance(response.data, dict) else {}
-        status = response.status_code
-        param = next(iter(ours.get("details") or {}), None) if status == 400 else None
-        response.data = openai_body(status, ours, param=param)
-        for name, value in retry_headers(status, ours.get("code", ""), response.get("Retry-After")).items():
+        status, ours = response.status_code, response.data["error"]
+        response.data = openai_body(status, ours, exc)
+        for name, value in retry_headers(status, exc, ours["code"], response.get("Retry-After")).items():
             response[name] = value
         return response
 
@@ -105,20 +90,3 @@ def _variant(variant: Any) -> dict[str, Any]:
         "price": variant.price
         and {name: float(getattr(variant.price, name)) for name in ("input", "cached", "output")},
     }
-
-
-PATHS: Final = re.compile(
-    "/v1/(?:responses|completions|chat/completions|embeddings|conversations|assistants|threads|vector_stores|files"
-    "|uploads|batches|fine_tuning|images|audio|moderations|realtime|videos|containers|evals)(?:/.*)?"
-)
-INSTEAD: Final = (
-    "This server has Chat Completions only: use `client.chat.completions` "
-    "(in the Agents SDK `OpenAIChatCompletionsModel`); see /v1/docs."
-)
-
-
-def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """The handler for paths that do not exist: OpenAI's are answered in its format, all others in ours."""
-    if PATHS.fullmatch(request.path):
-        return JsonResponse(openai_body(404, {"code": "not_found", "message": INSTEAD}), status=404)
-    return error_handler.no_such_page(request, exception)

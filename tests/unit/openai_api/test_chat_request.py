@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from conversations.openai_api.chat_request import ChatRequest
-from conversations.openai_api.errors import RequestError
+from conversations.openai_api.errors import RequestError, body_of
 from tests.api.tool_talk import ANSWERED, CALL, CALLED, LOOK, QUESTION
 from tests.support.completions import DOT, ODD, VALID, places, read, with_odd
 from tests.support.images import data_url, png
@@ -60,7 +60,7 @@ def test_any_json_type_at_any_place(odd: Any) -> None:
     for path in everywhere:
         result = read(json.dumps(with_odd(path, odd)).encode())
         if isinstance(result, RequestError):
-            error = json.loads(json.dumps(result.body()).encode())["error"]
+            error = json.loads(json.dumps(body_of(result)).encode())["error"]
             assert error["type"] == "invalid_request_error", path
             assert {"param", "code"} <= error.keys(), path
             assert len(error["message"].split()) >= 3, (path, error)
