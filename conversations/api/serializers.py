@@ -292,8 +292,13 @@ class ModelOut(serializers.Serializer[Any]):
     max_output_tokens = serializers.IntegerField(
         allow_null=True, help_text="The longest reply; null where there is no limit."
     )
-    default = serializers.BooleanField(help_text="Whether it is used where none is named.")
+    default = serializers.SerializerMethodField(
+        "is_default", help_text="Whether it is used where none is named."
+    )
     price = PriceOut(allow_null=True, help_text="What it costs; null where that is not known.")
+
+    def is_default(self, variant: Variant) -> bool:
+        return variant.name == settings.DEFAULT_MODEL_VARIANT
 
 
 class OpenAIModelOut(serializers.Serializer[Any]):

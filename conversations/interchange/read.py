@@ -2,8 +2,8 @@
 
 Of the formats of others, only what is declared in `FileMessage` and `FileChat` has a meaning. Tool calls and their
 outputs become messages if it is known which belong together. Asides are everything else that neither side said: other
-tool messages, and system messages after the first words. They are kept in the metadata of the reply they led to (the
-next one before the user speaks again), or of the message before if no reply followed.
+tool messages, and system messages after the first words. They are kept in the metadata of the message before them, or
+of the first message.
 """
 
 from __future__ import annotations
@@ -170,13 +170,12 @@ def _chat(value: object) -> ImportedChat:
 def _assembled(
     messages: Sequence[FileMessage], raws: Sequence[object]
 ) -> tuple[list[str], tuple[ImportedMessage, ...], dict[str, object]]:
-    """Return the instructions, the messages with their calls, and the asides of a chat that has no messages."""
+    """Return the instructions, the messages with their calls, and the asides of a chat without messages."""
     leading: list[str] = []
     found: list[ImportedMessage] = []
-    waiting: list[tuple[FileRole, object]] = []
     called: dict[object, str] = {}
     question: int | None = None
-    metadata = without_messages = dict[str, object]()
+    metadata: dict[str, object] = {}
     for number, (one, raw) in enumerate(zip(messages, raws, strict=True), start=1):
         role, calls = one.role, one.calls
         if role == "system" and len(leading) == number - 1:
@@ -190,14 +189,13 @@ def _assembled(
             name = called.pop(one.tool_call_id)  # each call takes only one output
             payload = {"call_id": one.tool_call_id, "name": name}
         if role == "system" or (role == "tool" and payload is None):
-            waiting.append((role, raw))
+            key = f"{role}_messages"
+            kept = metadata.get(key)
+            metadata[key] = [*kept, raw] if isinstance(kept, list) else [raw]
             continue
         if role == "user":
             question = len(found) + 1
-            if found:
-                _keep(metadata, waiting)
-        metadata = one.own_metadata
-        _keep(metadata, waiting)
+        metadata = one.own_metadata if found else {**metadata, **one.own_metadata}
         made = partial(ImportedMessage, created_at=one.created_at, completed_at=one.created_at, number=number)
         found.append(
             made(
@@ -211,17 +209,7 @@ def _assembled(
             )
         )
         found += (made("tool_call", call.text, payload=call.payload) for call in calls)
-    _keep(metadata, waiting)
-    return leading, tuple(found), without_messages if not found else {}
-
-
-def _keep(metadata: dict[str, object], asides: list[tuple[FileRole, object]]) -> None:
-    """Move asides to the metadata of the message that keeps them."""
-    for role, raw in asides:
-        key = f"{role}_messages"
-        kept = metadata.get(key, [])
-        metadata[key] = [*(kept if isinstance(kept, list) else [kept]), raw]
-    asides.clear()
+    return leading, tuple(found), {} if found else metadata
 
 
 # The formats of others

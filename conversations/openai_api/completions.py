@@ -6,7 +6,8 @@ A request that is not part of a conversation, such as one for a title, is answer
 import hashlib
 import hmac
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -109,8 +110,8 @@ class CompletionsView(OpenAIView):
         if isinstance(opened, UnstoredReply):
             await self.memory.aclose()
             await opened.reserve(user_id)
-            headers = {DECISION: "not stored"}
-            return await self._respond(completion_id(new_id()), opened, opened.prompt_tokens, headers)
+            self.told = {DECISION: "not stored"}
+            return await self._respond(completion_id(new_id()), opened, opened.prompt_tokens)
         beginning = _begun(*opened)
         del opened
         turn, place = await beginning
@@ -122,7 +123,7 @@ class CompletionsView(OpenAIView):
             generation.start(turn)
             head = turn.pending.head
         earlier_tokens = head.snapshot.history_tokens if head.snapshot else None
-        headers = {
+        self.told = {
             "x-chatmemory-conversation-id": str(head.chat_id),
             DECISION: place.decision,
             "x-chatmemory-found-by": place.found_by,
@@ -130,36 +131,21 @@ class CompletionsView(OpenAIView):
             "x-chatmemory-sent-tokens": str(head.prompt_tokens),
         }
         reply = stream.reply_of(head.chat_id, head.message_id)
-        return await self._respond(completion_id(head.message_id), reply, head.prompt_tokens, headers, slot)
+        return await self._respond(completion_id(head.message_id), reply, head.prompt_tokens, slot)
 
     async def _respond(
-        self,
-        answer_id: str,
-        reply: GrowingReply,
-        prompt_tokens: int,
-        headers: Mapping[str, str],
-        slot: ReaderSlot | None = None,
+        self, answer_id: str, reply: GrowingReply, prompt_tokens: int, slot: ReaderSlot | None = None
     ) -> HttpResponseBase:
         answer = Answer(answer_id, int(time.time()), self.body.model, self.body.include_usage)
-        response: HttpResponseBase
-        try:
+        with ExitStack() as reading:
+            reading.enter_context(slot or nullcontext())
             if self.body.stream:
                 chunks = _chunks(answer, reply, prompt_tokens)
                 first = await anext(chunks)  # a failure before it has a status of its own
-                response = streamed(_after(first, chunks), slot)
-                slot = None  # the response holds it
-            else:
-                with reply:
-                    response = Response(answer.completion(await _ended(reply, prompt_tokens)))
-        except ModelFailed as failed:
-            response = self._failed(failed)
-        finally:
-            if slot is not None:
-                slot.release()
-        for name, value in headers.items():
-            if value:
-                response[name] = value
-        return response
+                reading.pop_all()  # the response holds the slot
+                return streamed(_after(first, chunks), slot)
+            reading.enter_context(reply)
+            return Response(answer.completion(await _ended(reply, prompt_tokens)))
 
 
 # What is requested

@@ -8,8 +8,8 @@ or of another end user that a request names.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
 from uuid import UUID
@@ -59,6 +59,8 @@ NAMED_ROWS = 400
 FIRST_ANSWER = 2
 """Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
 again; later, without a history, the same words are a new message."""
+CUT = (Status.CANCELLED, Status.INCOMPLETE)
+"""States of replies of which a client may have read any part."""
 MAX_CHATS = 20
 """Maximum number of chats whose turns are compared with the history."""
 ROWS = 3
@@ -102,12 +104,8 @@ class TurnPlace:
     """The chat that is continued or branched from, as it was when it was found."""
     through_seq: int = 0
     """For a branch: seq of the last message that it shares."""
-    name: str = ""
-    """The client's name of the conversation, by which the chat is found from now on; "" for none."""
     rewritten: str = ""
     """The client's version of the chat's last answer, if it was rewritten: it is stored as an edit of it."""
-    call_ids: Mapping[str, str] = field(default_factory=dict)
-    """The ids of the calls that are answered as they are stored, by the ids that the client gave them."""
     existing: ExistingReply | None = None
     """The reply that this request began before."""
 
@@ -137,23 +135,12 @@ def find_existing(completion: CompletionRequest) -> TurnPlace | None:
 
 def find(completion: CompletionRequest) -> TurnPlace:
     """Find the place of the turn that is requested."""
-    request, name = completion.request, completion.name
-    chat = _named(completion) if name else None
+    if not completion.name:
+        return _unnamed(completion)
+    chat = _named(completion)
     if chat is not None:
-        place = _within(chat, completion)
-    elif name:
-        place = TurnPlace("imported" if request.history else "new", name=name)
-    else:
-        place = _unnamed(completion)
-    if place.chat is None or not request.outputs or not request.history:
-        return place
-    through = place.through_seq or place.chat.last_seq
-    replies = Message.objects.filter(chat=place.chat, seq__lte=through, role=Role.ASSISTANT)
-    reply = replies.order_by("-seq").first()
-    stored, sent = calls_of(reply) if reply is not None and reply.payload else (), request.history[-1].calls
-    if not calls_alike(stored, sent):
-        return place
-    return replace(place, call_ids={theirs.id: ours.id for ours, theirs in zip(stored, sent, strict=True)})
+        return _within(chat, completion)
+    return TurnPlace("imported" if completion.request.history else "new")
 
 
 def _unnamed(completion: CompletionRequest) -> TurnPlace:
@@ -268,12 +255,12 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
 
     Uses the chat as it was read: if it has changed since, `turns.begin` notices.
     """
-    request, keys, name = completion.request, completion.keys, completion.name
+    request, keys = completion.request, completion.keys
     its = completion.earlier.filter(chat=chat)
     again = its.filter(asked=keys.asked).order_by("-seq").first()
     if again is not None and _is_head(again) and (request.history or again.seq <= FIRST_ANSWER):
-        return TurnPlace("regenerated", "name", chat, name=name)
-    continued = TurnPlace("continued", "name", chat, name=name)
+        return TurnPlace("regenerated", "name", chat)
+    continued = TurnPlace("continued", "name", chat)
     # If busy, the turn is refused, or a reply left by a crash is finished.
     is_busy = ActiveReply.objects.filter(chat=chat).exists()
     if keys.before is None or is_busy:
@@ -285,29 +272,27 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
     if any(_is_head(one) for one in matches):
         return continued
     if matches:
-        return TurnPlace("branched", "name", chat, matches[0].seq, name)
-    return _followed(continued, chat, request.history)
+        return TurnPlace("branched", "name", chat, matches[0].seq)
+    return _followed(chat, request.history)
 
 
-def _followed(continued: TurnPlace, chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:
+def _followed(chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:
     """Return the place in the chat that its client named for a history whose hash is not known: as far as it agrees."""
     sent = compared_turns(history)
     stored = _turns_of(chat.pk, chat.last_seq, max(NAMED_ROWS, ROWS * len(history)))
-    if not stored:
-        return continued
     found = match(stored, sent, is_named=True)
     if found is not None:
-        return replace(continued, rewritten=found.rewritten)
+        return TurnPlace("continued", "name", chat, rewritten=found.rewritten)
     for number in range(len(stored) - 1, 0, -1):  # it goes back to an older turn
         found = match(stored[:number], sent, is_named=True)
         if found is not None and not found.differs:
-            return TurnPlace("branched", "name", chat, stored[number - 1].seq, continued.name)
-    if not shares_a_message(stored, sent):
+            return TurnPlace("branched", "name", chat, stored[number - 1].seq)
+    if stored and not shares_a_message(stored, sent):
         return TurnPlace("not stored")
     # A history that begins like the chat is all of it, with changes by hand; any other was trimmed.
-    if likeness(stored[0].question, sent[0].question) is Likeness.SAME:
-        return TurnPlace("imported", "name", name=continued.name)
-    return continued
+    if stored and likeness(stored[0].question, sent[0].question) is Likeness.SAME:
+        return TurnPlace("imported", "name")
+    return TurnPlace("continued", "name", chat)
 
 
 def _named(completion: CompletionRequest) -> Chat | None:
@@ -350,7 +335,7 @@ def _fits(stored: Message, sent: PromptMessage) -> bool:
     """Whether a client that sends `sent` has read this reply; any text fits a deleted one."""
     if stored.status == Status.DELETED:
         return True
-    is_cut = stored.status in (Status.CANCELLED, Status.INCOMPLETE)
+    is_cut = stored.status in CUT
     if not (has_read(stored.content, sent.content, is_cut=is_cut) or (sent.calls and not sent.content)):
         return False
     # Some clients leave out calls once they were answered; none invents calls.
@@ -371,8 +356,7 @@ def _turns_of(chat_id: UUID, through_seq: int, rows: int) -> list[ComparedTurn]:
             attached = identities(attachments_in(payload)) if role == Role.USER else ()
             found.append(ComparedTurn(text if role == Role.USER else None, attached=attached))
         if role == Role.ASSISTANT:
-            cut = status in (Status.CANCELLED, Status.INCOMPLETE)
-            found[-1] = replace(with_answer(found[-1], text, is_cut=cut), seq=seq)
+            found[-1] = replace(with_answer(found[-1], text, is_cut=status in CUT), seq=seq)
         elif role == Role.TOOL_CALL and payload:
             found[-1] = with_answer(found[-1], "", (ToolCall.of(payload),))
     return found[1:] if len(newest) == rows else found  # the first one may have been cut off

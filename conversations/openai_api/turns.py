@@ -14,11 +14,13 @@ from conversations.branching import PreparedBranch, prepare_branch
 from conversations.interchange.rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, ImportedMessage
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
+from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
+from conversations.openai_api.history import calls_alike
 from conversations.replies import begin as replies
 from conversations.replies.begin import Readiness
-from conversations.replies.open_turn import ToolOutput
+from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reply import BegunTurn, ExistingReply, TurnRequest
 from conversations.titles import automatic_title
 
@@ -115,9 +117,7 @@ def _begin(
     ready: Readiness,
 ) -> BegunTurn | ExistingReply:
     user, request = completion.user, completion.request
-    outputs = tuple(
-        ToolOutput(place.call_ids.get(one.call_id, one.call_id), one.content) for one in request.outputs
-    )
+    outputs = _outputs(chat, request)
     turn = TurnRequest(
         message=request.question,
         variant=completion.variant,
@@ -143,6 +143,17 @@ def _begin(
     )
 
 
+def _outputs(chat: Chat, request: ChatRequest) -> tuple[ToolOutput, ...]:
+    """Return the outputs with the ids of the calls that are stored, where the client made these anew."""
+    ids: dict[str, str] = {}
+    if request.outputs and request.history:
+        reply = Message.objects.filter(chat=chat, role=Role.ASSISTANT).order_by("-seq").first()
+        stored, sent = calls_of(reply) if reply is not None else [], request.history[-1].calls
+        if calls_alike(stored, sent):
+            ids = {theirs.id: ours.id for ours, theirs in zip(stored, sent, strict=True)}
+    return tuple(ToolOutput(ids.get(one.call_id, one.call_id), one.content) for one in request.outputs)
+
+
 def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> None:
     pending = begun.pending
     ChatCompletion.objects.create(
@@ -159,12 +170,12 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         found_by=place.found_by,
         created_at=Now(),
     )
-    if not place.name:
+    if not completion.name:
         return
     if place.chat is None and not place.found_by:
         # Fails if another request has just taken the name; then this one begins again.
-        NamedConversation.objects.create(user=completion.user, name=place.name, chat_id=pending.chat_id)
+        NamedConversation.objects.create(user=completion.user, name=completion.name, chat_id=pending.chat_id)
     elif place.decision in ("branched", "imported"):
         NamedConversation.objects.update_or_create(
-            user=completion.user, name=place.name, defaults={"chat_id": pending.chat_id}
+            user=completion.user, name=completion.name, defaults={"chat_id": pending.chat_id}
         )

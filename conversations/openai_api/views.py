@@ -1,4 +1,4 @@
-"""The base of all views of OpenAI's API, the models that a client may choose, and the answer for what is not served."""
+"""The base of all views of OpenAI's API, and the models that a client may choose."""
 
 import time
 from typing import Any
@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from chatmemory.llm import registry
 from conversations.accounts import quotas
 from conversations.api.limited_view import LimitedView
-from conversations.api.serializers import ModelsOut
+from conversations.api.serializers import ModelOut, ModelsOut
 from conversations.openai_api import schema
 from conversations.openai_api.answer import ANY, model_object, named_models
 from conversations.openai_api.errors import ModelNotFound, openai_body, retry_headers
@@ -28,10 +28,12 @@ class OpenAIView(LimitedView):
 
     limits: dict[str, quotas.Remaining]
     """What the caller has left of its limits, if the view has looked it up."""
+    told: dict[str, str]
+    """Further headers of the response, those that are not empty."""
 
     async def _serve(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         began = time.perf_counter()
-        self.limits = {}
+        self.limits, self.told = {}, {}
         response = await super()._serve(request, *args, **kwargs)
         response["openai-version"] = VERSION
         response["openai-processing-ms"] = str(round((time.perf_counter() - began) * 1000))
@@ -39,6 +41,9 @@ class OpenAIView(LimitedView):
             response[f"x-ratelimit-limit-{name}"] = str(left.allowed)
             response[f"x-ratelimit-remaining-{name}"] = str(left.left)
             response[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
+        for name, value in self.told.items():
+            if value:
+                response[name] = value
         return response
 
     def _failed(self, exc: Exception) -> Response:
@@ -65,7 +70,7 @@ class ModelsView(APIView):
             {
                 "object": "list",
                 "data": [model_object(name) for name in named_models() if name != ANY],
-                "results": [_variant(variant) for variant in settings.MODEL_VARIANTS.values()],
+                "results": ModelOut(settings.MODEL_VARIANTS.values(), many=True).data,
                 "offline": registry.is_offline(),
             }
         )
@@ -78,15 +83,3 @@ class ModelView(OpenAIView):
         if model not in known:
             raise ModelNotFound(model, known)
         return Response(model_object(model))
-
-
-def _variant(variant: Any) -> dict[str, Any]:
-    return {
-        "name": variant.name,
-        "model": variant.model,
-        "reasoning_effort": variant.reasoning_effort,
-        "max_output_tokens": variant.max_output_tokens,
-        "default": variant.name == settings.DEFAULT_MODEL_VARIANT,
-        "price": variant.price
-        and {name: float(getattr(variant.price, name)) for name in ("input", "cached", "output")},
-    }

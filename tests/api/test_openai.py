@@ -76,16 +76,6 @@ def test_a_stream_says_the_same_and_ends_with_the_usage(ask: OpenAI, upstream: F
     assert len({one.id for one in chunks}) == 1
 
 
-def test_a_stream_without_usage_has_no_such_key(alice: Client, upstream: FakeUpstream) -> None:
-    answer = alice.post(
-        "chat/completions",
-        json={"model": "arco", "messages": [{"role": "user", "content": "Hello"}], "stream": True},
-    )
-    lines = [line for line in answer.text.split("\n\n") if line]
-    assert lines[-1] == "data: [DONE]"
-    assert all(line.startswith("data: ") and '"usage"' not in line for line in lines)
-
-
 def test_an_edited_message_becomes_a_branch_that_shares_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = Talk(ask)
     for text in ("One", "Two", "Three"):
@@ -129,13 +119,6 @@ def test_a_named_conversation_replaces_its_last_answer_and_goes_on_in_its_branch
     assert Chat.objects.count() == 2
 
 
-def test_a_chat_of_ours_is_named_by_its_id(alice: Client, ask: OpenAI, upstream: FakeUpstream) -> None:
-    chat_id = alice.ask("One")["chat_id"]
-    raw = Talk(ask).say("Two", extra_headers={"x-conversation-id": chat_id})
-    assert raw.headers["x-chatmemory-conversation-id"] == chat_id
-    assert Chat.objects.count() == 1
-
-
 def test_nobody_gets_into_the_chat_of_another(
     alice: Client, bob: Client, ask: OpenAI, upstream: FakeUpstream
 ) -> None:
@@ -169,18 +152,6 @@ def test_a_history_begun_elsewhere_is_taken_over(ask: OpenAI, upstream: FakeUpst
     assert talk.decision("Thank you") == "continued"
 
 
-def test_a_trimmed_history_is_found_by_its_newest_turn(ask: OpenAI, upstream: FakeUpstream) -> None:
-    talk = Talk(ask)
-    for text in ("One", "Two", "Three"):
-        talk.say(text)
-    talk.messages = talk.messages[-4:]
-    raw = talk.say("Four")
-    assert (raw.headers["x-chatmemory-conversation"], raw.headers["x-chatmemory-found-by"]) == (
-        "continued",
-        "newest turn",
-    )
-
-
 def test_who_stopped_reading_goes_on_in_the_same_chat(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = Talk(ask)
     talk.say("A long question, of which only a part of the answer is read")
@@ -202,10 +173,12 @@ def test_what_is_not_to_be_stored_leaves_nothing(ask: OpenAI, upstream: FakeUpst
     assert not ChatCompletion.objects.exists()
 
 
-def test_a_retried_request_is_the_same_turn(alice: Client, upstream: FakeUpstream) -> None:
+@pytest.mark.parametrize("header", [("x-stainless-retry-count", "1"), ("Idempotency-Key", "k1")])
+def test_a_repeated_request_is_the_same_turn(
+    alice: Client, upstream: FakeUpstream, header: tuple[str, str]
+) -> None:
     body = {"model": "arco", "messages": [{"role": "user", "content": "Only once"}]}
-    first = alice.post("chat/completions", json=body)
-    again = alice.post("chat/completions", json=body, headers={"x-stainless-retry-count": "1"})
+    first, again = (alice.post("chat/completions", json=body, headers=dict([header])) for _ in "ab")
     assert first.json()["id"] == again.json()["id"]
     assert again.headers["x-chatmemory-conversation"] == "repeated"
     assert Message.objects.count() == 2
@@ -227,19 +200,6 @@ def test_a_request_whose_reply_failed_is_answered_in_its_place(
     (chat,) = Chat.objects.all()
     said = list(chat.messages.order_by("seq").values_list("role", "status"))
     assert said[2:] == [("user", "complete"), ("assistant", "failed"), ("assistant", "complete")]
-
-
-def test_an_idempotency_key_is_the_same_turn(alice: Client, upstream: FakeUpstream) -> None:
-    body = {"model": "arco", "messages": [{"role": "user", "content": "Only once"}]}
-    made = [
-        alice.post("chat/completions", json=body, headers={"Idempotency-Key": "k1"}).json()["id"]
-        for _ in "ab"
-    ]
-    assert made[0] == made[1]
-    assert Message.objects.count() == 2
-    body["messages"] = [{"role": "user", "content": "Something else"}]
-    other = alice.post("chat/completions", json=body, headers={"Idempotency-Key": "k1"})
-    assert other.status_code == 422
 
 
 def test_parameters_reach_the_model_as_they_are(ask: OpenAI, upstream: FakeUpstream, settings: Any) -> None:
@@ -290,6 +250,7 @@ def test_errors_are_those_that_the_sdk_knows(ask: OpenAI, alice: Client, upstrea
     with pytest.raises(openai.NotFoundError) as missing:
         Talk(ask).say("Hello", model="gpt-9")
     assert missing.value.code == "model_not_found"
+    assert "The model `gpt-9` does not exist here. Models: `arco`, " in missing.value.message
     with sdk(Client(alice.base, "wrong")) as stranger, pytest.raises(openai.AuthenticationError) as refused:
         Talk(stranger).say("Hello")
     assert refused.value.code == "invalid_api_key"
@@ -316,7 +277,6 @@ UPSTREAM = [
     ("status?code=401", 502, "upstream_error", 1),
     ("status?code=400&error=invalid_value", 400, "invalid_value", 1),
     ("status?code=400&error=context_length_exceeded", 400, "context_length_exceeded", 1),
-    ("status?code=403", 502, "upstream_error", 1),
     ("status?code=404&error=model_not_found", 404, "model_not_found", 1),
     ("status?code=422&error=invalid_value", 400, "invalid_value", 1),
     ("status?code=429&error=insufficient_quota", 429, "insufficient_quota", 1),
@@ -384,15 +344,6 @@ def test_what_is_not_served_says_that_chat_completions_is(ask: OpenAI, call: str
     assert "client.chat.completions" in raised.value.message
 
 
-def test_a_model_that_does_not_exist_is_answered_with_those_that_do(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hello"}]}
-    message = alice.post("chat/completions", json=body).json()["error"]["message"]
-    assert message.startswith("The model `gpt-4o` does not exist here. Models: `arco`, ")
-    assert alice.get("models/gpt-4o").json()["error"]["message"] == message
-
-
 def test_a_busy_conversation_says_when_to_come_back(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,7 +365,9 @@ def test_a_busy_conversation_says_when_to_come_back(
         assert other.headers["x-should-retry"] == "true"
         assert other.headers["retry-after-ms"] == "1000"
         upstream.release("stream")
-        first.read()
+        text = first.read()
+    assert text.endswith(b"data: [DONE]\n\n")
+    assert b'"usage"' not in text, "nobody asked for it"
 
 
 def test_a_reply_that_breaks_off_is_an_error_without_a_finish_reason(
@@ -504,12 +457,3 @@ def test_an_imported_history_counts_as_tokens_of_the_day(
     assert refused.json()["error"]["code"] == "insufficient_quota"
     assert refused.headers["x-should-retry"] == "false"
     assert not Chat.objects.exists()
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff"])
-def test_odd_bodies_are_answered_in_the_same_shape(
-    alice: Client, upstream: FakeUpstream, body: bytes
-) -> None:
-    answer = alice.post("chat/completions", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code == 400
-    assert {"message", "type", "param", "code"} <= answer.json()["error"].keys()

@@ -16,7 +16,6 @@ from chatmemory.database import executors
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines, Price
 from conversations.models import ActiveReply, Chat, Message
-from conversations.replies import sse
 from conversations.replies.generation import end_call
 from memory.models import SummaryRevision
 from memory.policies import POLICIES
@@ -175,20 +174,6 @@ def test_who_leaves_ends_the_upstream(alice: Client, upstream: FakeUpstream, str
     upstream.release()
 
 
-def test_silence_is_filled_with_comments(
-    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
-    held(upstream)
-    with alice.http.stream("POST", f"/v1/{ASK}", json={"messages": TALK}) as response:
-        assert response.headers["cache-control"] == "no-store, no-transform"
-        lines = response.iter_lines()
-        for _ in range(2):
-            assert next(line for line in lines if line.startswith(":")) == ": keep-alive"
-        upstream.release()
-        assert "event: message.completed" in list(lines)
-
-
 def test_what_is_open_ends_with_the_process(
     alice: Client, upstream: FakeUpstream, settings: Any, drain: Callable[[], None]
 ) -> None:
@@ -236,11 +221,8 @@ def test_a_previous_summary_goes_on(alice: Client, upstream: FakeUpstream) -> No
     summary = summarize(alice, talk, previous_summary=f"{OPENING} AB-1001.").json()["summary"]
     assert "AB-1001, AB-1002, AB-1003" in summary
     assert "=== EXISTING_SUMMARY ===\nAB-1001.\n===" in upstream.requests[0].text
-    again = summarize(alice, [{"role": "user", "content": "AB-1004"}], previous_summary=summary).json()
-    assert "AB-1001, AB-1002, AB-1003, AB-1004" in again["summary"]
-    calls = len(upstream.requests)
     body = summarize(alice, TALK[:2]).json()  # it is summarized already, and costs nothing
-    assert (body["summary"], len(upstream.requests)) == ("They met.", calls)
+    assert (body["summary"], len(upstream.requests)) == ("They met.", 1)
     assert body["usage"] == {"input_tokens": 0, "cached_tokens": 0, "output_tokens": 0, "cost_usd": 0}
 
 
@@ -403,32 +385,24 @@ def test_neither_waits_for_a_writer_where_nothing_is_counted(
 
 BAD: list[tuple[str, dict[str, Any]]] = [
     ("messages", {"messages": []}),
-    ("messages", {"messages": "x"}),
     ("messages", {"messages": [{"role": "system", "content": "x"}]}),
     ("messages", {"messages": [{"role": "user", "content": " \n"}, {"role": "assistant", "content": ""}]}),
     ("messages", {"messages": [USER] * 1001}),
-    ("messages.0", {"messages": ["x"]}),
     ("messages.1.role", {"messages": [USER, {"role": "tool", "content": "x"}]}),
     ("messages.0.role", {"messages": [{"role": "a\ud800b", "content": "x"}]}),
-    ("messages.0.content", {"messages": [{"role": "user"}]}),
     ("messages.0.content", {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}),
-    ("messages.0.content", {"messages": [{"role": "user", "content": "a\0b"}]}),
     ("messages.0.content", {"messages": [{"role": "user", "content": "x" * 200_001}]}),
-    ("messages.0.name", {"messages": [{**USER, "name": "x"}]}),
     ("chat_id", {"chat_id": "x"}),
 ]
 BAD_ASK: list[tuple[str, dict[str, Any]]] = [
     ("messages", {"messages": [USER, {"role": "system", "content": "x"}]}),
     ("messages", {"messages": [{"role": "system", "content": "x" * 20_001}, USER]}),
     ("model_variant", {"model_variant": "gpt-17"}),
-    ("stream", {"stream": "perhaps"}),
-    ("policy", {"policy": "interval"}),
 ]
 BAD_SUMMARIZE: list[tuple[str, dict[str, Any]]] = [
     ("messages", {"messages": [{"role": "assistant", "content": OPENING}]}),
     ("policy", {"policy": "elephant"}),
     ("previous_summary", {"previous_summary": "x" * 200_001}),
-    ("stream", {"stream": False}),
 ]
 ALL_BAD = [
     *((ASK, *case) for case in BAD + BAD_ASK),

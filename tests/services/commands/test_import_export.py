@@ -87,7 +87,8 @@ def test_it_imports_a_chat_with_what_is_made_of_its_texts(write: Any, alice: Use
     assert (question.line, reply.line) == ("", "User: Hello / Assistant: # Greeting Hi there")
 
 
-def test_a_message_without_a_time_gets_that_of_the_import(write: Any) -> None:
+def test_a_message_without_a_time_gets_that_of_the_import(write: Any, settings: Any) -> None:
+    settings.MESSAGE_MAX_CHARS = 3  # a limit of requests, not of files
     before = timezone.now()
     [chat] = imported(write({"messages": HELLO}))
     for message in chat.messages.all():
@@ -110,30 +111,17 @@ def test_every_turn_has_its_line_on_the_last_row_that_counts(write: Any) -> None
     assert (lines[4].startswith("User: Two / Assistant: Second"), lines[5]) == (True, "")
 
 
-def test_it_prints_an_id_a_line_in_the_order_of_the_files(write: Any) -> None:
-    one = write({"title": "one", "messages": HELLO}, "1.json")
-    more = write(
-        "\n".join(json.dumps({"title": title, "messages": []}) for title in ("two", "three")), "2.jsonl"
-    )
-    assert [chat.title for chat in imported(one, more)] == ["one", "two", "three"]
-
-
 def test_only_a_chat_past_the_threshold_is_due_and_its_fold_enqueued_once(write: Any) -> None:
     [short] = imported(write({"messages": HELLO}))
     assert not ConversationBrief.objects.get(chat=short).due
     assert OrmQ.objects.count() == 0
-    [chat] = imported(SAMPLE)
+    chat, other = imported(SAMPLE, write([{"title": "one", "messages": []}, {"messages": []}]))[:2]
+    assert other.title == "one"
     brief = ConversationBrief.objects.get(chat=chat)
     assert brief.due
     assert (brief.version, brief.folded_through_seq) == (0, 0)
     assert unfolded(brief).turns == chat.messages.filter(role="user").count()
     assert OrmQ.objects.count() == 1
-
-
-def test_a_message_over_the_limit_of_requests_is_kept(write: Any, settings: Any) -> None:
-    text = "word " * (settings.MESSAGE_MAX_CHARS // 4)
-    [chat] = imported(write({"messages": [{"role": "user", "content": text}]}))
-    assert chat.messages.get().content == text
 
 
 def test_a_dry_run_tells_and_stores_nothing(write: Any) -> None:
@@ -159,7 +147,6 @@ def test_an_unknown_or_inactive_user_is_refused(write: Any) -> None:
     ("text", "sentence"),
     [
         ("{", "2.json: not JSON"),
-        ('{"messages": [{"role": "user"}]}', '2.json: conversation 1: message 1: "content" is missing'),
         (
             '{"format": "chatmemory/1", "policy": "none", "messages": []}',
             "2.json: The memory policy 'none' is not known",
@@ -229,15 +216,9 @@ def test_it_prints_a_token_that_lets_its_user_in(alice: User) -> None:
     stored = AuthToken.objects.get()
     assert stored.expiry is None
     assert token.strip() not in stored.digest
-
-
-def test_a_token_can_expire() -> None:
-    token = run("create_token", "alice", "--expires", 30)
-    stored = AuthToken.objects.get()
-    assert abs(stored.expiry - timezone.now() - timedelta(days=30)) < timedelta(minutes=1)
-    AuthToken.objects.update(expiry=timezone.now() - timedelta(seconds=1))
-    with pytest.raises(AuthenticationFailed):
-        authenticate(token)
+    run("create_token", "alice", "--expires", 30)
+    expiry = AuthToken.objects.exclude(pk=stored.pk).get().expiry
+    assert abs(expiry - timezone.now() - timedelta(days=30)) < timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("days", [0, -1, 10**9])
@@ -253,13 +234,9 @@ def test_a_user_made_with_a_token_is_a_normal_account() -> None:
     assert rights == (True, False, False, False)
     answer = Client().get("/v1/me", headers={"Authorization": f"Bearer {token}"})
     assert (answer.status_code, answer.json()["username"]) == (200, "bot")
-
-
-def test_create_leaves_a_user_of_that_name_as_it_is(alice: User) -> None:
     User.objects.update(is_staff=True)
-    run("create_token", "alice", "--create")
-    again = User.objects.get(username="alice")
-    assert (again.pk, again.is_staff, again.password) == (alice.pk, True, alice.password)
+    run("create_token", "bot", "--create")
+    assert (User.objects.get(username="bot").is_staff, AuthToken.objects.count()) == (True, 2), "as it is"
 
 
 def test_a_name_that_is_nobodys_or_cannot_be_a_users_is_refused() -> None:
