@@ -298,7 +298,7 @@ class ModelOut(serializers.Serializer[Any]):
     price = PriceOut(allow_null=True, help_text="What it costs; null where that is not known.")
 
     def is_default(self, variant: Variant) -> bool:
-        return variant.name == settings.DEFAULT_MODEL_VARIANT
+        return bool(variant.name == settings.DEFAULT_MODEL_VARIANT)
 
 
 class OpenAIModelOut(serializers.Serializer[Any]):
