@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 
+from chatmemory.database.compiled import Select
+from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
 from memory.history.rows import counts_between, each_turn, newest_turns, pending_seq
@@ -27,6 +30,9 @@ from memory.policies.due import counts_of, is_due, totals_of, turns_beyond, turn
 from memory.policies.options import with_options
 from memory.policies.protocol import Counts, FoldProgress, Policy, State
 from memory.policies.state_parts import EditField
+
+_LOCKED_CHAT = Select(lambda chat: Chat.objects.select_for_update(no_key=True).filter(pk=chat), UUID)
+LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +145,15 @@ def brief_of(chat: Chat) -> ConversationBrief:
     return brief
 
 
-def lock_brief(chat: Chat) -> ConversationBrief:
-    """The brief of `chat`, locked. It is created if the chat has none yet."""
-    rows = ConversationBrief.objects.select_for_update()
-    brief, _ = rows.get_or_create(chat=chat, defaults=new_brief(chat))
+def lock_brief(chat_id: UUID) -> ConversationBrief:
+    """The brief of a chat, locked after its chat: the order of locks used everywhere. Created if there is none yet.
+
+    Raises `NotFound` if the chat is gone.
+    """
+    chat = _LOCKED_CHAT.first(chat_id)
+    if chat is None:
+        raise NotFound("This chat no longer exists.")
+    brief = LOCKED_BRIEF.first(chat_id) or ConversationBrief.objects.create(chat=chat, **new_brief(chat))
     brief.chat = chat
     return brief
 

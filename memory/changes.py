@@ -16,7 +16,6 @@ from memory.briefs import Memory, decide_due, lock_brief
 from memory.folding import work
 from memory.history.rows import newest_turns, pending_seq
 from memory.models import (
-    PAUSE,
     ChatEmbeddings,
     ContextRecord,
     ContextText,
@@ -46,7 +45,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
     The brief steps back to the newest revision that had not seen them, and a fold in progress cannot publish. The
     remaining turns are folded again when due. With `forgets`, what later revisions say is deleted, too.
     """
-    brief = lock_brief(Chat.objects.get(pk=chat_id))
+    brief = lock_brief(chat_id)
     delay = 0
     if forgets and (from_seq <= brief.seen_seq or brief.due or brief.requested):
         # Another fold: it counts, and is delayed beyond the owner's limits. The edit itself is never refused.
@@ -68,11 +67,11 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
 
 def policy_changed(chat: Chat) -> None:
     """Switch the memory of `chat` to its new policy: rebuild its state from the originals, in the background."""
-    brief = lock_brief(chat)
+    brief = lock_brief(chat.pk)
     brief.options = chat.options
     brief.epoch += 1
     _have_rebuilt(brief)
-    brief.save(update_fields=["options", "epoch", "requested", "on_demand_at", "updated_at", *PAUSE])
+    brief.save()
     work.enqueue_if_ready(brief)
 
 
@@ -87,7 +86,7 @@ def options_changed(chat: Chat) -> None:
 
     Raises `RateLimited` and `QuotaExceeded` if they require a rebuild that the owner's limits do not allow.
     """
-    brief = lock_brief(chat)
+    brief = lock_brief(chat.pk)
     reach = Memory.of(brief).window_reach
     brief.options = chat.options
     memory = Memory.of(brief)
@@ -99,7 +98,7 @@ def options_changed(chat: Chat) -> None:
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)
     decide_due(brief)
-    brief.save(update_fields=["options", "epoch", "requested", "on_demand_at", "updated_at", "due", *PAUSE])
+    brief.save()
     work.enqueue_if_ready(brief)
 
 
@@ -119,12 +118,9 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     older = step_back.newest_before(origin, branch.last_seq + 1)
     if older is not None and older.policy == branch.policy:
         step_back.apply_revision(brief, older)
-        brief.version = brief.head = 1
+        SummaryRevision.add(brief, kind=RevisionKind.BRANCH, parent=None, tokens_before=0, **older.provenance)
     decide_due(brief)
     brief.save(force_insert=True)
-    if brief.head:
-        assert older is not None
-        SummaryRevision.add(brief, kind=RevisionKind.BRANCH, parent=None, tokens_before=0, **older.provenance)
     work.enqueue_if_ready(brief)
     embeddings.enqueue_chat(branch.pk)
 

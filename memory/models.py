@@ -26,9 +26,6 @@ MAX_PINS = 100
 BY_HAND = 2**31 - 1
 """The `start` of a pin that was not found in a message: it sorts after all that were."""
 
-PAUSE = ("paused_at", "paused_by", "paused_seq")
-"""The fields of a brief that `pause` and `unpause` change."""
-
 
 class Requested(models.TextChoices):
     """A request for work on a chat's memory beyond what is due. It is stored, because the queue is only a hint."""
@@ -226,10 +223,11 @@ class SummaryRevision(models.Model):
     def add(
         cls, brief: ConversationBrief, *, kind: str, parent: int | None, tokens_before: int, **fields: Any
     ) -> SummaryRevision:
-        """Store the current content of `brief`, which is saved afterwards, as its newest revision.
+        """Store the current content of `brief`, which is saved afterwards, as its next revision: the one in use.
 
         It folded nothing and cost nothing, unless `fields` say otherwise.
         """
+        brief.head = brief.version = brief.version + 1
         content: dict[str, Any] = {
             "chat_id": brief.chat_id,
             "version": brief.version,

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from chatmemory.database.compiled import Select
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Chat, Message, Role, Status
-from memory.briefs import Memory, Standing, history_tokens
+from memory.briefs import LOCKED_BRIEF, Memory, Standing, history_tokens
 from memory.changes import messages_changed
 from memory.context.build import context_of, newest, request_of, snapshot_of
 from memory.context.plan import Snapshot
@@ -25,8 +24,6 @@ from memory.models import CardOutcome, ContextRecord, ConversationBrief, new_bri
 from memory.pins import pins
 from memory.recall import embeddings
 from memory.revisions import step_back
-
-_LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
 
 
 class StaleMemory(Exception):
@@ -133,7 +130,7 @@ def _count_reply(reply: Message) -> None:
 
 def turn_closed(chat_id: UUID) -> ConversationBrief:
     """Have the chat folded if it is due by now: its last turn is finished, and no other has begun. Return its brief."""
-    brief = _LOCKED_BRIEF.first(chat_id)
+    brief = LOCKED_BRIEF.first(chat_id)
     assert brief is not None  # the turn began with it
     if not brief.due:  # one turn more does not change that
         brief.due = Memory.of(brief).is_due(newest_turns(chat_id, brief.folded_through_seq))

@@ -13,12 +13,12 @@ from functools import cached_property
 from django.utils import timezone
 
 from conversations.models import Message, Status
-from memory.briefs import Memory
+from memory.briefs import Memory, lock_brief
 from memory.context.build import open_steps, planned_turns
 from memory.context.plan import Plan, Snapshot
 from memory.folding import answer_checks, work
 from memory.folding.answer_checks import held, source_hash, text_of, words_of
-from memory.folding.publish import locked_brief, write
+from memory.folding.publish import write
 from memory.folding.summarizer import Folded
 from memory.history.rows import each_turn
 from memory.history.turns import Turn, before_window, last_assistant_id
@@ -49,8 +49,8 @@ def publish_card(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
 
 
 def _publish(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
-    brief = locked_brief(reply.chat_id)
-    if brief is None or sent.card_epoch is None or reply.status != Status.COMPLETE or not text:
+    brief = lock_brief(reply.chat_id)
+    if sent.card_epoch is None or reply.status != Status.COMPLETE or not text:
         return CardOutcome.MISSING
     # A regeneration raised the epoch itself, in this transaction.
     if (brief.epoch, brief.policy) != (sent.card_epoch + sent.again, sent.policy):

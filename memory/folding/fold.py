@@ -160,7 +160,7 @@ def _settle(job: Job) -> bool:
         if brief.requested == Requested.UPDATE and newest[-1:] == job.newest[-1:]:
             brief.requested = Requested.NOTHING
         is_settled = settle(brief)
-        brief.save(update_fields=["due", "requested", "on_demand_at", "lease_owner", "lease_expires_at"])
+        brief.save()
     return is_settled
 
 

@@ -1,7 +1,6 @@
 """Publishing a summarizer's result: compare and swap on a brief's version and epoch, and write the revision.
 
-Each is one short transaction. Locks are taken in the same order as in the transaction that finishes a reply: the
-chat, then its brief.
+Each is one short transaction.
 """
 
 import logging
@@ -15,11 +14,11 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from chatmemory.database.compiled import Select
+from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import storable_cost
 from chatmemory.runtime import fault_points
-from conversations.models import Chat, Message
-from memory.briefs import decide_due
+from conversations.models import Message
+from memory.briefs import decide_due, lock_brief
 from memory.folding.attempts import backoff_seconds
 from memory.folding.summarizer import Folded
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
@@ -45,25 +44,13 @@ class StepOutcome(Enum):
     """The result was dropped, because the memory had changed in the meantime."""
 
 
-_LOCKED_CHAT = Select(lambda chat: Chat.objects.select_for_update(no_key=True).filter(pk=chat), UUID)
-_LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
-
-
-def locked_brief(chat_id: UUID) -> ConversationBrief | None:
-    """Return the brief, locked after its chat: the order of locks used everywhere. None if the chat is gone."""
-    chat = _LOCKED_CHAT.first(chat_id)
-    brief = _LOCKED_BRIEF.first(chat_id)
-    if chat is None or brief is None:
-        return None
-    brief.chat = chat
-    return brief
-
-
 def locked_unchanged(seen: ConversationBrief) -> ConversationBrief | None:
     """Return the brief, locked, if it is still at the version and epoch of `seen`."""
-    brief = locked_brief(seen.chat_id)
-    is_same = brief is not None and (brief.version, brief.epoch) == (seen.version, seen.epoch)
-    return brief if is_same else None
+    try:
+        brief = lock_brief(seen.chat_id)
+    except NotFound:
+        return None
+    return brief if (brief.version, brief.epoch) == (seen.version, seen.epoch) else None
 
 
 def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> StepOutcome:
@@ -112,8 +99,6 @@ def write(
     from_seq = 1 if is_rebuild else brief.folded_through_seq + 1
     tokens_before = folded.tokens + (0 if is_rebuild else brief.token_count)
     brief.unpause()
-    parent, brief.version = brief.head or None, brief.version + 1
-    brief.head = brief.version
     brief.policy = folded.policy
     brief.global_summary, brief.state = folded.state.summary, folded.state.to_json()
     brief.token_count = get_policy(folded.policy).size(folded.state)
@@ -134,7 +119,7 @@ def write(
     revision = SummaryRevision.add(
         brief,
         kind=kind,
-        parent=parent,
+        parent=brief.head or None,
         tokens_before=tokens_before,
         from_seq=from_seq,
         degraded=folded.degraded,

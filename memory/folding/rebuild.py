@@ -19,7 +19,7 @@ from memory.folding.answer_checks import held, text_of, words_of
 from memory.folding.publish import StepOutcome, locked_unchanged, publish
 from memory.folding.summarizer import NO_FAILURES, NOTHING_RETAINED, Folded, FoldRequest, ask_summarizer
 from memory.history.rows import each_turn, newest_turns, next_bite, pending_seq
-from memory.models import PAUSE, ConversationBrief, Requested, RevisionKind
+from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.policies import get_policy
 from memory.policies.protocol import State
 
@@ -106,8 +106,7 @@ def _change_policy(seen: ConversationBrief) -> StepOutcome:
         brief.attempts, brief.next_attempt_at, brief.last_error = 0, None, None
         brief.unpause()
         decide_due(brief)
-        fields = ["due", "policy", "options", "requested", "rebuild", "degraded"]
-        brief.save(update_fields=[*fields, *NO_FAILURES, *PAUSE])
+        brief.save()
     return StepOutcome.KEPT
 
 

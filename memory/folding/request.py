@@ -14,14 +14,13 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from chatmemory.database.ids import new_id
-from chatmemory.errors import NotFound
 from conversations.accounts import quotas
 from conversations.models import Chat
 from memory import queue
 from memory.briefs import lock_brief
 from memory.folding import work
 from memory.folding.fold import FoldReport, fold
-from memory.models import PAUSE, ConversationBrief, Requested
+from memory.models import ConversationBrief, Requested
 
 logger = logging.getLogger(__name__)
 
@@ -48,18 +47,15 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
     the wait after a failure of the summarizer. Raises `NotFound`, `RateLimited` and `QuotaExceeded`.
     """
     with transaction.atomic():
-        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
-        if locked is None:
-            raise NotFound("This chat no longer exists.")
-        brief = lock_brief(locked)
+        brief = lock_brief(chat.pk)
         brief.unpause()
         if brief.requested not in (Requested.REBUILD, mode):
-            quotas.take_rebuild(locked.owner_id)
+            quotas.take_rebuild(chat.owner_id)
             brief.requested = Requested(mode)
             if brief.queued_at is None:  # else the waiting task does this as well
                 brief.task_name = str(new_id())
             work.mark_demanded(brief)
-        brief.save(update_fields=["requested", "task_name", "on_demand_at", *PAUSE])
+        brief.save()
         work.enqueue_if_ready(brief)
     extra = {"chat": str(chat.pk), "mode": mode, "task": brief.task_name}
     logger.info("memory resummarize demanded", extra=extra)
@@ -73,13 +69,12 @@ def note_request(chat: Chat, mode: Mode) -> None:
     for the limits of the chat's owner. It ends a pause of updates.
     """
     with transaction.atomic():
-        brief = lock_brief(chat)
+        brief = lock_brief(chat.pk)
         if brief.requested != Requested.REBUILD:
             brief.requested = Requested(mode)
         brief.next_attempt_at = brief.delayed_until = brief.on_demand_at = None
         brief.unpause()
-        fields = ["requested", "next_attempt_at", "delayed_until", "on_demand_at"]
-        brief.save(update_fields=[*fields, *PAUSE])
+        brief.save()
 
 
 def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lambda _: None) -> FoldReport:

@@ -27,17 +27,14 @@ from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
 from memory.briefs import decide_due, limits_for, lock_brief, text_of
 from memory.folding import work
-from memory.folding.publish import locked_brief
 from memory.limits import MemoryLimits
-from memory.models import PAUSE, ConversationBrief, Requested, RevisionKind, SummaryRevision
+from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.protocol import Policy, State
 from memory.policies.state_parts import EditField
 from memory.revisions import step_back
 
 logger = logging.getLogger(__name__)
-
-_PAUSE_FIELDS = ("epoch", "requested", "rebuild", "on_demand_at", "updated_at", "due", *PAUSE)
 
 
 class StaleEdit(Conflict):
@@ -63,9 +60,7 @@ def restore(
     `Conflict` if the revision's sources have changed.
     """
     with transaction.atomic():
-        brief = locked_brief(chat.pk)
-        if brief is None:
-            raise NotFound("This chat's memory has no such version.")
+        brief = lock_brief(chat.pk)
         _publish(brief, _unchanged(chat, version, "restored"), user, on_demand=on_demand, pauses=pauses)
     _log("memory restored", brief, user, restored=version, version=brief.version)
     return brief
@@ -98,8 +93,8 @@ def edit_by_hand(
     that revision covers, as `restore` does, and on the same conditions. Raises `BadEdit`, `NotFound` and `Conflict`.
     """
     with transaction.atomic():
-        brief = locked_brief(chat.pk)
-        if brief is None or brief.head != on_version:
+        brief = lock_brief(chat.pk)
+        if brief.head != on_version:
             raise StaleEdit("The memory has changed since you began: another version is current now.")
         edited = base or on_version
         revision = (_readable if edited == on_version else _unchanged)(chat, edited, "edited")
@@ -119,8 +114,8 @@ def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> Conversa
     What was folded stays in the chat, where it can be recalled. Raises `Conflict`.
     """
     with transaction.atomic():
-        brief = locked_brief(chat.pk)
-        if brief is None or not text_of(brief):
+        brief = lock_brief(chat.pk)
+        if not text_of(brief):
             raise Conflict("There is no summary to clear.")
         base = SummaryRevision.objects.get(chat_id=chat.pk, version=brief.head)
         _publish(brief, base, user, written=State(), on_demand=on_demand)
@@ -131,12 +126,12 @@ def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> Conversa
 def pause_updates(chat: Chat, user: User | None) -> ConversationBrief:
     """Freeze the memory of `chat`: running and requested work is dropped. Does nothing if paused already."""
     with transaction.atomic():
-        brief = _locked(chat)
+        brief = lock_brief(chat.pk)
         if brief.paused_at is None:
             brief.epoch += 1  # so that a running fold, or the card of a reply, cannot publish
             brief.pause(user)
             decide_due(brief)
-            brief.save(update_fields=_PAUSE_FIELDS)
+            brief.save()
             _log("memory paused", brief, user)
     return brief
 
@@ -147,23 +142,17 @@ def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) ->
     With `on_demand` it counts, because the fold that the pause dropped is repeated now.
     """
     with transaction.atomic():
-        brief = _locked(chat)
+        brief = lock_brief(chat.pk)
         if brief.paused_at is not None:
             brief.unpause()
             decide_due(brief)
             if brief.due and on_demand:
                 quotas.take_rebuild(chat.owner_id)
                 work.mark_demanded(brief)
-            brief.save(update_fields=_PAUSE_FIELDS)
+            brief.save()
             work.enqueue_if_ready(brief)
             _log("memory resumed", brief, user)
     return brief
-
-
-def _locked(chat: Chat) -> ConversationBrief:
-    if not Chat.objects.select_for_update(no_key=True).filter(pk=chat.pk).exists():
-        raise NotFound("This chat no longer exists.")
-    return lock_brief(chat)
 
 
 def _readable(chat: Chat, version: int, done: str) -> SummaryRevision:
@@ -212,8 +201,6 @@ def _publish(
         kept = asdict(retained(text_of(base), text_of(brief)))
         # The API has had the field `through_seq` here.
         kind, provenance = RevisionKind.MANUAL, {"retained": {**kept, "through_seq": None}}
-    brief.version += 1
-    brief.head = brief.version
     brief.epoch += 1
     brief.degraded = False
     if brief.requested == Requested.REBUILD:

@@ -58,9 +58,8 @@ def retract(brief: ConversationBrief, from_seq: int) -> None:
     seen.exclude(_CLEARED).update(**_EMPTIED, forgotten_at=Now())
     seen.filter(_CLEARED).update(**_EMPTIED)  # what it had cleared; the clearing itself stays
     if had_seen:
-        parent, brief.version = brief.head or None, brief.version + 1
-        brief.head = brief.version
         retained = {"kept": [], "lost": [], "share": 1.0}
+        parent = brief.head or None
         SummaryRevision.add(
             brief, kind=RevisionKind.RETRACT, parent=parent, tokens_before=before, retained=retained
         )
