@@ -27,17 +27,6 @@ _rename()
 os.register_at_fork(after_in_child=_rename)
 
 
-def is_running(pid: int) -> bool:
-    """Whether a process of this machine has that id."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 EVERY_BYTES = 16 * 1024 * 1024
 """Bytes in requests and responses after which all garbage is collected. DRF's requests, views and serializers form
 reference cycles, which hold the bodies. Python collects cycles by the number of objects, not by their size, so a

@@ -5,7 +5,6 @@ from datetime import timedelta
 from django.db.models.functions import Now
 
 from chatmemory.runtime import process
-from memory import queue
 from memory.models import ConversationBrief, Worker
 
 BEAT_SECONDS = 5.0
@@ -41,18 +40,6 @@ def remove_dead() -> int:
     """
     names = list(Worker.objects.filter(seen_at__lt=Now() - ALIVE_FOR).values_list("pk", flat=True))
     return _remove(names)
-
-
-def remove_predecessors() -> None:
-    """Remove workers that this one replaces after a crash: those of this host whose process is gone.
-
-    A container that is started again has its host name and its process ids again.
-    """
-    host, pid, _ = process.name().rsplit(":", 2)
-    others = Worker.objects.filter(pk__startswith=f"{host}:").exclude(pk=process.name())
-    pids = {name: name.rsplit(":", 2)[1] for name in others.values_list("pk", flat=True)}
-    if _remove([name for name, its in pids.items() if its == pid or not process.is_running(int(its))]):
-        queue.enqueue_sweep()
 
 
 def _remove(names: list[str]) -> int:

@@ -101,8 +101,7 @@ class TaskRunner:
         while not stopped.is_set():
             try:
                 alive.beat()
-                if not has_begun:
-                    alive.remove_predecessors()
+                if alive.remove_dead() or not has_begun:
                     queue.enqueue_sweep()
                     has_begun = True
                 if time.monotonic() - scheduled_at >= SCHEDULE_SECONDS:

@@ -24,7 +24,6 @@ from memory import queue
 from memory.folding import work
 from memory.recall import embeddings, index
 from memory.usage import daily
-from memory.worker import alive
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +55,6 @@ def sweep() -> dict[str, int]:
         "keys_removed": _remove(IdempotencyKey.objects.filter(KEY_IS_OLD)),
         "tokens_removed": _remove(AuthToken.objects.filter(expiry__lt=Now())),
         "failures_removed": _remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
-        "workers_removed": alive.remove_dead(),
         "calls_refunded": quotas.refund_expired(),
         "windows_removed": _remove(Window.objects.filter(since__lt=Now() - KEEP_WINDOWS)),
         "users_erased": account_deletion.erase_waiting(ERASE_SECONDS),

@@ -10,7 +10,6 @@ from django.utils import timezone
 from django_q.models import Failure, OrmQ
 from django_q.tasks import async_task
 
-from chatmemory.runtime import process
 from memory import queue, tasks
 from memory.models import ConversationBrief, Worker
 from memory.worker import alive, loop
@@ -109,25 +108,9 @@ def test_a_worker_that_gives_no_sign_is_dead_and_holds_nothing() -> None:
     assert [row.name for row in Worker.objects.all()] == ["there:2:b"]
     assert brief_of(dead.chat).lease_owner == ""
     assert brief_of(living.chat).lease_owner == living.lease_owner
-
-
-def test_a_worker_that_starts_replaces_those_of_its_machine_that_are_gone() -> None:
-    host, pid, _ = process.name().rsplit(":", 2)
-    for name in (
-        f"{host}:{pid}:before",
-        f"{host}:4194305:gone",
-        f"{host}:1:runs",
-        "elsewhere:4194305:unknown",
-    ):
-        Worker.objects.create(name=name)
-    brief = held_by(f"{host}:4194305:gone")
     alive.beat()
-    alive.remove_predecessors()
-    left = set(Worker.objects.values_list("pk", flat=True))
-    assert left == {process.name(), f"{host}:1:runs", "elsewhere:4194305:unknown"}
-    assert brief_of(brief.chat).lease_owner == ""
     alive.leave()
-    assert not Worker.objects.filter(pk=process.name()).exists()
+    assert [row.name for row in Worker.objects.all()] == ["there:2:b"]
 
 
 def test_without_a_worker_the_problem_is_a_sentence() -> None:
