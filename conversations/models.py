@@ -188,9 +188,6 @@ class StoredAttachment(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "sha256"], name="attachment_once_a_user")]
 
-    def __str__(self) -> str:
-        return self.sha256
-
 
 class AttachmentPiece(models.Model):
     """A piece of the bytes of a stored attachment: whoever reads or writes them holds one piece in memory at a time."""
@@ -205,9 +202,6 @@ class AttachmentPiece(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["attachment", "number"], name="attachment_piece_number")
         ]
-
-    def __str__(self) -> str:
-        return f"{self.attachment_id}/{self.number}"
 
 
 MEMORY_COLUMNS = ("terms", "line", "outline")
@@ -264,9 +258,6 @@ class PassingCall(Reserved):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     expires_at = models.DateTimeField(db_index=True)
 
-    def __str__(self) -> str:
-        return f"call {self.pk} of user {self.user_id}"
-
 
 class Erasure(models.Model):
     """A user who is being erased: already disabled, and deleted once all their data is gone."""
@@ -278,9 +269,6 @@ class Erasure(models.Model):
 
     class Meta:
         default_permissions = ()  # it is shown to nobody
-
-    def __str__(self) -> str:
-        return f"erasure of user {self.user_id}"
 
 
 class Window(models.Model):
@@ -299,9 +287,6 @@ class Window(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["kind", "key"], name="window_once")]
         default_permissions = ()  # it is shown to nobody
-
-    def __str__(self) -> str:
-        return f"{self.count} {self.kind} of {self.key}"
 
 
 class ActiveReply(QuickInsert, Reserved):
@@ -344,9 +329,6 @@ class IdempotencyKey(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "key"], name="idempotency_user_key")]
 
-    def __str__(self) -> str:
-        return f"idempotency key {self.pk}"  # the key itself is the client's and may contain anything
-
 
 class ChatCompletion(models.Model):
     """A reply requested through the OpenAI API, with hashes to find its history again.
@@ -384,9 +366,6 @@ class ChatCompletion(models.Model):
             models.Index(fields=["user", "question"], name="completion_question"),
         ]
 
-    def __str__(self) -> str:
-        return str(self.message_id)
-
 
 class NamedConversation(models.Model):
     """The chat that a client of the OpenAI API knows by a name of its own. Names are separate for each user."""
@@ -400,9 +379,6 @@ class NamedConversation(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "name"], name="named_conversation")]
-
-    def __str__(self) -> str:
-        return f"named conversation {self.pk}"  # the name is the client's and may contain anything
 
 
 class ContentView(models.Model):

@@ -319,9 +319,6 @@ class Pin(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"pin {self.pk}"
-
     @property
     def place(self) -> tuple[Any, ...]:
         """The sort key of pins, oldest first."""
@@ -346,9 +343,6 @@ class ContextText(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["chat", "sha256"], name="context_text_chat_hash")]
-
-    def __str__(self) -> str:
-        return self.sha256
 
 
 class ContextRecord(QuickInsert):
@@ -467,9 +461,6 @@ class Worker(models.Model):
     class Meta:
         default_permissions = ()  # shown to nobody
 
-    def __str__(self) -> str:
-        return self.name
-
 
 class ChatEmbeddings(models.Model):
     """Which messages of a chat have vectors, of which model, and what they cost. Only if embeddings are on.
@@ -492,9 +483,6 @@ class ChatEmbeddings(models.Model):
     class Meta:
         default_permissions = ()  # shown to nobody
 
-    def __str__(self) -> str:
-        return f"embeddings of {self.chat_id}"
-
 
 class MessageEmbedding(models.Model):
     """The vector of a message, by its seq; its length is one.
@@ -509,6 +497,3 @@ class MessageEmbedding(models.Model):
     class Meta:
         default_permissions = ()  # as above
         constraints = [models.UniqueConstraint(fields=["chat", "seq"], name="embedding_chat_seq")]
-
-    def __str__(self) -> str:
-        return f"embedding {self.seq} of {self.chat_id}"
