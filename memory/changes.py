@@ -12,7 +12,7 @@ from uuid import UUID
 
 from conversations.accounts import quotas
 from conversations.models import Chat, Message
-from memory.briefs import Memory, decide_due, lock_brief
+from memory.briefs import Memory, lock_brief
 from memory.folding import work
 from memory.history.rows import newest_turns, pending_seq
 from memory.models import (
@@ -57,9 +57,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
         step_back.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
         step_back.step_back(brief, from_seq)
-    decide_due(brief)
-    brief.save()
-    work.enqueue_if_ready(brief)
+    work.save(brief)
     if not delay:  # otherwise the sweep has it done
         embeddings.enqueue_chat(chat_id)
     return brief
@@ -71,8 +69,7 @@ def policy_changed(chat: Chat) -> None:
     brief.options = chat.options
     brief.epoch += 1
     _have_rebuilt(brief)
-    brief.save()
-    work.enqueue_if_ready(brief)
+    work.save(brief)
 
 
 def is_by_another_policy(chat: Chat) -> bool:
@@ -97,9 +94,7 @@ def options_changed(chat: Chat) -> None:
         if window and window[0].from_seq <= brief.folded_through_seq:
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)
-    decide_due(brief)
-    brief.save()
-    work.enqueue_if_ready(brief)
+    work.save(brief)
 
 
 def _have_rebuilt(brief: ConversationBrief) -> None:
@@ -119,9 +114,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     if older is not None and older.policy == branch.policy:
         step_back.apply_revision(brief, older)
         SummaryRevision.add(brief, kind=RevisionKind.BRANCH, parent=None, tokens_before=0, **older.provenance)
-    decide_due(brief)
-    brief.save(force_insert=True)
-    work.enqueue_if_ready(brief)
+    work.save(brief)
     embeddings.enqueue_chat(branch.pk)
 
 

@@ -6,7 +6,9 @@ meaning of a text, and asks no model.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 LONGEST_WORD = 100
 """Longer words (lists without spaces, encoded data) are cut at their punctuation; addresses are not."""
@@ -61,7 +63,7 @@ COMMON_WORDS = frozenset(
 )
 """Words that are never a name on their own."""
 LIST_CAP = 200
-"""Maximum number of spans that `retained` lists on each side; its share counts them all."""
+"""Maximum number of spans that are stored as kept, and as lost; the share counts them all."""
 LONGEST_KEY = 8
 """Maximum number of a span's words that are compared."""
 
@@ -202,27 +204,14 @@ def _joins(parts: list[str], stop: str, after: str) -> bool:
     return stop != "," and (after in _UNITS or after in _MONTHS)
 
 
-@dataclass(frozen=True, slots=True)
-class Retained:
-    """Which salient spans of a source are still in its summary. Both lists have at most `LIST_CAP`."""
-
-    kept: list[str]
-    lost: list[str]
-    share: float
-    """Kept spans divided by all spans, 0 to 1; 1.0 if the source has none."""
-
-
 def spans(text: str) -> list[str]:
     """The salient spans of `text` in order of appearance, distinct ignoring case."""
     return [span for span, _ in scan(text)]
 
 
-def retained(source: str, summary: str) -> Retained:
-    """Which salient spans of `source` are in `summary`: as whole words, in sequence, ignoring case."""
-    found, index = spans(source), SpanIndex(summary)
-    kept = [span for span in found if span in index]
-    lost = [span for span in found if span not in index]
-    return Retained(kept[:LIST_CAP], lost[:LIST_CAP], len(kept) / len(found) if found else 1.0)
+def is_hard(span: str) -> bool:
+    """Whether a span is a number, an id or an address, and no name."""
+    return _HARD.search(span) is not None
 
 
 class SpanIndex:
@@ -238,6 +227,34 @@ class SpanIndex:
 
     def __contains__(self, span: str) -> bool:
         return _words(span)[:LONGEST_KEY] in self._runs
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """Which salient spans of some sources are in a summary. A span counts once in each source that has it."""
+
+    kept: list[str]
+    lost: list[str]
+    share: float
+    """Kept spans divided by all, 0 to 1; 1.0 if there are none."""
+
+    @property
+    def listed(self) -> dict[str, Any]:
+        """As stored with a revision."""
+        return {"kept": self.kept[:LIST_CAP], "lost": self.lost[:LIST_CAP], "share": self.share}
+
+
+def retained(sources: Iterable[str], summary: SpanIndex) -> Retained:
+    """Compare `sources`, which are read one by one, with a summary."""
+    kept, lost = dict[str, str](), dict[str, str]()
+    kept_count = all_count = 0
+    for source in sources:
+        for span in spans(source):
+            is_kept = span in summary
+            (kept if is_kept else lost)[span.casefold()] = span
+            kept_count += is_kept
+            all_count += 1
+    return Retained([*kept.values()], [*lost.values()], kept_count / all_count if all_count else 1.0)
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks, links_in
-from chatmemory.text.spans import LIST_CAP, Retained, SpanIndex, scan
+from chatmemory.text.spans import Retained, SpanIndex, is_hard, retained
 from memory.history.turns import Turn, assistant_text
 from memory.policies.protocol import Policy, Refusal, State
 
@@ -95,41 +95,6 @@ def words_of(policy: Policy, state: State) -> SpanIndex:
     return SpanIndex("\n".join(section.text for section in policy.render(state)))
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The spans of some sources that were kept, and those that were lost, each with whether it is a number or an id."""
-
-    kept: list[str]
-    lost: list[tuple[str, bool]]
-    share: float
-    """Kept spans divided by all, a span counted once in each source that has it; 1.0 if there are none."""
-
-    @property
-    def retained(self) -> Retained:
-        """The same as recorded with a revision."""
-        return Retained(self.kept[:LIST_CAP], [span for span, _ in self.lost[:LIST_CAP]], self.share)
-
-    @property
-    def names(self) -> list[str]:
-        """The spans that were lost, numbers and ids first."""
-        return [span for span, _ in sorted(self.lost, key=lambda one: not one[1])]
-
-
-def held(sources: Iterable[str], words: SpanIndex) -> Held:
-    """Compare `sources`, which are read one by one, with the words of a state."""
-    kept, lost = dict[str, str](), dict[str, tuple[str, bool]]()
-    held_spans = all_spans = 0
-    for source in sources:
-        for span, is_hard in scan(source):
-            all_spans += 1
-            if span in words:
-                held_spans += 1
-                kept[span.casefold()] = span
-            else:
-                lost[span.casefold()] = span, is_hard
-    return Held([*kept.values()], [*lost.values()], held_spans / all_spans if all_spans else 1.0)
-
-
 # Soft faults
 
 SoftFault = Literal["short", "known_lost", "new_lost"]
@@ -172,8 +137,8 @@ class Assessment:
 
     tokens: int
     expected: int
-    known: Held
-    new: Held
+    known: Retained
+    new: Retained
     faults: tuple[SoftFault, ...]
 
     @property
@@ -184,9 +149,9 @@ class Assessment:
     def to_json(self) -> list[dict[str, Any]]:
         """The faults, each with the numbers it is based on and the first of the lost spans."""
         numbers: dict[str, dict[str, Any]] = {"short": {"tokens": self.tokens, "expected": self.expected}}
-        for fault, held_spans in (("known_lost", self.known), ("new_lost", self.new)):
-            kept, of = len(held_spans.kept), len(held_spans.kept) + len(held_spans.lost)
-            numbers[fault] = {"kept": kept, "of": of, "lost": held_spans.names[:MAX_NAMED]}
+        for fault, found in (("known_lost", self.known), ("new_lost", self.new)):
+            kept, of = len(found.kept), len(found.kept) + len(found.lost)
+            numbers[fault] = {"kept": kept, "of": of, "lost": _names(found)[:MAX_NAMED]}
         return [{"fault": fault, **numbers[fault]} for fault in self.faults]
 
 
@@ -198,7 +163,7 @@ def assess(
     `min_share` is the share of the spans known before that an answer must have; with 0 no faults are reported.
     """
     words = words_of(policy, after)
-    known, new = held([policy.carried(before)], words), held([text_of(turns)], words)
+    known, new = retained([policy.carried(before)], words), retained([text_of(turns)], words)
     tokens, replaced = policy.size(after), policy.size(before) + sum(turn.tokens for turn in turns)
     expected = min(room, replaced // EXPECTED_DIVISOR)
     faults: list[SoftFault] = []
@@ -211,6 +176,11 @@ def assess(
     if new_spans >= MIN_NEW_SPANS and len(new.kept) < enough:
         faults.append("new_lost")
     return Assessment(tokens, expected, known, new, tuple(faults))
+
+
+def _names(found: Retained) -> list[str]:
+    """The spans that were lost, numbers and ids first."""
+    return sorted(found.lost, key=is_hard, reverse=True)
 
 
 def retry_instructions(found: Assessment) -> str:
@@ -233,7 +203,7 @@ def retry_instructions(found: Assessment) -> str:
             f"{found.expected} are about right."
         )
     orders = KnownOrders([])
-    lost = [*found.known.names, *(found.new.names if "new_lost" in found.faults else ())]
+    lost = [*_names(found.known), *(_names(found.new) if "new_lost" in found.faults else ())]
     visible = (span for span in map(without_invisible, lost) if len(span) <= MAX_NAME_CHARS)
     if named := list(dict.fromkeys(span for span in visible if not orders.new_in(span)))[:MAX_NAMED]:
         quoted = json.dumps(named, ensure_ascii=False)

@@ -8,16 +8,14 @@ and renders cards.
 import json
 import logging
 from collections.abc import Collection
-from functools import cached_property
 
-from django.utils import timezone
-
+from chatmemory.text.spans import retained
 from conversations.models import Message, Status
 from memory.briefs import Memory, lock_brief
 from memory.context.build import open_steps, planned_turns
 from memory.context.plan import Plan, Snapshot
 from memory.folding import answer_checks, work
-from memory.folding.answer_checks import held, source_hash, text_of, words_of
+from memory.folding.answer_checks import source_hash, text_of, words_of
 from memory.folding.publish import write
 from memory.folding.summarizer import Folded
 from memory.history.rows import each_turn
@@ -29,8 +27,6 @@ from memory.policies.protocol import Refusal, State
 
 logger = logging.getLogger(__name__)
 
-CONTENT_REFUSALS = ("new_url", "new_instruction", "unsaid")
-"""Reasons to refuse a card although it is well-formed."""
 TOKEN_CHARS = 20
 """More characters than a token has: an upper bound of how much of a cut source was shown."""
 
@@ -41,14 +37,6 @@ def publish_card(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
     Call it where the reply is finished, after the messages that it replaces have left the memory. A card counts as
     missing if its reply is incomplete, or if anything but a reply changed the memory while the reply was written.
     """
-    became = _publish(reply, sent, text)
-    if became is not CardOutcome.KEPT:
-        extra = {"chat": str(reply.chat_id), "reply": str(reply.pk), "card": became.value}
-        logger.info("reply without a usable card", extra=extra)
-    return became
-
-
-def _publish(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
     brief = lock_brief(reply.chat_id)
     if sent.card_epoch is None or reply.status != Status.COMPLETE or not text:
         return CardOutcome.MISSING
@@ -58,21 +46,14 @@ def _publish(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
     memory = Memory.of(brief)
     turns = _covered(memory, reply, sent.plan)
     try:
-        spoken = _Spoken(memory, reply, sent, turns)
-        state = _state_after(memory, spoken, text)
+        state, is_cut = _state_after(memory, reply, sent, turns, text)
     except Refusal as refusal:
-        # For staff, unless a failure of the summarizer is recorded already.
-        if refusal.reason in CONTENT_REFUSALS and brief.last_error is None:
-            message = f"A reply's memory card was not taken. {refusal}"
-            at = timezone.now().isoformat()
-            brief.last_error = {"code": refusal.reason, "message": message, "at": at, "attempt": 0}
-            brief.save(update_fields=["last_error"])
+        extra = {"chat": str(reply.chat_id), "reply": str(reply.pk), "reason": refusal.reason}
+        logger.info("memory card refused", extra=extra)
         return CardOutcome.MALFORMED
     # What was left out of the card may have been about the turns that it would fold.
-    turns = [] if spoken.has_unsaid else turns
+    turns = [] if is_cut else turns
     waited = bool(brief.due or brief.requested)
-    if (brief.last_error or {}).get("attempt") == 0:
-        brief.last_error = None
     folded = Folded(
         policy=brief.policy,
         state=state,
@@ -84,7 +65,7 @@ def _publish(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
         model=reply.model,
         prompt_hash=sent.prompt_hash,
         degraded=brief.degraded,
-        retained=held([text_of(turns)], words_of(memory.policy, state)).retained,
+        retained=retained([text_of(turns)], words_of(memory.policy, state)),
     )
     write(brief, RevisionKind.FOLD, folded, reply)
     if (brief.due or brief.requested) and not waited:
@@ -114,73 +95,49 @@ def _covered(memory: Memory, reply: Message, plan: Plan) -> list[Turn]:
     return turns[: before_window(turns, memory.window_reach - 1)]
 
 
-class _Spoken:
-    """What may be remembered of a reply's turn: what somebody said, and not what was only given to the model."""
-
-    def __init__(self, memory: Memory, reply: Message, sent: Snapshot, turns: list[Turn]):
-        self._memory, self._reply, self._sent = memory, reply, sent
-        question = reply.reply_to.content if reply.reply_to else ""
-        tools = [step.content for step in open_steps(reply.chat_id, sent.plan.open_turn)]
-        self.near = [question, *tools, reply.content, *answer_checks.said_in(turns)]
-        """The texts of the turn itself and of those that its card folds."""
-        self.has_unsaid = False
-        """Something was left out of the card, because nobody said it."""
-
-    @cached_property
-    def said(self) -> list[str]:
-        """The texts in `near`, and the turns that the model was shown besides, verbatim and as lines."""
-        turns = planned_turns(self._reply.chat_id, self._sent.plan)
-        return [*self.near, *answer_checks.said_in(turns), *(turn.line for turn in turns)]
-
-    @cached_property
-    def instructions(self) -> list[str]:
-        """The instructions of the chat and of the turn, and what memory is to attend to."""
-        own = self._texts.get(self._sent.turn_instructions_hash, "")
-        focus = self._memory.limits.focus
-        return [text for text in (self._memory.brief.chat.instructions, own, focus) if text]
-
-    @cached_property
-    def sources(self) -> list[str]:
-        """Title and text of the sources that were shown, each cut to about what was shown of it."""
-        given = json.loads(self._texts.get(self._sent.sources_hash, "[]"))
-        found: list[str] = []
-        for (title, text), clip in zip(given, self._sent.plan.sources, strict=False):
-            found += [] if clip == 0 else [title, text[: clip and clip * TOKEN_CHARS]]
-        return found
-
-    def unsaid(self, texts: Collection[str]) -> Collection[str]:
-        """The texts of a card that come from instructions or sources, and that nobody said."""
-        material = [*self.instructions, *self.sources]
-        if not material:
-            return ()
-        before = [*answer_checks.texts_of(self._memory.state)]
-        new = set(texts).difference(before)
-        found = unsaid_in(new, material, [*before, *self.near])
-        found = unsaid_in(found, material, [*before, *self.said]) if found else found
-        self.has_unsaid = self.has_unsaid or bool(found)
-        return found
-
-    @cached_property
-    def _texts(self) -> dict[str, str]:
-        hashes = {self._sent.turn_instructions_hash, self._sent.sources_hash} - {""}
-        rows = ContextText.objects.filter(chat_id=self._reply.chat_id, sha256__in=hashes)
-        return dict(rows.values_list("sha256", "text"))
-
-
-def _state_after(memory: Memory, spoken: _Spoken, text: str) -> State:
-    """Return the state after the card `text`. Raises `Refusal`.
+def _state_after(
+    memory: Memory, reply: Message, sent: Snapshot, turns: list[Turn], text: str
+) -> tuple[State, bool]:
+    """Return the state after the card `text`, and whether anything was left out of it. Raises `Refusal`.
 
     An order or a link that comes from a source refuses the whole card, as the rest of it is not trusted either. Text
-    that comes from instructions, or is copied from a source, is left out of the card.
+    that comes from instructions, or is copied from a source, is left out: it was only given to the model.
     """
     before, limits = memory.state, memory.limits
-    whole = state_after_reply(before, text, limits)
-    try:
-        answer_checks.check(before, whole, spoken.near)
-    except Refusal:
-        # Rare enough to afford a few more queries.
-        answer_checks.check(before, whole, [*spoken.said, *spoken.instructions])
-    after = state_after_reply(before, text, limits, spoken.unsaid)
-    if spoken.has_unsaid:
-        answer_checks.check(before, after, spoken.said)
-    return after
+    said = _said(reply, sent.plan, turns)
+    instructions, sources = _given(memory, sent)
+    answer_checks.check(before, state_after_reply(before, text, limits), [*said, *instructions])
+    known, left_out = [*answer_checks.texts_of(before)], set[str]()
+
+    def unsaid(texts: Collection[str]) -> Collection[str]:
+        left_out.update(unsaid_in(set(texts).difference(known), [*instructions, *sources], [*known, *said]))
+        return left_out
+
+    after = state_after_reply(before, text, limits, unsaid)
+    if left_out:
+        answer_checks.check(before, after, said)
+    return after, bool(left_out)
+
+
+def _said(reply: Message, plan: Plan, turns: list[Turn]) -> list[str]:
+    """What somebody said in the turn of `reply`, in those that its card folds, and in those shown to its model."""
+    question = reply.reply_to.content if reply.reply_to else ""
+    tools = [step.content for step in open_steps(reply.chat_id, plan.open_turn)]
+    shown = planned_turns(reply.chat_id, plan)
+    lines = [turn.line for turn in shown]
+    return [question, *tools, reply.content, *answer_checks.said_in([*turns, *shown]), *lines]
+
+
+def _given(memory: Memory, sent: Snapshot) -> tuple[list[str], list[str]]:
+    """What was only given to the model: instructions, and titles and texts of sources, cut to about what was shown."""
+    hashes = {sent.turn_instructions_hash, sent.sources_hash} - {""}
+    rows = ContextText.objects.filter(chat_id=memory.brief.chat_id, sha256__in=hashes)
+    texts = dict(rows.values_list("sha256", "text"))
+    own = texts.get(sent.turn_instructions_hash, "")
+    instructions = (memory.brief.chat.instructions, own, memory.limits.focus)
+    sources: list[str] = []
+    for (title, text), clip in zip(
+        json.loads(texts.get(sent.sources_hash, "[]")), sent.plan.sources, strict=False
+    ):
+        sources += [] if clip == 0 else [title, text[: clip and clip * TOKEN_CHARS]]
+    return [text for text in instructions if text], sources

@@ -5,7 +5,6 @@ Each is one short transaction.
 
 import logging
 import time
-from dataclasses import asdict
 from datetime import timedelta
 from enum import Enum
 from uuid import UUID
@@ -114,7 +113,7 @@ def write(
     if folded.last_assistant_id or is_rebuild:
         brief.last_summarized_message_id = folded.last_assistant_id
     if reply is None:
-        _note_success(brief, kind, folded.degraded)
+        note_success(brief, kind, degraded=folded.degraded)
     decide_due(brief)
     revision = SummaryRevision.add(
         brief,
@@ -133,7 +132,7 @@ def write(
         custom_instructions=folded.custom_instructions,
         source_hash=folded.source_hash,
         duration_ms=folded.duration_ms,
-        retained=asdict(folded.retained),
+        retained=folded.retained.listed,
         soft_faults=list(folded.soft_faults),
         is_wanting=bool(folded.soft_faults),
     )
@@ -164,7 +163,7 @@ def _has_folded_enough(chat_id: UUID) -> bool:
     return len(kinds) == every and RevisionKind.REBUILD not in kinds
 
 
-def _note_success(brief: ConversationBrief, kind: RevisionKind, degraded: bool) -> None:
+def note_success(brief: ConversationBrief, kind: RevisionKind, *, degraded: bool) -> None:
     """Update the pending work after a success. A success of the upstream clears every failure."""
     if kind == RevisionKind.REBUILD:
         brief.degraded, brief.rebuild = degraded, None

@@ -4,7 +4,6 @@ Progress is saved in the brief after every bite, so that any worker can continue
 epoch changes. The old memory stays in use until the new one replaces it, in one swap and as one revision.
 """
 
-import logging
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,17 +12,16 @@ from django.db import transaction
 from pydantic import TypeAdapter, ValidationError
 
 from chatmemory.runtime import fault_points
+from chatmemory.text.spans import retained
 from memory.briefs import Memory, decide_due
 from memory.folding import work
-from memory.folding.answer_checks import held, text_of, words_of
-from memory.folding.publish import StepOutcome, locked_unchanged, publish
+from memory.folding.answer_checks import text_of, words_of
+from memory.folding.publish import StepOutcome, locked_unchanged, note_success, publish
 from memory.folding.summarizer import NO_FAILURES, NOTHING_RETAINED, Folded, FoldRequest, ask_summarizer
 from memory.history.rows import each_turn, newest_turns, next_bite, pending_seq
 from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.policies import get_policy
 from memory.policies.protocol import State
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +73,14 @@ def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOu
     if not mine.update(rebuild=stored, **({} if builtin else NO_FAILURES)):
         return StepOutcome.LOST
     fault_points.point("rebuild.kept")
-    logger.info(
-        "memory rebuild progressed",
-        extra={
-            "chat": str(brief.chat_id),
-            "turns": progress.folded.turns,
-            "through_seq": progress.folded.through_seq,
-            "of_seq": progress.of_seq,
-            "call_ms": progress.folded.duration_ms,
-        },
-    )
     return StepOutcome.KEPT
 
 
 def _swap(brief: ConversationBrief, folded: Folded) -> StepOutcome:
     """Publish the rebuild, with which spans of all the originals it has."""
     turns = each_turn(brief.chat_id, 0, folded.through_seq + 1, text=True)
-    kept = held((text_of([turn]) for turn in turns), words_of(get_policy(folded.policy), folded.state))
-    return publish(brief, RevisionKind.REBUILD, replace(folded, retained=kept.retained))
+    kept = retained((text_of([turn]) for turn in turns), words_of(get_policy(folded.policy), folded.state))
+    return publish(brief, RevisionKind.REBUILD, replace(folded, retained=kept))
 
 
 def _change_policy(seen: ConversationBrief) -> StepOutcome:
@@ -102,8 +90,7 @@ def _change_policy(seen: ConversationBrief) -> StepOutcome:
         if brief is None:
             return StepOutcome.LOST
         brief.policy, brief.options = brief.chat.policy, brief.chat.options
-        brief.requested, brief.rebuild, brief.degraded = Requested.NOTHING, None, False
-        brief.attempts, brief.next_attempt_at, brief.last_error = 0, None, None
+        note_success(brief, RevisionKind.REBUILD, degraded=False)
         brief.unpause()
         decide_due(brief)
         brief.save()

@@ -55,8 +55,7 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
             if brief.queued_at is None:  # else the waiting task does this as well
                 brief.task_name = str(new_id())
             work.mark_demanded(brief)
-        brief.save()
-        work.enqueue_if_ready(brief)
+        work.save(brief)
     extra = {"chat": str(chat.pk), "mode": mode, "task": brief.task_name}
     logger.info("memory resummarize demanded", extra=extra)
     return brief.task_name

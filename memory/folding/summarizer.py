@@ -132,7 +132,7 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
         custom_instructions=bool(calls.sent and folding.limits.summarizer_task),
         degraded=before.degraded or builtin,
         soft_faults=(*before.soft_faults, *best.found.to_json())[:MAX_FAULTS],
-        retained=best.found.new.retained,
+        retained=best.found.new,
         standing=best.standing,
     )
 

@@ -23,6 +23,7 @@ from django.utils import timezone
 from chatmemory.runtime import process
 from conversations.models import Chat
 from memory import queue
+from memory.briefs import decide_due
 from memory.folding.attempts import MAX_BACKOFF_SECONDS
 from memory.models import ConversationBrief, Requested
 
@@ -91,6 +92,13 @@ def ready() -> QuerySet[ConversationBrief]:
 
 
 # Tasks
+
+
+def save(brief: ConversationBrief) -> None:
+    """Save a locked `brief` that was changed, and whether it is due by now; queue what can begin now."""
+    decide_due(brief)
+    brief.save()
+    enqueue_if_ready(brief)
 
 
 def enqueue_if_ready(brief: ConversationBrief) -> None:

@@ -15,14 +15,14 @@ what follows the older version and not on the chat, and no text comes back that 
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from chatmemory.errors import Conflict, NotFound
-from chatmemory.text.spans import retained
+from chatmemory.text.spans import SpanIndex, retained
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
 from memory.briefs import decide_due, limits_for, lock_brief, text_of
@@ -130,8 +130,7 @@ def pause_updates(chat: Chat, user: User | None) -> ConversationBrief:
         if brief.paused_at is None:
             brief.epoch += 1  # so that a running fold, or the card of a reply, cannot publish
             brief.pause(user)
-            decide_due(brief)
-            brief.save()
+            work.save(brief)
             _log("memory paused", brief, user)
     return brief
 
@@ -198,7 +197,7 @@ def _publish(
     if written is not None:
         brief.global_summary, brief.state = written.summary, written.to_json()
         brief.token_count = POLICIES[base.policy].size(written)
-        kept = asdict(retained(text_of(base), text_of(brief)))
+        kept = retained([text_of(base)], SpanIndex(text_of(brief))).listed
         # The API has had the field `through_seq` here.
         kind, provenance = RevisionKind.MANUAL, {"retained": {**kept, "through_seq": None}}
     brief.epoch += 1
@@ -209,13 +208,11 @@ def _publish(
     brief.unpause()
     if pauses:
         brief.pause(user)
-    decide_due(brief)
     revision = SummaryRevision.add(
         brief, kind=kind, parent=base.version, tokens_before=tokens_before, created_by=user, **provenance
     )
     brief.kept_percent = revision.kept_percent
-    brief.save()
-    work.enqueue_if_ready(brief)
+    work.save(brief)
 
 
 def _limits(brief: ConversationBrief, policy: Policy) -> MemoryLimits:

@@ -7,7 +7,7 @@ and the older text is shown as replaced by the newer as a whole.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chatmemory.text.spans import retained
+from chatmemory.text.spans import SpanIndex, retained
 from chatmemory.text.word_diff import DiffPiece, replaced, word_diff
 from memory.briefs import readable_parts
 from memory.models import SummaryRevision
@@ -50,8 +50,8 @@ def difference(revision: SummaryRevision, against: SummaryRevision | None) -> Di
         version=revision.version,
         against=against.version if against else None,
         pieces=replaced(*texts) if is_other else word_diff(*texts),
-        lost=retained(said_before, said_now).lost,
-        gained=retained(said_now, said_before).lost,
+        lost=retained([said_before], SpanIndex(said_now)).listed["lost"],
+        gained=retained([said_now], SpanIndex(said_before)).listed["lost"],
         policy=revision.policy,
         against_policy=against.policy if against else None,
     )

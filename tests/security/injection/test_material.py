@@ -45,7 +45,6 @@ def test_a_card_with_an_instruction_or_link_of_a_source_is_refused(
     chat = card_chat(alice)
     assert told(alice, chat, upstream, "Fine.", {"goal": text}, sources=sources(text)) == "malformed"
     assert card_of(chat) == {}
-    assert (brief(chat).last_error or {}).get("code") in ("new_url", "new_instruction")
     alice.ask("And now?", chat)
     assert "evil.example" not in upstream.calls("stream")[-1].text
     assert "previous instructions" not in upstream.calls("stream")[-1].text
@@ -66,7 +65,6 @@ def test_text_copied_from_a_source_is_left_out_of_the_card(
     )
     assert card_of(chat) == {"goal": "Learn vibrato", "decisions": ["Practice 10 min daily"]}
     assert told(alice, chat, upstream, "Fine.", {"goal": copied}, sources=sources(SOURCE)) == "malformed"
-    assert (brief(chat).last_error or {}).get("code") == "unsaid"
     assert card_of(chat) == {"goal": "Learn vibrato", "decisions": ["Practice 10 min daily"]}
 
 

@@ -20,7 +20,7 @@ from chatmemory.database.compiled import Select
 from conversations import models
 from conversations.models import ActiveReply, Chat, Message, Role
 from conversations.replies import begin
-from memory import turn
+from memory import briefs
 from memory.briefs import Memory, brief_of
 from memory.context import build
 from memory.models import ConversationBrief
@@ -48,7 +48,7 @@ def test_the_selects_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
             assert fields(prepared.first(chat.pk, chat.owner_id)) == fields(Chat.objects.get(pk=chat.pk))
             assert prepared.first(chat.pk, chat.owner_id + 1) is None
             assert prepared.first(uuid4(), chat.owner_id) is None
-        locked = turn._LOCKED_BRIEF.first(chat.pk)
+        locked = briefs.LOCKED_BRIEF.first(chat.pk)
         assert fields(locked) == fields(ConversationBrief.objects.get(pk=chat.pk))
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.spans import LIST_CAP, retained, spans
+from chatmemory.text.spans import LIST_CAP, SpanIndex, retained, spans
 from tests.support.exhaustive import first_of
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -66,24 +66,27 @@ def test_spans_come_once_and_from_the_text(text: str) -> None:
     ],
 )
 def test_a_span_is_kept_as_whole_words_in_sequence(span: str, summary: str, kept: bool) -> None:
-    assert retained(span, summary).share == float(kept)
+    assert retained([span], SpanIndex(summary)).share == float(kept)
 
 
 def test_retained_names_both_sides_and_counts_all() -> None:
-    source = " ".join(f"A{number}" for number in range(1000))
-    result = retained(source, " ".join(f"A{number}" for number in range(250)))
+    sources = [
+        " ".join(f"A{number}" for number in range(500)),
+        *(f"A{number}" for number in range(500, 1000)),
+    ]
+    result = retained(sources, SpanIndex(" ".join(f"A{number}" for number in range(250))))
     assert result.share == 0.25
-    assert result.kept == [f"A{number}" for number in range(LIST_CAP)]
-    assert result.lost == [f"A{number}" for number in range(250, 250 + LIST_CAP)]
+    assert result.listed["kept"] == [f"A{number}" for number in range(LIST_CAP)]
+    assert result.listed["lost"] == [f"A{number}" for number in range(250, 250 + LIST_CAP)]
 
 
 def test_a_source_without_spans_loses_nothing() -> None:
-    assert retained("nothing in here", "").share == 1.0
+    assert retained(["nothing in here"], SpanIndex("")).share == 1.0
 
 
 @given(PROSE)
 def test_a_text_retains_itself(text: str) -> None:
-    assert retained(text, text).share == 1.0
+    assert retained([text], SpanIndex(text)).share == 1.0
 
 
 @pytest.mark.parametrize(
