@@ -1,14 +1,11 @@
 """Cards of replies that race with folds, crashes, changes and regenerated answers; and what a card costs its turn."""
 
-from dataclasses import replace
-
 import pytest
 from django.db import connection
-from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 
 from chatmemory.llm.protocol import Prompt
-from conversations.models import ActiveReply, Chat, Message, Status
+from conversations.models import Chat, Message
 from conversations.replies import finish as finishing
 from conversations.replies.begin import begin_regeneration
 from conversations.replies.reply import BegunTurn, Ending
@@ -64,27 +61,6 @@ def test_messages_that_changed_while_a_reply_was_written_void_its_card(model: Ke
     assert (card_of(chat), marks(chat)) == ({}, ["kept", "missing"])
     live(chat, 3)
     assert brief_of(chat).folded_through_seq == 4
-
-
-def test_a_crash_before_the_end_leaves_no_card_and_the_turn_where_it_was(model: KeepingModel) -> None:
-    chat = card_chat()
-    live(chat, 1)
-    begin(chat, "T2 asked")
-    ActiveReply.objects.update(text="T2 half an ans")
-    assert finishing.finish_in(chat.pk, Q())
-    reply = Message.objects.get(chat=chat, seq=4)
-    assert (reply.status, marks(chat)) == (Status.INCOMPLETE, ["kept", "missing"])
-    assert (card_of(chat), unfolded(brief_of(chat)).turns) == ({"decisions": ["keep T1"]}, 2)
-
-
-def test_a_reply_that_began_under_an_earlier_version_ends_without_a_card(model: KeepingModel) -> None:
-    """Its record does not say whether a card was requested."""
-    chat = card_chat()
-    begun = begin(chat, "T1 asked")
-    earlier = replace(begun.pending.snapshot, card_epoch=None)
-    begun = replace(begun, pending=replace(begun.pending, snapshot=earlier))
-    finish(begun, "T1 answered", {"goal": "x"})
-    assert (card_of(chat), marks(chat)) == ({}, [""])
 
 
 @pytest.mark.django_db(transaction=True)

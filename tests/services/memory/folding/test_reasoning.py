@@ -11,7 +11,7 @@ from chatmemory.llm.protocol import Variant
 from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.policies import POLICIES
-from tests.support.exhaustive import first_of, first_row_of
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.upstream import FakeUpstream
@@ -34,7 +34,7 @@ def style(request: pytest.FixtureRequest, settings: Any, upstream: FakeUpstream)
     return chosen
 
 
-def folded(policy: str = "chunked") -> Chat:
+def folded(policy: str) -> Chat:
     """A chat after an attempt to fold it."""
     chat = make_chat(policy=policy)
     add_turns(
@@ -74,30 +74,3 @@ def test_a_model_that_reasons_has_room_for_it(
     sent = upstream.take_requests()[0].body
     assert effort_of(sent, style) == "medium"
     assert limit_of(sent) == limit_of(before) + ROOM["medium"]
-
-
-@pytest.mark.parametrize(
-    ("model", "effort", "given", "limit"),
-    first_row_of(
-        [
-            ("gpt-5-nano", None, None, 10_000),
-            ("openai/gpt-5-mini-2025-08-07", None, None, 10_000),
-            ("o4-mini", None, None, 10_000),
-            ("gpt-5.1", None, None, 2_000),
-            ("gpt-5-chat-latest", None, None, 2_000),
-            ("gpt-5-nano", "minimal", None, 3_000),
-            ("gpt-5.1", "none", None, 2_000),
-            ("llama-3.1", "high", None, 18_000),
-            ("llama-3.1", "high", 7_000, 7_000),
-            ("llama-3.1", None, 30_000, 30_000),
-            ("llama-3.1", None, 100, 2_000),  # never less than the answer needs
-        ]
-    ),
-)
-def test_the_limit(
-    upstream: FakeUpstream, settings: Any, model: str, effort: str | None, given: int | None, limit: int
-) -> None:
-    settings.SUMMARIZER = Variant("summarizer", model, effort, given)
-    folded()
-    request, *_ = upstream.take_requests()
-    assert limit_of(request.body) == limit

@@ -45,6 +45,8 @@ def test_what_was_written_is_the_memory_in_use(model: KeepingModel) -> None:
     assert (brief.version, brief.head, brief.epoch) == (4, 4, before.epoch + 1)
     assert (brief.folded_through_seq, unfolded(brief).turns) == (18, 3)
     assert brief.token_count == last.tokens_after
+    assert brief.folded_tokens == last.folded_tokens == before.folded_tokens
+    assert history_tokens(brief) == history_tokens(before)
     prompt = prompt_for(brief.chat, PromptRequest("Where?"), chat.last_seq + 1).prompt
     assert any(HERON in message.content for message in prompt.messages)
     assert len(model.prompts) == calls, "nobody was asked"
@@ -60,17 +62,6 @@ def test_folding_goes_on_from_it(model: KeepingModel) -> None:
     assert asked(model)[calls:] == [["T10", "T11", "T12"]]
     assert HERON in "".join(message.content for message in model.prompts[-1].messages)
     assert [row.parent for row in revisions(chat)] == [None, 1, 2, 3, 4]
-
-
-def test_what_was_said_stays_counted(model: KeepingModel) -> None:
-    """The new version keeps its parent's count of folded tokens, so that replies go on reporting what memory saved."""
-    chat = folded_chat(model)
-    before = brief_of(chat)
-    assert before.folded_tokens
-    write(chat)
-    brief = brief_of(chat)
-    assert (brief.folded_tokens, revisions(chat)[-1].folded_tokens) == (before.folded_tokens,) * 2
-    assert history_tokens(brief) == history_tokens(before)
 
 
 def test_only_on_the_version_that_was_in_use(model: KeepingModel) -> None:

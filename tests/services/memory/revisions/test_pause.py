@@ -7,9 +7,8 @@ import pytest
 
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
-from conversations import message_changes
 from conversations.chat_lifecycle import delete_chat, update_chat
-from conversations.models import Chat, Message
+from conversations.models import Chat
 from memory.briefs import unfolded
 from memory.context.build import preview
 from memory.folding.fold import FoldReport
@@ -175,14 +174,6 @@ def test_where_nothing_is_recalled_all_of_it_has_to_fit(model: KeepingModel, set
         pass
     assert preview(chat).plan.unrepresented == 0
     assert brief_of(chat).paused_at is None
-
-
-def test_the_forgetting_of_what_memory_stands_on_goes_before_it(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    restore(chat, 3, pauses=True)
-    message_changes.forget_message(chat.pk, Message.objects.get(chat=chat, seq=9).pk)
-    assert "T5" not in brief_of(chat).global_summary
-    assert brief_of(chat).folded_through_seq == 6
 
 
 def test_no_card_is_asked_for_meanwhile(model: KeepingModel) -> None:

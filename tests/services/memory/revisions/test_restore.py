@@ -60,22 +60,6 @@ def test_folding_goes_on_from_where_the_restored_version_ends(model: KeepingMode
     assert [row.parent for row in revisions(chat)] == [None, 1, 2, 1, 4, 5]
 
 
-def test_a_fold_under_way_does_not_publish_over_it(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    add_turns(chat, [turn(number) for number in range(13, 16)])
-    request_resummarize(chat, "update")
-
-    def meanwhile(prompt: Prompt) -> str:
-        restore(chat, 1)
-        return "T1 to T12, as if nothing had happened"
-
-    model.lines = [meanwhile]
-    report = run(chat)
-    assert (report.lost, report.outcome) == (1, "done")
-    assert "as if" not in brief_of(chat).global_summary
-    assert_folded(chat, through=12)
-
-
 def test_a_rebuild_under_way_is_dropped_for_it(model: KeepingModel) -> None:
     chat = folded_chat(model)
     request_resummarize(chat, "rebuild")
