@@ -1,9 +1,9 @@
 """What to do next for a chat's memory, which summarizer does it, and how long to wait after a failure. Pure.
 
-Attempts are those made of the upstream since it last answered for this chat. Up to `max_attempts` each waits longer
-than the one before, and nothing else is done in between. After that the built-in summarizer does what is due, at
-once, and the upstream is asked again whenever its wait is over: a dead upstream costs one call per wait. What the
-built-in summarizer did is replaced by a rebuild from the originals as soon as the upstream answers.
+Attempts are those made of the upstream since it last answered for this chat. The first ones (`MEMORY_FOLD_ATTEMPTS`)
+each wait longer than the one before, and nothing else is done in between. After that the built-in summarizer does what
+is due, at once, and the upstream is asked again whenever its wait is over: a dead upstream costs one call per wait.
+What the built-in summarizer did is replaced by a rebuild from the originals as soon as the upstream answers.
 """
 
 from dataclasses import dataclass
@@ -22,21 +22,6 @@ class Work(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkState:
-    """The state of work on one chat, from which the next step is decided."""
-
-    due: bool
-    """There is something to fold."""
-    rebuild_requested: bool
-    degraded: bool
-    attempts: int
-    waiting: bool
-    """The time of the next attempt has not come."""
-    delayed: bool = False
-    """The chat's owner demanded more work than their limits allow: it waits, whichever summarizer would do it."""
-
-
-@dataclass(frozen=True, slots=True)
 class NextStep:
     """The next step, and whether the built-in summarizer takes it."""
 
@@ -44,19 +29,24 @@ class NextStep:
     builtin: bool = False
 
 
-def next_step(standing: WorkState, max_attempts: int) -> NextStep:
-    """Return the next step: due turns come first, so that no chat outgrows its budget during a long rebuild."""
-    if standing.delayed and (standing.due or standing.rebuild_requested or standing.degraded):
+def next_step(
+    *, due: bool, rebuild_requested: bool, degraded: bool, given_up: bool, waiting: bool, delayed: bool
+) -> NextStep:
+    """Return the next step: due turns come first, so that no chat outgrows its budget during a long rebuild.
+
+    - `given_up`: all attempts of the upstream failed. `waiting`: the time of its next attempt has not come.
+    - `delayed`: the chat's owner demanded more work than their limits allow, so it waits for either summarizer.
+    """
+    if delayed and (due or rebuild_requested or degraded):
         return NextStep(Work.WAIT)
-    given_up = standing.attempts >= max_attempts
-    if standing.waiting and not given_up:
+    if waiting and not given_up:
         return NextStep(Work.WAIT)
-    builtin = given_up and (standing.waiting or not standing.degraded)
-    if standing.due:
+    builtin = given_up and (waiting or not degraded)
+    if due:
         return NextStep(Work.FOLD, builtin)
-    if standing.rebuild_requested:
+    if rebuild_requested:
         return NextStep(Work.REBUILD, builtin)
-    if standing.degraded:
+    if degraded:
         return NextStep(Work.NOTHING if builtin else Work.REBUILD)
     return NextStep(Work.NOTHING)
 

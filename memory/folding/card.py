@@ -7,7 +7,6 @@ and renders cards.
 
 import json
 import logging
-from collections.abc import Collection
 
 from chatmemory.text.spans import retained
 from conversations.models import Message, Status
@@ -21,7 +20,7 @@ from memory.folding.summarizer import Folded
 from memory.history.rows import each_turn
 from memory.history.turns import Turn, before_window, last_assistant_id
 from memory.models import CardOutcome, ContextRecord, ContextText, RevisionKind
-from memory.policies.card import state_after_reply
+from memory.policies.card import state_after_reply, texts_in
 from memory.policies.card_in_reply import unsaid_in
 from memory.policies.protocol import Refusal, State
 
@@ -107,16 +106,12 @@ def _state_after(
     said = _said(reply, sent.plan, turns)
     instructions, sources = _given(memory, sent)
     answer_checks.check(before, state_after_reply(before, text, limits), [*said, *instructions])
-    known, left_out = [*answer_checks.texts_of(before)], set[str]()
-
-    def unsaid(texts: Collection[str]) -> Collection[str]:
-        left_out.update(unsaid_in(set(texts).difference(known), [*instructions, *sources], [*known, *said]))
-        return left_out
-
+    known = [*answer_checks.texts_of(before)]
+    unsaid = unsaid_in(set(texts_in(text)).difference(known), [*instructions, *sources], [*known, *said])
     after = state_after_reply(before, text, limits, unsaid)
-    if left_out:
+    if unsaid:
         answer_checks.check(before, after, said)
-    return after, bool(left_out)
+    return after, bool(unsaid)
 
 
 def _said(reply: Message, plan: Plan, turns: list[Turn]) -> list[str]:

@@ -18,7 +18,7 @@ from chatmemory.runtime import fault_points
 from memory import queue
 from memory.briefs import Memory, decide_due, unfolded_turns
 from memory.folding import work
-from memory.folding.attempts import NextStep, Work, WorkState, next_step
+from memory.folding.attempts import NextStep, Work, next_step
 from memory.folding.publish import StepOutcome, locked_unchanged, publish, settle
 from memory.folding.rebuild import rebuild_step
 from memory.folding.summarizer import (
@@ -139,15 +139,15 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
         through = memory.through_due(newest, after)
     if through is not None:
         bite = next_bite(chat_id, after, through, settings.MEMORY_LIMITS.bite_tokens)
-    standing = WorkState(
+    step = next_step(
         due=bite is not None,
         rebuild_requested=brief.requested == Requested.REBUILD,
         degraded=brief.degraded and not brief.paused_at,
-        attempts=brief.attempts,
+        given_up=brief.attempts >= settings.MEMORY_FOLD_ATTEMPTS,
         waiting=brief.next_attempt_at is not None and not row.filter(work.ATTEMPT_ALLOWED).exists(),
         delayed=brief.delayed_until is not None and not row.filter(work.NOT_DELAYED).exists(),
     )
-    return Job(memory, newest, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
+    return Job(memory, newest, step, bite)
 
 
 def _settle(job: Job) -> bool:

@@ -218,14 +218,13 @@ def state_after_reply(
     state: State,
     text: str,
     limits: MemoryLimits,
-    unsaid: Callable[[Collection[str]], Collection[str]] = lambda texts: (),
+    gone: Collection[str] = (),
 ) -> State:
     """Return the state updated with the card `text` of a reply, whose model knew the previous card. Raise `Refusal`.
 
-    Texts of the card that `unsaid` returns, because nobody said them, are left out.
+    The texts in `gone`, which nobody said, are left out.
     """
     fields = _read_card(text)
-    gone = unsaid([item for held in fields.values() for item in ([held] if isinstance(held, str) else held)])
     if gone:
         # A field that becomes empty is removed, so its old value stays.
         cut = {name: _without(held, gone) for name, held in fields.items()}
@@ -235,6 +234,12 @@ def state_after_reply(
     numbers = CardNumbers.of(limits)
     # A card from a reply covers turns that are not folded yet, and so does any card made from it.
     return _updated(state, fields, numbers.reply_tokens, numbers.token_budget, is_ahead=True)
+
+
+def texts_in(text: str) -> list[str]:
+    """All texts of the card `text`. Raise `Refusal`."""
+    fields = _read_card(text).values()
+    return [item for held in fields for item in ([held] if isinstance(held, str) else held)]
 
 
 def is_card(text: str) -> bool:

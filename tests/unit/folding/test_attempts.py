@@ -8,80 +8,64 @@ from memory.folding.attempts import (
     MAX_BACKOFF_SECONDS,
     NextStep,
     Work,
-    WorkState,
     backoff_seconds,
     next_step,
 )
 
 UPSTREAM, BUILTIN = False, True
-standings = st.builds(
-    WorkState,
-    due=st.booleans(),
-    rebuild_requested=st.booleans(),
-    degraded=st.booleans(),
-    attempts=st.integers(0, 20),
-    waiting=st.booleans(),
-    delayed=st.booleans(),
-)
+FLAGS = ("due", "rebuild_requested", "degraded", "given_up", "waiting", "delayed")
+standings = st.fixed_dictionaries({flag: st.booleans() for flag in FLAGS})
 
 
-def standing(
-    *,
-    due: bool = False,
-    rebuild: bool = False,
-    degraded: bool = False,
-    attempts: int = 0,
-    waiting: bool = False,
-    delayed: bool = False,
-) -> WorkState:
-    return WorkState(due, rebuild, degraded, attempts, waiting, delayed)
+def after(flags: str) -> NextStep:
+    """The next step where these flags are set, and no others."""
+    return next_step(**{flag: flag in flags.split() for flag in FLAGS})
 
 
 @pytest.mark.parametrize(
-    ("now", "step"),
+    ("flags", "step"),
     [
-        (standing(), NextStep(Work.NOTHING)),
-        (standing(due=True), NextStep(Work.FOLD, UPSTREAM)),
-        (standing(due=True, attempts=4), NextStep(Work.FOLD, UPSTREAM)),
-        (standing(due=True, attempts=4, waiting=True), NextStep(Work.WAIT)),
+        ("", NextStep(Work.NOTHING)),
+        ("due", NextStep(Work.FOLD, UPSTREAM)),
+        ("due waiting", NextStep(Work.WAIT)),
         # The fifth attempt failed or killed its worker: the built-in summarizer folds, whether the wait is over or not.
-        (standing(due=True, attempts=5, waiting=True), NextStep(Work.FOLD, BUILTIN)),
-        (standing(due=True, attempts=5), NextStep(Work.FOLD, BUILTIN)),
+        ("due given_up waiting", NextStep(Work.FOLD, BUILTIN)),
+        ("due given_up", NextStep(Work.FOLD, BUILTIN)),
         # The built-in summarizer has already stood in: the upstream gets a chance whenever the wait is over.
-        (standing(due=True, attempts=5, degraded=True, waiting=True), NextStep(Work.FOLD, BUILTIN)),
-        (standing(due=True, attempts=5, degraded=True), NextStep(Work.FOLD, UPSTREAM)),
+        ("due given_up degraded waiting", NextStep(Work.FOLD, BUILTIN)),
+        ("due given_up degraded", NextStep(Work.FOLD, UPSTREAM)),
         # The owner's limits are exhausted: the chat waits, whichever summarizer is next.
-        (standing(due=True, delayed=True), NextStep(Work.WAIT)),
-        (standing(rebuild=True, attempts=5, delayed=True), NextStep(Work.WAIT)),
-        (standing(degraded=True, delayed=True), NextStep(Work.WAIT)),
-        (standing(delayed=True), NextStep(Work.NOTHING)),
-        (standing(rebuild=True), NextStep(Work.REBUILD, UPSTREAM)),
-        (standing(due=True, rebuild=True), NextStep(Work.FOLD, UPSTREAM)),
-        (standing(rebuild=True, attempts=5, waiting=True), NextStep(Work.REBUILD, BUILTIN)),
+        ("due delayed", NextStep(Work.WAIT)),
+        ("rebuild_requested given_up delayed", NextStep(Work.WAIT)),
+        ("degraded delayed", NextStep(Work.WAIT)),
+        ("delayed", NextStep(Work.NOTHING)),
+        ("rebuild_requested", NextStep(Work.REBUILD, UPSTREAM)),
+        ("due rebuild_requested", NextStep(Work.FOLD, UPSTREAM)),
+        ("rebuild_requested given_up waiting", NextStep(Work.REBUILD, BUILTIN)),
         # Only the upstream replaces what the built-in summarizer folded.
-        (standing(degraded=True), NextStep(Work.REBUILD, UPSTREAM)),
-        (standing(degraded=True, attempts=7), NextStep(Work.REBUILD, UPSTREAM)),
-        (standing(degraded=True, attempts=7, waiting=True), NextStep(Work.NOTHING)),
-        (standing(degraded=True, attempts=2, waiting=True), NextStep(Work.WAIT)),
+        ("degraded", NextStep(Work.REBUILD, UPSTREAM)),
+        ("degraded given_up", NextStep(Work.REBUILD, UPSTREAM)),
+        ("degraded given_up waiting", NextStep(Work.NOTHING)),
+        ("degraded waiting", NextStep(Work.WAIT)),
     ],
 )
-def test_the_next_step(now: WorkState, step: NextStep) -> None:
-    assert next_step(now, max_attempts=5) == step
+def test_the_next_step(flags: str, step: NextStep) -> None:
+    assert after(flags) == step
 
 
 @given(standings)
-def test_the_built_in_one_never_steps_in_early_and_never_recovers(now: WorkState) -> None:
-    step = next_step(now, max_attempts=5)
+def test_the_built_in_one_never_steps_in_early_and_never_recovers(now: dict[str, bool]) -> None:
+    step = next_step(**now)
     if step.builtin:
-        assert now.attempts >= 5
-        assert step.work is Work.FOLD or (step.work is Work.REBUILD and now.rebuild_requested)
+        assert now["given_up"]
+        assert step.work is Work.FOLD or (step.work is Work.REBUILD and now["rebuild_requested"])
 
 
 @given(standings)
-def test_a_chat_that_is_due_is_folded_or_waits_for_one_of_a_few_attempts(now: WorkState) -> None:
-    if now.due:
-        work = next_step(now, max_attempts=5).work
-        assert work is Work.FOLD or (work is Work.WAIT and (now.attempts < 5 or now.delayed))
+def test_a_chat_that_is_due_is_folded_or_waits_for_one_of_a_few_attempts(now: dict[str, bool]) -> None:
+    if now["due"]:
+        work = next_step(**now).work
+        assert work is Work.FOLD or (work is Work.WAIT and (not now["given_up"] or now["delayed"]))
 
 
 def test_the_wait_doubles_up_to_ten_minutes() -> None:
