@@ -2,10 +2,14 @@
 
 DRF has no async views. `AsyncView` runs DRF's own authentication, negotiation, throttling and validation in one call
 on the database executor (measured: twice the streams of a synchronous view, a fifth of its 95th percentile latency).
+
+All large bodies share one budget of memory in a process. Whoever needs more than is left waits for its turn, first
+come, first served. So the memory that they take does not depend on how many clients send them at once.
 """
 
 import asyncio
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from io import BytesIO
 from typing import Any, ClassVar
@@ -23,10 +27,51 @@ from chatmemory.api import error_handler
 from chatmemory.api.http import EventStreamRenderer
 from chatmemory.database import executors
 from chatmemory.errors import Unavailable
-from chatmemory.runtime.large_work import SMALL_BYTES, SharedAmount, large
 
+SMALL_BYTES = 1_000_000
+"""A body up to this size takes nothing of the budget."""
+BUDGET_BYTES = 64 * 1024 * 1024
+WAIT_SECONDS = 30.0
+"""How long a body waits for its turn before it is refused."""
 BODY_COPIES = 2
 """How many times its length a body takes in memory, at least: itself and what was parsed from it."""
+
+
+class SharedAmount:
+    """An amount that is shared by all who hold a part of it, on one event loop."""
+
+    def __init__(self, amount: int) -> None:
+        self.amount = amount
+        self.held = 0
+        self._line = asyncio.Lock()
+        """Held by the one who waits for its part; the others stand in line behind it."""
+        self._freed = asyncio.Event()
+
+    @asynccontextmanager
+    async def hold(self, amount: int) -> AsyncIterator[None]:
+        """Hold a part, the whole at most. Raises `Unavailable` after waiting for `WAIT_SECONDS`."""
+        if not amount:  # who needs nothing does not stand in line
+            yield
+            return
+        amount = min(amount, self.amount)
+        try:
+            async with asyncio.timeout(WAIT_SECONDS), self._line:
+                while self.held + amount > self.amount:
+                    self._freed.clear()
+                    await self._freed.wait()
+                self.held += amount
+        except TimeoutError:
+            raise Unavailable("The server is busy with other large requests.", retry_after=5) from None
+        try:
+            yield
+        finally:
+            self.held -= amount
+            self._freed.set()
+
+
+_memory = SharedAmount(BUDGET_BYTES)
+_parsing = SharedAmount(1)
+"""Large bodies are parsed and checked one at a time, so that small requests always find a free thread."""
 
 
 class AsyncView(APIView):
@@ -59,7 +104,9 @@ class AsyncView(APIView):
         """The part of the budget for large bodies that this request holds."""
         self.length = length = int(request.META.get("CONTENT_LENGTH") or 0)
         try:
-            await self.memory.enter_async_context(large(BODY_COPIES * length))
+            await self.memory.enter_async_context(
+                _memory.hold(BODY_COPIES * length if length > SMALL_BYTES else 0)
+            )
         except Unavailable as exc:
             answer = await executors.read(partial(self._open, request, *args, refusal=exc, **kwargs))
             assert isinstance(answer, HttpResponseBase)
@@ -166,6 +213,4 @@ def _take_body(request: HttpRequest) -> None:
         _ = request.body
 
 
-_parsing = SharedAmount(1)
-"""Large bodies are parsed and checked one at a time, so that small requests always find a free thread."""
 _serving: set[asyncio.Task[HttpResponseBase]] = set()

@@ -19,7 +19,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.api.async_view import AsyncView
+from chatmemory.api.async_view import SMALL_BYTES, AsyncView
 from chatmemory.api.http import PAGING, caller, example, validated
 from chatmemory.database import executors
 from chatmemory.errors import (
@@ -31,8 +31,8 @@ from chatmemory.errors import (
     UpstreamTimedOut,
 )
 from chatmemory.runtime import fault_points
+from conversations.accounts import quotas
 from conversations.api.chats import messages_page
-from conversations.api.limited_view import LimitedView
 from conversations.api.serializers import (
     AskIn,
     AskOut,
@@ -96,6 +96,21 @@ class Beginning:
 
     begin: Callable[..., BegunTurn | ExistingReply]
     search: tuple[UUID, str] | None = None
+
+
+class LimitedView(AsyncView):
+    """A view that calls a model. What is refused counts against the minute, too, because reading it costs."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Also refuse a large body before it is parsed, if the user has no request left."""
+        super().initial(request, *args, **kwargs)
+        if self.length > SMALL_BYTES:
+            quotas.require_request_left(caller(request).pk)
+
+    async def count_refusal(self) -> None:
+        user_id = self.request.user.pk
+        if user_id is not None:
+            await executors.write(quotas.count_refused, user_id)
 
 
 class ReplyView(LimitedView):

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from chatmemory.llm import registry
 from conversations.accounts import quotas
-from conversations.api.limited_view import LimitedView
+from conversations.api.replies import LimitedView
 from conversations.api.serializers import ModelOut, ModelsOut
 from conversations.openai_api import schema
 from conversations.openai_api.answer import ANY, model_object, named_models

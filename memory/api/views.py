@@ -20,7 +20,7 @@ from chatmemory.api.http import PAGING, CursorPages, caller, example, validated
 from chatmemory.database import executors
 from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
-from conversations.api.limited_view import LimitedView
+from conversations.api.replies import LimitedView
 from conversations.api.serializers import spoken
 from conversations.models import Chat, get_chat, get_message, usage_json
 from conversations.replies.generation import (

@@ -14,8 +14,8 @@ from django.utils import timezone
 from openai import OpenAI
 
 from chatmemory import http_protocol
+from chatmemory.api import async_view
 from chatmemory.llm.attachments import PIECE_BYTES, read_data_url
-from chatmemory.runtime import large_work
 from conversations import attachments
 from conversations.accounts.limits import Limits
 from conversations.interchange.read import read_chats
@@ -223,10 +223,10 @@ def test_large_ones_are_kept_and_read_in_pieces(ask: OpenAI, alice: Client, upst
 def test_large_requests_share_a_budget_of_memory(
     ask: OpenAI, alice: Client, upstream: FakeUpstream, live: LiveServer, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(large_work, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(async_view, "WAIT_SECONDS", 0.2)
     body = {"model": "arco", "messages": [{"role": "user", "content": [image(LARGE)]}]}
     budget = AsyncExitStack()
-    live.run(budget.enter_async_context(large_work.large(large_work.BUDGET_BYTES)))
+    live.run(budget.enter_async_context(async_view._memory.hold(async_view.BUDGET_BYTES)))
     refused = alice.post("chat/completions", json=body)
     assert (refused.status_code, refused.json()["error"]["reason"]) == (503, "unavailable")
     assert refused.headers["retry-after-ms"] == "5000"
@@ -245,7 +245,7 @@ def test_nothing_of_the_budget_is_held_while_the_model_answers(
     with ThreadPoolExecutor(2) as pool:
         answers = [pool.submit(alice.post, "chat/completions", json=body) for _ in range(2)]
         wait_for(lambda: len(upstream.requests) == 2)
-        assert large_work._memory.held == 0
+        assert async_view._memory.held == 0
         upstream.release()
         assert [one.result().status_code for one in answers] == [200, 200]
     assert [data for _, data in sent_with(upstream)] == [LARGE]

@@ -3,9 +3,9 @@ import contextlib
 
 import pytest
 
+from chatmemory.api import async_view
+from chatmemory.api.async_view import SharedAmount
 from chatmemory.errors import Unavailable
-from chatmemory.runtime import large_work
-from chatmemory.runtime.large_work import SharedAmount
 
 
 async def _settled() -> None:
@@ -82,7 +82,7 @@ def test_one_that_gives_up_as_its_turn_comes_gives_back_its_part() -> None:
 
 
 def test_waiting_ends_with_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_work, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(async_view, "WAIT_SECONDS", 0.01)
 
     async def run() -> None:
         budget = SharedAmount(1)
