@@ -45,5 +45,5 @@ def check_https(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     """
     if settings.SECURE_SSL_REDIRECT:
         return []
-    told = "Plain HTTP is answered: tokens, cookies and what people say can be read on their way."
-    return [checks.Warning(told, hint="Set DJANGO_SECURE_SSL_REDIRECT=true.", id="chatmemory.W001")]
+    warning = "Plain HTTP is answered: tokens, cookies and what people say can be read on their way."
+    return [checks.Warning(warning, hint="Set DJANGO_SECURE_SSL_REDIRECT=true.", id="chatmemory.W001")]

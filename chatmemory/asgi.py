@@ -38,7 +38,7 @@ except ImproperlyConfigured as exc:
 
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.core.signals import request_started
-from django.db import DatabaseError, InterfaceError, close_old_connections, connection, reset_queries
+from django.db import close_old_connections, reset_queries
 
 from chatmemory.api.error_handler import ERRORS, error_body
 from chatmemory.llm import registry
@@ -131,7 +131,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         if event["type"] == "lifespan.startup":
             tokens.load()
             registry.load()
-            await asyncio.to_thread(_log_missing_migrations)
+            await asyncio.to_thread(startup.log_missing_migrations)
             if (
                 "uvicorn.protocols.http.httptools_impl" in sys.modules
                 and "chatmemory.http_protocol" not in sys.modules
@@ -151,16 +151,6 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             await registry.aclose()
             await send({"type": "lifespan.shutdown.complete"})
             return
-
-
-def _log_missing_migrations() -> None:
-    try:
-        if problem := startup.migrations_problem():
-            logger.error("database not migrated", extra={"reason": problem})
-    except (DatabaseError, InterfaceError) as exc:
-        logger.error("database unavailable", extra={"error": type(exc).__name__})
-    finally:
-        connection.close()
 
 
 def _chain_sigterm(loop: asyncio.AbstractEventLoop) -> None:

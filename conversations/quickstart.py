@@ -73,13 +73,13 @@ def prepare() -> QuickstartData:
     if not (token and AuthToken.objects.filter(user=demo, expiry=None, digest=hash_token(token)).exists()):
         token = str(AuthToken.objects.create(demo, expiry=None)[1])
 
-    made = QuickstartData(password, token, _sample(demo))
+    data = QuickstartData(password, token, _sample(demo))
     written = path.with_suffix(".new")  # replaces the file whole, so that a crash loses no password
     written.touch(mode=0o600)
     written.chmod(0o600)
     written.write_text(json.dumps({"admin_password": password, "demo_token": token}, indent=2))
     written.replace(path)
-    return made
+    return data
 
 
 def _sample(demo: User) -> str:
@@ -90,9 +90,9 @@ def _sample(demo: User) -> str:
         return str(found.pk)
     chat_id = str(import_chat(demo, sample).pk)
     if registry.is_offline():
-        said = [message.content for message in sample.messages]
+        texts = [message.content for message in sample.messages]
         summaries = {
-            said[one["through"] - 2]: "\n".join(f"- {point}" for point in one["points"])
+            texts[one["through"] - 2]: "\n".join(f"- {point}" for point in one["points"])
             for one in json.loads(text)["summaries"]
         }
         with registry.wrap_models(lambda model: SampleSummarizer(model, summaries)):

@@ -4,6 +4,7 @@ The server asks before Django is set up, so this imports no models. A pool hides
 before it reports that: so one connection is opened without a pool.
 """
 
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +12,13 @@ from functools import cache
 from typing import Any, NoReturn
 
 from django.core import checks
-from django.db import DatabaseError, connection, connections
+from django.db import DatabaseError, InterfaceError, connection, connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.utils import ConnectionHandler
+
+logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 3
 """How long the first connection may take. A later one may take longer, because the database was there before."""
@@ -79,6 +82,17 @@ def migrations_problem() -> str | None:
         return None
     are = "1 migration is" if missing == 1 else f"{missing} migrations are"
     return f"The database is not migrated ({are} missing): run `manage.py migrate`."
+
+
+def log_missing_migrations() -> None:
+    """Log the sentence, or that the database does not answer. It may come, or be migrated, while the process runs."""
+    try:
+        if missing := migrations_problem():
+            logger.error("database not migrated", extra={"reason": missing})
+    except (DatabaseError, InterfaceError) as exc:
+        logger.error("database unavailable", extra={"error": type(exc).__name__})
+    finally:
+        connection.close()
 
 
 def check_age(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:

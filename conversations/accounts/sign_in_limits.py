@@ -29,14 +29,14 @@ IPV6_NETWORK_BITS = 64
 
 def count_attempt(username: str, address: str) -> tuple[str, ...]:
     """Count an attempt; return the keys to pass to `uncount_attempt`. Raises `RateLimited`."""
-    most = settings.LIMIT_SIGN_INS
-    if not quotas.enabled() or not most:
+    limit = settings.LIMIT_SIGN_INS
+    if not quotas.enabled() or not limit:
         return ()
     name, origin = username.casefold(), network_of(address)
     allowed = {
-        _key("name-and-address", f"{origin} {name}"): most,
-        _key("address", origin): ADDRESS_FACTOR * most,
-        _key("name", name): NAME_FACTOR * most,
+        _key("name-and-address", f"{origin} {name}"): limit,
+        _key("address", origin): ADDRESS_FACTOR * limit,
+        _key("name", name): NAME_FACTOR * limit,
     }
     with transaction.atomic():
         for key in sorted(allowed):  # in a fixed order, so that two attempts cannot deadlock

@@ -75,12 +75,12 @@ def _chosen(options: dict[str, Any]) -> QuerySet[Chat]:
 def _row(chat: Chat) -> tuple[str, ...]:
     brief: ConversationBrief | None = getattr(chat, "brief", None)
     left = unfolded(brief).tokens if brief else 0
-    said = history_tokens(brief, left)
+    tokens = history_tokens(brief, left)
     return (
         str(chat.pk),
         plain(chat.owner.username),
         f"{chat.last_seq:,}",
-        "–" if said is None else f"{said:,}",
+        "–" if tokens is None else f"{tokens:,}",
         f"version {brief.head}, {brief.token_count:,}" if brief and brief.head else "none",
         f"{left:,}",
         work_of(brief, has_worker=lambda: True).label,

@@ -63,12 +63,12 @@ class Command(BaseCommand):
 
     def _numbers(self, chat: Chat, brief: ConversationBrief | None) -> None:
         shown = preview_last(chat)
-        said = history_tokens(brief)
+        tokens = history_tokens(brief)
         self.stdout.write(
             f"Chat        {plain(chat.title) or 'without title'}, of {plain(chat.owner.username)}"
         )
         self.stdout.write(
-            f"Messages    {chat.last_seq:,}, {'–' if said is None else f'{said:,}'} tokens said"
+            f"Messages    {chat.last_seq:,}, {'–' if tokens is None else f'{tokens:,}'} tokens said"
         )
         self.stdout.write(f"Policy      {policy_name(chat.policy)}")
         self.stdout.write(f"Status      {work_of(brief).sentence}")

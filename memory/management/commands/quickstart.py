@@ -1,7 +1,7 @@
 """`manage.py quickstart`: run everything for a first look, server and worker in one process, until Ctrl-C."""
 
 import json
-import logging.config
+import logging
 import os
 import signal
 import socket
@@ -21,7 +21,6 @@ from django.db import connections
 
 from chatmemory.llm import registry
 from chatmemory.runtime.escape import plain
-from chatmemory.runtime.logs import logging_config
 from conversations import quickstart
 from conversations.quickstart import PRINTED_LINK, QUESTION, QuickstartData
 from memory.worker.loop import TaskRunner
@@ -94,8 +93,7 @@ class Command(BaseCommand):
                 server.should_exit = True
 
         with log.open("a", encoding="utf-8", buffering=1) as file, redirect_stderr(file):
-            level = settings.LOGGING["root"]["level"]
-            logging.config.dictConfig(logging_config(os.environ["LOG_FORMAT"], level))
+            logging.getLogger().setLevel(settings.LOGGING["root"]["level"])
             with ThreadPoolExecutor(1, thread_name_prefix="worker") as thread:
                 worker = thread.submit(TaskRunner().run, stopped)
                 worker.add_done_callback(end_without_worker)

@@ -8,7 +8,6 @@ import threading
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connection
 
 from chatmemory.database import startup
 from chatmemory.llm import registry
@@ -16,11 +15,8 @@ from chatmemory.runtime import process
 from chatmemory.runtime.logs import log_uncaught_exceptions
 from chatmemory.text import tokens
 from memory.models import Worker
-from memory.queue import UNAVAILABLE
 from memory.worker import alive
 from memory.worker.loop import TaskRunner
-
-logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -38,7 +34,8 @@ class Command(BaseCommand):
             if problem := alive.problem(socket.gethostname()[:60]):
                 raise CommandError(problem)
             return
-        require_tables()
+        Worker.objects.exists()  # fails where nothing is migrated yet
+        startup.log_missing_migrations()
         log_uncaught_exceptions()
         tokens.load()
         registry.load()
@@ -49,22 +46,3 @@ class Command(BaseCommand):
         if not TaskRunner().run(stopped):
             logging.shutdown()
             os._exit(0)  # a thread still waits for the summarizer, whose answer is not wanted any more
-
-
-def require_tables() -> None:
-    """Raise `CommandError` if the database answers and was never migrated.
-
-    A database that is away may come back, so that is no error. If only some migrations are missing, as in the middle
-    of a deploy, this is logged and the worker starts.
-    """
-    try:
-        problem = startup.migrations_problem()
-        is_there = not problem or Worker._meta.db_table in connection.introspection.table_names()
-    except UNAVAILABLE:
-        return
-    finally:
-        connection.close()
-    if not is_there:
-        raise CommandError(problem)
-    if problem:
-        logger.error("database not migrated", extra={"reason": problem})
