@@ -14,7 +14,6 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
 NUL, LONE = "a\0b", "a\ud800b"
-DEEP = "[" * 100_000 + "]" * 100_000
 FIRST = "message/first"
 
 
@@ -46,22 +45,16 @@ FIELDS: list[tuple[str, dict[str, Any]]] = [
     ("message", {"message": ""}),
     ("message", {"message": " \n\t "}),
     ("message", {"message": 5}),
-    ("message", {"message": NUL}),
-    ("message", {"message": LONE}),
     ("message", {"message": "x" * 200_001}),
-    ("message", {"message": "a" + " " * 1_000_000}),
     ("instructions", {"instructions": "x" * 20_001}),
     ("stream", {"stream": "perhaps"}),
     ("stream", {"stream": 0}),
     ("sources", {"sources": "x"}),
     ("sources.0", {"sources": ["x"]}),
-    ("sources.1.text", {"sources": [{"text": "x"}, {"text": NUL}]}),
+    ("sources.1.url", {"sources": [{"text": "x"}, {"text": "x", "url": "y"}]}),
     ("sources.0.text", {"sources": [{"text": "x" * 200_001}]}),
     ("sources.0.title", {"sources": [{"text": "x", "title": LONE}]}),
-    ("sources.0.url", {"sources": [{"text": "x", "url": "y"}]}),
-    ("sources", {"sources": [{"text": ""}] * 5000}),
     ("metadata", {"metadata": []}),
-    ("metadata", {"metadata": {"a": NUL}}),
     ("metadata", {"metadata": {NUL: 1}}),
     ("metadata", {"metadata": {"a": [{"b": LONE}]}}),
     ("a?b", {LONE: 1}),
@@ -91,8 +84,6 @@ BODIES = [
     '{"message": NaN}',
     '{"message": "x", "metadata": {"a": NaN}}',
     '{"message": "x", "metadata": {"a": 1e999}}',
-    '{"message": "x", "metadata": {"a": %s}}' % ("9" * 5000),
-    '{"message": "x", "metadata": {"a": ' + DEEP + "}}",
     "[]",
     b"\xff\xfe\x00",
     b'{"message": "\xff"}',

@@ -10,8 +10,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client as Browser
 
 from conversations.models import Chat, Message
-from memory.models import SummaryRevision
-from tests.admin.rows import add_revision, make_chat
+from tests.admin.rows import make_chat
 from tests.api.talking import error
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -85,15 +84,6 @@ def test_a_page_of_messages_ends_at_so_many_bytes(
         Message.objects.filter(pk=message.pk).update(content="ж" * (message.seq * 400))
     seqs = list(range(1, 17))
     check(alice, f"chats/{chat.pk}/messages?order={order}&", "seq", seqs if order == "asc" else seqs[::-1])
-
-
-def test_a_page_of_revisions_ends_at_so_many_bytes(alice: Client, owner: User, small: None) -> None:
-    chat = make_chat(owner, turns=8)
-    for version in range(1, 9):
-        add_revision(chat, version, "The room is booked.", through=2 * version)
-    SummaryRevision.objects.filter(chat=chat).update(state={"facts": ["x" * 3000]})
-    check(alice, f"chats/{chat.pk}/revisions?", "version", list(range(8, 0, -1)))
-    chat.delete()  # its revisions are made up: the invariants do not hold
 
 
 def test_usual_rows_fill_their_page(alice: Client, owner: User) -> None:
