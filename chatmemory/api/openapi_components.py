@@ -9,16 +9,20 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-_UUID: Schema = {"type": "string", "format": "uuid"}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
-_POSITION: Schema = {
-    "type": "string",
-    "pattern": "^[0-9]+$",
-    "description": "Code points of the reply sent so far: come back with it as `Last-Event-ID`.",
-}
-_ERROR: Schema = {"$ref": "#/components/schemas/ReplyErrorOut"}
 ENDINGS = ("incomplete", "failed", "cancelled")
 """How a reply ends if it is not complete."""
+
+
+def _text(description: str, **more: Any) -> Schema:
+    return {"type": "string", **more, "description": description}
+
+
+def _count(description: str) -> Schema:
+    return {"type": "integer", "minimum": 0, "description": description}
+
+
+def _ref(name: str, description: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}", "description": description}
 
 
 def _object(**properties: Schema) -> Schema:
@@ -44,36 +48,24 @@ MEANINGS = {
 
 
 def _event(name: str, data: Schema, **more: Schema) -> Schema:
-    inside = {
-        "type": "string",
-        "contentMediaType": "application/json",
-        "contentSchema": data,
-        "description": "One line of JSON.",
-    }
-    kind = {"type": "string", "const": name, "description": "The event's name."}
-    return {"description": MEANINGS[name], **_object(event=kind, data=inside, **more)}
+    kind = _text("The event's name.", const=name)
+    line = _text("One line of JSON.", contentMediaType="application/json", contentSchema=data)
+    return {"description": MEANINGS[name], **_object(event=kind, data=line, **more)}
 
 
 _CREATED = _object(
-    chat_id={**_UUID, "description": "The chat's id."},
-    user_message_id={
-        "type": ["string", "null"],
-        "format": "uuid",
-        "description": "The id of the user's message.",
-    },
-    message_id={**_UUID, "description": "The id of the reply."},
-    model_variant={"type": "string", "description": "The name of the model that answers."},
+    chat_id=_text("The chat's id.", format="uuid"),
+    user_message_id=_text("The id of the user's message.", type=["string", "null"], format="uuid"),
+    message_id=_text("The id of the reply.", format="uuid"),
+    model_variant=_text("The name of the model that answers."),
     context={
         **_object(
-            tokens={**_COUNT, "description": "Tokens of memory in the prompt."},
-            budget={**_COUNT, "description": "Tokens that memory may have."},
+            tokens=_count("Tokens of memory in the prompt."),
+            budget=_count("Tokens that memory may have."),
             sections={
                 "type": "array",
                 "description": "The parts of the prompt.",
-                "items": _object(
-                    kind={"type": "string", "description": "Which part."},
-                    tokens={**_COUNT, "description": "Its tokens."},
-                ),
+                "items": _object(kind=_text("Which part."), tokens=_count("Its tokens.")),
             },
         ),
         "description": "What the prompt is made of.",
@@ -83,26 +75,31 @@ _CREATED = _object(
 
 def _stream(created: Schema, message: str, endings: tuple[str, ...], **position: Schema) -> Schema:
     """The schema of one event of a stream. `position` is the `id` of events from which a stream can be resumed."""
-    final = {"$ref": f"#/components/schemas/{message}", "description": "The reply as it is stored."}
-    delta = {"type": "string", "description": "Text."}
-    error = {**_ERROR, "description": "Why it did not complete."}
-    retry = {**_COUNT, "description": "Milliseconds to wait before."}
+    final = _ref(message, "The reply as it is stored.")
+    error = _ref("ReplyErrorOut", "Why it did not complete.")
     return {
         "oneOf": [
             _event("message.created", created),
-            _event("content.delta", _object(delta=delta), **position),
+            _event("content.delta", _object(delta=_text("Text.")), **position),
             _event("message.completed", _object(message=final), **position),
             *(
                 _event(f"message.{ending}", _object(message=final, error=error), **position)
                 for ending in endings
             ),
-            _event("reconnect", _object(retry_ms=retry)),
+            _event("reconnect", _object(retry_ms=_count("Milliseconds to wait before."))),
         ]
     }
 
 
 EVENTS: dict[str, Schema] = {
-    "ReplyEvent": _stream(_CREATED, "MessageOut", ENDINGS, id=_POSITION),
+    "ReplyEvent": _stream(
+        _CREATED,
+        "MessageOut",
+        ENDINGS,
+        id=_text(
+            "Code points of the reply sent so far: come back with it as `Last-Event-ID`.", pattern="^[0-9]+$"
+        ),
+    ),
     "AnswerEvent": _stream(
         _object(model_variant=_CREATED["properties"]["model_variant"]), "AnswerOut", ENDINGS[:2]
     ),
@@ -168,16 +165,12 @@ _BY_NAME: list[tuple[set[str], set[int]]] = [
 ]
 
 
-_TEXT: Schema = {"type": "string"}
-_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
-
-
 def _error(status: int) -> Schema:
     """The schema of an error. Details are sentences by field, except for limits and upstream errors."""
-    details: Schema = {} if status in (429, 502, 504) else {"type": "array", "items": _TEXT}
+    details: Schema = {} if status in (429, 502, 504) else {"type": "array", "items": {"type": "string"}}
     error = _object(
-        code={**_TEXT, "enum": list(ERRORS[status][0]), "description": "Machine-readable code."},
-        message={**_TEXT, "description": "Message for people."},
+        code=_text("Machine-readable code.", enum=list(ERRORS[status][0])),
+        message=_text("Message for people."),
         details={
             "type": "object",
             "additionalProperties": details,
@@ -190,11 +183,11 @@ def _error(status: int) -> Schema:
 def _error_of_openai() -> Schema:
     """The schema of an error in OpenAI's shape, and what is beside it of ours."""
     error = _object(
-        message={**_TEXT, "description": "Message for people."},
-        type={**_TEXT, "description": "OpenAI's kind of error, such as `invalid_request_error`."},
-        param={**_TEXT_OR_NULL, "description": "The parameter that is wrong."},
-        code={**_TEXT_OR_NULL, "description": "OpenAI's code."},
-        reason={**_TEXT, "description": "The code that errors have in the rest of this API."},
+        message=_text("Message for people."),
+        type=_text("OpenAI's kind of error, such as `invalid_request_error`."),
+        param=_text("The parameter that is wrong.", type=["string", "null"]),
+        code=_text("OpenAI's code.", type=["string", "null"]),
+        reason=_text("The code that errors have in the rest of this API."),
         details={"type": "object", "description": "What is wrong, by field; or the numbers of a limit."},
     )
     required = ["message", "type", "param", "code"]
