@@ -70,8 +70,16 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         port: int = options["port"]
         listening = _listen(port)
+        ending = threading.Event()
+
+        def end(*_: object) -> None:
+            if ending.is_set():  # a further signal does not wait for the worker
+                os._exit(0)
+            ending.set()
+            sys.exit(0)
+
         for number in SIGNALS:
-            signal.signal(number, lambda *_: sys.exit(0))
+            signal.signal(number, end)
         logging.getLogger().setLevel(logging.WARNING)  # until there is a log, this output is for people
         prepared = _prepared()
         os.environ[PRINTED_LINK] = sha256(prepared.demo_token.encode()).hexdigest()
@@ -105,8 +113,6 @@ class Command(BaseCommand):
                     # uvicorn passes on the signal that has ended it, or could not start.
                     problem = "The server could not start." if ended.code else ""
                 finally:
-                    for number in SIGNALS:  # a further one does not wait for the worker
-                        signal.signal(number, lambda *_: os._exit(0))
                     stopped.set()
         if problem:
             raise CommandError(f"{problem} {_end_of(log)}")
