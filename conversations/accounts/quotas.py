@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, F, Model, Value, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -53,10 +53,7 @@ def take(kind: Limit, key: object, allowed: int) -> None:
 
     Call it in the transaction that does what is counted.
     """
-    found = Window.objects.select_for_update().annotate(now=Now()).filter(kind=kind, key=str(key))
-    if (row := found.first()) is None:
-        Window.objects.bulk_create([Window(kind=kind, key=str(key), since=Now())], ignore_conflicts=True)
-        row = found.get()
+    row = _locked(Window(kind=kind, key=str(key), since=Now()), kind=kind, key=str(key))
     window = RateWindow(row.since, row.count, _LENGTHS[kind]).at(row.now)
     if (refusal := window.refusal(kind, allowed, row.now)) is not None:
         raise refusal_error(refusal, key)
@@ -121,7 +118,7 @@ def reserve(user_id: int, tokens: int, row: Any = None) -> Reservation | None:
     if not enabled():
         return None
     is_locked = row is None
-    row = row or _locked(user_id)
+    row = row or _locked(Allowance(pk=user_id), pk=user_id)
     usage = _usage(row, row.now)
     refusal = usage.refusal(tokens)
     # Calls of a process that is gone are still counted as open, but must not keep anybody out.
@@ -292,18 +289,19 @@ def remaining(user_id: int) -> dict[str, Remaining]:
     }
 
 
-def _locked(user_id: int) -> Any:
-    """Lock the user's row until the transaction ends; return it with the time as `now`."""
-    found = Allowance.objects.select_for_update().annotate(now=Now()).filter(pk=user_id)
+def _locked(new: Model, **key: Any) -> Any:
+    """Lock the row of `key`, which is `new` if there is none, until the transaction ends; return it with `now`."""
+    rows = type(new)._default_manager
+    found = rows.select_for_update().annotate(now=Now()).filter(**key)
     if (row := found.first()) is None:
-        Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
+        rows.bulk_create([new], ignore_conflicts=True)
         row = found.get()
     return row
 
 
 def _locked_usage(user_id: int) -> LimitUsage:
     """Lock the user's row until the transaction ends; return what it says."""
-    row = _locked(user_id)
+    row = _locked(Allowance(pk=user_id), pk=user_id)
     return _usage(row, row.now)
 
 
