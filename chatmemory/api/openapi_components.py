@@ -235,7 +235,7 @@ def errors_of(path: str, method: str, operation: Schema) -> dict[str, Schema]:
     found = {406, 500, 503}
     if operation.get("security"):
         found |= {401} if method == "get" else {401, 403}
-    if "{" in path or name == "message":
+    if "{" in path or name in ("message", "completions_create"):  # which name a chat, or a model
         found.add(404)
     if has_body or any(one["in"] != "path" for one in operation.get("parameters", ())):
         found.add(400)
