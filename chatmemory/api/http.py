@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from hmac import compare_digest
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError as DjangoValidationError
@@ -23,6 +23,7 @@ from rest_framework.pagination import CursorPagination
 from rest_framework.parsers import JSONParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.utils.json import strict_constant
 
 from chatmemory.database.compiled import Select
@@ -95,12 +96,21 @@ def example(body: dict[str, Any]) -> list[OpenApiExample]:
 class CursorPages(CursorPagination):
     """DRF's cursor pagination, which answers an invalid limit, or a cursor of another list, with 400.
 
-    A page has fewer rows than its limit if the rows have many bytes; `next` continues there.
+    A page has fewer rows than its limit if the rows have many bytes; `next` continues there. `filters` are the query
+    parameters of the list besides `cursor` and `limit`.
     """
 
-    filters: ClassVar[frozenset[str]] = frozenset()
-    """The query parameters of the list besides `cursor` and `limit`."""
     _fitting = LIMIT_MAX
+
+    def __init__(self, *ordering: str, page_size: int = 50, filters: Collection[str] = ()) -> None:
+        self.ordering = ordering
+        self.page_size = page_size
+        self.known = {*filters, "cursor", "limit", "format"}
+
+    def answer(self, rows: Any, request: Request, serializer: type[serializers.Serializer[Any]]) -> Response:
+        """The page of `rows` that the request asks for."""
+        page = self.paginate_queryset(rows, request)
+        return self.get_paginated_response(serializer(page, many=True).data)
 
     def get_page_size(self, request: Request) -> int | None:
         given = request.query_params.get("limit")
@@ -110,11 +120,10 @@ class CursorPages(CursorPagination):
             raise ValidationError({"limit": [f"This must be a whole number from 1 to {LIMIT_MAX}."]})
         return min(int(given), self._fitting)
 
-    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         """Return the rows of the page: select them by order and size only, then load them."""
-        known = self.filters | {"cursor", "limit", "format"}
-        if unknown := [name for name in request.query_params if name not in known]:
-            expected = ", ".join(sorted(known - {"format"}))
+        if unknown := [name for name in request.query_params if name not in self.known]:
+            expected = ", ".join(sorted(self.known - {"format"}))
             raise ValidationError({name: [f"Unknown parameter. Known: {expected}."] for name in unknown[:10]})
         try:
             order = [name.removeprefix("-") for name in self.get_ordering(request, queryset, view)]

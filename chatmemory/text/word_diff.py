@@ -19,15 +19,18 @@ common. Line breaks are separate, so that an added line does not change the line
 """
 
 
-class DiffPiece(NamedTuple):
-    """A run of text that is in both texts, only in the older (`del`), or only in the newer (`ins`)."""
+Op = Literal["equal", "delete", "insert"]
 
-    kind: Literal["same", "del", "ins"]
+
+class DiffPiece(NamedTuple):
+    """A run of text that is in both texts, only in the older (`delete`), or only in the newer (`insert`)."""
+
+    op: Op
     text: str
 
 
 def word_diff(older: str, newer: str) -> list[DiffPiece]:
-    """The pieces of both texts in order: those not `ins` join to `older`, those not `del` to `newer`."""
+    """The pieces of both texts in order: those not inserted join to `older`, those not deleted to `newer`."""
     before, after = _WORD.findall(older), _WORD.findall(newer)
     if max(len(before), len(after)) > MAX_WORDS:
         before, after = [older], [newer]
@@ -37,13 +40,14 @@ def word_diff(older: str, newer: str) -> list[DiffPiece]:
         old, new = "".join(before[i1:i2]), "".join(after[j1:j2])
         same = old if old == new else _common_space(old, new)
         ends = len(old) - len(same), len(new) - len(same)
-        pieces += DiffPiece("del", old[: ends[0]]), DiffPiece("ins", new[: ends[1]]), DiffPiece("same", same)
+        pieces += DiffPiece("delete", old[: ends[0]]), DiffPiece("insert", new[: ends[1]])
+        pieces.append(DiffPiece("equal", same))
     return _joined(pieces)
 
 
 def replaced(older: str, newer: str) -> list[DiffPiece]:
     """The pieces of two unrelated texts."""
-    return _joined([DiffPiece("del", older), DiffPiece("ins", newer)])
+    return _joined([DiffPiece("delete", older), DiffPiece("insert", newer)])
 
 
 def _common_space(older: str, newer: str) -> str:
@@ -55,5 +59,5 @@ def _common_space(older: str, newer: str) -> str:
 
 def _joined(pieces: Iterable[DiffPiece]) -> list[DiffPiece]:
     """`pieces` without empty ones, and with neighbours of one kind joined."""
-    kinds = groupby((piece for piece in pieces if piece.text), key=lambda piece: piece.kind)
-    return [DiffPiece(kind, "".join(piece.text for piece in run)) for kind, run in kinds]
+    runs = groupby((piece for piece in pieces if piece.text), key=lambda piece: piece.op)
+    return [DiffPiece(op, "".join(piece.text for piece in run)) for op, run in runs]

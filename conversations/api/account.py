@@ -123,11 +123,6 @@ def _address(request: Request) -> str:
     return str(request.META.get("REMOTE_ADDR", ""))
 
 
-class TokenPages(CursorPages):
-    page_size = 50
-    ordering = "-created"
-
-
 class TokensView(APIView):
     @account_operation(
         parameters=PAGING,
@@ -137,9 +132,9 @@ class TokensView(APIView):
         description="Shows the first characters of each; the tokens themselves are not stored.",
     )
     def get(self, request: Request) -> Response:
-        pages = TokenPages()
-        tokens = pages.paginate_queryset(api_tokens.valid_tokens(caller(request).pk), request, view=self)
-        shown = [_token_json(token, request) for token in tokens or []]
+        pages = CursorPages("-created")
+        tokens = pages.paginate_queryset(api_tokens.valid_tokens(caller(request).pk), request)
+        shown = [_token_json(token, request) for token in tokens]
         return pages.get_paginated_response(KnownTokenOut(shown, many=True).data)
 
     @account_operation(

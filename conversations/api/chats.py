@@ -30,12 +30,6 @@ from conversations.models import (
 from conversations.replies.stream import ReaderSlot, streamed, take_slot
 
 
-class ChatPages(CursorPages):
-    page_size = 50
-    filters = frozenset({"search"})
-    ordering = "-id"
-
-
 class ChatsView(APIView):
     @extend_schema(
         parameters=[
@@ -52,9 +46,7 @@ class ChatsView(APIView):
         chats = Chat.objects.filter(owner=caller(request))
         if search := request.query_params.get("search", "").replace("\0", "").strip():
             chats = chats.filter(Q(title__icontains=search))
-        pages = ChatPages()
-        page = pages.paginate_queryset(chats, request, view=self)
-        return pages.get_paginated_response(ChatOut(page, many=True).data)
+        return CursorPages("-id", filters={"search"}).answer(chats, request, ChatOut)
 
     @extend_schema(
         request=ChatIn,
@@ -141,33 +133,23 @@ class AttachmentView(AsyncView):
         return streamed(aiter(attachments.StoredBytes(found.pk, found.size)), slot, kind, headers)
 
 
-class MessagePages(CursorPages):
-    page_size = 50
-    filters = frozenset({"order"})
-
-    def get_ordering(self, request: Request, queryset: Any, view: Any) -> tuple[str, ...]:
-        order = request.query_params.get("order", "asc")
-        if order not in ("asc", "desc"):
-            raise ValidationError({"order": ["This must be asc or desc."]})
-        return ("seq",) if order == "asc" else ("-seq",)
-
-    def with_active(self, page: list[Message], active: ActiveReply | None) -> list[Message | ActiveReply]:
-        """Return the page, with the reply being written in its place after the newest message."""
-        if active is None or any(message.pk == active.message_id for message in page):
-            return [*page]
-        if self.ordering == ("seq",):
-            return [*page] if self.get_next_link() else [*page, active]
-        return [*page] if self.get_previous_link() else [active, *page]
-
-
-def messages_page(request: Request, chat: Chat, view: APIView) -> Response:
-    """Return a page of all messages of `chat`, summarized or not."""
-    pages = MessagePages()
+def messages_page(request: Request, chat: Chat) -> Response:
+    """Return a page of all messages of `chat`, summarized or not; after the newest, the reply being written."""
+    order = request.query_params.get("order", "asc")
+    if order not in ("asc", "desc"):
+        raise ValidationError({"order": ["This must be asc or desc."]})
+    pages = CursorPages("seq" if order == "asc" else "-seq", filters={"order"})
     # Read in this order, so that a reply that becomes final in between is found twice rather than not at all.
     active = ActiveReply.objects.filter(chat=chat).select_related("chat").first()
-    rows = Message.objects.filter(chat=chat).defer(*MEMORY_COLUMNS)
-    page = pages.paginate_queryset(rows, request, view=view) or []
-    return pages.get_paginated_response(MessageOut(pages.with_active(page, active), many=True).data)
+    page: list[Any] = pages.paginate_queryset(
+        Message.objects.filter(chat=chat).defer(*MEMORY_COLUMNS), request
+    )
+    if active is not None and all(message.pk != active.message_id for message in page):
+        if order == "asc" and not pages.get_next_link():
+            page.append(active)
+        elif order == "desc" and not pages.get_previous_link():
+            page.insert(0, active)
+    return pages.get_paginated_response(MessageOut(page, many=True).data)
 
 
 class MessageView(APIView):

@@ -231,7 +231,7 @@ class ChatMessagesView(ReplyView):
         description="All messages of the chat, whether they are summarized or not.",
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
-        return messages_page(request, get_chat(caller(request), chat_id), self)
+        return messages_page(request, get_chat(caller(request), chat_id))
 
 
 class RegenerateView(ReplyView):

@@ -19,7 +19,7 @@ from rest_framework.serializers import (
 )
 
 from chatmemory.api.http import Text, Whole, no_longer_than, not_blank
-from chatmemory.text.word_diff import DiffPiece
+from chatmemory.text.word_diff import Op
 from conversations.api.serializers import (
     POLICY,
     SOURCES_MAX,
@@ -369,10 +369,6 @@ class SummarizeOut(Serializer[Any]):
     usage = UsageOut(help_text=USAGE)
 
 
-OPS = {"same": "equal", "del": "delete", "ins": "insert"}
-"""Names of the kinds of `DiffPiece`."""
-
-
 class RetainedOut(Serializer[Any]):
     kept = ListField(child=CharField(), help_text="What was kept.")
     lost = ListField(child=CharField(), help_text="What was not kept.")
@@ -464,11 +460,8 @@ class DifferenceQuery(Serializer[Any]):
 
 
 class PieceOut(Serializer[Any]):
-    op = ChoiceField(list(OPS.values()), help_text="Whether the text is in both, or in one of them.")
+    op = ChoiceField(get_args(Op), help_text="Whether the text is in both, or in one of them.")
     text = CharField(help_text="The text.")
-
-    def to_representation(self, instance: DiffPiece) -> dict[str, Any]:
-        return {"op": OPS[instance.kind], "text": instance.text}
 
 
 class DifferenceOut(Serializer[Any]):

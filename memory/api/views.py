@@ -138,11 +138,6 @@ class BriefViews(ViewSet):
         return Response({"task_id": task_id}, status=202)
 
 
-class RevisionPages(CursorPages):
-    page_size = 20
-    ordering = "-version"
-
-
 class RevisionViews(ViewSet):
     """The versions of the memory."""
 
@@ -154,10 +149,8 @@ class RevisionViews(ViewSet):
         description="All versions that the summary had, newest first, with what each kept and cost.",
     )
     def page(self, request: Request, chat_id: UUID) -> Response:
-        chat = get_chat(caller(request), chat_id)
-        pages = RevisionPages()
-        page = pages.paginate_queryset(SummaryRevision.objects.filter(chat=chat), request, view=self)
-        return pages.get_paginated_response(serializers.RevisionOut(page, many=True).data)
+        rows = SummaryRevision.objects.filter(chat=get_chat(caller(request), chat_id))
+        return CursorPages("-version", page_size=20).answer(rows, request, serializers.RevisionOut)
 
     @memory_operation(
         responses=serializers.RevisionOut,
@@ -238,11 +231,6 @@ class ContextViews(ViewSet):
         return Response({**body, "prompt_hash": sent.prompt_hash, **checked})
 
 
-class PinPages(CursorPages):
-    page_size = 50
-    ordering = ("-seq", "-start", "-id")
-
-
 class PinViews(ViewSet):
     """Statements that are in every prompt until they are removed."""
 
@@ -255,9 +243,7 @@ class PinViews(ViewSet):
     )
     def page(self, request: Request, chat_id: UUID) -> Response:
         rows = Pin.objects.filter(chat=get_chat(caller(request), chat_id), ended_at__isnull=True)
-        pages = PinPages()
-        page = pages.paginate_queryset(rows, request, view=self)
-        return pages.get_paginated_response(serializers.PinOut(page, many=True).data)
+        return CursorPages("-seq", "-start", "-id").answer(rows, request, serializers.PinOut)
 
     @memory_operation(
         request=serializers.PIN_IN,

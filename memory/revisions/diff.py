@@ -32,6 +32,10 @@ class Difference:
         """The newer one was made by another policy."""
         return self.against_policy not in (None, self.policy)
 
+    @property
+    def is_same(self) -> bool:
+        return all(piece.op == "equal" for piece in self.pieces)
+
 
 def parent_of(revision: SummaryRevision) -> SummaryRevision | None:
     """The revision from which this one was made; None for a first one, or if the parent is gone."""

@@ -1,12 +1,11 @@
 """Template filters for memory, shared by all pages."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django import template
 
-from chatmemory.text.word_diff import DiffPiece
 from memory.policies import policy_name
 
 register = template.Library()
@@ -29,9 +28,3 @@ def as_sent(message: Mapping[str, Any]) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1)
-
-
-@register.filter
-def is_same(pieces: Sequence[DiffPiece]) -> bool:
-    """Whether the two compared texts are equal."""
-    return all(piece.kind == "same" for piece in pieces)

@@ -39,5 +39,5 @@ def test_the_next_fold_visibly_adds_to_it(sample: Chat) -> None:
     assert fold(sample.pk, until=time.monotonic() + 60).outcome == "done"
     *_, before, after = revisions(sample)
     assert (after.from_seq, after.through_seq, after.model) == (91, 92, "offline")
-    added = [piece.text for piece in difference(after, before).pieces if piece.kind == "ins"]
+    added = [piece.text for piece in difference(after, before).pieces if piece.op == "insert"]
     assert "peg of the cello" in "".join(added)

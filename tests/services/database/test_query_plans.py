@@ -20,7 +20,7 @@ from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
 from chatmemory.llm.protocol import Reply
 from chatmemory.runtime import process
-from conversations.api.chats import ChatView, messages_page
+from conversations.api.chats import messages_page
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message, get_message
 from conversations.replies import begin as services
@@ -141,7 +141,7 @@ def pages(world: World) -> None:
     """Read the page of the newest messages and that of the oldest."""
     for order in ("asc", "desc"):
         request = Request(APIRequestFactory().get("/", {"order": order}))
-        assert len(messages_page(request, world.long, ChatView()).data["results"]) == 50
+        assert len(messages_page(request, world.long).data["results"]) == 50
 
 
 ACTS: dict[str, Callable[[World], object]] = {
