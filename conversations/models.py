@@ -161,7 +161,7 @@ class Message(QuickInsert):
         ]
 
     def __str__(self) -> str:
-        return f"{self.role} {self.seq}"
+        return f"message {self.seq}"
 
     @property
     def usage(self) -> dict[str, Any] | None:
@@ -310,7 +310,7 @@ class ActiveReply(QuickInsert, Reserved):
         verbose_name, verbose_name_plural = "reply being written", "replies being written"
 
     def __str__(self) -> str:
-        return str(self.message_id)
+        return f"reply {self.message_id}"
 
 
 class IdempotencyKey(models.Model):

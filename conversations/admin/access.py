@@ -29,7 +29,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
 from chatmemory.templatetags.viewing import copied_id, short_id
-from conversations.admin.html import Step, admin_url, chat_trail, heading, link, moment, since
+from conversations.admin.html import admin_url, heading, link, moment, since
 from conversations.models import Chat, ContentView
 
 LIST_LIMIT = 5000
@@ -127,6 +127,11 @@ def uuid_in(term: str) -> UUID | None:
         return UUID(term)
     except ValueError:
         return None
+
+
+def number_in(text: str | None) -> int | None:
+    """Parse a number from a URL or a form; None if it is none."""
+    return int(text) if text and text.isdecimal() and len(text) < 10 else None
 
 
 LIST, SEARCH = "list", "search"
@@ -311,10 +316,6 @@ class ContentAdmin(ReadOnlyAdmin):
         """Return what the template of a row's page shows."""
         raise NotImplementedError(f"{type(self).__name__}.page_context")
 
-    def steps(self, row: Any) -> list[Step]:
-        """Return the breadcrumbs from the row's chat to its page; none if the row is the chat."""
-        return [(str(row).capitalize(), "")]
-
     def chat_of(self, row: Any) -> Chat:
         """Return the chat of a row."""
         found = row
@@ -343,26 +344,25 @@ class ContentAdmin(ReadOnlyAdmin):
         if row is None:
             return super().change_view(request, object_id, form_url)
         if self.page_template:
-            context = self.page_context(request, row)
-            return self.page(request, row, self.page_template, context, *self.steps(row))
-        record(request, self.own_name, [(self.chat_of(row), row.pk)])
-        trail = {"trail": chat_trail(self.chat_of(row), *self.steps(row))}
-        return super().change_view(request, object_id, form_url, trail)
+            return self.page(request, row, self.page_template, self.page_context(request, row))
+        context = {"chat": self.record_page(request, row), "title": str(row).capitalize(), "subtitle": None}
+        return super().change_view(request, object_id, form_url, context)
 
-    def page(
-        self, request: HttpRequest, row: Any, template: str, context: dict[str, Any], *steps: Step
-    ) -> HttpResponse:
-        """Render a page of a row with a template of our own, and record that it was seen."""
-        chat = self.chat_of(row)
-        record(request, self.own_name, [(chat, row.pk)])
+    def page(self, request: HttpRequest, row: Any, template: str, context: dict[str, Any]) -> HttpResponse:
+        """Render a page of a row with a template of our own."""
         common = {
             **self.admin_site.each_context(request),
-            "trail": chat_trail(chat, *steps),
             "opts": self.opts,
             "media": self.media,
-            "chat": chat,
+            "chat": self.record_page(request, row),
         }
         return TemplateResponse(request, template, {**common, **context})
+
+    def record_page(self, request: HttpRequest, row: Any) -> Chat:
+        """Record that a page of a row is seen. Returns its chat, which the breadcrumbs show."""
+        chat = self.chat_of(row)
+        record(request, self.own_name, [(chat, row.pk)])
+        return chat
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
@@ -372,9 +372,7 @@ class ContentAdmin(ReadOnlyAdmin):
         row = self.get_object(request, unquote(object_id))
         context: dict[str, Any] = {"title": "Staff actions"}
         if row is not None and self.has_view_permission(request):
-            chat = self.chat_of(row)
-            record(request, self.own_name, [(chat, row.pk)])
-            context["trail"] = chat_trail(chat, *self.steps(row), ("Staff actions", ""))
+            context["chat"] = self.record_page(request, row)
         return super().history_view(request, object_id, context)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:

@@ -21,7 +21,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.urls import path
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -172,12 +172,6 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
         context = {
             **self.admin_site.each_context(request),
             "title": f"API tokens of {user.get_username()}",
-            "trail": [
-                ("Home", reverse("admin:index")),
-                ("Users", admin_url("auth_user", "changelist")),
-                (user.get_username(), admin_url("auth_user", "change", user.pk)),
-                ("API tokens", ""),
-            ],
             "opts": self.opts,
             "owner": user,
             "tokens": [(api_tokens.id_of(one), api_tokens.prefix_of(one), one) for one in tokens[:MAX_SHOWN]],

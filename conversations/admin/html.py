@@ -1,6 +1,5 @@
-"""Small pieces of HTML for admin pages. All text is escaped; what people said is shown as text, never rendered."""
+"""Links and columns of admin pages. All text is escaped; what people said is shown as text, never rendered."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,24 +12,8 @@ from django.utils.text import Truncator, slugify
 
 from chatmemory.templatetags.viewing import relative_time, viewer_time
 from conversations.models import Chat
-from memory.usage.figures import usd
 
 TITLE_CHARS = 48
-
-Step = tuple[str, str]
-"""A breadcrumb: its label and its URL, which is "" for the current page."""
-Facts = dict[str, dict[str, Any]]
-"""Columns of a page: values by their names, by headings."""
-
-
-def as_text(text: str) -> SafeString | str:
-    """A block that shows `text` as it is, line breaks included; a dash if it is empty."""
-    return format_html('<pre class="cm-text" dir="auto">{}</pre>', text) if text else "–"
-
-
-def as_json(value: Any) -> SafeString | str:
-    """A block that shows a JSON value, indented; a dash if it is empty."""
-    return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) if value else "")
 
 
 def heading(chat: Chat, may_see: bool = True) -> str:
@@ -38,21 +21,6 @@ def heading(chat: Chat, may_see: bool = True) -> str:
     if not may_see:
         return f"Chat {str(chat.pk)[:8]}…{str(chat.pk)[-6:]}"
     return Truncator(chat.title).chars(TITLE_CHARS) if chat.title else "Untitled chat"
-
-
-def usd_of(amount: Any) -> str:
-    """A cost, or a dash if it is not known."""
-    return "–" if amount is None else usd(amount)
-
-
-def chat_trail(chat: Chat, *steps: Step) -> list[Step]:
-    """Breadcrumbs of a page of a chat: `steps` follow the chat, which is the current page if there are none."""
-    return [
-        ("Home", reverse("admin:index")),
-        ("Chats", admin_url("conversations_chat", "changelist")),
-        (heading(chat), admin_url("conversations_chat", "change", chat.pk) if steps else ""),
-        *steps,
-    ]
 
 
 def admin_url(model: str, page: str, *args: Any, **query: Any) -> str:

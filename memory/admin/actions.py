@@ -17,7 +17,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
 from chatmemory.errors import ChatMemoryError
-from conversations.admin.access import ContentAdmin, may_see, record_list, sees_cost
+from conversations.admin.access import ContentAdmin, may_see, record_list
 from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
 from memory.folding.estimate import estimate_for
@@ -80,13 +80,6 @@ class MemoryActions(ContentAdmin):
                 found[name] = (MemoryActions._run, name, f"{act.verb}…" if act.explained else act.verb)
         return found
 
-    def buttons(self, request: HttpRequest) -> dict[str, Any]:
-        """Return what `admin/memory/buttons.html` takes."""
-        return {
-            "may_change": request.user.has_perm(MAY_CHANGE),
-            "actions_url": admin_url(self.own_name, "changelist"),
-        }
-
     def _run(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
         """Confirm, or do it. A single chat's page is shown afterwards to those who may see it."""
         act = ACTS[request.POST["action"]]
@@ -131,7 +124,6 @@ class MemoryActions(ContentAdmin):
             "unnamed": count - len(chats),
             "named": [(chat, heading(chat, may)) for chat in chats],
             "estimate": estimate_for(chats[0], act.mode) if len(chats) == 1 and act.mode else None,
-            "sees_cost": sees_cost(request),
             "across": across,
             "selected": selected[:1] if across else selected,  # at least one, or the list refuses the action
             "checkbox": helpers.ACTION_CHECKBOX_NAME,

@@ -17,9 +17,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
-from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin.access import CHAT_TEXTS, may_see, refused, sees_cost
-from conversations.admin.html import Facts, Step, admin_url, as_json, column, heading, link, since
+from conversations.admin.access import CHAT_TEXTS, may_see, number_in, refused
+from conversations.admin.html import admin_url, column, heading, since
 from conversations.models import Chat
 from memory.admin.actions import MAY_CHANGE, MemoryActions
 from memory.admin.filters import MemoryFilter, health_of
@@ -34,30 +33,6 @@ from memory.work import work_of
 VERSIONS_SHOWN = 25
 FIELD = "part-"
 """The prefix of a part's name in the form."""
-KIND_LABELS = {
-    "fold": "↧ updated",
-    "rebuild": "⟳ rebuilt",
-    "restore": "↶ restored",
-    "manual": "✎ edited by hand",
-    "retract": "✂ rolled back",
-    "branch": "⑂ copied",
-}
-
-
-def kind_label(version: SummaryRevision) -> str:
-    """What happened, in a word with a sign: a clearing is distinguished from other edits by hand."""
-    is_cleared = version.kind == "manual" and not version.tokens_after and not version.forgotten_at
-    return "∅ cleared" if is_cleared else KIND_LABELS[version.kind]
-
-
-def memory_step(chat_id: Any) -> Step:
-    """The breadcrumb of a chat's memory."""
-    return ("Memory", admin_url("memory_conversationbrief", "change", chat_id))
-
-
-def number_in(text: str | None) -> int | None:
-    """Parse a version from a URL or a form; None if it is not a number."""
-    return int(text) if text and text.isdecimal() and len(text) < 10 else None
 
 
 def _summary(brief: ConversationBrief) -> SafeString | str:
@@ -82,9 +57,6 @@ class BriefAdmin(MemoryActions):
     list_filter = (MemoryFilter,)
     page_template = "admin/memory/brief.html"
 
-    def steps(self, row: ConversationBrief) -> list[Step]:
-        return [("Memory", "")]
-
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.edit_view)
         edit = path("<uuid:chat_id>/edit/", view, name="memory_conversationbrief_edit")
@@ -100,11 +72,8 @@ class BriefAdmin(MemoryActions):
             "work": work,
             "error": (row.last_error or {}).get("message", "") if work.attempts else "",
             "remembered": readable_parts(row),
-            "facts": _facts(row),
-            "versions": [(one, kind_label(one)) for one in newest[:VERSIONS_SHOWN]],
-            "state": as_json(row.state),
-            "sees_cost": sees_cost(request),
-            **self.buttons(request),
+            "unfolded": unfolded(row),
+            "versions": newest[:VERSIONS_SHOWN],
         }
 
     def edit_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
@@ -167,36 +136,11 @@ class BriefAdmin(MemoryActions):
             "trouble": "" if part_at_fault else message,
             "part_at_fault": part_at_fault,
             "again": estimate_for(brief.chat, "update", after_seq=begun.base.through_seq),
-            "again_after": begun.base.through_seq,
             "now": readable_parts(brief) if is_stale else [],
         }
-        steps = (memory_step(brief.pk), ("Edit", ""))
-        answer = self.page(request, brief, "admin/memory/edit.html", context, *steps)
+        answer = self.page(request, brief, "admin/memory/edit.html", context)
         answer.status_code = 409 if is_stale else 400 if problem else 200
         return answer
-
-
-def _facts(brief: ConversationBrief) -> Facts:
-    through, left = brief.folded_through_seq, unfolded(brief)
-    folded = link(f"messages 1–{through:,}", "conversations_chat", "change", brief.chat_id, at=through)
-    held = format_html("{}, until {}", brief.lease_owner, viewer_time(brief.lease_expires_at))
-    next_attempt = {"Next attempt": viewer_time(brief.next_attempt_at)} if brief.next_attempt_at else {}
-    return {
-        "Memory": {
-            "Owner": brief.chat.owner,
-            "Policy": policy_name(brief.policy),
-            "Size in tokens": f"{brief.token_count:,}",
-            "Covers": folded if through else "nothing yet",
-            "Changed": viewer_time(brief.updated_at),
-        },
-        "Not summarized yet": {
-            "Turns": f"{left.turns:,}",
-            "Tokens": f"{left.tokens:,}",
-            "Tokens as one-line summaries": f"{left.line_tokens:,}",
-            "Worker": held if brief.lease_owner else "idle",
-            **next_attempt,
-        },
-    }
 
 
 def _texts(form: Mapping[str, Any]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import relative_time
-from conversations.admin.access import LIST_LIMIT, ChoiceFilter
+from conversations.admin.access import LIST_LIMIT, ChoiceFilter, number_in
 from conversations.models import Message, Status
 from memory.explain.reasons import error_words
 from memory.folding import work
@@ -101,9 +101,7 @@ class OwnerFilter(admin.SimpleListFilter):
     parameter_name = OWNER
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        value = str(self.used_parameters.get(OWNER) or "")
-        is_id = value.isdecimal() and len(value) < 10
-        owners = User.objects.filter(pk=int(value)) if is_id else User.objects.none()
+        owners = User.objects.filter(pk=number_in(self.value()) or 0)
         return [(str(owner.pk), owner.username) for owner in owners.only("username")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:

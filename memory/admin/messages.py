@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left, Length
 from django.http import HttpRequest
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
@@ -27,10 +27,11 @@ from conversations.admin.access import (
     sees_cost,
     uuid_in,
 )
-from conversations.admin.html import Step, as_json, as_text, column, heading, link, moment, since, usd_of
+from conversations.admin.html import column, heading, link, moment, since
 from conversations.models import ActiveReply, Chat, Message
 from memory.models import ContextRecord
 from memory.recall.search import Hit, search, search_chat
+from memory.templatetags.remembering import as_json, as_text, marked, usd
 
 LONG_COLUMNS = ("content", "line", "outline", "terms", "metadata", "error", *CHAT_TEXTS)
 EXCERPT_CHARS = 160
@@ -77,7 +78,7 @@ class MessageAdmin(ContentAdmin):
     )
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        cost = [column("cost", lambda row: usd_of(row.cost_usd))] if sees_cost(request) else []
+        cost = [column("cost", lambda row: usd(row.cost_usd))] if sees_cost(request) else []
         message = [
             *("chat_link", "seq", "role", "status", column("characters", lambda row: row.length)),
             *("token_count", column("content", lambda row: as_text(row.content))),
@@ -128,10 +129,8 @@ class MessageAdmin(ContentAdmin):
     def excerpt(self, message: Any) -> SafeString | str:
         text = f"{message.start}{'…' if message.length > EXCERPT_CHARS else ''}"
         hit = getattr(message, "hit", None)
-        return format_html('<span class="cm-excerpt" dir="auto">{}</span>', marked(hit) if hit else text)
-
-    def steps(self, row: Message) -> list[Step]:
-        return [(f"Message {row.seq}", "")]
+        shown = marked(hit.snippet, hit.matches) if hit else text
+        return format_html('<span class="cm-excerpt" dir="auto">{}</span>', shown)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm("conversations.delete_message"))
@@ -172,20 +171,6 @@ def _in_all_chats(words: str) -> tuple[list[Hit], bool]:
         if len(hits) >= HITS or time.monotonic() - began > SECONDS:
             return hits, count < len(owners)
     return hits, False
-
-
-def marked(hit: Hit) -> SafeString:
-    """The excerpt of a hit, with its matches marked."""
-    return pieces(hit.snippet, hit.matches)
-
-
-def pieces(text: str, ranges: Sequence[tuple[int, int]]) -> SafeString:
-    """`text` with these ranges marked."""
-    parts, done = [], 0
-    for start, end in ranges:
-        parts.append((text[done:start], text[start:end]))
-        done = end
-    return format_html("{}{}", format_html_join("", "{}<mark>{}</mark>", parts), text[done:])
 
 
 @admin.register(ActiveReply)

@@ -18,13 +18,14 @@ from django_q.models import OrmQ
 
 from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.access import ReadOnlyAdmin, sees_cost
-from conversations.admin.html import admin_url, column, usd_of
+from conversations.admin.html import admin_url, column
 from conversations.models import ActiveReply
 from memory import queue
 from memory.admin.charts import card_trouble, charts_of, sentences
 from memory.admin.filters import MEMORY, STATES, waiting
 from memory.models import ContextRecord, FoldDay, UsageDay, Worker
 from memory.policies import policy_name
+from memory.templatetags.remembering import usd
 from memory.usage import daily
 from memory.usage.figures import short
 from memory.work import CONDITIONS
@@ -119,7 +120,7 @@ def _counted(rows: QuerySet[Any]) -> str:
     return f"{MAX_COUNTED:,} or more" if count > MAX_COUNTED else f"{count:,}"
 
 
-COST = column("cost", lambda row: usd_of(row.cost_usd))
+COST = column("cost", lambda row: usd(row.cost_usd))
 INPUT = column("input tokens", lambda row: short(row.input_tokens))
 OUTPUT = column("output tokens", lambda row: short(row.output_tokens))
 

@@ -26,7 +26,7 @@ SECTION_NAMES = {
 """The names of a prompt's sections, by kind."""
 
 
-Topic = Literal["there", "left out", "brought back"]
+Topic = Literal["Left out or shortened", "Brought back by recall", "In the prompt"]
 
 
 class Explanation(NamedTuple):
@@ -34,7 +34,7 @@ class Explanation(NamedTuple):
 
     text: str
     seq: int | None = None
-    topic: Topic = "left out"
+    topic: Topic = "Left out or shortened"
 
 
 def name_of(kind: str) -> str:
@@ -49,13 +49,13 @@ def explain(plan: Plan, *, head: int, folded_through: int) -> list[Explanation]:
     unknown.
     """
     found = [*_summary(plan, head, folded_through), *_turns(plan), *_recalled(plan), *_sources(plan)]
-    return found or [Explanation("The prompt contains every turn in full.", topic="there")]
+    return found or [Explanation("The prompt contains every turn in full.", topic="In the prompt")]
 
 
 def _summary(plan: Plan, head: int, folded_through: int) -> Iterator[Explanation]:
     if head and folded_through:
         text = f"Messages 1 to {folded_through} are covered by the summary, version {head}."
-        yield Explanation(text, 1, "there")
+        yield Explanation(text, 1, "In the prompt")
     for number, clip in enumerate(plan.state, start=1):
         which = "The summary" if len(plan.state) == 1 else f"Part {number} of the memory"
         if clip == 0:
@@ -114,11 +114,11 @@ def _recalled(plan: Plan) -> Iterator[Explanation]:
         in_part = " in part" if any(quote.end is not None for quote in quotes) else ""
         why = f" {REASONS[recall.reason]}" if recall else ""
         text = f"{subject} recalled{in_part} because {verb} the question: message{s} {', '.join(map(str, seqs))}.{why}"
-        yield Explanation(text, seqs[0], "brought back")
+        yield Explanation(text, seqs[0], "Brought back by recall")
     elif recall and recall.reason not in ("all_shown", "no_words"):
         no_room = "There was no room for what was found."
         why = REASONS[recall.reason] if recall.sought == "none" else no_room
-        yield Explanation(f"No earlier message was recalled. {why}", topic="brought back")
+        yield Explanation(f"No earlier message was recalled. {why}", topic="Brought back by recall")
 
 
 def _sources(plan: Plan) -> Iterator[Explanation]:
@@ -178,35 +178,17 @@ def bar_of(parts: Iterable[tuple[str, str, int]], whole: int) -> list[BarPart]:
     return bar
 
 
-class Coverage(NamedTuple):
-    """Number of turns by where they are. `gap` counts turns in neither summary nor prompt: found by recall only."""
-
-    folded: int
-    verbatim: int
-    lines: int
-    gap: int
-
-    @property
-    def total(self) -> int:
-        return sum(self)
-
-    @property
-    def parts(self) -> list[BarPart]:
-        """The bar, oldest turns first."""
-        parts = (
-            ("folded", "In the summary", self.folded),
-            ("gap", "Not in the prompt (recall only)", self.gap),
-            ("lines", "In the prompt as one-line summaries", self.lines),
-            ("verbatim", "In the prompt in full", self.verbatim),
-        )
-        return bar_of(parts, self.total)
-
-
-def coverage_of(plan: Plan, folded_turns: int) -> Coverage:
-    """Count how `plan` shows the unfolded turns, in addition to the folded ones."""
+def coverage_of(plan: Plan, folded_turns: int) -> list[BarPart]:
+    """The number of turns by where they are, oldest first: the folded ones, and the others as `plan` shows them."""
     merged = plan.merged.turns if plan.merged else 0
     unsaid = min(len(plan.lines), max(0, plan.unrepresented - merged))  # turns in `plan.lines` without a line
-    return Coverage(folded_turns, len(plan.verbatim), len(plan.lines) - unsaid, plan.unrepresented)
+    parts = (
+        ("folded", "In the summary", folded_turns),
+        ("gap", "Not in the prompt (recall only)", plan.unrepresented),
+        ("lines", "In the prompt as one-line summaries", len(plan.lines) - unsaid),
+        ("verbatim", "In the prompt in full", len(plan.verbatim)),
+    )
+    return bar_of(parts, sum(count for *_, count in parts))
 
 
 class Budget(NamedTuple):

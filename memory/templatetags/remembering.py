@@ -1,21 +1,54 @@
-"""Template filters for memory, shared by all pages."""
+"""How pages show memory: template filters, which lists use as functions. All text is escaped, and shown as text."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
+from memory.models import SummaryRevision
 from memory.policies import policy_name
+from memory.usage import figures
 
 register = template.Library()
 register.filter("policy_label", policy_name)
 
+KIND_LABELS = {
+    "fold": "↧ updated",
+    "rebuild": "⟳ rebuilt",
+    "restore": "↶ restored",
+    "manual": "✎ edited by hand",
+    "retract": "✂ rolled back",
+    "branch": "⑂ copied",
+}
+
 
 @register.filter
-def grouped(number: int | None) -> str:
-    """A count with thousands separators: 12,345."""
-    return "–" if number is None else f"{number:,}"
+def kind_label(version: SummaryRevision) -> str:
+    """What happened, in a word with a sign: a clearing is distinguished from other edits by hand."""
+    is_cleared = version.kind == "manual" and not version.tokens_after and not version.forgotten_at
+    return "∅ cleared" if is_cleared else KIND_LABELS[version.kind]
+
+
+@register.filter
+def usd(amount: Decimal | float | None) -> str:
+    """A cost, or a dash if it is not known."""
+    return "–" if amount is None else figures.usd(amount)
+
+
+@register.filter
+def as_text(text: str) -> SafeString | str:
+    """A block that shows `text` as it is, line breaks included; a dash if it is empty."""
+    return format_html('<pre class="cm-text" dir="auto">{}</pre>', text) if text else "–"
+
+
+@register.filter
+def as_json(value: Any) -> SafeString | str:
+    """A block that shows a JSON value, indented; a dash if it is empty."""
+    return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) if value else "")
 
 
 @register.filter
@@ -28,3 +61,13 @@ def as_sent(message: Mapping[str, Any]) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1)
+
+
+@register.filter
+def marked(text: str, ranges: Sequence[tuple[int, int]]) -> SafeString:
+    """`text` with these ranges marked."""
+    parts, done = [], 0
+    for start, end in ranges:
+        parts.append((text[done:start], text[start:end]))
+        done = end
+    return format_html("{}{}", format_html_join("", "{}<mark>{}</mark>", parts), text[done:])

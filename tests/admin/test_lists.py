@@ -296,7 +296,7 @@ def page_of(name: str, **query: Any) -> Callable[[Client, Chat], Any]:
 ASKED: dict[str, Callable[[Client, Chat], Any]] = {
     "start page": lambda client, _: client.get("/admin/", {"days": 90}),
     "chat": page_of("conversations_chat_change"),
-    "chat, oldest": page_of("conversations_chat_change", after=0),
+    "chat, oldest": page_of("conversations_chat_change", **{"from": 1}),
     "chat, in the middle": page_of("conversations_chat_change", at=5),
     "trace": page_of("conversations_chat_trace", text="zeppelin"),
     "brief": page_of("memory_conversationbrief_change"),
