@@ -26,7 +26,6 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 
 from chatmemory.templatetags.viewing import copied_id, short_id
 from conversations.admin.html import admin_url, heading, link, moment, since
@@ -66,11 +65,6 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     list_max_show_all = 100
     sortable_by = ()
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        return super().changelist_view(request, {"title": capfirst(str(self.opts.verbose_name_plural))})
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -407,8 +401,3 @@ class ContentAdmin(ReadOnlyAdmin):
     def in_chat(self, row: Any) -> SafeString:
         """The chat's id, for those who may not read titles."""
         return short_id(self.chat_of(row).pk)
-
-    @admin.display(description="chat")
-    def chat_link(self, row: Any) -> SafeString:
-        chat = self.chat_of(row)
-        return link(heading(chat), "conversations_chat", "change", chat.pk)

@@ -119,22 +119,15 @@ class BriefAdmin(MemoryActions):
         begun: Draft,
         problem: BadEdit | StaleEdit | None = None,
     ) -> HttpResponse:
-        sent = _texts(request.POST)
-        part_at_fault = problem.part if isinstance(problem, BadEdit) else ""
-        message = problem.message if problem else ""
-        is_stale = isinstance(problem, StaleEdit)
+        sent, is_stale = _texts(request.POST), isinstance(problem, StaleEdit)
         context = {
             "title": f"Edit the memory of {heading(brief.chat)}",
             "brief": brief,
             "draft": begun,
             "is_older": begun.base.version != begun.in_use,
-            "fields": [
-                (part, sent.get(part.name, part.text), message if part.name == part_at_fault else "")
-                for part in begun.parts
-            ],
+            "fields": [(part, sent.get(part.name, part.text)) for part in begun.parts],
             "field": FIELD,
-            "trouble": "" if part_at_fault else message,
-            "part_at_fault": part_at_fault,
+            "problem": problem,
             "again": estimate_for(brief.chat, "update", after_seq=begun.base.through_seq),
             "now": readable_parts(brief) if is_stale else [],
         }

@@ -80,7 +80,7 @@ class MessageAdmin(ContentAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         cost = [column("cost", lambda row: usd(row.cost_usd))] if sees_cost(request) else []
         message = [
-            *("chat_link", "seq", "role", "status", column("characters", lambda row: row.length)),
+            *("seq", "role", "status", column("characters", lambda row: row.length)),
             *("token_count", column("content", lambda row: as_text(row.content))),
         ]
         turn = [
@@ -186,7 +186,7 @@ class ActiveReplyAdmin(ContentAdmin):
     list_display_links = ("message_id",)
     list_defer = ("text", "context", "metadata", *CHAT_TEXTS)
     fields = (
-        *("message_id", "chat_link", "model_variant", "model", PROCESS, moment("lease_expires_at")),
+        *("message_id", "model_variant", "model", PROCESS, moment("lease_expires_at")),
         *("cancel_requested", moment("started_at"), LENGTH),
         column("text so far", lambda row: as_text(row.text)),
     )

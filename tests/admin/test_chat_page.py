@@ -131,7 +131,7 @@ def long(owner: User) -> Chat:
 
 def pages(client: Client, chat: Chat, direction: str, start: int | None) -> Iterator[Any]:
     """Yield the pages of a chat from `start`, or from the newest, in a direction."""
-    query: dict[str, Any] = {"from": start} if start else {}
+    query: dict[str, Any] | None = {"from": start} if start else {}
     while query is not None:
         answer = page(client, chat, **query)
         yield answer

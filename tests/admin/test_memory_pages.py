@@ -233,7 +233,7 @@ def form_of(client: Client, chat: Chat, **query: Any) -> dict[str, str]:
     response = client.get(reverse(EDIT, args=[chat.pk]), query)
     assert response.status_code == 200
     context = response.context
-    sent = {f"part-{part.name}": text for part, text, _ in context["fields"]}
+    sent = {f"part-{part.name}": text for part, text in context["fields"]}
     sent["on_version"] = str(context["draft"].in_use)
     return sent | ({"from": str(context["draft"].base.version)} if context["is_older"] else {})
 
