@@ -28,8 +28,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import copied_id, short_id
-from conversations.admin.html import admin_url, heading, link, moment, since
+from conversations.admin.html import admin_url, column, heading, link, moment, since
 from conversations.models import Chat, ContentView
+from memory.templatetags.remembering import usd
 
 LIST_LIMIT = 5000
 """Maximum number of rows in the pages of a list: more than anybody clicks through, and cheap to count on every page."""
@@ -37,6 +38,10 @@ CHATS_SEARCHED = 100
 """Maximum number of chats by one owner, or with one title, newest first, whose rows a search shows."""
 CHAT_TEXTS = ("chat__instructions", "chat__metadata", "chat__options")
 """Long columns of a chat, which lists of its rows leave in the database."""
+
+
+COST = column("cost", lambda row: usd(row.cost_usd))
+"""A column that is only shown to those who may see money."""
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -66,14 +71,13 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     sortable_by = ()
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        return [one for one in super().get_list_display(request) if one is not COST or sees_cost(request)]
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+    has_add_permission = has_delete_permission = has_change_permission
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request)
@@ -370,7 +374,7 @@ class ContentAdmin(ReadOnlyAdmin):
         return super().history_view(request, object_id, context)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        columns = list(super().get_list_display(request))
+        columns = super().get_list_display(request)
         if may_see(request):
             return columns
         return ["in_chat" if one == "called" else one for one in columns if one not in self.content_columns]

@@ -41,14 +41,10 @@ admin.site.unregister([User, Group])
 class _BySuperusers(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
     """Only superusers may add, change and delete."""
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.is_active and request.user.is_superuser)
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.has_add_permission(request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.has_add_permission(request)
+    has_add_permission = has_delete_permission = has_change_permission
 
 
 @admin.register(Group)

@@ -13,15 +13,13 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from conversations.admin.access import CHAT_TEXTS, may_see, number_in, refused
 from conversations.admin.html import admin_url, column, heading, since
 from conversations.models import Chat
 from memory.admin.actions import MAY_CHANGE, MemoryActions
-from memory.admin.filters import MemoryFilter, health_of
+from memory.admin.filters import MemoryFilter, memory_of
 from memory.briefs import readable_parts, unfolded
 from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
@@ -35,23 +33,16 @@ FIELD = "part-"
 """The prefix of a part's name in the form."""
 
 
-def _summary(brief: ConversationBrief) -> SafeString | str:
-    if not brief.head:
-        return "none yet"
-    covers = f"{brief.token_count:,} tokens, covers messages 1–{brief.folded_through_seq:,}"
-    return format_html("version {}<small>{}</small>", brief.head, covers)
-
-
-SUMMARY = column("summary", _summary)
+MEMORY = column("memory", memory_of)
 
 
 @admin.register(ConversationBrief)
 class BriefAdmin(MemoryActions):
     list_display = (
-        *("called", column("owner", lambda row: row.chat.owner), column("status", health_of)),
-        *(column("policy", lambda row: policy_name(row.policy)), SUMMARY, since("updated_at")),
+        *("called", column("owner", lambda row: row.chat.owner)),
+        *(column("policy", lambda row: policy_name(row.policy)), MEMORY, since("updated_at")),
     )
-    list_display_links = (SUMMARY,)
+    list_display_links = (MEMORY,)
     list_select_related = ("chat__owner",)
     list_defer = ("global_summary", "state", "options", *CHAT_TEXTS)
     list_filter = (MemoryFilter,)

@@ -35,10 +35,8 @@ class Chart(NamedTuple):
 
     name: str
     title: str
-    series: Mapping[str, Sequence[int]]
-    """The figures by the label of their series, one a day."""
     total: list[tuple[str, str]]
-    """The sum of each series, with its label."""
+    """The label of each series, with its sum."""
     bars: list[Bar]
     """The bars of each day side by side, in the order of the series."""
     rows: list[tuple[str, list[str]]]
@@ -84,7 +82,7 @@ def _chart(
                 )
     table = [(day, list(map(short, figures))) for day, *figures in zip(names, *series.values(), strict=True)]
     total = [(label, short(sum(figures))) for label, figures in series.items()]
-    return Chart(name, title, series, total, bars, table[::-1])
+    return Chart(name, title, total, bars, table[::-1])
 
 
 def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) -> list[str]:

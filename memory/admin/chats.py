@@ -10,7 +10,6 @@ from django.db.models import Count, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.errors import NotFound
@@ -19,7 +18,7 @@ from conversations.admin.access import RecentFilter, may_see, record_list, refus
 from conversations.admin.html import admin_url, column, heading, link, since
 from conversations.models import Chat, Message, Role
 from memory.admin.actions import MemoryActions
-from memory.admin.filters import OWNER, MemoryFilter, OwnerFilter, PolicyFilter, TroubleFilter, health_of
+from memory.admin.filters import OWNER, MemoryFilter, OwnerFilter, PolicyFilter, TroubleFilter, memory_of
 from memory.admin.timeline import timeline
 from memory.briefs import history_tokens, readable_parts
 from memory.context.build import preview_last
@@ -42,15 +41,6 @@ def _owner(chat: Chat) -> SafeString:
     return link(chat.owner, "conversations_chat", "changelist", **{OWNER: chat.owner_id})
 
 
-def _memory(chat: Chat) -> SafeString:
-    brief = getattr(chat, "brief", None)  # a chat without messages may have none
-    text = "no summary"
-    if brief is not None and brief.head:
-        kept = "" if brief.kept_percent is None else f" · {brief.kept_percent}% kept"
-        text = f"version {brief.head} · {brief.token_count:,} tokens{kept}"
-    return format_html("{}<small>{}</small>", health_of(brief), text)
-
-
 @admin.register(Chat)
 class ChatAdmin(MemoryActions):
     """Read-only, except for deletion, for pins, and for the actions on memory."""
@@ -58,7 +48,10 @@ class ChatAdmin(MemoryActions):
     chat_path = ""
     list_display: Any = (
         *("called", column("owner", _owner), column("policy", lambda row: policy_name(row.policy))),
-        *(column("messages", lambda row: f"{row.last_seq:,}"), column("memory", _memory)),
+        *(
+            column("messages", lambda row: f"{row.last_seq:,}"),
+            column("memory", lambda row: memory_of(getattr(row, "brief", None))),
+        ),
         since("updated_at"),
     )
     list_display_links = None

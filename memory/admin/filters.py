@@ -55,6 +55,15 @@ def health_of(brief: ConversationBrief | None) -> SafeString:
     return format_html("{}<small>{}{}</small>", label, why, when)
 
 
+def memory_of(brief: ConversationBrief | None) -> SafeString:
+    """The state of a chat's memory and its version in use; a chat without messages may have no brief."""
+    text = "no summary"
+    if brief is not None and brief.head:
+        kept = "" if brief.kept_percent is None else f" · {brief.kept_percent}% kept"
+        text = f"version {brief.head} · {brief.token_count:,} tokens{kept}"
+    return format_html("{}<small>{}</small>", health_of(brief), text)
+
+
 def waiting() -> QuerySet[ConversationBrief]:
     """The briefs of chats with work, in the order of their index."""
     return ConversationBrief.objects.filter(work.WANTED).order_by("next_attempt_at")

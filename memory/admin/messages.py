@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
@@ -17,6 +16,7 @@ from chatmemory.errors import ChatMemoryError
 from conversations import message_changes
 from conversations.admin.access import (
     CHAT_TEXTS,
+    COST,
     LIST,
     LIST_LIMIT,
     SEARCH,
@@ -31,7 +31,7 @@ from conversations.admin.html import column, heading, link, moment, since
 from conversations.models import ActiveReply, Chat, Message
 from memory.models import ContextRecord
 from memory.recall.search import Hit, search, search_chat
-from memory.templatetags.remembering import as_json, as_text, marked, usd
+from memory.templatetags.remembering import as_json, as_text, marked
 
 LONG_COLUMNS = ("content", "line", "outline", "terms", "metadata", "error", *CHAT_TEXTS)
 EXCERPT_CHARS = 160
@@ -46,21 +46,12 @@ SECONDS = 0.2
 SEQ = column("message", lambda row: f"#{row.seq}")
 
 
-def _message_link(message_id: UUID | None) -> SafeString | str:
-    return link(message_id, "conversations_message", "change", message_id) if message_id else "–"
-
-
 def _prompt_link(message: Message) -> SafeString | str:
     record = ContextRecord.objects.filter(pk=message.pk).only("tokens", "budget").first()
     if record is None:
         return "–"
     text = f"{record.tokens:,} of {record.budget:,} tokens of memory"
     return link(text, "memory_contextrecord", "change", message.pk)
-
-
-def _usage(message: Message) -> str:
-    tokens = {name: value for name, value in (message.usage or {}).items() if name != "cost_usd"}
-    return ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in tokens.items()) or "–"
 
 
 @admin.register(Message)
@@ -78,18 +69,15 @@ class MessageAdmin(ContentAdmin):
     )
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        cost = [column("cost", lambda row: usd(row.cost_usd))] if sees_cost(request) else []
+        cost = [COST] if sees_cost(request) else []
         message = [
             *("seq", "role", "status", column("characters", lambda row: row.length)),
             *("token_count", column("content", lambda row: as_text(row.content))),
         ]
-        turn = [
-            column("answers", lambda row: _message_link(row.reply_to_id)),
-            column("superseded by", lambda row: _message_link(row.superseded_by_id)),
-            *(column("prompt sent", _prompt_link), "line", "outline"),
-        ]
+        turn = ["reply_to", "superseded_by", column("prompt sent", _prompt_link), "line", "outline"]
         error = column("error", lambda row: as_json(row.error))
-        model = ["model_variant", "model", "response_id", column("usage", _usage), *cost, error]
+        usage = ("input_tokens", "cached_tokens", "output_tokens")
+        model = ["model_variant", "model", "response_id", *usage, *cost, error]
         times = map(moment, ("created_at", "completed_at", "edited_at"))
         more = [*times, column("metadata", lambda row: as_json(row.metadata))]
         named = {None: message, "The turn": turn, "Model": model, "More": more}

@@ -17,7 +17,7 @@ from django_q.conf import Conf
 from django_q.models import OrmQ
 
 from chatmemory.templatetags.viewing import relative_time
-from conversations.admin.access import ReadOnlyAdmin, sees_cost
+from conversations.admin.access import COST, ReadOnlyAdmin, sees_cost
 from conversations.admin.html import admin_url, column
 from conversations.models import ActiveReply
 from memory import queue
@@ -25,7 +25,6 @@ from memory.admin.charts import card_trouble, charts_of, sentences
 from memory.admin.filters import MEMORY, STATES, waiting
 from memory.models import ContextRecord, FoldDay, UsageDay, Worker
 from memory.policies import policy_name
-from memory.templatetags.remembering import usd
 from memory.usage import daily
 from memory.usage.figures import short
 from memory.work import CONDITIONS
@@ -120,7 +119,6 @@ def _counted(rows: QuerySet[Any]) -> str:
     return f"{MAX_COUNTED:,} or more" if count > MAX_COUNTED else f"{count:,}"
 
 
-COST = column("cost", lambda row: usd(row.cost_usd))
 INPUT = column("input tokens", lambda row: short(row.input_tokens))
 OUTPUT = column("output tokens", lambda row: short(row.output_tokens))
 
@@ -133,10 +131,6 @@ class _DayAdmin(ReadOnlyAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm(PERMISSION))
-
-    def get_list_display(self, request: HttpRequest) -> list[Any]:
-        columns = list(super().get_list_display(request))
-        return [*columns, COST] if sees_cost(request) else columns
 
 
 @admin.register(UsageDay)
@@ -152,6 +146,7 @@ class UsageDayAdmin(_DayAdmin):
             "billed ÷ counted",
             lambda row: f"{row.counted_billed / row.counted_tokens:.2f}" if row.counted_tokens else "–",
         ),
+        COST,
     )
 
 
@@ -159,5 +154,5 @@ class UsageDayAdmin(_DayAdmin):
 class FoldDayAdmin(_DayAdmin):
     list_display = (
         *("day", "kind", column("policy", lambda row: policy_name(row.policy)), "folds", "turns"),
-        *("degraded", "failures", INPUT, OUTPUT),
+        *("degraded", "failures", INPUT, OUTPUT, COST),
     )

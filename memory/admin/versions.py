@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
-from conversations.admin.access import CHAT_TEXTS, ContentAdmin, may_see, number_in, sees_cost
+from conversations.admin.access import CHAT_TEXTS, COST, ContentAdmin, may_see, number_in
 from conversations.admin.html import admin_url, column, heading, since
 from memory.admin.actions import MAY_CHANGE
 from memory.admin.filters import chip
@@ -22,7 +22,7 @@ from memory.folding.estimate import estimate_for
 from memory.models import SummaryRevision
 from memory.revisions.by_hand import restore
 from memory.revisions.diff import difference
-from memory.templatetags.remembering import kind_label, usd
+from memory.templatetags.remembering import kind_label
 
 
 class QualityFilter(admin.BooleanFieldListFilter):
@@ -49,7 +49,7 @@ class VersionAdmin(ContentAdmin):
         *("called", NUMBER, column("what happened", kind_label)),
         column("messages", lambda row: f"{row.from_seq}–{row.through_seq}" if row.turns else "–"),
         column("tokens", lambda row: f"{row.tokens_before:,} → {row.tokens_after:,}"),
-        *(column("details kept", _kept), since("created_at")),
+        *(column("details kept", _kept), since("created_at"), COST),
     )
     list_display_links = (NUMBER,)
     list_defer = ("global_summary", "state", *CHAT_TEXTS)
@@ -63,10 +63,6 @@ class VersionAdmin(ContentAdmin):
         view = self.admin_site.admin_view(self.restore_view)
         restore_url = path("<int:pk>/restore/", view, name="memory_summaryrevision_restore")
         return [restore_url, *super().get_urls()]
-
-    def get_list_display(self, request: HttpRequest) -> list[Any]:
-        cost = [column("cost", lambda row: usd(row.cost_usd))] if sees_cost(request) else []
-        return [*super().get_list_display(request), *cost]
 
     def page_context(self, request: HttpRequest, row: SummaryRevision) -> dict[str, Any]:
         versions = SummaryRevision.objects.filter(chat_id=row.chat_id).order_by("version")

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.models import ConversationBrief
+from memory.models import ConversationBrief, Worker
 from memory.work import CONDITIONS, work_of
 from tests.admin.rows import make_chat
 
@@ -23,6 +23,7 @@ HELD = {"lease_owner": "a:1", "lease_expires_at": SOON}
 PAUSED = {"paused_at": BEFORE, "paused_seq": 0}
 FAILED: dict[str, Any] = {"attempts": 7, "last_error": ERROR, "next_attempt_at": SOON}
 
+WORKER = "with a worker"
 CASES: dict[str, tuple[dict[str, Any], str, str, str | None]] = {
     "at rest": ({}, "idle", "Up to date", None),
     "failed, and nothing is to be done any more": (FAILED, "idle", "Up to date", None),
@@ -30,6 +31,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str | None]] = {
     "built-in summary while paused": ({**PAUSED, "degraded": True}, "paused", "Updates paused", "paused"),
     "due": ({"due": True, "queued_at": BEFORE}, "no_worker", "Update queued", "update"),
     "asked for while paused": ({**PAUSED, "requested": "update"}, "no_worker", "Update queued", "update"),
+    WORKER: ({"due": True, "queued_at": BEFORE}, "queued", "Update queued", "update"),
     "being updated": ({"due": True, **HELD}, "folding", "Updating", "update"),
     "at its first attempt": ({"due": True, "attempts": 1, **HELD}, "folding", "Updating", "update"),
     "being rebuilt": ({"requested": "rebuild", **HELD}, "rebuilding", "Rebuilding", "rebuild"),
@@ -54,6 +56,8 @@ def test_every_page_says_the_same(case: str, staff: Client, owner: User) -> None
     ConversationBrief.objects.filter(chat=chat).update(
         **{name: now + value if isinstance(value, timedelta) else value for name, value in fields.items()}
     )
+    if case == WORKER:
+        Worker.objects.create(pk="w")
     brief = ConversationBrief.objects.get(chat=chat)
     work = work_of(brief)
     assert (work.state, work.label) == (state, label)
@@ -61,7 +65,8 @@ def test_every_page_says_the_same(case: str, staff: Client, owner: User) -> None
     api = Client()
     api.force_login(owner)
     told = api.get(f"/v1/chats/{chat.pk}/brief").json()["work"]
-    assert told["state"] == state
+    assert (told["state"], told["attempt"], told["error"]) == (state, work.attempts, work.error)
+    assert (told["since"] is None) is (work.since is None)
     sentence = work.sentence.split(" in ")[0].split(" comes ")[0]  # without a time that runs
     assert told["sentence"].startswith(sentence)
     for page in ("conversations_chat_change", "memory_conversationbrief_change"):

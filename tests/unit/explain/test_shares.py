@@ -29,7 +29,8 @@ def test_it_counts_every_turn_once(plan: Plan, expected: tuple[int, ...]) -> Non
 
 
 def test_the_bar_runs_from_oldest_to_newest_and_is_full() -> None:
-    plan = Plan(budget=3000, lines=LINES[:1], verbatim=VERBATIM[:2], unrepresented=1)
+    merged = Merged(1, 2, 1)
+    plan = Plan(budget=3000, lines=LINES[:1], merged=merged, verbatim=VERBATIM[:2], unrepresented=1)
     assert [(part.kind, part.start, part.width) for part in coverage_of(plan, 6)] == [
         ("folded", 0, 60),
         ("gap", 60, 10),

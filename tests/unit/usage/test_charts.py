@@ -37,7 +37,7 @@ def told(*, cost: bool = True, folds: list[Any] | None = None, **usage: Any) -> 
 
 def test_days_without_a_row_are_zero_and_the_highest_bar_fills_the_chart() -> None:
     saved, folds = charts_of(DAYS, [USAGE, USAGE], [FOLD])
-    assert saved.series == {"sent as memory": [0, 20_000], "in whole chats": [0, 80_000]}
+    assert saved.total == [("sent as memory", "20.0k"), ("in whole chats", "80.0k")]
     assert [(bar.y, bar.height) for bar in saved.bars] == [(HEIGHT * 0.75, HEIGHT / 4), (0, HEIGHT)]
     assert saved.bars[1].text == "2 Mar 2026: 80.0k in whole chats"
     assert saved.rows == [("2 Mar 2026", ["20.0k", "80.0k"]), ("1 Mar 2026", ["0", "0"])]
