@@ -191,8 +191,8 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
             self.message_user(request, text, messages.ERROR)
             return ""
         token, text = issued
-        made = f"API token made: {api_tokens.prefix_of(token)}…, {LIFETIMES[chosen]}."
-        self.log_change(request, user, made)
+        message = f"API token made: {api_tokens.prefix_of(token)}…, {LIFETIMES[chosen]}."
+        self.log_change(request, user, message)
         return text
 
     def _revoke(self, request: HttpRequest, user: User) -> HttpResponse:
@@ -270,7 +270,7 @@ class AllowanceAdmin(ReadOnlyAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[Any, ...]:
         return USED if obj is None else ("user", *USED)
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm("conversations.add_allowance"))
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:

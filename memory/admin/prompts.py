@@ -54,7 +54,7 @@ class RecordAdmin(ContentAdmin):
         versions = SummaryRevision.objects.filter(chat_id=reply.chat_id, version=row.revision)
         version = versions.only("pk", "version", "through_seq", "forgotten_at").first()
         folded_through = version.through_seq if version else 0
-        said = explain(Plan.from_json(row.plan), head=row.revision, folded_through=folded_through)
+        sentences = explain(Plan.from_json(row.plan), head=row.revision, folded_through=folded_through)
         near = Message.objects.filter(chat_id=reply.chat_id, context_record__isnull=False).only("pk", "seq")
         before = near.filter(seq__lt=reply.seq, seq__gte=reply.seq - NEAR).order_by("-seq")
         after = near.filter(seq__gt=reply.seq, seq__lte=reply.seq + NEAR).order_by("seq")
@@ -66,7 +66,9 @@ class RecordAdmin(ContentAdmin):
             "next": after.first(),
             "why": why,
             "budget": budget_of([Section(one["kind"], one["tokens"]) for one in row.sections], row.budget),
-            "explained": {topic: [one for one in said if one.topic == topic] for topic in get_args(Topic)},
+            "explained": {
+                topic: [one for one in sentences if one.topic == topic] for topic in get_args(Topic)
+            },
             "version": version,
             "completion": ChatCompletion.objects.filter(pk=reply.pk).first(),
             "sections": _shown(sections),

@@ -126,15 +126,10 @@ def test_an_older_version_is_restored(alice: Client, chat: str) -> None:
     brief = answer.json()
     assert brief == alice.get(f"chats/{chat}/brief").json()
     assert (brief["version"], brief["brief"]["global_summary"]) == (3, first["global_summary"])
-    assert brief["unfolded"]["turns"] == 7
     last = revisions(alice, chat)[0]
     assert (last["kind"], last["parent"], last["turns"], last["cost_usd"]) == ("restore", 1, 0, 0)
-    assert (last["from_seq"], last["through_seq"]) == (11, 10)
     stored = SummaryRevision.objects.get(chat_id=UUID(chat), version=3)
     assert (stored.created_by and stored.created_by.username) == "alice"
-    folded(chat)
-    assert revisions(alice, chat)[0]["parent"] == 3
-    assert alice.get(f"chats/{chat}/brief").json()["unfolded"]["turns"] == 3
 
 
 def test_a_reply_that_is_being_written_meanwhile_is_none_the_worse(
