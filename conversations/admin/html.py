@@ -48,15 +48,12 @@ def column(description: str, value: Callable[[Any], Any]) -> Any:
     return shown
 
 
-def moment(name: str) -> Any:
+def moment(name: str, description: str = "", shown: Callable[[Any], Any] = viewer_time) -> Any:
     """A field that shows the row's time of that name in the viewer's time zone."""
-    return column(_words(name), lambda row: viewer_time(getattr(row, name)))
+    words = description or name.removesuffix("_at").replace("_", " ")
+    return column(words, lambda row: shown(getattr(row, name)))
 
 
 def since(name: str, description: str = "") -> Any:
     """A column that shows how long ago the row's time of that name was."""
-    return column(description or _words(name), lambda row: relative_time(getattr(row, name)))
-
-
-def _words(name: str) -> str:
-    return name.removesuffix("_at").replace("_", " ")
+    return moment(name, description, relative_time)

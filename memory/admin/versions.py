@@ -25,14 +25,6 @@ from memory.revisions.diff import difference
 from memory.templatetags.remembering import kind_label
 
 
-class QualityFilter(admin.BooleanFieldListFilter):
-    """A filter for the flag `is_wanting`, with the name used in the interface."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.title = "low quality"
-
-
 def _kept(row: SummaryRevision) -> SafeString | str:
     """The share of details kept, with the problems of the version."""
     kept = "–" if row.kept_percent is None else f"{row.kept_percent}%"
@@ -53,10 +45,8 @@ class VersionAdmin(ContentAdmin):
     )
     list_display_links = (NUMBER,)
     list_defer = ("global_summary", "state", *CHAT_TEXTS)
-    list_filter = (("is_wanting", QualityFilter),)  # the only one with an index of its own
     chat_ordering = ("chat", "-version")
     chat_filters = ("kind", "degraded")
-    lookups = ("is_wanting__exact",)
     page_template = "admin/memory/version.html"
 
     def get_urls(self) -> list[URLPattern]:
