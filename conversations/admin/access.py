@@ -30,7 +30,7 @@ from django.utils.safestring import SafeString
 from chatmemory.templatetags.viewing import copied_id, short_id
 from conversations.admin.html import admin_url, column, heading, link, moment, since
 from conversations.models import Chat, ContentView
-from memory.templatetags.remembering import usd
+from memory.usage.figures import usd
 
 LIST_LIMIT = 5000
 """Maximum number of rows in the pages of a list: more than anybody clicks through, and cheap to count on every page."""
@@ -40,7 +40,7 @@ CHAT_TEXTS = ("chat__instructions", "chat__metadata", "chat__options")
 """Long columns of a chat, which lists of its rows leave in the database."""
 
 
-COST = column("cost", lambda row: usd(row.cost_usd))
+COST = column("cost", lambda row: "–" if row.cost_usd is None else usd(row.cost_usd))
 """A column that is only shown to those who may see money."""
 
 
@@ -175,8 +175,8 @@ class ViewedFilter(RecentFilter):
 class ContentViewAdmin(ReadOnlyAdmin):
     """Views, newest first. Each links to its page, even if the object is gone."""
 
-    list_display = (since("at", "when"), "viewer_name", "what", "seen", "in_chat", "owned_by")
-    fields = (moment("at"), "viewer_name", "viewer", "what", "seen", "in_chat", "owned_by")
+    list_display = (since("at", "when"), "viewer_name", "seen", "in_chat", "owned_by")
+    fields = (moment("at"), "viewer_name", "viewer", "seen", "in_chat", "owned_by")
     list_filter = (ViewedFilter,)
     lookups = ("chat_id__exact",)
     search_fields = ("pk",)  # only shows the search box: see get_search_results
@@ -187,15 +187,6 @@ class ContentViewAdmin(ReadOnlyAdmin):
         rows: QuerySet[ContentView] = super().get_queryset(request).annotate(owner_name=Subquery(owner))
         return rows
 
-    @admin.display(description="read")
-    def what(self, look: ContentView) -> str:
-        """The kind of object, or the name of its page if that no longer exists."""
-        app, _, model = look.page.partition("_")
-        try:
-            return str(apps.get_model(app, model)._meta.verbose_name)
-        except LookupError:
-            return look.page
-
     @admin.display(description="owner")
     def owned_by(self, look: Any) -> str:
         """The owner's name, or the id of an owner who was deleted."""
@@ -203,15 +194,18 @@ class ContentViewAdmin(ReadOnlyAdmin):
             return "several"
         return look.owner_name or f"user {look.owner_id}, deleted"
 
-    @admin.display(description="which")
+    @admin.display(description="read")
     def seen(self, look: ContentView) -> SafeString | str:
-        if look.object_id in WHERE:
-            one, many = WHERE[look.object_id]
-            return one if look.count == 1 else many.format(look.count)
+        """The page of an object, as a link; or rows of a list, or hits of a search."""
         try:
-            return link(short_id(look.object_id), look.page, "change", look.object_id)
-        except NoReverseMatch:  # the page no longer exists
-            return look.object_id
+            kind = apps.get_model(look.page.replace("_", ".", 1))._meta.verbose_name
+            if look.object_id not in WHERE:
+                text = format_html("{} {}", kind, short_id(look.object_id))
+                return link(text, look.page, "change", look.object_id)
+        except (LookupError, ValueError, NoReverseMatch):  # the page no longer exists
+            return f"{look.page} {look.object_id}"
+        one, many = WHERE[look.object_id]
+        return f"{kind}: {one if look.count == 1 else many.format(look.count)}"
 
     @admin.display(description="chat")
     def in_chat(self, look: ContentView) -> SafeString | str:

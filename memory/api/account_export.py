@@ -5,7 +5,6 @@ however slowly its owner reads, and no other request waits for it. Secrets are l
 hash.
 """
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -26,7 +25,6 @@ from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import caller
 from chatmemory.database import executors
 from chatmemory.database.rows import in_chunks
-from chatmemory.runtime.escape import plain_json
 from conversations.accounts import quotas
 from conversations.interchange.rows import chat_values, message_values
 from conversations.interchange.values import chat_fields, json_text, message_fields
@@ -99,7 +97,8 @@ def _chat(chat_id: UUID) -> Pieces:
     yield from _fields(head)
     yield from _list("messages", map(message_fields, message_values(chat)))
     brief = ConversationBrief.objects.filter(chat=chat).values(*_BRIEF).first()
-    yield ',\n "memory": {"brief": ' + _json(brief)
+    yield ',\n "memory": {"brief": '
+    yield from json_text(brief, _plain)
     revisions = SummaryRevision.objects.filter(chat=chat).order_by("version")
     yield from _list("revisions", _rows(revisions, _REVISION))
     contexts = ContextRecord.objects.filter(reply__chat=chat).order_by("reply__seq")
@@ -112,8 +111,8 @@ def _fields(fields: dict[str, Any]) -> Pieces:
     """Yield the beginning of an object, field by field: a letter of four bytes makes all of its text take four."""
     separator = "{"
     for name, value in fields.items():
-        yield f"{separator}{_json(name)}: "
-        yield _json(value)
+        yield f'{separator}"{name}": '
+        yield from json_text(value, _plain)
         separator = ", "
 
 
@@ -125,17 +124,13 @@ def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
 
 def _list(name: str, values: Iterator[dict[str, Any]]) -> Pieces:
     """Yield one more field of an object that already has some."""
-    yield f",\n {_json(name)}: ["
+    yield f',\n "{name}": ['
     separator = "\n  "
     for value in values:
         yield separator
         yield from json_text(value, _plain)
         separator = ",\n  "
     yield "]"
-
-
-def _json(value: Any) -> str:
-    return plain_json(json.dumps(value, ensure_ascii=False, default=_plain))
 
 
 def _plain(value: Any) -> str | float:

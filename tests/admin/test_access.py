@@ -264,7 +264,7 @@ def test_a_list_of_titles_is_recorded_once_and_a_list_of_texts_for_each_chat(
     text_of(reader, "conversations_message_changelist")
     assert looks(page="conversations_message", object_id="list", count=2, chat_id__isnull=False) == 3
     html = text_of(reader, "conversations_contentview_changelist")
-    for words in ("3 rows of a list", "1 hit of a search", "several", ">chat<", ">olga<", ">reader<"):
+    for words in ("chat: 3 rows of a list", "chat: 1 hit of a search", "several", ">olga<", ">reader<"):
         assert words in html
     assert len(reader.get(reverse("admin:autocomplete"), completing(CANARY)).json()["results"]) == 3
     assert looks(object_id="search") == 2

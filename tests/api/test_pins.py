@@ -410,7 +410,8 @@ def test_an_export_has_them_and_imports_to_the_same(
     pin(alice, turn.chat, text="The code word is heron.")
     pin(alice, turn.chat, message_id=turn.reply)
     file = tmp_path / "chat.json"
-    call_command("export_chat", turn.chat, out=file)
+    with file.open("w") as out:
+        call_command("export_chat", turn.chat, stdout=out)
     call_command("import_chat", str(file), user="alice")
     copy = Chat.objects.exclude(pk=turn.chat).get()
 
