@@ -1,14 +1,16 @@
-"""Chats as values → rows, for an import, and rows → values, for an export.
+"""Chats as values → rows, for an import, and rows → JSON of our own format, for an export.
 
 An import is one transaction a chat. Slow work (counting tokens, making lines) is done before it begins, so that other
 writers wait only for the inserts. Bulk inserts send no signals, so memory is notified at the end, in the same
 transaction. An export reads a chat as it is now, without a reply that is still being written.
 """
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -19,9 +21,10 @@ from django.utils import timezone
 from chatmemory.database.rows import in_chunks, json_size
 from chatmemory.errors import InvalidRequest
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
+from chatmemory.runtime.escape import plain_json
 from conversations import attachments
 from conversations.derived import derived, set_lines
-from conversations.interchange.values import ImportedChat, ImportedMessage, ImportedUsage
+from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, json_text, json_value
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
 from conversations.replies.open_turn import OpenTurn
 from memory.changes import messages_changed
@@ -163,22 +166,26 @@ def _message_rows(
 # Export
 
 
-def chat_values(chat: Chat) -> ImportedChat:
-    """Return a chat without its messages."""
-    return ImportedChat(
-        title=chat.title,
-        title_is_automatic=chat.title_is_automatic,
-        instructions=chat.instructions,
-        metadata=chat.metadata,
-        policy=chat.policy,
-        options=chat.options,
-        created_at=chat.created_at,
-        pins=exported_pins(chat.pk, chat.last_seq),
-    )
+def chat_fields(chat: Chat) -> dict[str, Any]:
+    """Return all of a chat except its messages, as our own format has it."""
+    return {
+        "format": OWN_FORMAT,
+        "title": chat.title,
+        "title_is_automatic": chat.title_is_automatic,
+        "instructions": chat.instructions,
+        "policy": chat.policy,
+        "options": chat.options,
+        "created_at": chat.created_at,
+        "pins": [asdict(pin) for pin in exported_pins(chat.pk, chat.last_seq)],
+        "metadata": chat.metadata,
+    }
 
 
-def message_values(chat: Chat) -> Iterator[ImportedMessage]:
-    """Yield the messages of a chat in order, read as they are consumed; none that came after `chat` was read."""
+def message_fields(chat: Chat) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a chat in order, read as they are consumed; none that came after `chat` was read.
+
+    Where bytes are still to be read, the attachment itself is in it.
+    """
     last = chat.last_seq
     rows = Message.objects.filter(chat=chat, seq__lte=last).order_by("seq").defer(*MEMORY_COLUMNS)
     rows = rows.annotate(
@@ -186,23 +193,39 @@ def message_values(chat: Chat) -> Iterator[ImportedMessage]:
         heir=Case(When(superseded_by__seq__lte=last, then="superseded_by__seq")),
     )
     for row in in_chunks(rows):
-        attached = attachments_in(row.payload)
-        usage = ImportedUsage(row.input_tokens, row.cached_tokens or 0, row.output_tokens or 0, row.cost_usd)
-        yield ImportedMessage(
-            role=row.role,
-            content=row.content,
-            status=row.status,
-            created_at=row.created_at,
-            completed_at=row.completed_at,
-            edited_at=row.edited_at,
-            model_variant=row.model_variant,
-            model=row.model,
-            metadata=row.metadata,
-            error=row.error,
-            number=row.seq,
-            payload=None if attached else row.payload,
-            attachments=attachments.with_stored_bytes(chat.owner_id, attached) if attached else (),
-            usage=None if row.input_tokens is None else usage,
-            reply_to=row.question,
-            superseded_by=row.heir,
-        )
+        fields = {
+            "role": row.role,
+            "content": row.content,
+            "status": row.status,
+            "created_at": row.created_at,
+            "completed_at": row.completed_at,
+            "edited_at": row.edited_at,
+            "model_variant": row.model_variant,
+            "model": row.model,
+            "usage": row.usage,
+            "error": row.error,
+            "reply_to": row.question,
+            "superseded_by": row.heir,
+            "seq": row.seq,
+            "metadata": row.metadata,
+        }
+        if attached := attachments_in(row.payload):
+            fields["attachments"] = [
+                one.to_json() | ({"data": one} if one.pieces is not None else {})
+                for one in attachments.with_stored_bytes(chat.owner_id, attached)
+            ]
+        elif row.payload is not None:
+            fields["tool"] = row.payload
+        yield fields
+
+
+def export_chat(chat: Chat) -> Iterator[str]:
+    """Yield a chat as JSON text in pieces, one line per message, which are read as they are written."""
+    head = json.dumps(chat_fields(chat), ensure_ascii=False, indent=1, default=json_value)
+    yield plain_json(head.removesuffix("\n}")) + ',\n "messages": ['
+    separator = "\n"
+    for message in message_fields(chat):
+        yield separator + "  "
+        yield from json_text(message)
+        separator = ",\n"
+    yield "\n ]\n}\n"

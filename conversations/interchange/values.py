@@ -1,13 +1,12 @@
-"""A conversation as values, and these values as JSON of our own format, in both directions. Pure.
+"""A conversation of a file as values, and how our own format is read and its JSON written. Pure.
 
 The values know nothing of rows, ids or users. Messages are named by their number in the chat, from 1. Our own format is
-a superset of OpenAI's, and imports again to the same values. A null field is the same as a missing one.
+a superset of OpenAI's. A null field is the same as a missing one.
 """
 
 import base64
 import binascii
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -22,7 +21,6 @@ from pydantic import (
     ConfigDict,
     Field,
     Json,
-    PlainSerializer,
     PlainValidator,
     Strict,
     TypeAdapter,
@@ -33,7 +31,7 @@ from chatmemory.runtime.escape import plain_json
 from memory.pins.section import ImportedPin
 
 OWN_FORMAT = "chatmemory/1"
-"""The value of `format` in a file that `export_chat` writes."""
+"""The value of `format` in a file that we write."""
 MAX_COST = 10**7
 """Upper bound of a cost in USD, exclusive: what the cost column can hold."""
 
@@ -59,7 +57,6 @@ Cost = Annotated[
     Ge(0),
     Lt(MAX_COST),
     AfterValidator(lambda usd: usd.quantize(Decimal("1E-9"))),
-    PlainSerializer(float, when_used="json-unless-none"),
 ]
 WithoutNulls = BeforeValidator(
     lambda value: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
@@ -200,7 +197,6 @@ class ImportedChat:
     """Annotated facts of the conversation, as in the file; read by `memory.lab`, never stored."""
 
 
-_MESSAGE = TypeAdapter(ImportedMessage)
 _CHAT: TypeAdapter[ImportedChat] = TypeAdapter(Annotated[ImportedChat, WithoutNulls])
 
 
@@ -243,52 +239,19 @@ def read_own(value: object) -> ImportedChat:
     return replace(chat, messages=tuple(messages), pins=None if chat.pins is None else tuple(pins))
 
 
-def chat_fields(chat: ImportedChat) -> dict[str, object]:
-    """Return all of a chat except its messages, as JSON values."""
-    fields = _CHAT.dump_python(chat, mode="json", exclude={"messages", "facts", "metadata"})
-    if chat.pins is None:
-        del fields["pins"]
-    return {
-        "format": OWN_FORMAT,
-        **fields,
-        "metadata": chat.metadata,
-    }  # not a copy: many small objects are large
-
-
-def message_fields(message: ImportedMessage) -> dict[str, object]:
-    """Return one message as JSON values. Of bytes that are still to be read, the attachment itself is in it."""
-    fields: dict[str, object] = _MESSAGE.dump_python(
-        message, mode="json", by_alias=True, exclude={"attachments", "metadata"}
-    )
-    fields["metadata"] = message.metadata  # not a copy, as above
-    if message.payload is None:
-        del fields["tool"]
-    if message.attachments:
-        fields["attachments"] = [
-            one.to_json() | ({"data": one} if one.pieces is not None else {}) for one in message.attachments
-        ]
-    return fields
-
-
-def export_chat_text(chat: ImportedChat, messages: Iterable[ImportedMessage]) -> Iterator[str]:
-    """Yield a chat as JSON text in pieces, one line per message. `messages` are read as they are written.
-
-    `chat.messages` is ignored.
-    """
-    head = json.dumps(chat_fields(chat), ensure_ascii=False, indent=1)
-    yield plain_json(head.removesuffix("\n}")) + ',\n "messages": ['
-    separator = "\n"
-    for message in messages:
-        yield separator + "  "
-        yield from json_text(message_fields(message))
-        separator = ",\n"
-    yield "\n ]\n}\n"
-
-
-def json_text(value: object, default: Callable[[Any], Any] | None = None) -> Iterator[str]:
+def json_text(value: object) -> Iterator[str]:
     """Yield JSON in pieces: images and files are read as they are written, and never in memory whole."""
-    for part in json_parts(value, default=default):
+    for part in json_parts(value, default=json_value):
         if isinstance(part, Attachment):
             yield from (base64.b64encode(piece).decode("ascii") for piece in part.pieces or ())
         else:
             yield plain_json(part)
+
+
+def json_value(value: Any) -> str | float:
+    """Convert values that JSON has no type for: times in UTC, ids and prices."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return str(value)

@@ -6,8 +6,6 @@ hash.
 """
 
 from collections.abc import AsyncIterator, Iterator
-from datetime import datetime
-from decimal import Decimal
 from tempfile import SpooledTemporaryFile
 from typing import Any
 from uuid import UUID
@@ -26,8 +24,8 @@ from chatmemory.api.http import caller
 from chatmemory.database import executors
 from chatmemory.database.rows import in_chunks
 from conversations.accounts import quotas
-from conversations.interchange.rows import chat_values, message_values
-from conversations.interchange.values import chat_fields, json_text, message_fields
+from conversations.interchange.rows import chat_fields, message_fields
+from conversations.interchange.values import json_text
 from conversations.models import (
     Allowance,
     Chat,
@@ -92,13 +90,13 @@ def _chat(chat_id: UUID) -> Pieces:
     chat = Chat.objects.filter(pk=chat_id).first()
     if chat is None:
         return
-    head = {"id": chat.pk, **chat_fields(chat_values(chat)), "updated_at": chat.updated_at}
+    head = {"id": chat.pk, **chat_fields(chat), "updated_at": chat.updated_at}
     yield "\n"
     yield from _fields(head)
-    yield from _list("messages", map(message_fields, message_values(chat)))
+    yield from _list("messages", message_fields(chat))
     brief = ConversationBrief.objects.filter(chat=chat).values(*_BRIEF).first()
     yield ',\n "memory": {"brief": '
-    yield from json_text(brief, _plain)
+    yield from json_text(brief)
     revisions = SummaryRevision.objects.filter(chat=chat).order_by("version")
     yield from _list("revisions", _rows(revisions, _REVISION))
     contexts = ContextRecord.objects.filter(reply__chat=chat).order_by("reply__seq")
@@ -112,7 +110,7 @@ def _fields(fields: dict[str, Any]) -> Pieces:
     separator = "{"
     for name, value in fields.items():
         yield f'{separator}"{name}": '
-        yield from json_text(value, _plain)
+        yield from json_text(value)
         separator = ", "
 
 
@@ -128,18 +126,9 @@ def _list(name: str, values: Iterator[dict[str, Any]]) -> Pieces:
     separator = "\n  "
     for value in values:
         yield separator
-        yield from json_text(value, _plain)
+        yield from json_text(value)
         separator = ",\n  "
     yield "]"
-
-
-def _plain(value: Any) -> str | float:
-    """Convert values that JSON has no type for: times in UTC, ids and prices."""
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    return str(value)
 
 
 PIECE = 64 * 1024

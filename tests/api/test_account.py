@@ -18,7 +18,7 @@ from django.utils import timezone
 from knox.models import AuthToken
 
 from conversations import account_deletion, chat_lifecycle
-from conversations.interchange.rows import message_values
+from conversations.interchange.rows import message_fields
 from conversations.models import Allowance, Chat, ContentView, Erasure, Message
 from memory.api import account_export
 from memory.worker.sweep import sweep
@@ -114,7 +114,7 @@ def test_it_imports_again_to_the_same(
     assert len(again) == 3
     for before, after in zip(chats, again, strict=True):
         one, two = Chat.objects.get(pk=before), Chat.objects.get(pk=after)
-        assert list(message_values(one)) == list(message_values(two))
+        assert list(message_fields(one)) == list(message_fields(two))
         for name in (
             "title",
             "title_is_automatic",

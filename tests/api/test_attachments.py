@@ -19,8 +19,7 @@ from chatmemory.llm.attachments import PIECE_BYTES, read_data_url
 from conversations import attachments
 from conversations.accounts.limits import Limits
 from conversations.interchange.read import read_chats
-from conversations.interchange.rows import chat_values, import_chat, message_values
-from conversations.interchange.values import export_chat_text
+from conversations.interchange.rows import export_chat, import_chat
 from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
 from tests.api.talking import held, sdk
 from tests.support.fakes.upstream import FakeUpstream
@@ -346,7 +345,7 @@ def test_a_new_answer_sees_the_image_again(ask: OpenAI, alice: Client, upstream:
 def test_files_of_chats_have_the_bytes(ask: OpenAI, upstream: FakeUpstream) -> None:
     PictureTalk(ask).turn(text("What is this?"), image(), file())
     chat = Chat.objects.get()
-    written = "".join(export_chat_text(chat_values(chat), message_values(chat)))
+    written = "".join(export_chat(chat))
     chat_again = import_chat(chat.owner, read_chats(written)[0])
     first, second = (one.messages.get(seq=1) for one in (chat, chat_again))
     assert (second.content, second.payload) == (first.content, first.payload)

@@ -9,8 +9,7 @@ from django.urls import reverse
 from openai import OpenAI
 
 from conversations.interchange.read import read_chats
-from conversations.interchange.rows import chat_values, import_chat, message_values
-from conversations.interchange.values import export_chat_text
+from conversations.interchange.rows import export_chat, import_chat
 from conversations.models import Chat
 from tests.api.talking import Turn, heard, held, messages
 from tests.api.tool_talk import ANSWERED, CALLED, OUTPUT, QUESTION, ToolTalk, roles, scripted, waiting
@@ -77,7 +76,7 @@ def test_a_cancelled_second_try_leaves_the_turn_open(
     upstream.release()
     assert chat.messages.get(seq=4).status == "cancelled"
     outputs_are_accepted(talk, upstream)
-    exported = "".join(export_chat_text(chat_values(chat), message_values(chat)))
+    exported = "".join(export_chat(chat))
     import_chat(User.objects.get(username="alice"), read_chats(exported)[0])
 
 
@@ -108,7 +107,7 @@ def everything_works(alice: Client, staff: Staff, chat: Chat, upstream: FakeUpst
             page = staff.get(reverse("admin:memory_contextrecord_change", args=[one["id"]]))
             assert page.status_code == 200, one["seq"]
     owner = User.objects.get(username="alice")
-    exported = "".join(export_chat_text(chat_values(chat), message_values(chat)))
+    exported = "".join(export_chat(chat))
     import_chat(owner, read_chats(exported)[0])
     asked = {"chat_id": str(chat.pk), "message": "And now?", "stream": False}
     answer = alice.post("message", json=asked)

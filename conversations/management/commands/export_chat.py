@@ -4,8 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from conversations.interchange.rows import chat_values, message_values
-from conversations.interchange.values import export_chat_text
+from conversations.interchange.rows import export_chat
 from conversations.management.prompts import chat_named
 
 
@@ -17,5 +16,5 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         chat = chat_named(options["chat"])
-        for piece in export_chat_text(chat_values(chat), message_values(chat)):
+        for piece in export_chat(chat):
             self.stdout.write(piece, ending="")

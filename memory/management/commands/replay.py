@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ from rich.console import Console
 
 from chatmemory.llm import registry
 from chatmemory.runtime.escape import plain
-from conversations.interchange.rows import chat_values, message_values
+from conversations.interchange.read import read_chats
+from conversations.interchange.rows import export_chat
 from conversations.management.prompts import chat_named, chats_in, progress_bar
 from memory.lab import report, runner
 from memory.lab.conversation import Conversation, talk_of
@@ -122,7 +122,7 @@ def _talks(files: Sequence[Path], chats: Sequence[str]) -> list[Conversation]:
         for number, chat in enumerate(chats_in(path), start=1)
     ]
     for chat in map(chat_named, chats):  # as its export would be read
-        recorded = replace(chat_values(chat), messages=tuple(message_values(chat)))
+        [recorded] = read_chats("".join(export_chat(chat)))
         talks.append(talk_of(recorded, str(chat.pk)))
     talks = [talk for talk in talks if talk.exchanges]
     if not talks:

@@ -191,6 +191,15 @@ def test_an_export_imports_again_to_the_same(write: Any) -> None:
     first = exported(chat)
     [again] = imported(write(first))
     assert (again.pk != chat.pk, exported(again)) == (True, first)
+    usage = {"input_tokens": 3, "cached_tokens": 0, "output_tokens": 1, "cost_usd": 1e-9}
+    call = {"call_id": "c1", "name": "find", "arguments": "x", "custom": True, "extra": '{"a": 1}'}
+    error = {"code": "upstream_error", "message": "It broke off."}
+    first["messages"][1] |= {"usage": usage, "error": error, "edited_at": "2026-03-01T10:00:00Z"}
+    seq = len(first["messages"]) + 1
+    first["messages"].append({**first["messages"][0], "seq": seq, "role": "tool_call", "tool": call})
+    first["options"] = {"budget": 2000}
+    [again] = imported(write(first))
+    assert exported(again) == first
 
 
 def test_a_chat_that_is_not_there_cannot_be_exported() -> None:

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from chatmemory.database.rows import in_chunks
-from conversations.interchange.rows import message_values
+from conversations.interchange.rows import message_fields
 from conversations.models import Chat, Message
 from tests.admin.rows import make_chat, say
 
@@ -18,10 +18,10 @@ def test_an_export_goes_on_after_its_connection_is_gone(monkeypatch: pytest.Monk
     for number in range(20):
         say(chat, f"Question {number}", "An answer.")
     chat = Chat.objects.get(pk=chat.pk)
-    messages = message_values(chat)
+    messages = message_fields(chat)
     said = []
     for one in messages:
-        said.append(one.content)
+        said.append(one["content"])
         connection.close()
     assert said == list(Message.objects.filter(chat=chat).order_by("seq").values_list("content", flat=True))
     assert len(said) > 40

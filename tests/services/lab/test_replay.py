@@ -13,8 +13,7 @@ from django.core.management import CommandError, call_command
 
 import conversations
 from chatmemory.database.ids import new_id
-from conversations.interchange.rows import chat_values, message_values
-from conversations.interchange.values import export_chat_text
+from conversations.interchange.rows import export_chat
 from conversations.models import Chat
 from memory.lab import runner
 from memory.lab.conversation import Conversation, Exchange
@@ -106,7 +105,7 @@ def test_a_stored_chat_is_played_as_its_export_is_and_no_limit_counts(
     for number in range(4):
         add_turn(chat, f"When do you open on day {number}?", f"At {number} o'clock.")
     add_turn(chat, "And on Sunday?", None)
-    exported = "".join(export_chat_text(chat_values(chat), message_values(chat)))
+    exported = "".join(export_chat(chat))
     for name, chosen in ("chat", ["--chat", chat.pk]), ("file", [write(exported.encode())]):
         replay(*chosen, "--policy", "chunked", "--json", tmp_path / name)
     assert (tmp_path / "chat").read_text() == (tmp_path / "file").read_text()
