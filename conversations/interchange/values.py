@@ -5,7 +5,6 @@ a superset of OpenAI's. A null field is the same as a missing one.
 """
 
 import base64
-import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le, Lt, MaxLen
 from pydantic import (
     AfterValidator,
+    Base64Bytes,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -107,21 +107,15 @@ class FileAttachment(FilePart):
     width: Count = 0
     height: Count = 0
     size: Count = 0
-    data: str | None = None
+    data: Annotated[Base64Bytes | None, Field(strict=False)] = None
 
 
 def _attachment(value: object) -> Attachment:
-    read = FileAttachment.model_validate(value)
-    attachment = Attachment(**read.model_dump(exclude={"data"}))
-    if read.data is None:
-        return attachment
-    try:
-        data = base64.b64decode(read.data, validate=True)
-    except binascii.Error:
-        raise ValueError("the base64 of an attachment is broken") from None
-    if sha256(data).hexdigest() != attachment.sha256 or len(data) != attachment.size:
+    attachment = Attachment(**dict(FileAttachment.model_validate(value)))
+    data = attachment.data
+    if data is not None and (sha256(data).hexdigest() != attachment.sha256 or len(data) != attachment.size):
         raise ValueError("the bytes of an attachment are not those that it names")
-    return replace(attachment, data=data)
+    return attachment
 
 
 @dataclass(frozen=True, slots=True)

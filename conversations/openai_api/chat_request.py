@@ -448,7 +448,7 @@ def _said(messages: Sequence[object], limits: RequestLimits) -> tuple[tuple[Prom
     """Return what each side said, and the instructions, from any position."""
     instructions = "\n\n".join(one for one in messages if isinstance(one, str))
     spoken = [(at, one) for at, one in enumerate(messages) if isinstance(one, PromptMessage)]
-    said = in_order(spoken, len(messages), limits.message_chars)
+    said = in_order(spoken, limits.message_chars)
     if not said and not instructions.strip():
         raise RequestError("The messages say nothing.", param="messages", code="invalid_value")
     if len(instructions) > MESSAGES_OF_INSTRUCTIONS * limits.message_chars:

@@ -102,7 +102,7 @@ class CompletionsView(OpenAIView):
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
         )
-        place = find_conversation.find_existing(completion) or find_conversation.find(completion)
+        place = find_conversation.find(completion)
         return _unstored(body, variant) if place.decision == "not stored" else (completion, place)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
@@ -218,10 +218,10 @@ async def _begun(
     completion: CompletionRequest, place: TurnPlace
 ) -> tuple[BegunTurn | ExistingReply, TurnPlace]:
     """Begin the turn in its place. If the chat has changed since it was found, look for the place again."""
-    if place.existing is not None:
-        return place.existing, place
     user, question = completion.user, completion.request.question
     for _ in range(TRIES):
+        if place.existing is not None:
+            return place.existing, place
         prepared = None
         if place.decision in ("imported", "branched"):
             prepared = await executors.slow(turns.prepare, completion, place)

@@ -104,17 +104,12 @@ def require_storable(value: object, what: str, *, param: str | None, max_bytes: 
     """Raise `RequestError` for what no database stores as JSON (a NUL, a lone surrogate, NaN) or what is too long."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        size = len(text.encode())
+        is_storable = len(text.encode()) <= max_bytes and "\\u0000" not in text.replace("\\\\", "")
     except (ValueError, RecursionError):
-        raise RequestError(
-            f"The {what} contain a value that JSON cannot represent.", param=param, code="invalid_value"
-        ) from None
-    if size > max_bytes or "\\u0000" in text.replace("\\\\", ""):
-        raise RequestError(
-            f"The {what} exceed {max_bytes:,} bytes as JSON, or contain a NUL character.",
-            param=param,
-            code="invalid_value",
-        )
+        is_storable = False
+    if not is_storable:
+        why = f"have more than {max_bytes:,} bytes as JSON, or a NUL, a lone surrogate or a number that JSON has not"
+        raise RequestError(f"The {what} {why}.", param=param, code="invalid_value")
 
 
 def unsupported(name: str, why: str = "is not supported here") -> RequestError:

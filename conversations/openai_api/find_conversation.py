@@ -110,10 +110,22 @@ class TurnPlace:
     """The reply that this request began before."""
 
 
-def find_existing(completion: CompletionRequest) -> TurnPlace | None:
+def find(completion: CompletionRequest) -> TurnPlace:
+    """Find the place of the turn that is requested. Raises `IdempotencyMismatch`."""
+    if (existing := _existing(completion)) is not None:
+        return existing
+    if not completion.name:
+        return _unnamed(completion)
+    chat = _named(completion)
+    if chat is not None:
+        return _within(chat, completion)
+    return TurnPlace("imported" if completion.request.history else "new")
+
+
+def _existing(completion: CompletionRequest) -> TurnPlace | None:
     """Return the turn that this request began before: by its idempotency key, or because the client says it retries.
 
-    Raises `IdempotencyMismatch`. A retry of a turn that ended without a complete answer begins a new one.
+    A retry of a turn that ended without a complete answer begins a new one.
     """
     known = RequestKey(completion.user, completion.idempotency_key, completion.fingerprint).known_turn()
     if known is not None:
@@ -131,16 +143,6 @@ def find_existing(completion: CompletionRequest) -> TurnPlace | None:
     if first is None or ended.filter(pk=first.message_id).exists():
         return None
     return TurnPlace("repeated", "retry", existing=ExistingReply(first.chat_id, first.message_id))
-
-
-def find(completion: CompletionRequest) -> TurnPlace:
-    """Find the place of the turn that is requested."""
-    if not completion.name:
-        return _unnamed(completion)
-    chat = _named(completion)
-    if chat is not None:
-        return _within(chat, completion)
-    return TurnPlace("imported" if completion.request.history else "new")
 
 
 def _unnamed(completion: CompletionRequest) -> TurnPlace:

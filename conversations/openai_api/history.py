@@ -15,8 +15,8 @@ from chatmemory.llm.protocol import PromptMessage, ToolCall
 from conversations.openai_api.errors import RequestError
 
 
-def in_order(said: list[tuple[int, PromptMessage]], number: int, max_chars: int) -> tuple[PromptMessage, ...]:
-    """Return what was said, joined by side. Each comes with its index among `number` messages, which errors name.
+def in_order(said: list[tuple[int, PromptMessage]], max_chars: int) -> tuple[PromptMessage, ...]:
+    """Return what was said, joined by side. Each comes with its index among all messages, which errors name.
 
     Raises `RequestError`.
     """
@@ -26,7 +26,7 @@ def in_order(said: list[tuple[int, PromptMessage]], number: int, max_chars: int)
     while joined and joined[-1].role == "assistant" and not (joined[-1].content.strip() or joined[-1].calls):
         joined.pop()  # a place for the answer, which some clients send along
     if joined and joined[-1].role == "user" and not joined[-1].content.strip():
-        raise _refused(number - 1, "content", "The last message says nothing.", "invalid_value")
+        raise _refused(said[-1][0], "content", "The last message says nothing.", "invalid_value")
     return tuple(joined)
 
 
