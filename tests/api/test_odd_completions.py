@@ -36,9 +36,9 @@ def _lists(count: int) -> bytes:
 
 
 HOSTILE: dict[str, Callable[[], bytes]] = {
-    "no JSON": lambda: b"{",
-    "no text": lambda: b"\xff",
-    "no object": lambda: b"[]",
+    "no JSON": lambda: b"{" + b" " * 2_000_000,
+    "no text": lambda: b"\xff" * 2_000_000,
+    "no object": lambda: b"[" + b" " * 2_000_000 + b"]",
     "lists": lambda: _lists(1_000_000),
     "objects": lambda: b'{"model":"arco","x":[' + b"{}," * 1_000_000 + b"{}]}",
     "keys": lambda: b'{"model":"arco","metadata":{' + b'"k":"v",' * 400_000 + b'"k":"v"}}',
