@@ -1,9 +1,8 @@
 """The text of a file → chats as values: in our own format, in OpenAI's, or in ShareGPT's. Pure: no ORM, no files.
 
 Of the formats of others, only what is declared in `FileMessage` and `FileChat` has a meaning. Tool calls and their
-outputs become messages if it is known which belong together. Asides are everything else that neither side said: other
-tool messages, and system messages after the first words. They are kept in the metadata of the message before them, or
-of the first message.
+outputs become messages if it is known which belong together. Other tool messages, system messages after the first
+words, and parts of a message that are neither text nor an image or a file are left out.
 """
 
 from __future__ import annotations
@@ -148,9 +147,7 @@ def _chat(value: object) -> ImportedChat:
     if isinstance(name, str) and name.startswith("chatmemory/"):
         raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")
     chat = FileChat.model_validate(value)
-    leading, messages, asides = _assembled(
-        chat.messages, value["messages" if "messages" in value else "conversations"]
-    )
+    leading, messages = _assembled(chat.messages)
     title, is_automatic = (chat.title or "")[:TITLE_CHARS], False
     if not title.strip():  # as for a chat begun here
         made = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
@@ -160,42 +157,35 @@ def _chat(value: object) -> ImportedChat:
         title=title,
         title_is_automatic=is_automatic,
         instructions="\n\n".join(filter(None, (chat.instructions, chat.system, *leading))),
-        metadata={**asides, **source, **(chat.metadata or {})},
+        metadata={**source, **(chat.metadata or {})},
         created_at=chat.created_at,
         messages=messages,
         facts=tuple(chat.facts) if isinstance(chat.facts, list) else (),
     )
 
 
-def _assembled(
-    messages: Sequence[FileMessage], raws: Sequence[object]
-) -> tuple[list[str], tuple[ImportedMessage, ...], dict[str, object]]:
-    """Return the instructions, the messages with their calls, and the asides of a chat without messages."""
+def _assembled(messages: Sequence[FileMessage]) -> tuple[list[str], tuple[ImportedMessage, ...]]:
+    """Return the instructions, and the messages with their calls."""
     leading: list[str] = []
     found: list[ImportedMessage] = []
     called: dict[object, str] = {}
     question: int | None = None
-    metadata: dict[str, object] = {}
-    for number, (one, raw) in enumerate(zip(messages, raws, strict=True), start=1):
+    for number, one in enumerate(messages, start=1):
         role, calls = one.role, one.calls
-        if role == "system" and len(leading) == number - 1:
-            leading.append(one.text)
+        if role == "system":
+            leading += [one.text] if len(leading) == number - 1 else []
             continue
-        if role == "assistant" and not one.text and not calls and (one.tool_calls or one.function_call):
-            role = "tool"
-        called |= {call.id: call.name for call in calls}
         payload: dict[str, object] | None = {"calls": len(calls)} if calls else None
-        if role == "tool" and isinstance(one.tool_call_id, str) and one.tool_call_id in called:
-            name = called.pop(one.tool_call_id)  # each call takes only one output
+        if role == "tool":
+            name = called.pop(one.tool_call_id, None) if isinstance(one.tool_call_id, str) else None
+            if name is None:  # each call takes only one output
+                continue
             payload = {"call_id": one.tool_call_id, "name": name}
-        if role == "system" or (role == "tool" and payload is None):
-            key = f"{role}_messages"
-            kept = metadata.get(key)
-            metadata[key] = [*kept, raw] if isinstance(kept, list) else [raw]
-            continue
-        if role == "user":
+        elif role == "user":
             question = len(found) + 1
-        metadata = one.own_metadata if found else {**metadata, **one.own_metadata}
+        elif not (one.text or calls) and one.calls_something:
+            continue
+        called |= {call.id: call.name for call in calls}
         made = partial(ImportedMessage, created_at=one.created_at, completed_at=one.created_at, number=number)
         found.append(
             made(
@@ -204,12 +194,12 @@ def _assembled(
                 payload=payload,
                 attachments=one.content.attachments if one.content and role == "user" else (),
                 model=one.model or "",
-                metadata=metadata,
+                metadata=one.metadata or {},
                 reply_to=question if role == "assistant" else None,
             )
         )
         found += (made("tool_call", call.text, payload=call.payload) for call in calls)
-    return leading, tuple(found), {} if found else metadata
+    return leading, tuple(found)
 
 
 # The formats of others
@@ -226,11 +216,10 @@ ROLES: Mapping[str, FileRole] = {
 
 
 class FileContent(NamedTuple):
-    """A message's text, its images and files, and other parts of its content, unchanged."""
+    """A message's text, its images and files."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
-    others: tuple[object, ...] = ()
 
 
 def _content(value: object) -> FileContent | None:
@@ -238,18 +227,13 @@ def _content(value: object) -> FileContent | None:
         return value if value is None else FileContent(value)
     if not isinstance(value, list) or not all(isinstance(part, str | dict) for part in value):
         raise ValueError("this is neither a string nor a list of parts")
-    parts = [_part(part) for part in value]
-    return FileContent(
-        "\n".join(
-            one.mark if isinstance(one, Attachment) else one for one in parts if not isinstance(one, dict)
-        ),
-        tuple(one for one in parts if isinstance(one, Attachment)),
-        tuple(one for one in parts if isinstance(one, dict)),
-    )
+    parts = [part for one in value if (part := _part(one)) is not None]
+    text = "\n".join(one if isinstance(one, str) else one.mark for one in parts)
+    return FileContent(text, tuple(one for one in parts if isinstance(one, Attachment)))
 
 
-def _part(part: str | dict[str, Any]) -> str | Attachment | dict[str, Any]:
-    """Return the text of a part, or the image or file in it; any other part is returned as it is."""
+def _part(part: str | dict[str, Any]) -> str | Attachment | None:
+    """Return the text of a part, or the image or file in it."""
     match part:
         case str(text) | {"text": str(text)} | {"refusal": str(text)}:
             return text
@@ -259,11 +243,11 @@ def _part(part: str | dict[str, Any]) -> str | Attachment | dict[str, Any]:
             if url.startswith(("https://", "http://")):
                 return Attachment("image", url=url, detail=detail)
             if found := read_data_url(url):
-                return image_of(found[1], found[0], detail) or part
+                return image_of(found[1], found[0], detail)
         case {"type": "file", "file": {"file_data": str(url), **more}}:
             if found := read_data_url(url):
                 return file_of(found[1], found[0], str(more.get("filename") or ""))
-    return part
+    return None
 
 
 def _role(value: object) -> FileRole:
@@ -282,7 +266,6 @@ class FileMessage(BaseModel):
     created_at: Time | None = None
     model: Annotated[str, MaxLen(128)] | None = None
     metadata: dict[str, Any] | None = None
-    name: Any = None
     refusal: Any = None
     tool_calls: Any = None
     function_call: Any = None
@@ -291,7 +274,7 @@ class FileMessage(BaseModel):
     @model_validator(mode="after")
     def _says_something(self) -> FileMessage:
         has_content = self.content is not None or "content" in self.model_fields_set
-        if not (has_content or isinstance(self.refusal, str) or self.tool_calls or self.function_call):
+        if not (has_content or isinstance(self.refusal, str) or self.calls_something):
             raise ValueError('"content" is missing')
         return self
 
@@ -310,16 +293,9 @@ class FileMessage(BaseModel):
         return whole if len({call.id for call in whole}) == len(calls) else ()
 
     @property
-    def own_metadata(self) -> dict[str, object]:
-        """The message's metadata, together with data of the file that has no field here."""
-        if self.role == "tool":
-            return dict(self.metadata or {})
-        calls = {} if self.calls else {"tool_calls": self.tool_calls, "function_call": self.function_call}
-        kept = {"name": self.name, "refusal": self.refusal, **calls}
-        found = {name: value for name, value in kept.items() if value}
-        if self.content is not None and self.content.others:
-            found["content_parts"] = list(self.content.others)
-        return {**found, **(self.metadata or {})}
+    def calls_something(self) -> bool:
+        """Whether it calls tools, even if it is not known how."""
+        return bool(self.tool_calls or self.function_call)
 
 
 def _call(value: object) -> ToolCall | None:

@@ -52,7 +52,7 @@ def test_replies_answer_the_user_message_before() -> None:
     assert [message.reply_to for message in greeting.messages] == [None, None, 2]
 
 
-def test_leading_system_messages_become_instructions_and_later_ones_are_kept_beside() -> None:
+def test_leading_system_messages_become_instructions_and_later_ones_are_left_out() -> None:
     later = {"role": "system", "content": "The user is now signed in."}
     chat = openai(
         {"role": "system", "content": "Be brief."},
@@ -60,7 +60,6 @@ def test_leading_system_messages_become_instructions_and_later_ones_are_kept_bes
         *(HELLO[0], later, HELLO[1]),
     )
     assert (chat.instructions, said(chat)) == ("Be brief.\n\nNo lists.", SAID)
-    assert chat.messages[0].metadata == {"system_messages": [later]}
     sharegpt = {"system": "Be brief.", "conversations": [{"from": "human", "value": "Hello"}]}
     assert read_one(sharegpt).instructions == "Be brief."
 
@@ -70,29 +69,21 @@ RESULT = {"role": "tool", "tool_call_id": "c1", "content": "42"}
 
 
 @pytest.mark.parametrize(
-    ("messages", "kept"),
+    "messages",
     [
-        ([HELLO[0], CALL, RESULT, HELLO[1], HELLO[0], CALL], [[CALL, RESULT], None, [CALL]]),
-        ([CALL, RESULT, *HELLO], [[CALL, RESULT], None]),
-        ([HELLO[0], {**CALL, "content": "Let me look."}, RESULT, HELLO[1]], [None, [RESULT], None]),
-        *(
-            ([HELLO[0], {"role": role, "content": "{}"}], [[{"role": role, "content": "{}"}]])
-            for role in ("function", "observation")
-        ),
+        [HELLO[0], CALL, RESULT, HELLO[1]],
+        [RESULT, *HELLO],
+        [HELLO[0], {**CALL, **HELLO[1]}],
+        [
+            HELLO[0],
+            {"role": "function_call", "content": "{}"},
+            {"role": "observation", "content": "42"},
+            HELLO[1],
+        ],
     ],
 )
-def test_other_tool_messages_stay_with_the_message_before_or_the_first(
-    messages: list[Any], kept: list[Any]
-) -> None:
-    found = [message.metadata.get("tool_messages") for message in openai(*messages).messages]
-    assert found == kept
-
-
-def test_calls_that_are_incomplete_are_kept_beside() -> None:
-    assert openai(CALL).metadata == {"tool_messages": [CALL]}
-    chat = openai(HELLO[0], {**CALL, "content": "Let me look."})
-    assert said(chat)[1] == ("assistant", "Let me look.")
-    assert chat.messages[1].metadata == {"tool_calls": CALL["tool_calls"]}
+def test_calls_that_are_incomplete_and_their_outputs_are_left_out(messages: list[Any]) -> None:
+    assert said(openai(*messages)) == SAID
 
 
 def test_content_in_parts() -> None:
@@ -106,14 +97,13 @@ def test_content_in_parts() -> None:
         photo,
         sound,
     ]
-    [message] = openai({"role": "user", "content": parts, "name": "Ada"}).messages
+    [message] = openai({"role": "user", "content": parts}).messages
     assert message.content.startswith(
         "What is\n[image: https://example.org/a.png]\nthis?\n[image: 64×48 PNG, "
     )
     link, stored = message.attachments
     assert link == Attachment("image", url="https://example.org/a.png")
     assert (stored.data, stored.detail) == (png(64, 48), "low")
-    assert message.metadata == {"content_parts": [sound], "name": "Ada"}
 
 
 def test_a_refusal_is_what_was_said() -> None:
