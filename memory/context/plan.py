@@ -16,8 +16,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, InstanceOf, TypeAdapt
 from chatmemory.llm.protocol import PromptMessage
 from memory.limits import TurnsAs
 from memory.pins.section import ShownPin
-from memory.recall.excerpts import Quote
-from memory.recall.ranking import Recall
+from memory.recall.ranking import Quote, Recall
 
 RENDERER = 11
 """Version of the rendering. Raise it with any change that renders the same plan differently."""

@@ -28,7 +28,7 @@ from memory.history.turns import (
 )
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import DAY, MARK, Excerpt, Quote, excerpts_head_cost
+from memory.recall.ranking import DAY, MARK, Excerpt, Quote, excerpts_head_cost
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,7 @@ from memory.history.turns import MARK_TOKENS, OUTPUT_TOKENS, Step, Turn, step_me
 from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import RecalledMessage
-from memory.recall.ranking import Near
+from memory.recall.ranking import Near, RecalledMessage
 
 Made = TypeVar("Made")
 

@@ -6,6 +6,7 @@ The same plan, texts and `RENDERER` give the same messages, byte for byte. Nothi
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from chatmemory.llm.protocol import PromptMessage, Role
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import (
     LINES_HEADING,
+    RECALL_HEADING,
     RECENT_HEADING,
     SOURCES_HEADING,
     is_marker,
@@ -34,7 +36,7 @@ from memory.history.turns import (
 )
 from memory.pins.section import render_pins
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import RecalledMessage, render_excerpts
+from memory.recall.ranking import Quote, RecalledMessage
 
 LABELS: dict[Role, str] = {"user": "User: ", "assistant": "Assistant: ", "tool": "Tool: "}
 
@@ -195,6 +197,39 @@ def _quoted(text: str, clip: int | None) -> str:
 
 def _clipped(text: str, clip: int | None) -> str:
     return text if clip is None else clip_middle(text, clip)
+
+
+# Excerpts of earlier turns (`memory.recall.ranking` decides which)
+
+
+LEFT_OUT = "[…]"
+"""Marks where text of a message is left out."""
+
+
+def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, RecalledMessage]) -> str:
+    """Render the message with the excerpts; "" if there is nothing to show.
+
+    Those of one day follow its date, each message with its speaker. Messages that no longer exist are left out.
+    """
+    blocks: list[str] = []
+    for quotes in recalled:
+        lines: list[str] = []
+        for seq, group in groupby(quotes, key=lambda quote: quote.seq):
+            if seq in said and (text := _with_marks(said[seq].text, list(group))):
+                lines += [] if lines else [f"[{said[seq].on}]"]
+                lines.append(f"{said[seq].speaker}: {text}")
+        blocks += ["\n".join(lines)] if lines else []
+    return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
+
+
+def _with_marks(text: str, quotes: Sequence[Quote]) -> str:
+    if all(quote.end is None for quote in quotes):
+        return quote_markers(text)
+    pieces = f" {LEFT_OUT} ".join([text[quote.start : quote.end].strip() for quote in quotes])
+    last = quotes[-1].end
+    before = [LEFT_OUT] if quotes[0].start else []
+    after = [LEFT_OUT] if last is not None and last < len(text) else []
+    return quote_markers(" ".join([*before, pieces, *after]))
 
 
 # Sources

@@ -14,8 +14,7 @@ is never returned.
 `Search` takes a few selects by key or index, independent of the chat's length: matches of the question's terms;
 speakers and lengths of the most promising messages; the terms of the best of them; the texts of those that are shown
 and long. Messages that are near in meaning are passed in (`memory.recall.embeddings`). `memory.recall.question` parses
-the question, `memory.recall.ranking` decides whether it calls for earlier turns and which passages are good, and
-`memory.recall.excerpts` renders them.
+the question; `memory.recall.ranking` decides whether it calls for earlier turns, and which passages are good.
 """
 
 import logging
@@ -29,17 +28,18 @@ from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from chatmemory.database import vector_field
 from conversations.models import TEXT_STATUSES, Chat, Message, Role
 from memory.limits import MemoryLimits
-from memory.recall.excerpts import Excerpt, RecalledMessage
 from memory.recall.question import Question, read_question
 from memory.recall.ranking import (
     PRESELECT_FACTOR,
     SPARE_FACTOR,
+    Excerpt,
     Indexed,
     Lengths,
     Matches,
     Near,
     Ranked,
     Recall,
+    RecalledMessage,
     closest,
     decide,
     excerpts,

@@ -25,9 +25,11 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
+from uuid import UUID
 
+from chatmemory.text.markers import RECALL_HEADING
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.limits import MemoryLimits
-from memory.recall.excerpts import MARK, Excerpt, Quote, RecalledMessage, excerpt_of
 from memory.recall.question import Question
 from memory.recall.terms import closeness, passages
 
@@ -379,7 +381,68 @@ def fuse(ranked: Sequence[Ranked], near: Iterable[Near], lengths: Lengths) -> li
     return best_first(fused)
 
 
-# Which passages are shown
+# Which passages are shown, and what an excerpt of them costs
+
+
+DAY = 8
+"""Tokens of the line with the date, which excerpts of one day share."""
+MARK = 2
+"""Tokens of the speaker's label."""
+MORE = 2
+"""Tokens of the marks around a piece of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledMessage:
+    """A message that is quoted, with its current text."""
+
+    id: UUID
+    seq: int
+    is_user: bool
+    on: str
+    """The day it was sent."""
+    text: str
+    tokens: int
+    is_output: bool = False
+    """Whether it is the output of a tool."""
+
+    @property
+    def speaker(self) -> str:
+        """The name of the speaker in a prompt."""
+        return "User" if self.is_user else "Tool" if self.is_output else "Assistant"
+
+
+class Quote(NamedTuple):
+    """The part of a message that an excerpt shows: characters `start` to `end`, or to its end if `end` is None."""
+
+    seq: int
+    start: int = 0
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The quote of a message that would be shown, and about how many tokens it costs by itself."""
+
+    quote: Quote
+    tokens: int
+    on: str = ""
+    """The day the message was sent."""
+
+
+def excerpt_of(quote: Quote, said: RecalledMessage) -> Excerpt:
+    """Make an excerpt of a message. As a whole it costs its stored count; only pieces are counted."""
+    if quote.end is None:
+        tokens = said.tokens + said.text[-1:].isalnum()  # else it shares a token with the newline
+    else:
+        tokens = count_tokens(said.text[quote.start : quote.end]) + MORE
+    return Excerpt(quote, tokens + DAY + MARK if tokens else 0, said.on)
+
+
+@cache
+def excerpts_head_cost() -> int:
+    """Tokens of the message around the excerpts."""
+    return count_tokens(RECALL_HEADING) + 1 + MESSAGE_OVERHEAD
 
 
 WORTH = 0.05

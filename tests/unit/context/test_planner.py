@@ -17,7 +17,7 @@ from memory.history import turns as history
 from memory.history.turns import MERGED_TOKENS, Turn, line_cost, lines_head_cost, turn_cost
 from memory.limits import MAX_TURNS, RECALL_MODES, MemoryLimits
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import Quote, excerpt_of
+from memory.recall.ranking import Quote, excerpt_of
 from tests.unit.context.makers import all_limits, chats, line_of, make_turn, plan_of, states, turn_of, words
 from tests.unit.recall.makers import said_of
 

@@ -8,7 +8,7 @@ from memory.context.plan import Merged, Plan, Section, Shown, TurnSpan
 from memory.explain.reasons import budget_of, explain
 from memory.explain.timeline import Fold, Mark, Place, TurnPlaces, lineage
 from memory.limits import MemoryLimits
-from memory.recall.excerpts import Quote
+from memory.recall.ranking import Quote
 from tests.unit.context.makers import make_turn, plan_of, turn_of
 
 TURNS = [turn_of(number, 200) for number in range(12)]

@@ -8,14 +8,17 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import count_tokens
-from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of
 from memory.recall.question import read_question
 from memory.recall.ranking import (
     PRESELECT_FACTOR,
+    Excerpt,
     Indexed,
     Lengths,
+    Quote,
     Ranked,
+    RecalledMessage,
     closest,
+    excerpt_of,
     messages_to_read,
     promising,
     rank,

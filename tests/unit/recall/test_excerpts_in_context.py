@@ -12,10 +12,11 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.plan import Plan
 from memory.context.planner import ExcerptChoice, choose
 from memory.context.prompt import Context, PromptRequest, assemble, rebuild
+from memory.context.render import render_excerpts
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, render_excerpts
+from memory.recall.ranking import Excerpt, Quote, RecalledMessage, excerpt_of
 from tests.unit.context.makers import (
     all_limits,
     asked_for,
