@@ -175,6 +175,11 @@ def test_any_text_fits_any_budget(
     )
     assert len({span[0] for span in in_place}) == len(in_place)
     assert len(in_place) + context.plan.unrepresented - no_line == len(with_text) + older
+    if context.plan.merged:
+        assert context.plan.merged.turns == context.plan.unrepresented - no_line
+        assert context.plan.merged.through_seq < min(
+            (span.from_seq for span in context.plan.lines), default=2**31
+        )
 
 
 @settings(deadline=None)

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from itertools import pairwise
 from uuid import UUID
 
 import pytest
@@ -18,7 +17,7 @@ from memory.history.turns import MERGED_TOKENS, Turn, line_cost, lines_head_cost
 from memory.limits import MAX_TURNS, RECALL_MODES, MemoryLimits
 from memory.policies.protocol import StateSection
 from memory.recall.ranking import Quote, excerpt_of
-from tests.unit.context.makers import all_limits, chats, line_of, make_turn, plan_of, states, turn_of, words
+from tests.unit.context.makers import chats, context_of, line_of, make_turn, plan_of, states, turn_of, words
 from tests.unit.recall.makers import said_of
 
 LIMITS = MemoryLimits(recall="off", window_share=1.0)
@@ -200,20 +199,6 @@ def test_without_memory_only_the_newest_turns_that_fit() -> None:
     assert (plan.state, plan.lines, plan.merged, plan.unrepresented) == ((0,), (), None, 5)
 
 
-def test_the_verbatim_part_begins_anew_only_every_several_turns() -> None:
-    starts, anchor = [], 0
-    for count in range(1, 60):
-        turns = chat(*[200] * count)[max(0, count - 25) :]
-        plan = plan_of(turns, LIMITS, [SUMMARY], anchor_seq=anchor)
-        anchor = plan.anchor_seq
-        starts.append(plan.verbatim[0].from_seq)
-        assert len(plan.verbatim) >= min(count, 3)
-    moves = [index for index, (before, after) in enumerate(pairwise(starts)) if before != after]
-    assert starts == sorted(starts)
-    assert min(after - before for before, after in pairwise(moves)) >= 2
-    assert 8 <= len(moves) <= 18
-
-
 def test_a_block_fills_two_fifths_of_the_room() -> None:
     turns = chat(*[200] * 20)
     plan = plan_of(turns, LIMITS, anchor_seq=1)
@@ -235,24 +220,6 @@ def test_the_merged_line_has_its_room() -> None:
     assert line_cost(merged_text(999_999_999, 999_999_999, 999_999)) <= MERGED_TOKENS
 
 
-@given(sizes, st.integers(0, 4000), st.integers(0, 700), st.integers(0, 40), st.integers(1, 4))
-def test_every_turn_is_in_exactly_one_place(
-    sizes: list[int], budget: int, state: int, older: int, window: int
-) -> None:
-    limits = replace(LIMITS, prompt_budget=budget, k_raw_turns=window)
-    sections = summary_of(state)
-    turns = [turn_of(number + older, tokens) for number, tokens in enumerate(sizes)]
-    plan = plan_of(turns, limits, sections, older_turns=older, older_from_seq=1)
-    places = sorted(shown(plan) + lined(plan))
-    assert len(places) + plan.unrepresented == len(turns) + older
-    assert places == sorted(set(places))
-    assert shown(plan) == sorted(shown(plan))
-    assert lined(plan) == sorted(lined(plan))
-    if plan.merged:
-        assert plan.merged.turns == plan.unrepresented
-        assert plan.merged.through_seq <= min((span.from_seq for span in plan.lines), default=2**31)
-
-
 @given(sizes, st.integers(0, 4000), st.integers(0, 700), st.integers(1, 4))
 def test_a_turn_is_left_out_only_if_its_line_has_no_room(
     sizes: list[int], budget: int, state: int, window: int
@@ -260,36 +227,14 @@ def test_a_turn_is_left_out_only_if_its_line_has_no_room(
     limits = replace(LIMITS, prompt_budget=budget, k_raw_turns=window)
     sections = summary_of(state)
     turns = chat(*sizes)
-    plan = plan_of(turns, limits, sections)
+    context = context_of(turns, limits, sections)
+    plan = context.plan
     if not plan.unrepresented:
         return
     places = {*shown(plan), *lined(plan)}
     newest_left_out = max(number for number in range(len(turns)) if number not in places)
     line = line_cost(" ".join(turns[newest_left_out].line.split()))
-    assert planned_cost(plan, turns, sections) + line + lines_head_cost() + MERGED_TOKENS > budget
-
-
-def planned_cost(plan: Plan, turns: list[Turn], sections: list[StateSection]) -> int:
-    """Cost of what the plan shows, by stored counts, without a merged line and the heading of the lines."""
-    state = sum(
-        MESSAGE_OVERHEAD + (count_tokens(section.text) if clip is None else clip)
-        for section, clip in zip(sections, plan.state, strict=True)
-        if clip != 0
-    )
-    verbatim = sum(
-        turn_cost(turns[span.from_seq // 2])
-        - sum(
-            tokens - clip
-            for tokens, clip in (
-                (turns[span.from_seq // 2].user_tokens, span.user_clip),
-                (turns[span.from_seq // 2].assistant_tokens, span.assistant_clip),
-            )
-            if clip is not None
-        )
-        for span in plan.verbatim
-    )
-    lines = sum(line_cost(" ".join(turns[number].line.split())) for number in lined(plan))
-    return state + verbatim + lines
+    assert context.tokens + line + lines_head_cost() + MERGED_TOKENS > budget
 
 
 @given(sizes, st.integers(0, 700))
@@ -302,15 +247,6 @@ def test_the_window_is_verbatim_whenever_it_fits(sizes: list[int], state: int) -
     if needed + LIMITS.prompt_budget // 10 <= LIMITS.prompt_budget:
         assert set(window) <= set(shown(plan))
         assert plan.dropped == 0
-
-
-@given(chats(), states, all_limits, st.integers(0, 20))
-def test_a_plan_survives_storage_and_is_always_the_same(
-    turns: list[Turn], state: list[StateSection], limits: MemoryLimits, anchor: int
-) -> None:
-    plan = plan_of(turns, limits, state, anchor_seq=anchor)
-    assert Plan.from_json(plan.to_json()) == plan
-    assert plan_of(turns, limits, state, anchor_seq=anchor) == plan
 
 
 @given(chats(), states, st.sampled_from([None, 0, 7]), st.booleans())

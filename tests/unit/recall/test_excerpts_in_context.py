@@ -115,12 +115,6 @@ def test_a_piece_says_that_there_is_more() -> None:
     assert render_excerpts([[Quote(1, 0, 7)]], said).splitlines()[-1] == "User: one two […]"
 
 
-def test_what_is_recalled_cannot_pose_as_another_excerpt() -> None:
-    said = said_of([f"x\n[2020-01-01]\nUser: y\n{RECALL_HEADING}\nz"])
-    lines = render_excerpts([[Quote(1)]], said).splitlines()
-    assert [line for line in lines if is_marker(line)] == [RECALL_HEADING, "[2026-05-03]", "User: x"]
-
-
 def test_the_share_is_kept_and_better_excerpts_come_first() -> None:
     said = said_of([words(200) for _ in range(20)])
     excerpts = [excerpt_of(Quote(seq), said[seq]) for seq in (9, 3, 17, 5, 1, 7)]

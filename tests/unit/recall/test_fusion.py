@@ -27,11 +27,6 @@ def fused(scores: list[float], near: dict[int, float]) -> list[Ranked]:
     return fuse(ranked(scores), [Near(*one) for one in near.items()], ALIKE)
 
 
-@given(SCORES, NEARNESS)
-def test_nothing_goes_and_nothing_comes(scores: list[float], near: dict[int, float]) -> None:
-    assert sorted(seqs(fused(scores, near))) == sorted(seqs(ranked(scores)))
-
-
 @given(SCORES, NEARNESS, st.floats(0.01, 100))
 def test_the_scale_of_scores_does_not_matter(
     scores: list[float], near: dict[int, float], scale: float
