@@ -5,39 +5,26 @@ never raises, for any text: special tokens count as text, and text that the toke
 pieces. Clipping is here too, because a cut must be right by this count. This module does not know what a text is for.
 """
 
-import binascii
 import functools
 import hashlib
+import os
 import re
 from pathlib import Path
 
 import tiktoken
+from tiktoken_ext.openai_public import o200k_base
 
 MESSAGE_OVERHEAD = 4
 """Tokens of a message in addition to its text (role and separators)."""
 
-RANKS_FILE = Path(__file__).parent / "data" / "o200k_base.tiktoken"
+RANKS_FILE = Path(__file__).parent / "data" / "fb374d419588a4632f3f557e76b4b70aebbca790"
+"""The ranks of o200k_base, under the name that tiktoken looks for in its cache."""
 RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 """As published with tiktoken (`tiktoken_ext/openai_public.py`)."""
 PIECE_CHARS = 250_000
 """Longer texts are counted in pieces, which adds up to two tokens each: a million spaces make tiktoken panic."""
 BORDER_CHARS = 40
 """Maximum distance in characters that a cut in the middle moves to reach a word boundary."""
-
-_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_PATTERN = "|".join(
-    (
-        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_CONTRACTIONS}",
-        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_CONTRACTIONS}",
-        r"\p{N}{1,3}",
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-        r"\s*[\r\n]+",
-        r"\s+(?!\S)",
-        r"\s+",
-    )
-)
-"""The split pattern of o200k_base, as published with tiktoken."""
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]?(?=\s)|[。！？]|\n")
 _WHITESPACE = re.compile(r"\s")
@@ -116,24 +103,17 @@ def clip_end(text: str, max_tokens: int) -> str:
 @functools.cache
 def _tokenizer() -> tiktoken.Encoding:
     try:
-        raw = RANKS_FILE.read_bytes()
+        found = hashlib.sha256(RANKS_FILE.read_bytes()).hexdigest()
     except OSError as error:
         raise RuntimeError(f"cannot read the token ranks in {RANKS_FILE}: {error.strerror}") from error
-    found = hashlib.sha256(raw).hexdigest()
-    if found != RANKS_SHA256:
+    if found != RANKS_SHA256:  # tiktoken would delete the file, and download another without a time limit
         raise RuntimeError(
             f"the token ranks in {RANKS_FILE} are damaged: SHA-256 is {found}, not {RANKS_SHA256}"
         )
-    words = raw.split()
-    ranks = dict(zip(map(binascii.a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
-    encoding = tiktoken.Encoding(
-        "o200k_base",
-        pat_str=_PATTERN,
-        mergeable_ranks=ranks,
-        special_tokens={},  # special tokens count as text
-        explicit_n_vocab=None,
-    )
-    ranks.clear()  # the encoding has its own tables: these 27 MB are never read again
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(RANKS_FILE.parent)
+    published = o200k_base()
+    encoding = tiktoken.Encoding(**published)
+    published["mergeable_ranks"].clear()  # the encoding has its own tables: these 27 MB are never read again
     return encoding
 
 

@@ -1,6 +1,5 @@
 """Counting never raises and clipping never exceeds its limit, for any text."""
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -40,14 +39,6 @@ GIANTS = {
 )
 def test_it_counts_as_o200k_base_does(text: str, count: int) -> None:
     assert count_tokens(text) == count
-
-
-def test_the_pattern_is_the_published_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    openai_public = import_module("tiktoken_ext.openai_public")
-    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda url, expected_hash: expected_hash)
-    published = openai_public.o200k_base()
-    assert published["pat_str"] == tokens._PATTERN
-    assert published["mergeable_ranks"] == tokens.RANKS_SHA256
 
 
 @given(ANY_TEXT)
