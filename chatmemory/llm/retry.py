@@ -8,7 +8,6 @@ a while; then one asks for all. The caller passes in the time, and reports the o
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 
 TRIES = 3
 FIRST_PAUSE = 0.5
@@ -29,17 +28,14 @@ def pause_before_retry(
     return pause if pause < remaining else None
 
 
-def retry_after_in(headers: Mapping[str, str], *, now: float) -> float | None:
-    """The seconds in `Retry-After`: in ms, in seconds, or as a date relative to `now` (Unix time)."""
+def retry_after_in(headers: Mapping[str, str]) -> float | None:
+    """The seconds in `Retry-After`, in ms or in seconds. No server of models is known to name a date instead."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(ValueError):
             seconds = float(headers.get(name, "")) * unit
             if seconds >= 0:
                 return seconds
-    try:
-        return max(parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now, 0.0)
-    except (ValueError, OverflowError):
-        return None
+    return None
 
 
 FAILURES = 3

@@ -169,18 +169,7 @@ def _authority(rest: str) -> int:
 
 def _host(host: str) -> str:
     name, _, port = host.casefold().partition(":")
-    labels = [_label(label) for label in name.strip(".").removeprefix("www.").split(".")]
-    return ".".join(labels) + (f":{port}" if port not in ("", "80", "443") else "")
-
-
-def _label(label: str) -> str:
-    """A label of a host in its own letters, if it is in punycode."""
-    if not label.startswith("xn--"):
-        return label
-    try:
-        return unicodedata.normalize("NFKC", label[4:].encode("ascii").decode("punycode")).casefold()
-    except UnicodeError:
-        return label
+    return name.strip(".").removeprefix("www.") + (f":{port}" if port not in ("", "80", "443") else "")
 
 
 def _without_stops(link: str) -> str:

@@ -36,25 +36,18 @@ def word_diff(older: str, newer: str) -> list[DiffPiece]:
         before, after = [older], [newer]
     is_long = len(before) * len(after) > MAX_PAIRS
     pieces: list[DiffPiece] = []
-    for _, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=is_long).get_opcodes():
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=is_long).get_opcodes():
         old, new = "".join(before[i1:i2]), "".join(after[j1:j2])
-        same = old if old == new else _common_space(old, new)
-        ends = len(old) - len(same), len(new) - len(same)
-        pieces += DiffPiece("delete", old[: ends[0]]), DiffPiece("insert", new[: ends[1]])
-        pieces.append(DiffPiece("equal", same))
+        if tag == "equal":
+            pieces.append(DiffPiece("equal", old))
+        else:
+            pieces += DiffPiece("delete", old), DiffPiece("insert", new)
     return _joined(pieces)
 
 
 def replaced(older: str, newer: str) -> list[DiffPiece]:
     """The pieces of two unrelated texts."""
     return _joined([DiffPiece("delete", older), DiffPiece("insert", newer)])
-
-
-def _common_space(older: str, newer: str) -> str:
-    """The white space at the end of both."""
-    spaces = older[len(older.rstrip()) :], newer[len(newer.rstrip()) :]
-    shorter = min(spaces, key=len)
-    return shorter if all(space.endswith(shorter) for space in spaces) else ""
 
 
 def _joined(pieces: Iterable[DiffPiece]) -> list[DiffPiece]:

@@ -19,7 +19,6 @@ from heapq import nlargest
 from statistics import fmean
 from typing import TYPE_CHECKING
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -32,7 +31,7 @@ from chatmemory.database import executors, vector_field
 from chatmemory.llm import registry
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.protocol import Embedded, UpstreamError
-from chatmemory.llm.retry import REST_SECONDS, Breaker
+from chatmemory.llm.retry import REST_SECONDS
 from conversations.accounts import quotas
 from conversations.models import TEXT_STATUSES, Chat, Message, Role
 from memory import queue
@@ -59,9 +58,6 @@ MAX_NEAREST = 400
 NEWEST = 10_000
 """How many of the newest messages of a chat are compared. They are compared exactly, without a vector index: an index
 over all chats would have to be searched far beyond the one chat that is asked about."""
-
-_breakers: WeakKeyDictionary[UpstreamEmbedder, Breaker] = WeakKeyDictionary()
-"""One breaker per endpoint and model, so one per process: no turn waits for an endpoint that is down or too slow."""
 
 
 def embeds() -> bool:
@@ -101,7 +97,7 @@ async def near_in_meaning(chat_id: UUID, question: str) -> tuple[Near, ...]:
         if may_ask:
             async with asyncio.timeout(seconds):
                 made = await embedder.embed([question[:QUESTION_CHARS]], timeout=seconds)
-                _breaker_of(embedder).succeeded()
+                embedder.breaker.succeeded()
                 return await executors.read(nearest_messages, chat_id, made.vectors[0])
     return ()
 
@@ -114,7 +110,7 @@ def near_now(chat_id: UUID, question: str) -> tuple[Near, ...]:
     with _unless_it_rests(chat_id, embedder) as may_ask:
         if may_ask:
             made = embedder.embed_now([question[:QUESTION_CHARS]], timeout=seconds)
-            _breaker_of(embedder).succeeded()
+            embedder.breaker.succeeded()
             return nearest_messages(chat_id, made.vectors[0])
     return ()
 
@@ -122,7 +118,7 @@ def near_now(chat_id: UUID, question: str) -> tuple[Near, ...]:
 @contextmanager
 def _unless_it_rests(chat_id: UUID, embedder: UpstreamEmbedder) -> Iterator[bool]:
     """Yield whether the endpoint may be called; a failure of the call is counted, logged and not raised."""
-    breaker = _breaker_of(embedder)
+    breaker = embedder.breaker
     try:
         yield breaker.allows(time.monotonic())
     except (UpstreamError, TimeoutError) as error:
@@ -142,10 +138,6 @@ def nearest_messages(chat_id: UUID, vector: list[float]) -> tuple[Near, ...]:
         return ()
     best = nlargest(MAX_NEAREST, products, key=lambda seq: (products[seq], seq))
     return tuple(map(Near, best, nearness([products[seq] for seq in best], fmean(products.values()))))
-
-
-def _breaker_of(embedder: UpstreamEmbedder) -> Breaker:
-    return _breakers.setdefault(embedder, Breaker())
 
 
 def _of(chat_id: UUID) -> QuerySet[ChatEmbeddings]:

@@ -34,7 +34,7 @@ from chatmemory.llm.protocol import (
     UpstreamError,
     Variant,
 )
-from chatmemory.llm.retry import pause_before_retry
+from chatmemory.llm.retry import Breaker, pause_before_retry
 
 logger = logging.getLogger(__name__)
 
@@ -200,6 +200,8 @@ class UpstreamEmbedder:
 
     def __init__(self, api_key: str, base_url: str, model: str, dimensions: int) -> None:
         self.model, self.dimensions = model, dimensions
+        self.breaker = Breaker()
+        """So that no turn waits for an endpoint that is down or too slow."""
         self._server = Server(api_key, base_url)
 
     async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:

@@ -11,7 +11,6 @@ import functools
 import os
 import ssl
 import threading
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
@@ -175,8 +174,7 @@ async def _refuse_errors(response: httpx2.Response) -> None:
         error = reading.load_object(await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)).get("error")
     except UpstreamError:
         error = None
-    after = retry_after_in(response.headers, now=time.time())
-    raise failures.from_status(response.status_code, error, after=after)
+    raise failures.from_status(response.status_code, error, after=retry_after_in(response.headers))
 
 
 async def _read_bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:

@@ -198,7 +198,6 @@ REWRITTEN: Final = (
     "**docs.example/a%20b**",
     "https://docs.example:443/a%20b/",
     "https://git.example/x_(y)",
-    "https://xn--mnchen-3ya.example/stra%C3%9Fe",
     "https://例え.jp/",
     "请看bank.example吧",
     "https://bank.example/payを見て",

@@ -20,9 +20,9 @@ def test_the_pieces_give_both_texts_back(older: str, newer: str) -> None:
 def test_it_marks_words_not_letters() -> None:
     assert word_diff("The hall is booked", "The room is booked") == [
         DiffPiece("equal", "The "),
-        DiffPiece("delete", "hall"),
-        DiffPiece("insert", "room"),
-        DiffPiece("equal", " is booked"),
+        DiffPiece("delete", "hall "),
+        DiffPiece("insert", "room "),
+        DiffPiece("equal", "is booked"),
     ]
 
 
@@ -42,7 +42,7 @@ def test_words_that_both_have_once_hold_long_texts_together() -> None:
     older = "".join(chapters)
     newer = older.replace("Chapter7 and so", "Chapter7 but then")
     changed = [piece for piece in word_diff(older, newer) if piece.op != "equal"]
-    assert changed == [DiffPiece("delete", "and so"), DiffPiece("insert", "but then")]
+    assert changed == [DiffPiece("delete", "and so "), DiffPiece("insert", "but then ")]
 
 
 def test_no_texts_take_long() -> None:
