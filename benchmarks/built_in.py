@@ -57,8 +57,7 @@ def built_in(talk: Conversation) -> str:
     """The built-in summarizer's summary of the talk."""
     turns = [_turn(one.question, one.reply) for one in talk.exchanges]
     asked = Prompt((PromptMessage("user", summarizer_input("", turns)),), answer_tokens=SUMMARY_TOKENS)
-    model = OfflineModel(summary_tokens=SUMMARY_TOKENS)
-    return model.complete(asked, Variant("lab", "built-in"), timeout=60).text
+    return OfflineModel().complete(asked, Variant("lab", "built-in"), timeout=60).text
 
 
 def _turn(question: str, reply: str) -> Turn:

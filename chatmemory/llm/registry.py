@@ -56,7 +56,7 @@ def chat_model() -> ChatModel:
 
 def offline_model() -> ChatModel:
     """The built-in model, also used as summarizer if the upstream keeps failing."""
-    return _wrapped(OfflineModel(summary_tokens=settings.MEMORY_LIMITS.summary_cap))
+    return _wrapped(OfflineModel())
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from chatmemory.llm import registry
-from chatmemory.llm.offline.model import card_after, card_block, wants_card
+from chatmemory.llm.offline.model import card_after, card_block
 from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from chatmemory.runtime import process
 from chatmemory.text.tokens import count_tokens
@@ -96,7 +96,7 @@ class Player:
         memory = "\n".join(message.text for message in begun.prompt.messages[:-1])  # all before the question
         self._named.look(exchange.question, Haystack(memory))
         last = self._through_tools(begun, exchange)
-        card = card_after(last.prompt, exchange.reply) if wants_card(last.prompt) else ""
+        card = card_after(last.prompt, exchange.reply)
         # Finished as by a generation that has removed the card from the reply.
         status = Status.INCOMPLETE if exchange.cut_off else Status.COMPLETE
         reply = Reply("incomplete" if exchange.cut_off else "complete", model=last.variant.model)
@@ -110,7 +110,7 @@ class Player:
             budget=sent.plan.budget,
             prompt=prompt_tokens(begun.prompt),
             prefix=max((shared_prefix(one, begun.prompt) for one in self._prompts), default=0),
-            reply=count_tokens(exchange.reply + (card_block(card) if card else "")),
+            reply=count_tokens(exchange.reply + card_block(card)),
             before=number,
             unrepresented=sent.plan.unrepresented,
             folds=folds,

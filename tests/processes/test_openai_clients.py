@@ -137,7 +137,7 @@ def test_prompts_keep_calls_and_outputs_together_through_folds(
         assert {record.unrepresented for record in records} == {0}
         assert all(record.tokens <= record.budget for record in records)
         assert policy == "card" or records[-1].revision > 0, "older turns were folded"
-        agent.fake.take_requests()
+        agent.fake.clear()
         agent.ask_for("Which reservation had the membership gold-3?")
     sent = fake.calls("stream")[-1].text
     assert policy == "card" or code(3) in sent, "what a tool gave back long ago"

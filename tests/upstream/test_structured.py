@@ -1,15 +1,13 @@
 """Structured output: requested from upstreams that support it, and omitted for those that turned out not to."""
 
-from typing import Any
-
 import pytest
 
 from chatmemory.llm.openai.client import OpenAIModel
 from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, UpstreamError, Variant
-from tests.support.fakes.connection import Request
+from tests.support.fakes.objects import schema_name
 from tests.support.fakes.upstream import FakeUpstream
-from tests.upstream.talking import PROMPT, STYLES, VARIANT, model_at
+from tests.upstream.talking import STYLES, VARIANT, model_at
 
 SCHEMA = Schema(
     "answer",
@@ -24,16 +22,8 @@ SHAPED = Prompt((PromptMessage("user", "Where is Ada?"),), "Answer in JSON.", sc
 JSON = '{"answer": "Here."}'
 
 
-def ask(model: OpenAIModel, prompt: Prompt = SHAPED, variant: Variant = VARIANT) -> str:
-    return model.complete(prompt, variant, timeout=10).text
-
-
-def schema_name(request: Request) -> str:
-    """Return the name of the schema that a request asks for; "" for none."""
-    body: dict[str, Any] = request.body
-    if request.style == "responses":
-        return str(body.get("text", {}).get("format", {}).get("name", ""))
-    return str(body.get("response_format", {}).get("json_schema", {}).get("name", ""))
+def ask(model: OpenAIModel, variant: Variant = VARIANT) -> str:
+    return model.complete(SHAPED, variant, timeout=10).text
 
 
 def names(fake: FakeUpstream) -> list[str]:
@@ -41,33 +31,17 @@ def names(fake: FakeUpstream) -> list[str]:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_the_schema_is_sent_in_every_call_that_has_one(fake: FakeUpstream, style: Style) -> None:
-    fake.behave("normal", text=JSON)
-    model = model_at(fake.base_url, style)
-    assert ask(model) == ask(model) == JSON
-    ask(model, PROMPT)
-    assert names(fake) == ["answer", "answer", ""]
-
-
-@pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("code", [400, 422])
-def test_an_upstream_that_has_none_is_asked_once_more_and_remembered(
+def test_a_model_that_has_none_is_asked_once_more_and_remembered(
     fake: FakeUpstream, style: Style, code: int
 ) -> None:
     fake.script("complete", f"status?code={code}", f"normal?text={JSON}", f"normal?text={JSON}")
     model = model_at(fake.base_url, style)
     assert ask(model) == ask(model) == JSON
-    assert names(fake) == ["answer", "", ""]
-    first, second, _ = fake.requests
+    ask(model, Variant("other", "gpt-other"))
+    assert names(fake) == ["answer", "", "", "answer"]
+    first, second, *_ = fake.requests
     assert second.said == first.said
-
-
-def test_another_model_of_the_same_upstream_may_have_it(fake: FakeUpstream) -> None:
-    fake.script("complete", "status?code=400", f"normal?text={JSON}", f"normal?text={JSON}")
-    model = model_at(fake.base_url, "chat")
-    ask(model)
-    ask(model, variant=Variant("other", "gpt-other"))
-    assert names(fake) == ["answer", "", "answer"]
 
 
 @pytest.mark.parametrize(

@@ -31,17 +31,15 @@ DEFAULT_TOKENS = 400
 """Length of an answer if the request does not give one."""
 SHORT_TOKENS, FACT_TOKENS = 24, 30
 """Maximum tokens of a goal or a context, and of one fact."""
-LINKS, NAMES, STORY, NESTED = 0.3, 0.15, 0.25, 0.5
-"""Shares of an answer's tokens: for links, for names, for a text beside lists, and for an object in an object."""
+LINKS, STORY, NESTED = 0.3, 0.25, 0.5
+"""Shares of an answer's tokens: for links, for a text beside lists, and for an object in an object."""
 
 NAMED = {
     "goal": "goal",
     "lesson_context": "latest",
     "source_urls": "links",
-    "entities": "names",
-    "techniques": "names",
     **dict.fromkeys(("open_q", "constraints", "key_decisions", "removed", "user_preferences"), "nothing"),
-    **dict.fromkeys(("document_structure", "custom_fields"), "nothing"),
+    **dict.fromkeys(("document_structure", "custom_fields", "entities", "techniques"), "nothing"),
 }
 """What a field of this name is filled with. It takes understanding to fill some: they stay empty."""
 LONGEST_SENTENCE = 60
@@ -117,20 +115,17 @@ def quotes_a_talk(request: str) -> bool:
 
 
 def summarize(request: str, max_tokens: int) -> str:
-    """The memory so far and what was said since, in the most informative sentences, as bullets."""
+    """The memory so far and what was said since, in its most informative sentences, as bullets (0 tokens: any)."""
     talk = Talk.of(request)
     sentences_so_far = unique_sentences([*talk.before, *talk.sentences()])
-    bullets = "\n".join(f"- {one}" for one in best(sentences_so_far, max_tokens, [*talk.before, *talk.typed]))
-    return bullets or clip_end(" ".join(sentences_so_far), max_tokens)
+    room = max_tokens or DEFAULT_TOKENS
+    bullets = "\n".join(f"- {one}" for one in best(sentences_so_far, room, [*talk.before, *talk.typed]))
+    return bullets or clip_end(" ".join(sentences_so_far), room)
 
 
 def extract(schema: Mapping[str, Any], request: str, max_tokens: int) -> str:
     """An object of `schema` as JSON of about `max_tokens` (0: any), quoted from the request."""
-    room = max_tokens or DEFAULT_TOKENS
-    value = _object(schema, Talk.of(request), room)
-    while count_tokens(dumps(value)) > room and _shortened(value):
-        pass
-    return dumps(value)
+    return dumps(_object(schema, Talk.of(request), max_tokens or DEFAULT_TOKENS))
 
 
 def dumps(value: object) -> str:
@@ -171,9 +166,7 @@ def _object(schema: Mapping[str, Any], talk: Talk, room: int) -> dict[str, Any]:
         elif kind in ("goal", "latest"):
             value[name] = _sentence(talk, is_goal=kind == "goal")
         elif kind == "links":
-            value[name] = _fitting(_links(talk), int(LINKS * left))
-        elif kind == "names":
-            value[name] = _fitting(reversed(names(talk.sentences())), int(NAMES * left))
+            value[name] = _links(talk, int(LINKS * left))
     lists = [name for name, kind in kinds.items() if kind in ("sentences", "facts")]
     left = room - count_tokens(dumps(value))
     for name in (name for name, kind in kinds.items() if kind == "text"):
@@ -212,19 +205,16 @@ def _sentence(talk: Talk, *, is_goal: bool) -> str:
     return clip_end(next(filter(None, found), ""), SHORT_TOKENS)
 
 
-def _links(talk: Talk) -> Iterator[str]:
-    return (link.rstrip(".,;:!?*_~)]") for text, _ in talk.messages for link in _LINK.findall(text))
-
-
-def _fitting(items: Iterable[str], room: int) -> list[str]:
-    """The first distinct items that fit."""
-    taken = []
-    for item in dict.fromkeys(items):
-        room -= count_tokens(dumps(item))
+def _links(talk: Talk, room: int) -> list[str]:
+    """The first links that fit."""
+    found = (link.rstrip(".,;:!?*_~)]") for text, _ in talk.messages for link in _LINK.findall(text))
+    links = []
+    for link in dict.fromkeys(found):
+        room -= count_tokens(dumps(link))
         if room < 0:
             break
-        taken.append(item)
-    return taken
+        links.append(link)
+    return links
 
 
 def _text(talk: Talk, room: int, *, is_story: bool) -> str:
@@ -250,7 +240,7 @@ def _facts(field: Mapping[str, Any], talk: Talk, room: int) -> list[dict[str, st
     used = {line.removeprefix("- ").partition(":")[0] for line in talk.before}
     categories = field["items"]["properties"].get("category", {}).get("enum", [])
     facts = []
-    for sentence in best([one for one in _stated(talk) if one not in known], room * 2 // 3, talk.typed):
+    for sentence in best([one for one in _stated(talk) if one not in known], room // 2, talk.typed):
         key = name = _key(sentence)
         number = 1
         while key in used:
@@ -272,21 +262,6 @@ def _key(sentence: str) -> str:
 
 def _content_words(text: str) -> list[str]:
     return [word for word in _LETTERS.findall(text.casefold()) if word not in COMMON_WORDS]
-
-
-def _shortened(value: dict[str, Any]) -> bool:
-    """Take something from the longest field; False if all are empty."""
-    sizes = {name: count_tokens(dumps(one)) for name, one in value.items() if one}
-    for name in sorted(sizes, key=lambda name: -sizes[name]):
-        one = value[name]
-        if isinstance(one, list):
-            one.pop()
-        elif isinstance(one, str):
-            value[name] = clip_end(one, sizes[name] * 3 // 4)
-        elif not _shortened(one):
-            continue
-        return True
-    return False
 
 
 def sentences(text: str) -> list[str]:
@@ -313,13 +288,6 @@ def _is_abbreviated(end: str, rest: str) -> bool:
 def unique_sentences(texts: Iterable[str]) -> list[str]:
     """The distinct sentences of all `texts`, in order."""
     return list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
-
-
-def names(texts: Sequence[str]) -> list[str]:
-    """The names in `texts`, once per occurrence, in order. A word that also occurs in lower case is no name."""
-    plain = {word for text in texts for word in _WORD.findall(text) if word.islower()}
-    found = (span for text in texts for span, hard in scan(text) if not hard)
-    return [name for name in found if len(name) > 2 and name.casefold() not in plain]  # "ID" is a label
 
 
 def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:

@@ -30,21 +30,7 @@ QUESTION_CHARS = 8000
 """How many characters of a question are used for the search; of each message, ten times as many are searched."""
 
 CARD_OPEN, CARD_CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
-"""Instructions that contain the first ask for a memory card between both, at the end of the reply (seed 002)."""
-
-_TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
-CARD_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "goal": _TEXT,
-        "decisions": _TEXTS,
-        "open_q": _TEXTS,
-        "constraints": _TEXTS,
-        "techniques": _TEXTS,
-        "lesson_context": _TEXT,
-    },
-}
-"""The card that such instructions describe."""
+"""Instructions that show an object between both ask for such a memory card at the end of the reply (seed 002)."""
 CARD_TOKENS = 120
 FOUND = f"{INTRODUCTION} Matches in this chat:"
 NOTHING = (
@@ -54,14 +40,15 @@ NOTHING = (
 _ROLE = re.compile(r"(?:> )?(?:\[\d+\] )?(?:User|Assistant): ")
 _WORD = re.compile(r"\s*\S+")
 _JSON = re.compile(r"\{.*\}")
+_CARD = re.compile(rf"{CARD_OPEN}({_JSON.pattern}){CARD_CLOSE}")
+_TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
 
 
 class OfflineModel:
     """A deterministic `ChatModel` that only extracts. `pause`: the seconds between two words of a stream."""
 
-    def __init__(self, pause: float = 0.01, summary_tokens: int = 500) -> None:
+    def __init__(self, pause: float = 0.01) -> None:
         self.pause = pause
-        self.summary_tokens = summary_tokens
 
     async def stream(
         self, prompt: Prompt, variant: Variant, deadlines: Deadlines
@@ -83,7 +70,7 @@ class OfflineModel:
         if prompt.schema:
             text = extract(prompt.schema.schema, request, prompt.answer_tokens)
         elif quotes_a_talk(request):
-            text = summarize(request, prompt.answer_tokens or self.summary_tokens)
+            text = summarize(request, prompt.answer_tokens)
         else:
             text = ""
         text = text or _within_limit(_answer(prompt), variant)
@@ -93,16 +80,10 @@ class OfflineModel:
 def _reply(prompt: Prompt, variant: Variant) -> tuple[str, Reply]:
     """The text of a reply, and how it ends."""
     answer = _answer(prompt)
-    if wants_card(prompt):
-        card = card_block(
-            card_after(prompt, answer)
-        )  # it is the end of the requested reply, so the reply is complete
-        text = _within_limit(answer, variant, reserved=count_tokens(card)) + card
-        is_whole = True
-    else:
-        text = _within_limit(answer, variant)
-        is_whole = text == answer
-    ended = Reply("complete") if is_whole else Reply("incomplete", error=TOO_LONG)
+    card = card_block(card_after(prompt, answer))
+    text = _within_limit(answer, variant, reserved=count_tokens(card)) + card
+    # A card is the end of the requested reply.
+    ended = Reply("complete") if card or text == answer else Reply("incomplete", error=TOO_LONG)
     return text, replace(ended, usage=_usage(prompt, text), model=NAME)
 
 
@@ -141,13 +122,15 @@ def _lines(text: str) -> Iterator[str]:
             yield bare
 
 
-def wants_card(prompt: Prompt) -> bool:
-    """Whether the prompt asks for a memory card at the end of the reply."""
-    return CARD_OPEN in prompt.instructions
-
-
 def card_after(prompt: Prompt, reply: str) -> str:
-    """The memory card after `reply`, from the card in the prompt, the last turn, the question and the reply."""
+    """The memory card after `reply`, from the card in the prompt, the last turn, the question and the reply.
+
+    Empty if the prompt asks for none.
+    """
+    form = _CARD.search(prompt.instructions)
+    if form is None:
+        return ""
+    fields = {name: _TEXTS if isinstance(one, list) else _TEXT for name, one in json_object(form[1]).items()}
     before = prompt.messages[:-1]
     firsts = (_JSON.search(message.content.partition("\n")[0]) for message in before)
     card = next((found[0] for found in firsts if found and json_object(found[0])), "")
@@ -158,12 +141,12 @@ def card_after(prompt: Prompt, reply: str) -> str:
         question = ""
     sides = (("User", question), ("Assistant", last_reply), ("User", _question(prompt)), ("Assistant", reply))
     talk = "\n".join(f"{name}: {text}" for name, text in sides if text)
-    return extract(CARD_SCHEMA, f"{card}\n{talk}", CARD_TOKENS)
+    return extract({"properties": fields}, f"{card}\n{talk}", CARD_TOKENS)
 
 
 def card_block(card: str) -> str:
-    """A card in the form in which it ends a reply's text."""
-    return f"\n\n{CARD_OPEN}{card}{CARD_CLOSE}"
+    """A card in the form in which it ends a reply's text; empty without one."""
+    return f"\n\n{CARD_OPEN}{card}{CARD_CLOSE}" if card else ""
 
 
 def _usage(prompt: Prompt, text: str) -> Usage:

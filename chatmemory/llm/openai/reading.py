@@ -197,8 +197,6 @@ class ReplyReader:
         if not self._is_told:
             self._tell(error)
         self._is_closed = True
-        self._unended.clear()
-        self._data.clear()
 
     def _read_responses(self, event: dict[str, Any]) -> str:
         """Return the text of an event of the Responses API. Its markers: `response.completed` and the like, `error`."""
@@ -211,7 +209,7 @@ class ReplyReader:
             response = object_in(event.get("response"))
             status = kind.removeprefix("response.")
             text, error = _responses_ending(response, status, refused=self._refused)
-            self._name(response, anew=True)
+            self._name(response)  # a gateway may not know at the beginning which model will answer
             self._usage = usage_in(response.get("usage"))
             if items := calls_in(response.get("output")):
                 self._calls = CallReader(self._max_bytes)
@@ -227,20 +225,19 @@ class ReplyReader:
             self._name(object_in(event.get("response")))
         return ""
 
-    def _name(self, response: dict[str, Any], *, anew: bool = False) -> None:
-        """`anew`: instead of earlier names, as a gateway may not know at the beginning which model will answer."""
-        if anew or not self._model:
-            self._model = label_in(response.get("model"), MAX_MODEL_CHARS) or self._model
-        if anew or not self._response_id:
-            self._response_id = label_in(response.get("id"), MAX_ID_CHARS) or self._response_id
+    def _name(self, response: dict[str, Any]) -> None:
+        self._model = label_in(response.get("model"), MAX_MODEL_CHARS) or self._model
+        self._response_id = label_in(response.get("id"), MAX_ID_CHARS) or self._response_id
 
     def _read_chat(self, event: dict[str, Any]) -> str:
         """Return the text of a chunk of Chat Completions. Its marker: `finish_reason`; then usage and `[DONE]`."""
         if event.get("error"):
             self._close(failures.from_report(event["error"]))
             return ""
-        self._usage = usage_in(event.get("usage")) or self._usage
-        self._name(event)
+        if usage := event.get("usage"):
+            self._usage = usage_in(usage) or self._usage
+        if not (self._model and self._response_id):
+            self._name(event)
         choices = objects_in(event.get("choices"))
         if not choices:
             return ""

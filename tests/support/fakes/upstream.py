@@ -106,12 +106,6 @@ class FakeUpstream:
             for state in self._lanes.values():
                 state.script.clear()
 
-    def take_requests(self) -> list[Request]:
-        """Return every request since the last call, and forget them."""
-        with self._lock:
-            taken, self._requests = self._requests, []
-        return taken
-
     def reset(self) -> None:
         """Restore the initial state: no requests, no scripts, default behaviour, open lanes.
 

@@ -63,7 +63,8 @@ def test_a_model_that_reasons_has_room_for_it(
     upstream.behave("normal", lane="complete", thinks=THINKS)
     cut_off = folded(policy)
     assert (brief_of(cut_off).last_error or {}).get("code") == "truncated"
-    before = upstream.take_requests()[0].body
+    before = upstream.requests[0].body
+    upstream.clear()
     settings.SUMMARIZER = replace(settings.SUMMARIZER, reasoning_effort="medium")
     wait_over(cut_off)
     assert run(cut_off).outcome == "done"
@@ -71,6 +72,6 @@ def test_a_model_that_reasons_has_room_for_it(
     assert (brief.last_error, brief.degraded) == (None, False)
     last = revisions(cut_off)[-1]
     assert last.output_tokens > THINKS, "reasoning is paid for"
-    sent = upstream.take_requests()[0].body
+    sent = upstream.requests[0].body
     assert effort_of(sent, style) == "medium"
     assert limit_of(sent) == limit_of(before) + ROOM["medium"]
