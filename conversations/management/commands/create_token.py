@@ -26,7 +26,6 @@ class Command(BaseCommand):
         parser.add_argument(
             "--expires", metavar="DAYS", type=int, help="days until it expires; default: never"
         )
-
         parser.add_argument(
             "--create", action="store_true", help="make the user if there is none of that name"
         )

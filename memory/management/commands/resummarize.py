@@ -13,9 +13,7 @@ from conversations.models import Chat
 from memory.changes import is_by_another_policy
 from memory.folding.estimate import Estimate, estimate_for
 from memory.folding.fold import FoldReport
-from memory.folding.rebuild import current_progress
 from memory.folding.request import Mode, request_resummarize, resummarize_now
-from memory.models import ConversationBrief
 from memory.policies import POLICIES
 
 
@@ -72,7 +70,7 @@ class Command(BaseCommand):
             return f"{mode} queued as task {request_resummarize(chat, mode)}", True
         with progress_bar(title, estimate_for(chat, mode).calls, self.stderr) as advance:
             report = resummarize_now(chat, mode, tell=advance)
-        return _outcome(chat, report), report.outcome not in ("failed", "waiting")
+        return _outcome(report), report.outcome not in ("failed", "waiting")
 
     def _foresee(self, chats: QuerySet[Chat], options: dict[str, Any]) -> None:
         """Print what would be done, one line per chat, and the total. Spends and changes nothing."""
@@ -117,12 +115,9 @@ def _chosen(ids: list[str], *, everything: bool) -> QuerySet[Chat]:
     return chats.filter(pk__in=[chat_named(text).pk for text in ids]) if ids else chats
 
 
-def _outcome(chat: Chat, report: FoldReport) -> str:
+def _outcome(report: FoldReport) -> str:
     if report.outcome == "idle":
-        brief = ConversationBrief.objects.filter(chat=chat).first()
-        rebuild = current_progress(brief) if brief else None
-        far = f": messages 1–{rebuild.through_seq} of {rebuild.of_seq}" if rebuild and rebuild.of_seq else ""
-        return f"a worker is already on it{far}"
+        return "a worker is already on it"
     if report.outcome in ("failed", "waiting"):
         return f"failed: {report.error or 'the next attempt waits'}"
     if not report.published:
