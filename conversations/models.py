@@ -21,7 +21,7 @@ from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import ReplyError, Usage
 
 
-class Chat(models.Model):
+class Chat(QuickInsert):
     """A conversation of one owner, with the memory policy that applies to it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

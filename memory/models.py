@@ -35,7 +35,7 @@ class Requested(models.TextChoices):
     REBUILD = "rebuild"
 
 
-class ConversationBrief(models.Model):
+class ConversationBrief(QuickInsert):
     """The current memory of a chat, and the state of the work on it.
 
     `version` only grows; `head` is the revision in use (0 if there is none). `epoch` is raised whenever something was

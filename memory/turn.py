@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from chatmemory.database.compiled import Write
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Chat, Message, Role, Status
 from memory.briefs import LOCKED_BRIEF, Memory, Standing, history_tokens
@@ -24,6 +25,10 @@ from memory.models import CardOutcome, ContextRecord, ConversationBrief, new_bri
 from memory.pins import pins
 from memory.recall import embeddings
 from memory.revisions import step_back
+
+_SET_ANCHOR = Write(
+    lambda chat, seq: (ConversationBrief.objects.filter(pk=chat), {"anchor_seq": seq}), UUID, int
+)
 
 
 class StaleMemory(Exception):
@@ -91,7 +96,7 @@ def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
     Call it in the transaction that finishes the reply, after it was saved.
     """
     if sent.plan.anchor_seq != sent.anchor_before:
-        ConversationBrief.objects.filter(pk=reply.chat_id).update(anchor_seq=sent.plan.anchor_seq)
+        _SET_ANCHOR.run(reply.chat_id, sent.plan.anchor_seq)
     if sent.again and reply.reply_to is not None:
         # An answer that replaces none changes nothing, but the question may not have been counted.
         changed = reply if reply.status == Status.FAILED or reply.superseded_by_id else reply.reply_to

@@ -26,7 +26,6 @@ from benchmarks.engine.sketch import Given, sketch_turn
 from benchmarks.figures import Figure, Group, ratio
 from benchmarks.speech import exchanges
 from chatmemory.llm.protocol import Reply, Usage
-from chatmemory.runtime import process
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin, finish
 from conversations.replies.reply import BegunTurn, Ending, TurnRequest
@@ -109,7 +108,7 @@ class Bench:
     def _finish(self, begun: BegunTurn) -> Message:
         reply = Reply("complete", usage=Usage(1500, 0, 180), model="gpt-5-mini", response_id="resp_benchmark")
         said = exchanges()[0].assistant
-        message = finish.finish(begun.pending, said, Ending.of(reply), owner=process.name())
+        message = finish.finish(begun.pending, said, Ending.of(reply))
         assert message is not None
         return message
 

@@ -1,15 +1,16 @@
-"""SQL that is compiled once and runs many times: the selects and inserts of every turn, except for recall's own.
+"""SQL that is compiled once and runs many times: the statements of every turn, except for recall's own.
 
-Measured: Django spends four fifths of the time for a turn's selects, and most of that for its inserts, on building the
-same SQL again. Here a queryset is built once with placeholders for its values; what runs later is the SQL that the
-ORM compiled, with the values in place of the placeholders. So a select reads like any queryset and follows the models,
-and a test compares its rows with the ORM's.
+Measured: Django spends four fifths of the time for a turn's selects, and most of that for what it writes, on building
+the same SQL again. Here a queryset is built once with placeholders for its values; what runs later is the SQL that the
+ORM compiled, with the values in place of the placeholders. So a statement reads like any queryset and follows the
+models, and a test compares its rows with the ORM's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -19,14 +20,14 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, CharField, Field, IntegerField, Manager, Model, QuerySet, TextField
 from django.db.models.query import get_related_populators
-from django.db.models.sql import InsertQuery
+from django.db.models.sql import DeleteQuery, UpdateQuery
 
 M = TypeVar("M", bound=Model)
-Value = UUID | int | str
+Value = UUID | int | str | datetime
 
 _STAND_IN = 1_970_000_001
 """The first placeholder: a number that fits every column, and is a constant of none of our querysets."""
-_COMPILED = "_prepared_selects"
+_COMPILED = "_prepared_statements"
 
 _PLAIN = ((CharField, str), (TextField, str), (IntegerField, int), (BooleanField, bool))
 """Values of these types go to the driver unchanged, as their fields would have it."""
@@ -34,7 +35,7 @@ _PLAIN = ((CharField, str), (TextField, str), (IntegerField, int), (BooleanField
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A queryset compiled to SQL for one connection."""
+    """A statement compiled to SQL for one connection."""
 
     sql: str
     constants: tuple[Any, ...]
@@ -42,7 +43,7 @@ class _Compiled:
     """Which parameter takes which value, and the function that converts it for the database."""
     converters: tuple[tuple[int, Sequence[Callable[..., Any]], Any], ...]
     instance: Callable[[list[Any]], Any]
-    """Makes a row an instance of the queryset's model."""
+    """Makes a row of a select an instance of the queryset's model."""
 
     def params(self, values: Sequence[Value]) -> list[Any]:
         params = list(self.constants)
@@ -51,17 +52,56 @@ class _Compiled:
         return params
 
 
-class Select(Generic[M]):
-    """A queryset of whole rows of one model, or of `values_list`, as a function of ids, numbers and strings.
+class _Statement:
+    """A statement as a function of values of certain kinds. It is compiled at its first use on each connection."""
+
+    def __init__(self, make: Callable[..., Any], *kinds: type[Value]) -> None:
+        self._make = make
+        self._kinds = kinds
+
+    def _query(self, stand_ins: Sequence[Value]) -> Any:
+        """The query with these values, of Django's `sql` package."""
+        raise NotImplementedError
+
+    def _compiled(self, connection: BaseDatabaseWrapper) -> _Compiled:
+        """Compile once per connection, because SQL and converters depend on its database; each thread has its own."""
+        kept: dict[_Statement, _Compiled] = connection.__dict__.setdefault(_COMPILED, {})
+        compiled = kept.get(self)
+        if compiled is None:
+            compiled = kept[self] = self._compile(connection)
+        return compiled
+
+    def _compile(self, connection: BaseDatabaseWrapper) -> _Compiled:
+        stand_ins = [_stand_in(kind, number) for number, kind in enumerate(self._kinds, start=_STAND_IN)]
+        compiler = self._query(stand_ins).get_compiler(connection=connection)
+        sql, params = compiler.as_sql()
+        places = [
+            (place, at, adapter)
+            for place, param in enumerate(params)
+            for at, stand_in in enumerate(stand_ins)
+            if (adapter := _adapter(param, stand_in, connection)) is not None
+        ]
+        assert {at for _, at, _ in places} == set(range(len(stand_ins))), "a value has no place in the query"
+        columns = [expression for expression, _, _ in compiler.select or ()]
+        converters = compiler.get_converters(columns)
+        return _Compiled(
+            sql=sql,
+            constants=tuple(params),
+            places=tuple(places),
+            converters=tuple((at, functions, column) for at, (functions, column) in converters.items()),
+            instance=_instances(compiler),
+        )
+
+
+class Select(_Statement, Generic[M]):
+    """A queryset of whole rows of one model, or of `values_list`, as a function of its values.
 
     `make` builds the queryset from values of the given `kinds`. It may only compare with them; slices and constants
-    are fixed. It is compiled at its first use on each connection. Instances have what `select_related` and `annotate`
-    add to them.
+    are fixed. Instances have what `select_related` and `annotate` add to them.
     """
 
     def __init__(self, make: Callable[..., QuerySet[M, Any]], *kinds: type[Value]) -> None:
-        self._make = make
-        self._kinds = kinds
+        super().__init__(make, *kinds)
 
     def all(self, *values: Value) -> list[M]:
         """Return the rows as instances."""
@@ -77,6 +117,9 @@ class Select(Generic[M]):
         """Return all rows, as lists of Python values."""
         return self._fetch(values)[1]
 
+    def _query(self, stand_ins: Sequence[Value]) -> Any:
+        return self._make(*stand_ins).query
+
     def _fetch(self, values: Sequence[Value]) -> tuple[_Compiled, list[list[Any]]]:
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._compiled(connection)
@@ -84,42 +127,35 @@ class Select(Generic[M]):
             cursor.execute(compiled.sql, compiled.params(values))
             return compiled, [_converted(row, compiled, connection) for row in cursor.fetchall()]
 
-    def _compiled(self, connection: BaseDatabaseWrapper) -> _Compiled:
-        """Compile once per connection, because SQL and converters depend on its database; each thread has its own."""
-        kept: dict[Select[Any], _Compiled] = connection.__dict__.setdefault(_COMPILED, {})
-        compiled = kept.get(self)
-        if compiled is None:
-            compiled = kept[self] = self._compile(connection)
-        return compiled
 
-    def _compile(self, connection: BaseDatabaseWrapper) -> _Compiled:
-        stand_ins = [
-            UUID(int=number) if issubclass(kind, UUID) else kind(number)
-            for number, kind in enumerate(self._kinds, start=_STAND_IN)
-        ]
-        compiler = self._make(*stand_ins).query.get_compiler(connection=connection)
-        sql, params = compiler.as_sql()
-        places = [
-            (place, at, _adapter(param, stand_in))
-            for place, param in enumerate(params)
-            for at, stand_in in enumerate(stand_ins)
-            if _stands_for(param, stand_in)
-        ]
-        assert {at for _, at, _ in places} == set(range(len(stand_ins))), "a value has no place in the query"
-        columns = [expression for expression, _, _ in compiler.select]
-        converters = compiler.get_converters(columns)
-        return _Compiled(
-            sql=sql,
-            constants=tuple(params),
-            places=tuple(places),
-            converters=tuple((at, functions, column) for at, (functions, column) in converters.items()),
-            instance=_instances(compiler),
-        )
+class Write(_Statement):
+    """An update or a deletion as a function of its values. No signal is sent, and nothing cascades.
+
+    `make` returns the rows as a queryset, and their new values by column; none to delete them.
+    """
+
+    def run(self, *values: Value) -> int:
+        """Return how many rows there were."""
+        connection = connections[DEFAULT_DB_ALIAS]
+        compiled = self._compiled(connection)
+        with connection.cursor() as cursor:
+            cursor.execute(compiled.sql, compiled.params(values))
+            return int(cursor.rowcount)
+
+    def _query(self, stand_ins: Sequence[Value]) -> Any:
+        rows, changes = self._make(*stand_ins)
+        if not changes:
+            return rows.query.chain(DeleteQuery)
+        update = rows.query.chain(UpdateQuery)
+        update.add_update_values(changes)
+        return update
 
 
 def _instances(compiler: Any) -> Callable[[list[Any]], Any]:
     """Return a function that makes instances of rows as Django's own `ModelIterable` does."""
     info, select, annotations = compiler.klass_info, compiler.select, compiler.annotation_col_map
+    if not select:  # a write returns no rows
+        return list
     start, end = info["select_fields"][0], info["select_fields"][-1] + 1
     names = [column.target.attname for column, _, _ in select[start:end]]
     related = get_related_populators(info, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # typed for Django 6
@@ -135,15 +171,22 @@ def _instances(compiler: Any) -> Callable[[list[Any]], Any]:
     return instance
 
 
-def _stands_for(param: Any, stand_in: Value) -> bool:
-    return bool(param == stand_in or (isinstance(stand_in, UUID) and param == stand_in.hex))
+def _stand_in(kind: type[Value], number: int) -> Value:
+    if issubclass(kind, UUID):
+        return UUID(int=number)
+    return datetime.fromtimestamp(number, UTC) if issubclass(kind, datetime) else kind(number)
 
 
-def _adapter(param: Any, stand_in: Value) -> Callable[[Any], Any]:
-    """The function that converts a value for the database, as `stand_in` was converted to `param`."""
+def _adapter(param: Any, stand_in: Value, connection: BaseDatabaseWrapper) -> Callable[[Any], Any] | None:
+    """The function that converts a value as `stand_in` was converted to `param`; None if that is something else."""
+    adapt: Callable[[Any], Any] = type(param)
     if isinstance(stand_in, UUID):
-        return attrgetter("hex") if isinstance(param, str) else lambda value: value
-    return type(param)
+        adapt = attrgetter("hex") if isinstance(param, str) else lambda value: value
+    elif isinstance(stand_in, datetime):
+        adapt = connection.ops.adapt_datetimefield_value
+    elif param != stand_in:
+        return None
+    return adapt if param == adapt(stand_in) else None
 
 
 def _converted(row: Sequence[Any], compiled: _Compiled, connection: BaseDatabaseWrapper) -> list[Any]:
@@ -157,7 +200,10 @@ def _converted(row: Sequence[Any], compiled: _Compiled, connection: BaseDatabase
 
 
 class QuickInsert(Model):
-    """A model whose new rows are saved by a statement that is put together once. Signals and defaults are as always."""
+    """A model whose new rows are saved by a statement that is put together once. Signals and defaults are as always.
+
+    Its values are plain, not expressions.
+    """
 
     class Meta:
         abstract = True
@@ -170,34 +216,28 @@ class QuickInsert(Model):
         returning_fields: Sequence[Field[Any, Any]],
         raw: bool,
     ) -> Any:
-        """Insert this row, as Django's method of this name. The database computes values that are expressions."""
+        """Insert this row, as Django's method of this name."""
         if raw or returning_fields:
             return super()._do_insert(manager, using, fields, returning_fields, raw)  # type: ignore[misc]
         connection = connections[using]
-        into, plain_types = _insert_into(type(self), tuple(fields))
-        places, params = list[str](), list[Any]()
+        statement, plain_types = _insert_into(type(self), tuple(fields))
+        params = list[Any]()
         for field, plain in zip(fields, plain_types, strict=True):
             value = field.pre_save(self, add=True)
-            place = "%s"
-            if hasattr(value, "resolve_expression"):
-                compiler = InsertQuery(type(self)).get_compiler(connection=connection)
-                place, constants = compiler.compile(compiler.prepare_value(field, value))
-                params += constants
-            else:
-                is_plain = value is None or type(value) is plain
-                params.append(value if is_plain else field.get_db_prep_save(value, connection))
-            places.append(place)
+            is_plain = value is None or type(value) is plain
+            params.append(value if is_plain else field.get_db_prep_save(value, connection))
         with connection.cursor() as cursor:
-            cursor.execute(f"{into} VALUES ({', '.join(places)})", params)
+            cursor.execute(statement, params)
         return []
 
 
 @cache
 def _insert_into(model: type[Model], fields: tuple[Field[Any, Any], ...]) -> tuple[str, list[type | None]]:
-    """The beginning of an insert, and for each field the type whose values go to the driver unchanged."""
+    """The insert, and for each field the type whose values go to the driver unchanged."""
     name = connections[DEFAULT_DB_ALIAS].ops.quote_name
     columns = ", ".join(name(str(field.column)) for field in fields)
     types: list[type | None] = [
         next((plain for kind, plain in _PLAIN if isinstance(field, kind)), None) for field in fields
     ]
-    return f"INSERT INTO {name(model._meta.db_table)} ({columns})", types
+    places = ", ".join(["%s"] * len(fields))
+    return f"INSERT INTO {name(model._meta.db_table)} ({columns}) VALUES ({places})", types  # noqa: S608  # our own names

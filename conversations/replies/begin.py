@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -24,7 +24,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory.database import executors
-from chatmemory.database.compiled import Select
+from chatmemory.database.compiled import Select, Write
 from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of
@@ -60,6 +60,16 @@ _CHAT = Select(
     UUID,
 )
 """A chat with all that a turn needs to know of it, in one query."""
+_LOCK_CHAT = Write(
+    lambda chat, owner, messages, now: (
+        Chat.objects.filter(pk=chat, owner=owner),
+        {"last_seq": F("last_seq") + messages, "updated_at": now},
+    ),
+    UUID,
+    int,
+    int,
+    datetime,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,23 +215,22 @@ def _in_chat(
             fault_points.point("begin.stored")
             return begun
 
-    try:
-        return attempt()
-    except IntegrityError:  # two requests raced for one key: now the winner's turn is found
-        return attempt()
-    except ChatBusy:
-        if chat_id is None or not finish.finish_in(chat_id, finish.expired()):
-            raise
-        return attempt()
+    for _ in range(2):
+        try:
+            return attempt()
+        except IntegrityError:
+            pass  # two requests raced for one key: now the winner's turn is found
+        except ChatBusy:
+            if chat_id is None or not finish.finish_in(chat_id, finish.expired()):
+                raise
+    return attempt()
 
 
 def _locked(user: User, chat_id: UUID | None, messages: int, new_chat: Mapping[str, Any]) -> Any:
-    """Return the chat as a turn needs it, locked by the statement that raises its `last_seq`."""
+    """Return the chat as a turn needs it, with the time as `now`; raising its `last_seq` locks it."""
     if chat_id is None:
         chat_id = chat_lifecycle.create_chat(user, last_seq=messages, **new_chat).pk
-    elif not Chat.objects.filter(pk=chat_id, owner=user).update(
-        last_seq=F("last_seq") + messages, updated_at=timezone.now()
-    ):
+    elif not _LOCK_CHAT.run(chat_id, user.pk, messages, timezone.now()):
         raise NotFound("Chat not found.")
     chat: Any = _CHAT.first(chat_id)
     if chat is None:  # SQLite checks references only at the end
@@ -254,7 +263,7 @@ def _store_question(chat: Chat, request: TurnRequest, columns: dict[str, Any]) -
 
 
 def _begin_reply(
-    chat: Chat,
+    chat: Any,
     turn: OpenTurn,
     request: TurnRequest,
     ready: Readiness,
@@ -286,7 +295,7 @@ def _begin_reply(
         context=prepared.snapshot.to_json(),
         owner=process.name(),
         started_at=timezone.now(),
-        lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
+        lease_expires_at=chat.now + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
         **(reservation._asdict() if reservation else {}),
     )
     prompt = replace(prepared.prompt, parameters=request.parameters)

@@ -9,7 +9,7 @@ worker runs and no client asks.
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -18,6 +18,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory.database.compiled import Write
 from chatmemory.runtime import fault_points, process
 from conversations.accounts import quotas
 from conversations.derived import derived, turn_line
@@ -32,21 +33,30 @@ CLOCK_TOLERANCE = timedelta(hours=1)
 """A lease that ends more than this beyond its length was taken before the clock was set back, and counts as expired."""
 
 
-def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = None) -> Message | None:
-    """Store the reply as it ended. Return None if it was already finished elsewhere, or its chat is gone.
+_SET_CHAT = Write(
+    lambda chat, last_seq, open_seq, now: (
+        Chat.objects.filter(pk=chat),
+        {"last_seq": last_seq, "open_seq": open_seq, "updated_at": now},
+    ),
+    UUID,
+    int,
+    int,
+    datetime,
+)
+_DELETE_ACTIVE = Write(
+    lambda chat, message: (ActiveReply.objects.filter(chat=chat, message_id=message), None), UUID, UUID
+)
 
-    With `owner`, only if the reply still belongs to that process.
-    """
+
+def finish(pending: Pending, text: str, ending: Ending) -> Message | None:
+    """Store the reply as it ended. Return None if it was already finished elsewhere, or its chat is gone."""
     message = _message(pending, text, ending)
     with transaction.atomic():
         # The chat before its other rows, as everywhere: a concurrent deletion of the chat would otherwise deadlock.
         calls = open_turn.call_rows(message, ending.reply.calls, pending.owner_id)
         open_seq = pending.user_message.seq if message.leaves_open else 0
-        Chat.objects.filter(pk=pending.chat_id).update(
-            last_seq=pending.seq + len(calls), open_seq=open_seq, updated_at=message.completed_at
-        )
-        active = ActiveReply.objects.filter(chat=pending.chat_id, message_id=pending.message_id)
-        if not (active.filter(owner=owner) if owner else active).delete()[0]:
+        _SET_CHAT.run(pending.chat_id, pending.seq + len(calls), open_seq, timezone.now())
+        if not _DELETE_ACTIVE.run(pending.chat_id, pending.message_id):
             transaction.set_rollback(True)
             return None
         message.save(force_insert=True)  # memory's post-save receiver counts it

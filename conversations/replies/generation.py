@@ -27,7 +27,7 @@ from chatmemory.database import executors
 from chatmemory.errors import Unavailable
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Delta, Prompt, PromptMessage, Reply, ReplyError, ToolCall, Variant
-from chatmemory.runtime import fault_points, process
+from chatmemory.runtime import fault_points
 from chatmemory.runtime.logs import request_id
 from chatmemory.text.tokens import count_tokens
 from conversations import attachments
@@ -336,9 +336,7 @@ class TurnReply(Generation):
         for attempt in range(FINISH_TRIES):
             try:
                 async with _finishing():
-                    message = await executors.write(
-                        finish.finish, self.pending, text, ending, owner=process.name()
-                    )
+                    message = await executors.write(finish.finish, self.pending, text, ending)
                 return message or (await executors.read(stored.first) if attempt else None)
             except executors.UNSTORABLE:
                 raise

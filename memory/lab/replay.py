@@ -19,7 +19,6 @@ from django.contrib.auth.models import User
 from chatmemory.llm import registry
 from chatmemory.llm.offline.model import card_after, card_block
 from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
-from chatmemory.runtime import process
 from chatmemory.text.tokens import count_tokens
 from conversations import chat_lifecycle
 from conversations.models import Chat, Status
@@ -100,7 +99,7 @@ class Player:
         # Finished as by a generation that has removed the card from the reply.
         status = Status.INCOMPLETE if exchange.cut_off else Status.COMPLETE
         reply = Reply("incomplete" if exchange.cut_off else "complete", model=last.variant.model)
-        finish.finish(last.pending, exchange.reply, Ending(status, reply, card), owner=process.name())
+        finish.finish(last.pending, exchange.reply, Ending(status, reply, card))
         calls: list[Usage] = []
         with registry.wrap_models(lambda model: _Counted(model, calls)):
             folds, waited = _fold(self._chat.pk)
@@ -134,7 +133,7 @@ class Player:
         for one in exchange.rounds:
             reply = Reply("complete", model=begun.variant.model, calls=one.message.calls)
             ending = Ending(Status.COMPLETE, reply)
-            finish.finish(begun.pending, one.message.content, ending, owner=process.name())
+            finish.finish(begun.pending, one.message.content, ending)
             outputs = tuple(ToolOutput(output.call_id, output.content) for output in one.outputs)
             begun = self._begin(TurnRequest(message="", variant=self._variant, outputs=outputs))
         return begun

@@ -121,7 +121,12 @@ def strange(told: dict[str, Counter[int]]) -> dict[str, dict[int, int]]:
 
 def left(chat: str) -> list[str]:
     """Return the tables that still have rows of the chat."""
-    field = {Chat: "pk", ContextRecord: "reply__chat", ConversationBrief: "pk", ActiveReply: "pk"}
+    field: dict[Any, str] = {
+        Chat: "pk",
+        ContextRecord: "reply__chat",
+        ConversationBrief: "pk",
+        ActiveReply: "pk",
+    }
     return [
         model.__name__
         for model in OF_A_CHAT

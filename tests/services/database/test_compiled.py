@@ -8,8 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection, transaction
-from django.db.models import Model, QuerySet
-from django.db.models.functions import Now, TruncDay
+from django.db.models import F, Model, QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
@@ -19,8 +18,8 @@ from benchmarks.chats import make_chat
 from chatmemory.database.compiled import Select
 from conversations import models
 from conversations.models import ActiveReply, Chat, Message, Role
-from conversations.replies import begin
-from memory import briefs
+from conversations.replies import begin, finish
+from memory import briefs, turn
 from memory.briefs import Memory, brief_of
 from memory.context import build
 from memory.models import ConversationBrief
@@ -123,8 +122,30 @@ def test_a_value_without_a_place_is_a_fault_of_ours(chat: Chat) -> None:
         Select(lambda pk, _: Chat.objects.filter(pk=pk), UUID, int).first(chat.pk, 1)
 
 
+def test_the_writes_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
+    other = Chat.objects.create(owner=chat.owner, policy=chat.policy, last_seq=3)
+    now = timezone.now()
+
+    def rows() -> list[Any]:
+        return [list(model.objects.order_by("pk").values()) for model in (Chat, ConversationBrief)]
+
+    with transaction.atomic():
+        Chat.objects.filter(pk=chat.pk).update(last_seq=77, open_seq=5, updated_at=now)
+        Chat.objects.filter(pk=other.pk, owner=chat.owner_id).update(
+            last_seq=F("last_seq") + 2, updated_at=now
+        )
+        ConversationBrief.objects.filter(pk=chat.pk).update(anchor_seq=9)
+        by_orm = rows()
+        transaction.set_rollback(True)
+    assert begin._LOCK_CHAT.run(other.pk, chat.owner_id, 2, now) == 1
+    assert begin._LOCK_CHAT.run(other.pk, chat.owner_id + 1, 2, now) == 0
+    assert finish._SET_CHAT.run(chat.pk, 77, 5, now) == 1
+    assert turn._SET_ANCHOR.run(chat.pk, 9) == 1
+    assert rows() == by_orm
+
+
 def test_a_saved_row_is_the_one_that_the_orm_inserts(chat: Chat) -> None:
-    """With texts, numbers, JSON, times, a relation, nothing, and a value that the database computes."""
+    """With texts, numbers, JSON, times, a relation, and nothing."""
     question = Message.objects.filter(chat=chat, role=Role.USER).latest("seq")
     row = ActiveReply(
         chat=chat,
@@ -133,11 +154,12 @@ def test_a_saved_row_is_the_one_that_the_orm_inserts(chat: Chat) -> None:
         model_variant="arco",
         context={"text": 'ünï"1', "list": [1, None, True]},
         started_at=timezone.now(),
-        lease_expires_at=TruncDay(Now()) + timedelta(days=2),
+        lease_expires_at=timezone.now() + timedelta(days=2),
         reserved_tokens=12,
     )
     row.save(force_insert=True)
     saved = ActiveReply.objects.values().get()
-    ActiveReply.objects.all().delete()
+    assert finish._DELETE_ACTIVE.run(chat.pk, uuid4()) == 0
+    assert finish._DELETE_ACTIVE.run(chat.pk, row.message_id) == 1
     ActiveReply.objects.bulk_create([row])  # which goes past QuickInsert
     assert saved == ActiveReply.objects.values().get()

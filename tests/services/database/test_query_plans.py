@@ -19,7 +19,6 @@ from rest_framework.test import APIRequestFactory, force_authenticate
 from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
 from chatmemory.llm.protocol import Reply
-from chatmemory.runtime import process
 from conversations.api.chats import messages_page
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message, get_message
@@ -97,7 +96,7 @@ def begin(world: World, chat: Chat) -> BegunTurn:
 
 def turn(world: World, chat: Chat) -> Message:
     pending = begin(world, chat).pending
-    finished = finish.finish(pending, "So it is.", Ending.of(Reply("complete")), owner=process.name())
+    finished = finish.finish(pending, "So it is.", Ending.of(Reply("complete")))
     assert finished is not None
     return finished
 
