@@ -41,7 +41,7 @@ TOP = max(RANK.values())
 
 PURE = """
 chatmemory.text chatmemory.errors chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
-conversations.accounts.limits conversations.replies.sse conversations.titles
+conversations.accounts.limits conversations.titles
 conversations.interchange.read conversations.interchange.values
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement

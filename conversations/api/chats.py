@@ -1,5 +1,6 @@
 """Views of chats and messages. Views that create replies are in `conversations.api.replies`."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -29,9 +30,12 @@ from conversations.models import (
 )
 from conversations.replies.stream import ReaderSlot, streamed, take_slot
 
+chats_operation = partial(extend_schema, tags=["chats"])
+messages_operation = partial(extend_schema, tags=["messages"])
+
 
 class ChatsView(APIView):
-    @extend_schema(
+    @chats_operation(
         parameters=[
             OpenApiParameter("search", str, description="Words of a title."),
             *PAGING,
@@ -40,7 +44,6 @@ class ChatsView(APIView):
         operation_id="chats_list",
         summary="List chats",
         description="Newest first, in pages. `search` looks in titles; `GET /v1/search` looks in messages.",
-        tags=["chats"],
     )
     def get(self, request: Request) -> Response:
         chats = Chat.objects.filter(owner=caller(request))
@@ -48,14 +51,13 @@ class ChatsView(APIView):
             chats = chats.filter(Q(title__icontains=search))
         return CursorPages("-id", filters={"search"}).answer(chats, request, ChatOut)
 
-    @extend_schema(
+    @chats_operation(
         request=ChatIn,
         responses={201: ChatOut},
         operation_id="chats_create",
         examples=example({"title": "My order", "instructions": "Be brief.", "policy": "chunked"}),
         summary="Create a chat",
         description="All fields are optional. To begin with a message instead, use `POST /v1/message/first`.",
-        tags=["chats"],
     )
     def post(self, request: Request) -> Response:
         chat = chat_lifecycle.create_chat(caller(request), **validated(ChatIn, request.data))
@@ -63,17 +65,16 @@ class ChatsView(APIView):
 
 
 class ChatView(APIView):
-    @extend_schema(
+    @chats_operation(
         responses=ChatOut,
         operation_id="chats_read",
         summary="Get a chat",
         description="Its title, policy, options, instructions and metadata.",
-        tags=["chats"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
         return Response(ChatOut(get_chat(caller(request), chat_id)).data)
 
-    @extend_schema(
+    @chats_operation(
         request=ChatIn,
         responses=ChatOut,
         operation_id="chats_update",
@@ -81,7 +82,6 @@ class ChatView(APIView):
         summary="Update a chat",
         description="Only what is sent changes. Another policy, or options that widen what is kept in "
         "full, rebuild memory in the background; until then the present memory is used.",
-        tags=["chats"],
     )
     def patch(self, request: Request, chat_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
@@ -89,14 +89,13 @@ class ChatView(APIView):
         body.is_valid(raise_exception=True)
         return Response(ChatOut(chat_lifecycle.update_chat(chat, body.validated_data)).data)
 
-    @extend_schema(
+    @chats_operation(
         request=None,
         responses={204: None},
         operation_id="chats_delete",
         summary="Delete a chat",
         description="Deletes the chat, its messages, its memory and everything derived from them. This "
         "cannot be undone.",
-        tags=["chats"],
     )
     def delete(self, request: Request, chat_id: UUID) -> Response:
         chat_lifecycle.delete_chat(get_chat(caller(request), chat_id))
@@ -106,12 +105,11 @@ class ChatView(APIView):
 class AttachmentView(AsyncView):
     """Streams the bytes as they are read. Whoever reads one counts as a reader, as of a reply."""
 
-    @extend_schema(
+    @messages_operation(
         responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
         operation_id="attachments_read",
         summary="The bytes of an image or a file that came with a message",
         description="As the client sent it. Bytes are kept for some time only; then this is 404.",
-        tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, sha256: str) -> tuple[StoredAttachment, ReaderSlot]:
         user = caller(request)
@@ -153,25 +151,23 @@ def messages_page(request: Request, chat: Chat) -> Response:
 
 
 class MessageView(APIView):
-    @extend_schema(
+    @messages_operation(
         responses=MessageOut,
         operation_id="messages_read",
         summary="Get a message",
         description="A reply that is being written has the status `streaming`, and what is written so far.",
-        tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
         return Response(MessageOut(get_message(chat, message_id)).data)
 
-    @extend_schema(
+    @messages_operation(
         request=EditIn,
         responses=MessageOut,
         operation_id="messages_update",
         examples=example({"content": "Where is my order AB-1243?"}),
         summary="Edit a message",
         description="Memory based on the old text is removed immediately and rebuilt in the background.",
-        tags=["messages"],
     )
     def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
@@ -180,13 +176,12 @@ class MessageView(APIView):
             return Response(MessageOut(get_message(chat, message_id)).data)
         return Response(MessageOut(message_changes.edit_message(chat, message_id, content)).data)
 
-    @extend_schema(
+    @messages_operation(
         request=None,
         responses={204: None},
         operation_id="messages_delete",
         summary="Delete a message, from memory too",
         description="An empty message with status `deleted` stays in its place. Replies that quote it are kept.",
-        tags=["messages"],
     )
     def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)

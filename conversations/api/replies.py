@@ -15,7 +15,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Q
 from django.http.response import HttpResponseBase
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -32,7 +32,7 @@ from chatmemory.errors import (
 )
 from chatmemory.runtime import fault_points
 from conversations.accounts import quotas
-from conversations.api.chats import messages_page
+from conversations.api.chats import messages_operation, messages_page
 from conversations.api.serializers import (
     AskIn,
     AskOut,
@@ -46,7 +46,7 @@ from conversations.api.serializers import (
     prompt_of,
 )
 from conversations.models import ActiveReply, Message, get_chat, get_message
-from conversations.replies import events, finish, generation, sse, stream
+from conversations.replies import events, finish, generation, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
 from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, Ending, ExistingReply, ReplyHead, TurnRequest, failure_of
@@ -55,8 +55,6 @@ from memory.context.render import Source
 from memory.recall.embeddings import has_vectors, last_question
 
 logger = logging.getLogger(__name__)
-
-messages_operation = partial(extend_schema, tags=["messages"])
 
 POSITION_DIGITS = 11
 
@@ -73,6 +71,7 @@ TURN = {
     (200, "text/event-stream"): OpenApiResponse(EVENTS, WHICH),
     (200, "application/json"): OpenApiResponse(TurnOut, WHICH),
 }
+reply_operation = partial(messages_operation, responses=TURN, parameters=[KEY])
 ANSWER = {
     (200, "text/event-stream"): OpenApiResponse({"$ref": "#/components/schemas/AnswerEvent"}, WHICH),
     (200, "application/json"): OpenApiResponse(AskOut, WHICH),
@@ -168,10 +167,8 @@ async def _whole(reply: GrowingReply, body_of: Callable[[Message], dict[str, Any
 
 
 class FirstMessageView(ReplyView):
-    @messages_operation(
+    @reply_operation(
         request=FirstMessageIn,
-        responses=TURN,
-        parameters=[KEY],
         operation_id="message_first",
         examples=example(
             {"message": "My order AB-1234 has not arrived.", "model_variant": "arco", "stream": False}
@@ -184,10 +181,8 @@ class FirstMessageView(ReplyView):
 
 
 class SendMessageView(ReplyView):
-    @messages_operation(
+    @reply_operation(
         request=ChatMessageIn,
-        responses=TURN,
-        parameters=[KEY],
         operation_id="message",
         examples=example(
             {"chat_id": "019ab1c2-7d40-7000-8000-00000000c4a7", "message": "Where is my order AB-1234?"}
@@ -203,10 +198,8 @@ class SendMessageView(ReplyView):
 class ChatMessagesView(ReplyView):
     """The messages of a chat: list them, or send one."""
 
-    @messages_operation(
+    @reply_operation(
         request=MessageIn,
-        responses=TURN,
-        parameters=[KEY],
         operation_id="messages_create",
         examples=example({"message": "Where is my order AB-1234?"}),
         summary="Send a message to this chat",
@@ -235,10 +228,8 @@ class ChatMessagesView(ReplyView):
 
 
 class RegenerateView(ReplyView):
-    @messages_operation(
+    @reply_operation(
         request=VariantIn,
-        responses=TURN,
-        parameters=[KEY],
         operation_id="messages_regenerate",
         examples=example({"stream": False}),
         summary="Regenerate the last reply",
@@ -367,9 +358,9 @@ class AskView(LimitedView):
 
 
 async def _unstored_events(reply: UnstoredReply) -> AsyncIterator[bytes]:
-    yield sse.event("message.created", {"model_variant": reply.variant.name})
+    yield events.event("message.created", {"model_variant": reply.variant.name})
     with reply:  # the upstream is called once the first event has been read
         async for text in stream.texts_of(reply):
-            yield sse.event("content.delta", {"delta": text}) if text else sse.comment()
+            yield events.event("content.delta", {"delta": text}) if text else events.KEEP_ALIVE
         message = await stream.final_of(reply)
     yield events.unstored_final(message)

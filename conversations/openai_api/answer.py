@@ -11,7 +11,7 @@ from django.conf import settings
 from chatmemory.llm.protocol import ToolCall, Variant
 from conversations.models import Status
 from conversations.openai_api.errors import ModelNotFound
-from conversations.replies import sse
+from conversations.replies import events
 
 PREFIX = "chatcmpl-"
 MARK = "\x00text\x00"
@@ -88,8 +88,8 @@ class Answer:
 
     def text_chunks(self) -> Callable[[str], bytes]:
         """Return an encoder of text chunks. All of a chunk except its text is encoded once: an answer has hundreds."""
-        before, _, after = self.chunk({"content": MARK}).partition(sse.json_text(MARK))
-        return lambda text: before + sse.json_text(text) + after
+        before, _, after = self.chunk({"content": MARK}).partition(events.json_line(MARK))
+        return lambda text: before + events.json_line(text) + after
 
     def last_chunks(self, end: Ended) -> bytes:
         """Return the last chunks including `[DONE]`: each tool call as one piece, and the usage if it is requested."""
@@ -98,13 +98,13 @@ class Answer:
             for index, call in enumerate(end.calls)
         )
         usage = self._object("chat.completion.chunk", []) | {"usage": dict(end.usage)}
-        last = sse.data(usage) if self.with_usage else b""
+        last = events.unnamed(usage) if self.with_usage else b""
         return b"".join(calls) + self.chunk({}, end.reason) + last + DONE
 
     def chunk(self, delta: Mapping[str, Any], reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
         body = self._object("chat.completion.chunk", [choice])
-        return sse.data(body | {"usage": None} if self.with_usage else body)
+        return events.unnamed(body | {"usage": None} if self.with_usage else body)
 
     def _object(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         return {

@@ -43,7 +43,7 @@ from conversations.openai_api.errors import ModelFailed, RequestError, body_of, 
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import history_keys, refuse_outputs_alone
 from conversations.openai_api.views import OpenAIView
-from conversations.replies import generation, sse, stream
+from conversations.replies import events, generation, stream
 from conversations.replies.begin import begin_when_ready
 from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, ExistingReply, failure_of
@@ -256,7 +256,7 @@ async def _chunks(answer: Answer, reply: GrowingReply, prompt_tokens: int) -> As
     chunk_of, first = answer.text_chunks(), answer.chunk({"role": "assistant", "content": ""})
     with reply:
         async for text in stream.texts_of(reply):
-            yield first + (chunk_of(text) if text else sse.comment())
+            yield first + (chunk_of(text) if text else events.KEEP_ALIVE)
             first = b""
         end = await _ended(reply, prompt_tokens)
     yield first + answer.last_chunks(end)
@@ -269,4 +269,4 @@ async def _after(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[by
         async for chunk in chunks:
             yield chunk
     except ChatMemoryError as error:
-        yield sse.data(body_of(error)) + DONE
+        yield events.unnamed(body_of(error)) + DONE

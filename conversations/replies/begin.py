@@ -35,7 +35,7 @@ from conversations.accounts import quotas
 from conversations.derived import derived
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
 from conversations.replies import finish, generation, open_turn
-from conversations.replies.open_turn import OpenTurn
+from conversations.replies.open_turn import OpenTurn, Steps
 from conversations.replies.reply import BegunTurn, ExistingReply, Pending, TurnRequest, fingerprint
 from conversations.titles import automatic_title
 from memory.context.build import material_of
@@ -120,21 +120,24 @@ def begin_turn(
     """
     columns = derived(request.message, Role.USER, user.pk)  # before the lock
     messages = len(request.outputs) + bool(request.message)
-    new_chat = {"title": automatic_title(request.message), "title_is_automatic": True}
-    if request.policy:
-        new_chat["policy"] = request.policy
+    new_chat: dict[str, Any] = {"policy": request.policy} if request.policy else {}
+    if chat_id is None:
+        new_chat |= {"title": automatic_title(request.message), "title_is_automatic": True}
 
     def begin(chat: Chat) -> BegunTurn:
         fields = ("last_seq", "open_seq", "title", "title_is_automatic")
         stored = [getattr(chat, name) for name in fields]
         chat.last_seq -= messages
-        turn = open_turn.store_outputs(chat, request.outputs) if request.outputs else None
-        if turn is None or request.message:
-            open_turn.close(chat)
-            turn = OpenTurn(_store_question(chat, request, columns), ())
+        if request.outputs:
+            turn = open_turn.store_outputs(chat, request.outputs)
+            question, steps = turn.question, turn.steps
+        if request.message or not request.outputs:
+            if chat.open_seq:
+                open_turn.close(chat)
+            question, steps = _store_question(chat, request, columns), ()
         if [getattr(chat, name) for name in fields] != stored:
             chat.save(update_fields=fields)
-        return _begin_reply(chat, turn, request, ready)
+        return _begin_reply(chat, question, steps, request, ready)
 
     request_key = RequestKey(user, key, request_hash or request.fingerprint(chat_id))
     return _in_chat(chat_id, begin, request_key, messages=messages, new_chat=new_chat)
@@ -164,7 +167,7 @@ def begin_regeneration(
         chosen = (
             variant or settings.MODEL_VARIANTS.get(last.model_variant if last else "") or default_variant()
         )
-        turn = OpenTurn(question, ())
+        steps: Steps = ()
         if anew is None:
             instructions, sources = material_of(last) if last else ("", ())
             request = TurnRequest(
@@ -173,11 +176,10 @@ def begin_regeneration(
         else:
             request = replace(anew, message=question.content, variant=chosen)
             if anew.outputs:
-                turn = OpenTurn.of(question, *later).until_last_output()
-        standing = next(
-            (row for row in replies if row.superseded_by_id is None and row.seq > turn.last_seq), None
-        )
-        return _begin_reply(chat, turn, request, ready, again=True, supersedes=standing)
+                steps = OpenTurn.of(question, *later).until_last_output().steps
+        after = steps[-1][0] if steps else question.seq
+        standing = next((row for row in replies if row.superseded_by_id is None and row.seq > after), None)
+        return _begin_reply(chat, question, steps, request, ready, again=True, supersedes=standing)
 
     request_hash = fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
     return _in_chat(chat_id, begin, RequestKey(user, key, request_hash))
@@ -264,21 +266,22 @@ def _store_question(chat: Chat, request: TurnRequest, columns: dict[str, Any]) -
 
 def _begin_reply(
     chat: Any,
-    turn: OpenTurn,
+    question: Message,
+    steps: Steps,
     request: TurnRequest,
     ready: Readiness,
     *,
     again: bool = False,
     supersedes: Message | None = None,
 ) -> BegunTurn:
-    question, variant = turn.question, request.variant
+    variant = request.variant
     prompt_request = PromptRequest(
         question.content,
         turn_instructions=request.instructions,
         sources=request.sources,
         tools=request.tools,
-        open_seqs=tuple(seq for seq, _ in turn.steps),
-        open_turn=tuple(step for _, step in turn.steps),
+        open_seqs=tuple(seq for seq, _ in steps),
+        open_turn=tuple(step for _, step in steps),
         attachments=attachments_in(question.payload),
         near=ready.near,
     )

@@ -1,18 +1,52 @@
-"""A reply as its readers see it: the events of the API as bytes, and messages as JSON."""
+"""A reply as its readers see it: server-sent events (`text/event-stream`) as bytes, and messages as JSON.
 
+Every `data` is one line of compact JSON. Line separators of Unicode are escaped, because some readers split lines at
+them although the standard does not.
+"""
+
+from json import JSONEncoder
 from typing import Any
 
 from chatmemory.llm.attachments import attachments_in
 from conversations.models import STREAMING, ActiveReply, Message, Role
-from conversations.replies import sse
 from conversations.replies.reply import ReplyHead
 
-RECONNECT = sse.event("reconnect", {"retry_ms": 1000})
+KEEP_ALIVE_SECONDS = 15.0
+"""Silence after which a stream sends `KEEP_ALIVE`, so that no proxy closes it."""
+KEEP_ALIVE = b": keep-alive\n\n"
+"""A comment, which readers ignore."""
+
+_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode
+_SEPARATORS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 _ENDED = {"complete": "completed", "deleted": "failed"}
 """Statuses whose final event has another name."""
 _TOOL_CALL = {"call_id": "id", "name": "name", "arguments": "arguments", "custom": "custom"}
 """What a call of a tool shows of its payload, and under which names; its output has the first two."""
+
+
+def event(name: str, data: dict[str, Any], id: int | None = None) -> bytes:  # noqa: A002 (the wire's own word)
+    """Return one event, ready to send; without an `id:` line if `id` is None.
+
+    `name` is one of our constants and is not checked. `data` must be JSON values: raises `TypeError` for others and
+    `ValueError` for a NaN. A lone surrogate becomes U+FFFD.
+    """
+    line = "" if id is None else f"id: {id}\n"
+    return f"event: {name}\n{line}data: ".encode() + json_line(data) + b"\n\n"
+
+
+def unnamed(data: dict[str, Any]) -> bytes:
+    """Return an event without a name, as in Chat Completions streams; `data` as above."""
+    return b"data: " + json_line(data) + b"\n\n"
+
+
+def json_line(value: object) -> bytes:
+    """Return a value as JSON on one line."""
+    text = _encode(value)
+    if not text.isascii():
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        text = text.translate(_SEPARATORS)
+    return text.encode()
 
 
 class ReplyEvents:
@@ -26,7 +60,7 @@ class ReplyEvents:
         """Return the event that brings `text` to readers at `position`."""
         span = (position, position + len(text))
         if span != self._span:
-            self._span, self._delta = span, sse.event("content.delta", {"delta": text}, span[1])
+            self._span, self._delta = span, event("content.delta", {"delta": text}, span[1])
         return self._delta
 
     def ending(self, message: Message | None) -> bytes:
@@ -50,7 +84,7 @@ def created(head: ReplyHead) -> bytes:
             "sections": [{"kind": one.kind, "tokens": one.tokens} for one in sent.sections] if sent else [],
         },
     }
-    return sse.event("message.created", data)
+    return event("message.created", data)
 
 
 def final(message: Message) -> bytes:
@@ -59,16 +93,19 @@ def final(message: Message) -> bytes:
     if message.status != "complete":
         unknown = {"code": message.status, "message": f"The reply was {message.status}."}
         data["error"] = message.error or unknown
-    return sse.event(_final_name(message), data, len(message.content))
+    return event(_final_name(message), data, len(message.content))
 
 
 def unstored_final(message: Message) -> bytes:
     error = {"error": message.error} if message.error else {}
-    return sse.event(_final_name(message), {"message": unstored_json(message), **error})
+    return event(_final_name(message), {"message": unstored_json(message), **error})
 
 
 def _final_name(message: Message) -> str:
     return f"message.{_ENDED.get(message.status, message.status)}"
+
+
+RECONNECT = event("reconnect", {"retry_ms": 1000})
 
 
 # Messages as JSON

@@ -53,7 +53,8 @@ def finish(pending: Pending, text: str, ending: Ending) -> Message | None:
     message = _message(pending, text, ending)
     with transaction.atomic():
         # The chat before its other rows, as everywhere: a concurrent deletion of the chat would otherwise deadlock.
-        calls = open_turn.call_rows(message, ending.reply.calls, pending.owner_id)
+        called = ending.reply.calls
+        calls = open_turn.call_rows(message, called, pending.owner_id) if called else []
         open_seq = pending.user_message.seq if message.leaves_open else 0
         _SET_CHAT.run(pending.chat_id, pending.seq + len(calls), open_seq, timezone.now())
         if not _DELETE_ACTIVE.run(pending.chat_id, pending.message_id):

@@ -24,6 +24,9 @@ from memory.turn import turn_closed
 ABANDONED = "(No output: the conversation went on without it.)"
 """Stored as the output of a call whose output never came."""
 
+Steps = tuple[tuple[int, Step], ...]
+"""The messages of a turn after its question, as memory's values, by seq."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
@@ -50,13 +53,7 @@ class OpenTurn:
         )
 
     @property
-    def last_seq(self) -> int:
-        """Seq of its last message."""
-        return self.rows[-1].seq if self.rows else self.question.seq
-
-    @property
-    def steps(self) -> tuple[tuple[int, Step], ...]:
-        """The messages after the question as memory's values, by seq."""
+    def steps(self) -> Steps:
         return tuple((row.seq, Step(row.role, row.content, row.payload)) for row in self.rows)
 
     @property

@@ -35,7 +35,7 @@ from conversations.accounts import quotas
 from conversations.accounts.limits import RETRY_SOON_SECONDS, LimitRefusal
 from conversations.accounts.quotas import refusal_error
 from conversations.models import ActiveReply, Message
-from conversations.replies import events, generation, sse
+from conversations.replies import events, generation
 from conversations.replies.generation import Generation, GrowingReply, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import ExistingReply, ReplyHead
@@ -75,7 +75,7 @@ def reply_of(chat_id: UUID, message_id: UUID) -> GrowingReply:
 
 
 async def texts_of(reply: GrowingReply, after: int = 0, *, stays: bool = True) -> AsyncIterator[str]:
-    """Yield the text after `after` code points as it grows; "" whenever `sse.KEEP_ALIVE_SECONDS` brought nothing.
+    """Yield the text after `after` code points as it grows; "" whenever `events.KEEP_ALIVE_SECONDS` brought nothing.
 
     It ends with the reply, or when this process shuts down: with `stays`, only if another one writes the reply.
     """
@@ -86,14 +86,14 @@ async def texts_of(reply: GrowingReply, after: int = 0, *, stays: bool = True) -
             yield text
         elif reply.done or (generation.is_draining() and not stays):
             return
-        elif not await reply.changes.changed(sse.KEEP_ALIVE_SECONDS):
+        elif not await reply.changes.changed(events.KEEP_ALIVE_SECONDS):
             yield ""
 
 
 async def final_of(reply: GrowingReply) -> Message:
     """Wait for the final message. Raises `NotFound` if its chat was deleted, `Unavailable` at a shutdown."""
     while not reply.done and (isinstance(reply, Generation) or not generation.is_draining()):
-        await reply.changes.changed(sse.KEEP_ALIVE_SECONDS)
+        await reply.changes.changed(events.KEEP_ALIVE_SECONDS)
     if reply.final is None and isinstance(reply, TurnReply):  # another process finished it
         with Poller.of(reply.pending.chat_id, reply.pending.message_id) as elsewhere:
             return await final_of(elsewhere)
@@ -124,7 +124,7 @@ async def reply_events(head: ReplyHead, after: int = 0) -> AsyncIterator[bytes]:
         if after == 0:
             yield events.created(head)
         async for text in texts_of(reply, after, stays=False):
-            yield reply.events.delta(text, after) if text else sse.comment()
+            yield reply.events.delta(text, after) if text else events.KEEP_ALIVE
             after += len(text)
         # If the chat was deleted, the client learns it on reconnecting.
         yield reply.events.ending(reply.final)

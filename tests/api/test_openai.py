@@ -11,7 +11,6 @@ from openai import OpenAI
 from chatmemory.llm.openai import failures
 from chatmemory.llm.protocol import Deadlines
 from conversations.models import Chat, ChatCompletion, Message
-from conversations.replies import sse
 from tests.api.talking import sdk
 from tests.support.exhaustive import first_row_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -347,7 +346,7 @@ def test_what_is_not_served_says_that_chat_completions_is(ask: OpenAI, call: str
 def test_a_busy_conversation_says_when_to_come_back(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.2)
+    monkeypatch.setattr("conversations.replies.events.KEEP_ALIVE_SECONDS", 0.2)
     upstream.hold("stream")
     body = {
         "model": "arco",

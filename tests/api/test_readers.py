@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from chatmemory.llm.protocol import Reply
 from conversations.accounts.limits import Limits
 from conversations.models import ActiveReply, Allowance
-from conversations.replies import begin, generation, sse, stream
+from conversations.replies import begin, generation, stream
 from conversations.replies.finish import finish
 from conversations.replies.reply import BegunTurn, Ending, Pending, TurnRequest
 from tests.api.talking import Turn, begun, error, final, held, opened
@@ -138,7 +138,7 @@ def test_many_readers_in_the_process_that_writes(alice: Client, upstream: FakeUp
 
 
 def test_silence_is_filled_for_all(alice: Client, elsewhere: Turn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.2)
+    monkeypatch.setattr("conversations.replies.events.KEEP_ALIVE_SECONDS", 0.2)
 
     def comments() -> int:
         with alice.http.stream("GET", f"/v1/{elsewhere.path}/stream") as response:

@@ -11,7 +11,6 @@ import pytest
 from chatmemory.api import async_view
 from chatmemory.database import executors
 from conversations.models import ActiveReply, Message
-from conversations.replies import sse
 from tests.api.talking import (
     MESSAGE_KEYS,
     begun,
@@ -104,7 +103,7 @@ def test_a_stream_says_how_it_wants_to_be_carried(alice: Client, upstream: FakeU
 def test_silence_after_some_words_is_filled_for_every_reader(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr("conversations.replies.events.KEEP_ALIVE_SECONDS", 0.05)
     held(upstream)
     turn = begun(alice)
     path = f"/v1/{turn.path}/stream"
