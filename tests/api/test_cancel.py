@@ -1,11 +1,13 @@
 """Cancelling: the reply ends as `cancelled` with the text so far, and the next message works."""
 
 from datetime import timedelta
+from uuid import UUID
 
 from django.utils import timezone
 
 from conversations.models import ActiveReply
-from tests.api.talking import Turn, begun, error, heard, held, messages, opened, orphan, reply
+from conversations.replies import finish
+from tests.api.talking import Turn, begun, error, final, heard, held, messages, opened, orphan, reply
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 
@@ -56,6 +58,16 @@ def test_cancel_of_a_reply_whose_process_is_dead(alice: Client, upstream: FakeUp
     message = alice.post(f"{turn.path}/cancel").json()["message"]
     assert (message["status"], message["content"]) == ("cancelled", "what the last checkpoint held")
     assert alice.ask("next", turn.chat)["message"]["seq"] == 4
+
+
+def test_the_process_that_writes_it_carries_out_what_another_one_was_asked(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    held(upstream)
+    turn = begun(alice)
+    finish.request_cancel(UUID(turn.chat), UUID(turn.reply))  # as in another process
+    assert final(alice, turn)["status"] == "cancelled"
+    upstream.wait_until(lambda fake: fake.active == 0)
 
 
 def test_a_cancel_that_nobody_lived_to_carry_out_is_carried_out_later(

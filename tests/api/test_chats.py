@@ -140,18 +140,6 @@ def test_deleting_while_somebody_waits_for_the_whole_reply(alice: Client, upstre
     upstream.release()
 
 
-def test_deleting_in_the_moment_a_reply_ends(alice: Client, upstream: FakeUpstream) -> None:
-    for _ in range(20):
-        upstream.hold()
-        turn = begun(alice)
-        wait_for(lambda: upstream.held() == 1)
-        upstream.release()
-        assert alice.delete(f"chats/{turn.chat}").status_code == 204
-    wait_for(lambda: not generation._running)
-    assert not Chat.objects.exists()
-    assert not Message.objects.exists()
-
-
 def test_a_context_tells_how_long_the_chat_is_that_it_stands_for(
     alice: Client, upstream: FakeUpstream
 ) -> None:

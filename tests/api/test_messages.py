@@ -85,18 +85,6 @@ def test_without_stream_the_whole_answer_comes_at_once(alice: Client, upstream: 
     ]
 
 
-def test_all_three_doors_lead_into_the_chat(alice: Client, upstream: FakeUpstream) -> None:
-    chat = alice.ask("one")["chat_id"]
-    assert say(alice, "two", chat)[-1].name == "message.completed"
-    by_path = alice.post(f"chats/{chat}/messages", json={"message": "three", "stream": False})
-    assert by_path.json()["message"]["seq"] == 6
-    assert [row["content"] for row in messages(alice, chat) if row["role"] == "user"] == [
-        "one",
-        "two",
-        "three",
-    ]
-
-
 def test_the_path_names_the_chat_alone(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.ask("one")["chat_id"]
     error(

@@ -137,18 +137,6 @@ def test_many_readers_in_the_process_that_writes(alice: Client, upstream: FakeUp
         assert [events[0].name, events[-1].name] == ["message.created", "message.completed"]
 
 
-def test_silence_is_filled_for_all(alice: Client, elsewhere: Turn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conversations.replies.events.KEEP_ALIVE_SECONDS", 0.2)
-
-    def comments() -> int:
-        with alice.http.stream("GET", f"/v1/{elsewhere.path}/stream") as response:
-            lines = response.iter_lines()
-            return sum(next(line for line in lines if line.startswith(":")) != "" for _ in range(3))
-
-    with ThreadPoolExecutor(MANY) as pool:
-        assert list(pool.map(lambda _: comments(), range(MANY))) == [3] * MANY
-
-
 def test_a_deleted_chat_sends_its_readers_away(alice: Client, elsewhere: Turn) -> None:
     with ExitStack() as stack:
         reader = reading(alice, elsewhere, stack)
@@ -258,20 +246,6 @@ def test_a_reader_that_gets_an_error_is_none_any_more(
         assert (failed.status_code, len(stream._taken)) == (503, 0)
         upstream.release()
         own.read()
-
-
-def test_without_limits_nobody_counts(
-    alice: Client, upstream: FakeUpstream, limit: Callable[[int], None], settings: Any
-) -> None:
-    limit(1)
-    settings.RATE_LIMITS = False
-    held(upstream)
-    turn = begun(alice)
-    with ExitStack() as stack:
-        readers = [reading(alice, turn, stack) for _ in range(3)]
-        assert [next(reader).name for reader in readers] == ["message.created"] * 3
-        upstream.release()
-    assert final(alice, turn)["status"] == "complete"
 
 
 def test_the_limit_is_exact_in_a_burst(

@@ -9,10 +9,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import DatabaseError
-from hypothesis import given
-from hypothesis import strategies as st
 
-from conversations import message_changes, titles
+from conversations import message_changes
 from conversations.models import Chat, Message
 from tests.api.talking import Turn
 from tests.support.exhaustive import first_of, first_row_of
@@ -66,14 +64,6 @@ def test_a_chat_is_titled_by_its_first_message(
     assert titled(alice, first.chat) == (title, True)
 
 
-@given(st.text(max_size=300))
-def test_a_title_fits_whatever_is_said(message: str) -> None:
-    title = titles.automatic_title(message)
-    assert len(title) <= titles.MAX_TITLE_CHARS
-    assert title == title.strip()
-    assert len(title.splitlines()) <= 1
-
-
 @pytest.mark.parametrize("messages", [["Hello there"], ["\u200b", "Hello there"]])
 def test_an_empty_chat_is_titled_by_what_is_said_first(
     alice: Client, upstream: FakeUpstream, messages: list[str]
@@ -112,12 +102,6 @@ def test_what_is_forgotten_is_in_no_title(alice: Client, upstream: FakeUpstream)
     assert alice.get("chats?search=heron").json()["results"] == []
     asked(alice, "Something else", chat=first.chat)
     assert titled(alice, first.chat) == ("Something else", True)
-
-
-def test_the_next_question_gives_the_title_then(alice: Client, upstream: FakeUpstream) -> None:
-    first, _ = asked(alice, "The code is heron-17", "And a second one")
-    forget(alice, first)
-    assert titled(alice, first.chat) == ("And a second one", True)
 
 
 def test_an_edit_makes_it_anew(alice: Client, upstream: FakeUpstream) -> None:

@@ -6,10 +6,9 @@ from itertools import cycle
 
 import pytest
 
-from conversations.models import ActiveReply, Chat, Message
+from conversations.models import ActiveReply, Chat
 from tests.api.talking import Turn, error, heard, held
 from tests.faults.bench.two import Two
-from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.support.processes import Product
@@ -19,26 +18,6 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 AT_ONCE = 50
 KEY = {"Idempotency-Key": "key-1"}
-
-
-@pytest.mark.promise("P2")
-@pytest.mark.parametrize("path", ["message/first", "message"])
-def test_fifty_at_once_over_two_servers_are_one_turn(two: Two, path: str) -> None:
-    both = two.clients()
-    chat = {} if path == "message/first" else {"chat_id": both[0].ask("before")["chat_id"]}
-    for number in range(effort(1, 20)):
-        two.fake.clear()
-        two.fake.behave("normal", deltas=30, rate=300.0)
-        request = {"json": {"message": "x", **chat}, "headers": {"Idempotency-Key": f"key-{number}"}}
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            clients = [client for client, _ in zip(cycle(both), range(AT_ONCE))]
-            asked = [pool.submit(client.events, "POST", path, **request) for client in clients]
-            seen = [one.result() for one in asked]
-        assert len({joined(events) for events in seen}) == 1
-        assert len({Turn.of(events[0].data) for events in seen}) == 1
-        assert {events[-1].name for events in seen} == {"message.completed"}
-        assert len(two.fake.calls("stream")) == 1
-    assert Message.objects.filter(content="x").count() == effort(1, 20)
 
 
 @pytest.mark.promise("P2", "P3")
