@@ -23,8 +23,6 @@ from memory.worker import alive
 WorkPhase = Literal["idle", "queued", "folding", "rebuilding", "waiting", "paused", "no_worker"]
 Kind = Literal["good", "busy", "paused", "bad"]
 
-NO_WORKER = "No worker is running: start `manage.py worker`."
-
 _WANTED = work.WANTED & work.UNPAUSED
 _FAILED = Q(attempts__gt=0, last_error__isnull=False)
 """An attempt is counted before it begins: only an error tells that one has failed."""
@@ -64,15 +62,12 @@ class MemoryWork:
         return self.state in ("idle", "paused")
 
 
-def has_worker() -> bool:
-    """Whether any worker has answered recently."""
-    return alive.problem() is None
-
-
-def work_of(brief: ConversationBrief | None, *, has_worker: Callable[[], bool] = has_worker) -> MemoryWork:
+def work_of(
+    brief: ConversationBrief | None, *, worker_problem: Callable[[], str | None] = alive.problem
+) -> MemoryWork:
     """Return the state of the work on `brief`; a chat without messages may have none.
 
-    `has_worker` is called only if a worker is waited for.
+    `worker_problem` is called only if a worker is waited for.
     """
     if brief is None:
         return MemoryWork("idle", "Up to date", "Up to date. No summary yet.", "good")
@@ -96,11 +91,11 @@ def work_of(brief: ConversationBrief | None, *, has_worker: Callable[[], bool] =
             state, label = "rebuilding", "Rebuilding"
     elif wait := _wait(brief, now, is_flagged):
         state, sentence = "waiting", wait
-    elif has_worker():
+    elif problem := worker_problem():
+        state, since, sentence = "no_worker", brief.queued_at, problem
+    else:
         what = f"continue the rebuild{far}" if far else "rebuild it" if is_rebuild else "update it"
         state, since, sentence = "queued", brief.queued_at, f"Waiting for a worker to {what}."
-    else:
-        state, since, sentence = "no_worker", brief.queued_at, NO_WORKER
     last = brief.last_error or {}
     failures = last.get("attempt", brief.attempts) if last and brief.attempts else 0
     error = last.get("code") if failures else None

@@ -68,17 +68,16 @@ class BriefAdmin(MemoryActions):
         }
 
     def edit_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
-        """The form for the version in use, or for another with `?from=`; a POST saves it as a new version."""
+        """The form for the version in use; a POST saves it as a new version."""
         if not request.user.has_perm(MAY_CHANGE):
             raise PermissionDenied
         if not may_see(request):
             return refused(request)
         brief = get_object_or_404(ConversationBrief.objects.select_related("chat__owner"), pk=chat_id)
-        given = request.POST if request.method == "POST" else request.GET
         try:
-            begun = draft(brief.chat, number_in(given.get("from")))
+            begun = draft(brief.chat)
             if request.method == "POST":
-                return self._save(request, brief.chat, begun)
+                return self._save(request, brief.chat)
         except (BadEdit, StaleEdit) as problem:
             return self._form(request, brief, begun, problem)
         except ChatMemoryError as error:
@@ -86,18 +85,13 @@ class BriefAdmin(MemoryActions):
             return redirect(admin_url("memory_conversationbrief", "change", chat_id))
         return self._form(request, brief, begun)
 
-    def _save(self, request: HttpRequest, chat: Chat, begun: Draft) -> HttpResponse:
+    def _save(self, request: HttpRequest, chat: Chat) -> HttpResponse:
         """Save it, and show the new version, with what changed in it."""
         assert isinstance(request.user, User)  # the admin admits only users
-        brief = edit_by_hand(
-            chat,
-            _texts(request.POST),
-            request.user,
-            on_version=number_in(request.POST.get("on_version")) or 0,
-            base=begun.base.version,
-            pauses=bool(request.POST.get("pause")),
-        )
-        self.log_change(request, brief, f"Edited by hand: version {brief.head}, from {begun.base.version}.")
+        texts, pauses = _texts(request.POST), bool(request.POST.get("pause"))
+        on_version = number_in(request.POST.get("on_version")) or 0
+        brief = edit_by_hand(chat, texts, request.user, on_version=on_version, pauses=pauses)
+        self.log_change(request, brief, f"Edited by hand: version {brief.head}, from {on_version}.")
         paused = " Updates are paused." if brief.paused_at else ""
         self.message_user(request, f"Saved as version {brief.head}, now in use.{paused}", messages.SUCCESS)
         saved = SummaryRevision.objects.only("pk").get(chat=chat, version=brief.head)
@@ -115,11 +109,10 @@ class BriefAdmin(MemoryActions):
             "title": f"Edit the memory of {heading(brief.chat)}",
             "brief": brief,
             "draft": begun,
-            "is_older": begun.base.version != begun.in_use,
             "fields": [(part, sent.get(part.name, part.text)) for part in begun.parts],
             "field": FIELD,
             "problem": problem,
-            "again": estimate_for(brief.chat, "update", after_seq=begun.base.through_seq),
+            "again": estimate_for(brief.chat, "update"),
             "now": readable_parts(brief) if is_stale else [],
         }
         answer = self.page(request, brief, "admin/memory/edit.html", context)

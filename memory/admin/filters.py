@@ -45,7 +45,7 @@ def health_of(brief: ConversationBrief | None) -> SafeString:
 
     Whether a worker is running is said on the start page.
     """
-    work = work_of(brief, has_worker=lambda: True)
+    work = work_of(brief, worker_problem=lambda: None)
     label = chip(work.kind, work.label)
     if brief is None or not work.attempts:
         return label

@@ -25,12 +25,11 @@ from chatmemory.errors import Conflict, NotFound
 from chatmemory.text.spans import SpanIndex, retained
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
-from memory.briefs import decide_due, limits_for, lock_brief, text_of
+from memory.briefs import Memory, decide_due, lock_brief, text_of
 from memory.folding import work
-from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
-from memory.policies.protocol import Policy, State
+from memory.policies.protocol import State
 from memory.policies.state_parts import EditField
 from memory.revisions import step_back
 
@@ -43,10 +42,9 @@ class StaleEdit(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The parts of a revision that can be edited, if the version `in_use` is still in use when the edit is saved."""
+    """The parts of the revision in use that can be edited, if it is still in use when the edit is saved."""
 
     base: SummaryRevision
-    in_use: int
     parts: Sequence[EditField]
 
 
@@ -61,50 +59,39 @@ def restore(
     """
     with transaction.atomic():
         brief = lock_brief(chat.pk)
-        _publish(brief, _unchanged(chat, version, "restored"), user, on_demand=on_demand, pauses=pauses)
+        _publish(brief, _unchanged(chat, version), user, on_demand=on_demand, pauses=pauses)
     _log("memory restored", brief, user, restored=version, version=brief.version)
     return brief
 
 
-def draft(chat: Chat, version: int | None = None) -> Draft:
-    """Return the parts of revision `version`, or of the one in use. Raises `NotFound` and `Conflict`."""
+def draft(chat: Chat) -> Draft:
+    """Return the parts of the revision in use. Raises `Conflict`."""
     brief = ConversationBrief.objects.filter(chat=chat).first()
     if brief is None or not brief.head:
         raise Conflict("There is no summary to edit yet.")
     brief.chat = chat
-    base = _readable(chat, version or brief.head, "edited")
-    policy = POLICIES[base.policy]
-    state = State.from_json(base.global_summary, base.state)
-    return Draft(base, brief.head, policy.edit_fields(state, _limits(brief, policy)))
+    base = _readable(chat, brief.head, "edited")
+    memory = Memory.of(brief)
+    return Draft(base, memory.policy.edit_fields(memory.state, memory.limits))
 
 
 def edit_by_hand(
-    chat: Chat,
-    changes: Mapping[str, str],
-    user: User | None,
-    *,
-    on_version: int,
-    base: int | None = None,
-    pauses: bool = False,
+    chat: Chat, changes: Mapping[str, str], user: User | None, *, on_version: int, pauses: bool = False
 ) -> ConversationBrief:
-    """Publish a new revision: the text of revision `base`, or of the one in use, with `changes` by part.
+    """Publish a new revision: the text of the one in use, which must be `on_version`, with `changes` by part.
 
-    `on_version` must still be in use, otherwise `StaleEdit` is raised. An older `base` takes the chat back to what
-    that revision covers, as `restore` does, and on the same conditions. Raises `BadEdit`, `NotFound` and `Conflict`.
+    Raises `StaleEdit`, `BadEdit`, `NotFound` and `Conflict`.
     """
     with transaction.atomic():
         brief = lock_brief(chat.pk)
         if brief.head != on_version:
             raise StaleEdit("The memory has changed since you began: another version is current now.")
-        edited = base or on_version
-        revision = (_readable if edited == on_version else _unchanged)(chat, edited, "edited")
-        policy = POLICIES[revision.policy]
-        before = State.from_json(revision.global_summary, revision.state)
-        state = policy.edited(before, changes, _limits(brief, policy))
-        if (state.summary, state.to_json()) == (revision.global_summary, revision.state):
+        base, memory = _readable(chat, on_version, "edited"), Memory.of(brief)
+        state = memory.policy.edited(memory.state, changes, memory.limits)
+        if (state.summary, state.to_json()) == (base.global_summary, base.state):
             raise Conflict("Nothing was changed.")
-        _publish(brief, revision, user, written=state, pauses=pauses)
-    _log("memory edited by hand", brief, user, edited=edited, version=brief.version)
+        _publish(brief, base, user, written=state, pauses=pauses)
+    _log("memory edited by hand", brief, user, edited=on_version, version=brief.version)
     return brief
 
 
@@ -166,15 +153,17 @@ def _readable(chat: Chat, version: int, done: str) -> SummaryRevision:
     return revision
 
 
-def _unchanged(chat: Chat, version: int, done: str) -> SummaryRevision:
+def _unchanged(chat: Chat, version: int) -> SummaryRevision:
     """The revision, if everything that it was made from is unchanged. The brief must be locked."""
-    revision = _readable(chat, version, done)
+    revision = _readable(chat, version, "restored")
     seen = Message.objects.filter(chat=chat, seq__lte=revision.seen_seq)
     question = seen.filter(role=Role.USER).order_by("-seq").values_list("seq", flat=True).first()
     # Only a chat's last answer is ever replaced.
     turn = seen.filter(seq__gte=question or 1, token_count__gt=0)
     if turn.filter(superseded_by__seq__gt=revision.seen_seq).exists():
-        raise Conflict(f"Version {version} is based on a reply that was replaced since. It cannot be {done}.")
+        raise Conflict(
+            f"Version {version} is based on a reply that was replaced since. It cannot be restored."
+        )
     return revision
 
 
@@ -213,13 +202,6 @@ def _publish(
     )
     brief.kept_percent = revision.kept_percent
     work.save(brief)
-
-
-def _limits(brief: ConversationBrief, policy: Policy) -> MemoryLimits:
-    """The limits that apply to a memory by `policy` once it is in use."""
-    chat = brief.chat
-    options = {chat.policy: chat.options, brief.policy: brief.options}.get(policy.name, {})
-    return limits_for(policy, options, lambda: chat.instructions)
 
 
 def _log(event: str, brief: ConversationBrief, user: User | None, **more: Any) -> None:

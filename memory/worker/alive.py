@@ -12,7 +12,7 @@ BEAT_SECONDS = 5.0
 ALIVE_FOR = timedelta(seconds=30)
 """A worker that has not renewed its row for so long is dead, or cannot reach the database."""
 
-NEVER = "No worker has answered yet: start one with `manage.py worker`."
+NO_WORKER = "No worker is running: start `manage.py worker`."
 
 
 def beat() -> None:
@@ -27,10 +27,8 @@ def leave() -> None:
 
 def problem(host: str = "") -> str | None:
     """A sentence if no worker, or none of this `host`, is alive; else None."""
-    workers = Worker.objects.filter(pk__startswith=f"{host}:") if host else Worker.objects
-    if workers.filter(seen_at__gte=Now() - ALIVE_FOR).exists():
-        return None
-    return f"No worker has answered for {ALIVE_FOR.seconds} s." if workers.exists() else NEVER
+    alive = Worker.objects.filter(pk__startswith=f"{host}:" if host else "", seen_at__gte=Now() - ALIVE_FOR)
+    return None if alive.exists() else NO_WORKER
 
 
 def remove_dead() -> int:

@@ -228,14 +228,13 @@ def folded(owner: User) -> Chat:
     return chat
 
 
-def form_of(client: Client, chat: Chat, **query: Any) -> dict[str, str]:
+def form_of(client: Client, chat: Chat) -> dict[str, str]:
     """Return the fields of the form as a browser would submit them unchanged."""
-    response = client.get(reverse(EDIT, args=[chat.pk]), query)
+    response = client.get(reverse(EDIT, args=[chat.pk]))
     assert response.status_code == 200
     context = response.context
     sent = {f"part-{part.name}": text for part, text in context["fields"]}
-    sent["on_version"] = str(context["draft"].in_use)
-    return sent | ({"from": str(context["draft"].base.version)} if context["is_older"] else {})
+    return sent | {"on_version": str(context["draft"].base.version)}
 
 
 def send(client: Client, chat: Chat, form: dict[str, str], **more: str) -> Any:
@@ -272,16 +271,6 @@ def test_a_form_that_is_out_of_date_shows_both(staff: Client, folded: Chat) -> N
     send(staff, folded, mine, **{"part-summary": HERON, "on_version": "3", "pause": "yes"})
     brief = brief_of(folded)
     assert (brief.version, brief.global_summary, brief.paused_at is not None) == (4, HERON, True)
-
-
-def test_an_older_one_is_edited_from_its_own_page(staff: Client, folded: Chat) -> None:
-    link = f"{reverse(EDIT, args=[folded.pk])}?from=1"
-    assert link in text_of(staff, VERSION, version_of(folded, 1).pk)
-    form = form_of(staff, folded, **{"from": 1})
-    assert form["from"] == "1"
-    assert "later ones are summarized again" in staff.get(link).content.decode()
-    send(staff, folded, form, **{"part-summary": HERON})
-    assert version_of(folded, 3).parent == 1
 
 
 def test_what_cannot_be_kept_is_said_at_its_field(staff: Client, folded: Chat) -> None:
@@ -322,12 +311,8 @@ def test_editing_takes_the_rights_to_read_and_to_change_and_each_look_is_recorde
     assert (brief_of(folded).version, ContentView.objects.count()) == (3, looks + 1)
 
 
-def test_where_there_is_nothing_to_edit_it_says_so(staff: Client, owner: User, folded: Chat) -> None:
+def test_where_there_is_nothing_to_edit_it_says_so(staff: Client, owner: User) -> None:
     answer = staff.get(reverse(EDIT, args=[make_chat(owner).pk]), follow=True)
     assert "There is no summary to edit yet" in answer.content.decode()
-    SummaryRevision.objects.filter(chat=folded, version=1).update(forgotten_at=timezone.now())
-    for version, why in ((1, "The texts of version 1 were deleted."), (9, "has no such version")):
-        shown = staff.get(reverse(EDIT, args=[folded.pk]), {"from": version}, follow=True)
-        assert why in shown.content.decode()
     nowhere = "01a1ff81-0000-7000-8000-000000000000"
     assert staff.get(reverse(EDIT, args=[nowhere])).status_code == 404

@@ -126,7 +126,6 @@ def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
         yield reverse(f"admin:{model}_delete", args=[model_of(model)._default_manager.order_by("-pk")[0].pk])
     yield reverse("admin:conversations_chat_history", args=[chat.pk])
     yield reverse("admin:memory_conversationbrief_edit", args=[chat.pk])
-    yield reverse("admin:memory_conversationbrief_edit", args=[chat.pk]) + "?from=1"
     yield reverse("admin:auth_user_add")
     yield reverse("admin:auth_user_password_change", args=[chat.owner_id])
     yield reverse("admin:conversations_chat_changelist") + "?q=%3Cscript%3Ealert(1)%3C/script%3E"

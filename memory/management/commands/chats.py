@@ -83,6 +83,6 @@ def _row(chat: Chat) -> tuple[str, ...]:
         "–" if tokens is None else f"{tokens:,}",
         f"version {brief.head}, {brief.token_count:,}" if brief and brief.head else "none",
         f"{left:,}",
-        work_of(brief, has_worker=lambda: True).label,
+        work_of(brief, worker_problem=lambda: None).label,
         plain(chat.title)[:TITLE_CHARS],
     )

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from chatmemory.errors import Conflict, NotFound
+from chatmemory.errors import Conflict
 from conversations import chat_lifecycle, message_changes
-from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
 from memory.briefs import history_tokens, unfolded
 from memory.context.prompt import PromptRequest
@@ -18,7 +17,7 @@ from memory.revisions.by_hand import StaleEdit, draft, edit_by_hand, restore
 from memory.turn import prompt_for
 from tests.support.factories import add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
-from tests.support.folds import asked, assert_folded, chat_of, folded_chat, revisions, run, together, turn
+from tests.support.folds import asked, chat_of, folded_chat, revisions, run, together, turn
 
 pytestmark = pytest.mark.usefixtures("sound")
 
@@ -72,18 +71,6 @@ def test_only_on_the_version_that_was_in_use(model: KeepingModel) -> None:
     assert brief_of(chat).global_summary == HERON
 
 
-def test_an_older_version_is_edited_only_with_what_it_covers(model: KeepingModel) -> None:
-    """The turns after it are folded again, and none is left out."""
-    chat = folded_chat(model)
-    assert draft(chat, 1).parts[0].text == revisions(chat)[0].global_summary
-    write(chat, "T1 T2 T3 and a heron.", base=1)
-    brief = brief_of(chat)
-    assert (revisions(chat)[-1].parent, brief.folded_through_seq, unfolded(brief).turns) == (1, 6, 9)
-    request_resummarize(chat, "update")
-    run(chat)
-    assert_folded(chat, through=9)
-
-
 def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None:
     chat = folded_chat(model)
     write(chat, "T1 to T9; the secret of T4 is Reiherhorst-4711.")
@@ -93,9 +80,8 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
     assert (manual.global_summary, manual.state, manual.retained["kept"]) == ("", {}, [])
     assert manual.forgotten_at is not None
     assert "4711" not in str([vars(row) for row in revisions(chat)]) + str(vars(brief_of(chat)))
-    for gone in (lambda: draft(chat, manual.version), lambda: write(chat, "Again", base=manual.version)):
-        with pytest.raises(Conflict, match=r"The texts of version \d were deleted"):
-            gone()
+    with pytest.raises(Conflict, match=r"The texts of version \d were deleted"):
+        restore(chat, manual.version)
     assert draft(chat).base.kind == RevisionKind.RETRACT
 
 
@@ -110,8 +96,6 @@ def test_what_cannot_be_kept_is_refused_and_nothing_changes(model: KeepingModel)
             write(chat, text)
     with pytest.raises(Conflict, match="Nothing was changed"):
         write(chat, before)
-    with pytest.raises(NotFound):
-        write(chat, base=9)
     assert (brief_of(chat).global_summary, brief_of(chat).version) == (before, 3)
 
 
@@ -119,15 +103,6 @@ def test_without_memory_there_is_nothing_to_edit(model: KeepingModel) -> None:
     for chat in (chat_of(1), chat_lifecycle.create_chat(make_user())):
         with pytest.raises(Conflict, match="There is no summary to edit"):
             draft(chat)
-
-
-def test_a_version_of_another_policy_is_edited_as_that_has_it(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    update_chat(chat, {"policy": "interval"})
-    run(chat)
-    write(chat, "T1 to T9.", base=3)
-    brief = brief_of(chat)
-    assert (brief.policy, brief.chat.policy, brief.requested) == ("chunked", "interval", "")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -114,9 +114,9 @@ def test_a_worker_that_gives_no_sign_is_dead_and_holds_nothing() -> None:
 
 
 def test_without_a_worker_the_problem_is_a_sentence() -> None:
-    assert alive.problem() == alive.NEVER
+    assert alive.problem() == alive.NO_WORKER
     Worker.objects.create(name="there:1:a", seen_at=Now() - timedelta(seconds=31))
-    assert alive.problem() == "No worker has answered for 30 s."
+    assert alive.problem() == alive.NO_WORKER
     Worker.objects.create(name="here:1:a")
     assert alive.problem() is None
     assert alive.problem("there") is not None
