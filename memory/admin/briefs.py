@@ -3,7 +3,7 @@
 The policy defines what can be edited and what is valid; `memory.revisions.by_hand` publishes the result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -24,8 +24,8 @@ from memory.briefs import readable_parts, unfolded
 from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import policy_name
-from memory.policies.state_parts import BadEdit
-from memory.revisions.by_hand import Draft, StaleEdit, draft, edit_by_hand
+from memory.policies.state_parts import BadEdit, EditField
+from memory.revisions.by_hand import StaleEdit, edit_by_hand, editable_parts
 from memory.work import work_of
 
 VERSIONS_SHOWN = 25
@@ -75,15 +75,15 @@ class BriefAdmin(MemoryActions):
             return refused(request)
         brief = get_object_or_404(ConversationBrief.objects.select_related("chat__owner"), pk=chat_id)
         try:
-            begun = draft(brief.chat)
+            parts = editable_parts(brief)
             if request.method == "POST":
                 return self._save(request, brief.chat)
         except (BadEdit, StaleEdit) as problem:
-            return self._form(request, brief, begun, problem)
+            return self._form(request, brief, parts, problem)
         except ChatMemoryError as error:
             self.message_user(request, error.message, messages.ERROR)
             return redirect(admin_url("memory_conversationbrief", "change", chat_id))
-        return self._form(request, brief, begun)
+        return self._form(request, brief, parts)
 
     def _save(self, request: HttpRequest, chat: Chat) -> HttpResponse:
         """Save it, and show the new version, with what changed in it."""
@@ -101,15 +101,14 @@ class BriefAdmin(MemoryActions):
         self,
         request: HttpRequest,
         brief: ConversationBrief,
-        begun: Draft,
+        parts: Sequence[EditField],
         problem: BadEdit | StaleEdit | None = None,
     ) -> HttpResponse:
         sent, is_stale = _texts(request.POST), isinstance(problem, StaleEdit)
         context = {
             "title": f"Edit the memory of {heading(brief.chat)}",
             "brief": brief,
-            "draft": begun,
-            "fields": [(part, sent.get(part.name, part.text)) for part in begun.parts],
+            "fields": [(part, sent.get(part.name, part.text)) for part in parts],
             "field": FIELD,
             "problem": problem,
             "again": estimate_for(brief.chat, "update"),

@@ -15,7 +15,6 @@ what follows the older version and not on the chat, and no text comes back that 
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -40,14 +39,6 @@ class StaleEdit(Conflict):
     """The version in use is not the one that was in use when the editing began."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """The parts of the revision in use that can be edited, if it is still in use when the edit is saved."""
-
-    base: SummaryRevision
-    parts: Sequence[EditField]
-
-
 def restore(
     chat: Chat, version: int, user: User | None = None, *, on_demand: bool = False, pauses: bool = False
 ) -> ConversationBrief:
@@ -64,15 +55,13 @@ def restore(
     return brief
 
 
-def draft(chat: Chat) -> Draft:
-    """Return the parts of the revision in use. Raises `Conflict`."""
-    brief = ConversationBrief.objects.filter(chat=chat).first()
-    if brief is None or not brief.head:
+def editable_parts(brief: ConversationBrief) -> Sequence[EditField]:
+    """The parts of the memory in use, as they can be edited. Raises `Conflict`."""
+    if not brief.head:
         raise Conflict("There is no summary to edit yet.")
-    brief.chat = chat
-    base = _readable(chat, brief.head, "edited")
+    _readable(brief.chat, brief.head, "edited")
     memory = Memory.of(brief)
-    return Draft(base, memory.policy.edit_fields(memory.state, memory.limits))
+    return memory.policy.edit_fields(memory.state, memory.limits)
 
 
 def edit_by_hand(

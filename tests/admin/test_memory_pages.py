@@ -234,7 +234,7 @@ def form_of(client: Client, chat: Chat) -> dict[str, str]:
     assert response.status_code == 200
     context = response.context
     sent = {f"part-{part.name}": text for part, text in context["fields"]}
-    return sent | {"on_version": str(context["draft"].base.version)}
+    return sent | {"on_version": str(context["brief"].head)}
 
 
 def send(client: Client, chat: Chat, form: dict[str, str], **more: str) -> Any:

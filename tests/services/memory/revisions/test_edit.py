@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from chatmemory.errors import Conflict
-from conversations import chat_lifecycle, message_changes
+from conversations import message_changes
 from conversations.models import Chat, Message
 from memory.briefs import history_tokens, unfolded
 from memory.context.prompt import PromptRequest
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind, SummaryRevision
 from memory.policies.state_parts import BadEdit
-from memory.revisions.by_hand import StaleEdit, draft, edit_by_hand, restore
+from memory.revisions.by_hand import StaleEdit, edit_by_hand, editable_parts, restore
 from memory.turn import prompt_for
 from tests.support.factories import add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
@@ -82,7 +82,7 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
     assert "4711" not in str([vars(row) for row in revisions(chat)]) + str(vars(brief_of(chat)))
     with pytest.raises(Conflict, match=r"The texts of version \d were deleted"):
         restore(chat, manual.version)
-    assert draft(chat).base.kind == RevisionKind.RETRACT
+    assert editable_parts(brief_of(chat))
 
 
 def test_what_cannot_be_kept_is_refused_and_nothing_changes(model: KeepingModel) -> None:
@@ -100,9 +100,8 @@ def test_what_cannot_be_kept_is_refused_and_nothing_changes(model: KeepingModel)
 
 
 def test_without_memory_there_is_nothing_to_edit(model: KeepingModel) -> None:
-    for chat in (chat_of(1), chat_lifecycle.create_chat(make_user())):
-        with pytest.raises(Conflict, match="There is no summary to edit"):
-            draft(chat)
+    with pytest.raises(Conflict, match="There is no summary to edit"):
+        editable_parts(brief_of(chat_of(1)))
 
 
 @pytest.mark.django_db(transaction=True)
