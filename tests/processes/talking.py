@@ -26,19 +26,14 @@ MARKED = 5
 """The turn whose question tries to break out of the summarizer's input."""
 
 
-def question(number: int, words: int = WORDS) -> str:
-    """Return the question of turn `number`: its fact, and `words` words."""
-    text = f"In turn {number} note {code(number)}, please: {lorem(words)}"
+def question(number: int) -> str:
+    """Return the question of turn `number`: its fact, and `WORDS` words."""
+    text = f"In turn {number} note {code(number)}, please: {lorem(WORDS)}"
     return f"{text}\n{MARKERS}" if number == MARKED else text
 
 
 def talk(
-    client: Client,
-    numbers: Sequence[int],
-    chat_id: UUID | None = None,
-    *,
-    words: int = WORDS,
-    patient: bool = False,
+    client: Client, numbers: Sequence[int], chat_id: UUID | None = None, *, patient: bool = False
 ) -> tuple[UUID, list[Event]]:
     """Send these turns, streamed; return the chat's id and all events.
 
@@ -48,7 +43,7 @@ def talk(
     for number in numbers:
         if patient and chat_id:
             wait_for(partial(settled, chat_id), "a fold between turns")
-        events = say(client, question(number, words), chat_id)
+        events = say(client, question(number), chat_id)
         chat_id = UUID(events[0].data["chat_id"])
         heard += events
     assert chat_id is not None

@@ -5,12 +5,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 
-import httpx
 import pytest
 from django.db import connection, transaction
-from django.db.models.functions import Now
 
 from memory.models import ConversationBrief, SummaryRevision, Worker
 from memory.worker.loop import HANGS
@@ -69,22 +66,6 @@ def test_a_hanging_database_is_waited_for(start: Start, fake: FakeUpstream) -> N
     assert worker.pid == pid
 
 
-@pytest.mark.promise("P14")
-def test_readyz_reports_whether_a_worker_is_alive(fake: FakeUpstream, product: Product) -> None:
-    product.server()
-    ready = f"{product.url}/readyz"
-    told = httpx.get(ready)
-    assert (told.status_code, set(told.json()["error"]["details"])) == (503, {"worker"})
-    worker = product.worker()
-    wait_for(lambda: httpx.get(ready).status_code == 200, "a server that is ready")
-    product.manage("worker", "--check")
-    product.kill(worker)
-    Worker.objects.update(seen_at=Now() - timedelta(seconds=31))  # as after half a minute
-    assert httpx.get(ready).status_code == 503
-    product.worker()
-    wait_for(lambda: httpx.get(ready).status_code == 200, "a server that is ready again")
-
-
 def test_sigterm_leaves_no_lease_or_process(product: Product, fake: FakeUpstream) -> None:
     """Also in the middle of a fold that exceeds the stop time: its lease is free for others afterwards."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)[: effort(1, 3)]:
@@ -92,6 +73,7 @@ def test_sigterm_leaves_no_lease_or_process(product: Product, fake: FakeUpstream
         fake.hold("complete")
         due_chat()
         fake.wait_until(lambda it: it.held("complete") >= 1)
+        product.manage("worker", "--check")
         worker.process.send_signal(number)
         assert worker.process.wait(20) == 0
         assert not Worker.objects.exists()
