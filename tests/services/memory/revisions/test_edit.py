@@ -13,7 +13,7 @@ from memory.context.prompt import PromptRequest
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind, SummaryRevision
 from memory.policies.state_parts import BadEdit
-from memory.revisions.by_hand import StaleEdit, edit_by_hand, editable_parts, restore
+from memory.revisions.by_hand import StaleEdit, clear, edit_by_hand, editable_parts, restore
 from memory.turn import prompt_for
 from tests.support.factories import add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
@@ -102,6 +102,19 @@ def test_what_cannot_be_kept_is_refused_and_nothing_changes(model: KeepingModel)
 def test_without_memory_there_is_nothing_to_edit(model: KeepingModel) -> None:
     with pytest.raises(Conflict, match="There is no summary to edit"):
         editable_parts(brief_of(chat_of(1)))
+
+
+def test_how_much_was_kept_is_that_of_the_version_in_use(model: KeepingModel) -> None:
+    """It is stored in the brief, and lists of chats are filtered by it."""
+    assert brief_of(chat_of(2)).kept_percent is None
+    chat = folded_chat(model)
+    assert brief_of(chat).kept_percent == 100
+    write(chat, "T1 alone.")
+    little = brief_of(chat).kept_percent
+    assert little in range(50)
+    assert restore(chat, 2).kept_percent == 100
+    assert restore(chat, 4).kept_percent == little
+    assert clear(chat, None).kept_percent is None
 
 
 @pytest.mark.django_db(transaction=True)

@@ -20,7 +20,17 @@ from memory.revisions.by_hand import clear, restore
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel, codes
-from tests.support.folds import WORDS, asked, assert_sound, chat_of, revisions, run, together, turn
+from tests.support.folds import (
+    WORDS,
+    asked,
+    assert_sound,
+    chat_of,
+    folded_chat,
+    revisions,
+    run,
+    together,
+    turn,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
 
@@ -149,6 +159,16 @@ def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingMod
     assert "T3" not in codes(stored(chat))
     run(chat)
     assert "T3" not in codes(stored(chat))
+
+
+def test_how_much_was_kept_steps_back_with_the_summary(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    retained = {"kept": [], "lost": [], "share": 0.4}
+    SummaryRevision.objects.filter(chat=chat, version=2).update(retained=retained)
+    forget(chat, 15)
+    assert brief_of(chat).kept_percent == 40
+    forget(chat, 1)
+    assert brief_of(chat).kept_percent is None
 
 
 # After the memory was cleared
