@@ -10,8 +10,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from chatmemory.llm.offline.answers import sentences
-from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline import OfflineModel, sentences
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn

@@ -16,7 +16,8 @@ from django.utils import timezone
 
 from chatmemory.errors import ChatBusy, Conflict, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
-from conversations import attachments, titles
+from chatmemory.text.turn_line import TITLE_FROM_CHARS, automatic_title, title_repeats
+from conversations import attachments
 from conversations.derived import derived, set_lines
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import finish, open_turn
@@ -113,12 +114,12 @@ def _change(message: Message, **fields: Any) -> None:
 def _retitled(chat_id: UUID, former: str) -> dict[str, Any]:
     """Return the changes to the chat's title: one made from messages is made again from the first that is left."""
     title, is_automatic = Chat.objects.values_list("title", "title_is_automatic").get(pk=chat_id)
-    if not (is_automatic or titles.repeats(title, former)):
+    if not (is_automatic or title_repeats(title, former)):
         return {}
     asked = Message.objects.filter(chat=chat_id, role=Role.USER).exclude(status=Status.DELETED)
-    beginning = Left("content", titles.CONSIDERED_CHARS)
+    beginning = Left("content", TITLE_FROM_CHARS)
     first = asked.order_by("seq").values_list(beginning, flat=True).first()
-    return {"title": titles.automatic_title(first or ""), "title_is_automatic": True}
+    return {"title": automatic_title(first or ""), "title_is_automatic": True}
 
 
 def _turn_of(message: Message) -> list[Message]:

@@ -30,7 +30,7 @@ class Chat(QuickInsert):
     )
     title = models.CharField(max_length=200, blank=True, default="")
     title_is_automatic = models.BooleanField(default=False, db_default=False, editable=False)
-    """The title is made from the first message, and made again when that changes: see `titles`."""
+    """The title is made from the first message, and made again when that changes: see `turn_line`."""
     policy = models.CharField(max_length=32)
     options = models.JSONField(blank=True, default=dict)
     instructions = models.TextField(blank=True, default="")

@@ -14,7 +14,7 @@ LAYERS = [
     # ground: tools, models' clients, plumbing
     "chatmemory.text chatmemory.errors chatmemory.database chatmemory.llm chatmemory.runtime chatmemory.templatetags",
     # rows
-    "conversations.models conversations.titles memory.models memory.limits",
+    "conversations.models memory.models memory.limits",
     # stores
     "chatmemory.api conversations.accounts conversations.attachments memory.queue memory.usage memory.history",
     # decisions
@@ -41,7 +41,7 @@ TOP = max(RANK.values())
 
 PURE = """
 chatmemory.text chatmemory.errors chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
-conversations.accounts.limits conversations.titles
+conversations.accounts.limits
 conversations.interchange.read conversations.interchange.values
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline import OfflineModel
 from chatmemory.llm.openai.reading import Style, Terminal
 from chatmemory.llm.openai.requests import is_openai_host
 from chatmemory.llm.protocol import ChatModel

@@ -1,6 +1,6 @@
 """A turn as one line, and the outline of its reply: what a prompt shows of a turn that has no room in full.
 
-Both are made on every reply, so they are cheap.
+Both are made on every reply, so they are cheap. And a chat's first message as its title.
 """
 
 import re
@@ -73,3 +73,26 @@ def outline(reply: str) -> str:
     points = [line for line in lines if _HEADING.match(line)][:5]
     short = [line for line in lines if len(line) <= 80][:3]
     return " | ".join(line[:50] for line in points or short or lines[:1])[:400]
+
+
+# Automatic titles, made from a chat's first message
+
+
+MAX_TITLE_CHARS = 60
+TITLE_FROM_CHARS = 2000
+"""Number of characters of a message that are considered: a title is made from its beginning."""
+
+
+def automatic_title(message: str) -> str:
+    """Return the first line with visible text as one line, cut to fit a list; "" if there is none."""
+    for line in message[:TITLE_FROM_CHARS].splitlines():
+        if any(character.isprintable() and not character.isspace() for character in line):
+            words = " ".join(line.split())
+            return words if len(words) <= MAX_TITLE_CHARS else words[: MAX_TITLE_CHARS - 1].rstrip() + "…"
+    return ""
+
+
+def title_repeats(title: str, message: str) -> bool:
+    """Whether this title was made from this message, either here or by a client such as an older playground."""
+    first_line = message.strip(" \t\r\n\ufeff").split("\n")[0][:MAX_TITLE_CHARS].strip()
+    return bool(title) and title in (automatic_title(message), first_line)

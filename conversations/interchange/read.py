@@ -28,6 +28,7 @@ from pydantic import (
 from chatmemory.llm.attachments import Attachment, file_of, image_of, read_data_url
 from chatmemory.llm.protocol import ToolCall
 from chatmemory.text.cleaning import clean
+from chatmemory.text.turn_line import automatic_title
 from conversations.interchange.values import (
     OWN_FORMAT,
     FormatError,
@@ -36,7 +37,6 @@ from conversations.interchange.values import (
     Time,
     read_own,
 )
-from conversations.titles import automatic_title
 
 MAX_DEPTH = 100
 """Maximum nesting. Deeper JSON is no conversation, and would cause a RecursionError later."""

@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 
 from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import PromptMessage
+from chatmemory.text.turn_line import automatic_title
 from conversations import chat_lifecycle, message_changes
 from conversations.accounts import quotas
 from conversations.branching import PreparedBranch, prepare_branch
@@ -22,7 +23,6 @@ from conversations.replies import begin as replies
 from conversations.replies.begin import Readiness
 from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reply import BegunTurn, ExistingReply, TurnRequest
-from conversations.titles import automatic_title
 
 
 def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat | PreparedBranch | None:

@@ -30,6 +30,7 @@ from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of
 from chatmemory.llm.protocol import Variant
 from chatmemory.runtime import fault_points, process
+from chatmemory.text.turn_line import automatic_title
 from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
 from conversations.derived import derived
@@ -37,7 +38,6 @@ from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Rol
 from conversations.replies import finish, generation, open_turn
 from conversations.replies.open_turn import OpenTurn, Steps
 from conversations.replies.reply import BegunTurn, ExistingReply, Pending, TurnRequest, fingerprint
-from conversations.titles import automatic_title
 from memory.context.build import material_of
 from memory.context.prompt import PromptRequest
 from memory.folding.request import freshen

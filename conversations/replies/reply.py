@@ -14,7 +14,7 @@ from uuid import UUID
 from django.conf import settings
 
 from chatmemory.llm.attachments import Attachment
-from chatmemory.llm.offline.model import NAME as OFFLINE
+from chatmemory.llm.offline import NAME as OFFLINE
 from chatmemory.llm.openai.failures import EMPTY_REPLY
 from chatmemory.llm.protocol import Price, Prompt, Reply, ReplyError, Variant, storable_cost
 from conversations.accounts.quotas import Reservation

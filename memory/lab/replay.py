@@ -17,7 +17,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from chatmemory.llm import registry
-from chatmemory.llm.offline.model import card_after, card_block
+from chatmemory.llm.offline import card_after, card_block
 from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from chatmemory.text.tokens import count_tokens
 from conversations import chat_lifecycle

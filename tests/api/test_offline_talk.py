@@ -10,8 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from chatmemory.llm.offline.answers import INTRODUCTION
-from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline import INTRODUCTION, OfflineModel
 from memory.folding.fold import fold
 from memory.models import ConversationBrief
 from memory.policies import POLICIES

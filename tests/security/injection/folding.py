@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
 from conversations.interchange.read import read_chats
 from memory.folding import answer_checks

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline.answers import INTRODUCTION, LONGEST_SENTENCE, on_question, sentences
-from chatmemory.llm.offline.model import CARD_CLOSE, CARD_OPEN, FOUND, NOTHING, OfflineModel
+from chatmemory.llm.offline import (
+    CARD_CLOSE,
+    CARD_OPEN,
+    FOUND,
+    INTRODUCTION,
+    LONGEST_SENTENCE,
+    NOTHING,
+    OfflineModel,
+    on_question,
+    sentences,
+)
 from chatmemory.llm.protocol import (
     ChatModel,
     Completion,

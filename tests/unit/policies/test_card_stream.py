@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline import model
+from chatmemory.llm import offline
 from memory.policies.card import CARD_CLOSE, CARD_OPEN
 from memory.policies.card_in_reply import BLOCK_CHARS, SPACE_CHARS, CardStream
 
@@ -133,4 +133,4 @@ def test_an_endless_block_takes_little_room_and_ends_where_it_ends(step: int) ->
 
 
 def test_the_built_in_model_writes_the_same_tags() -> None:
-    assert (model.CARD_OPEN, model.CARD_CLOSE) == (CARD_OPEN, CARD_CLOSE)
+    assert (offline.CARD_OPEN, offline.CARD_CLOSE) == (CARD_OPEN, CARD_CLOSE)

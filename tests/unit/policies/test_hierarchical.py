@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 
-from chatmemory.llm.offline.answers import Talk
+from chatmemory.llm.offline import Talk
 from chatmemory.llm.protocol import Completion
 from chatmemory.text.cleaning import clean
 from chatmemory.text.tokens import count_tokens, load

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
 from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING, is_marker
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens

@@ -12,7 +12,7 @@ import pytest
 from django.utils import timezone
 
 from chatmemory.llm import registry
-from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline import OfflineModel
 from chatmemory.llm.protocol import Price
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import ActiveReply, Message
