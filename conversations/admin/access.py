@@ -7,8 +7,7 @@ change the record. No page counts a table, searches texts, or sorts by a column 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -22,7 +21,6 @@ from django.db.models import Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch
-from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -36,8 +34,6 @@ LIST_LIMIT = 5000
 """Maximum number of rows in the pages of a list: more than anybody clicks through, and cheap to count on every page."""
 CHATS_SEARCHED = 100
 """Maximum number of chats by one owner, or with one title, newest first, whose rows a search shows."""
-CHAT_TEXTS = ("chat__instructions", "chat__metadata", "chat__options")
-"""Long columns of a chat, which lists of its rows leave in the database."""
 
 
 COST = column("cost", lambda row: "–" if row.cost_usd is None else usd(row.cost_usd))
@@ -56,8 +52,6 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptabl
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
     """A read-only list, newest row first, with read-only pages."""
 
-    list_defer: ClassVar[tuple[str, ...]] = ()
-    """Long columns, which the list leaves in the database."""
     lookups: ClassVar[tuple[str, ...]] = ()
     """Query parameters of our own links, besides those of filters."""
     list_filter: ClassVar[tuple[Any, ...]] = ()
@@ -79,44 +73,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
 
     has_add_permission = has_delete_permission = has_change_permission
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        rows = super().get_queryset(request)
-        match = request.resolver_match
-        is_list = match is not None and str(match.url_name).endswith("_changelist")
-        return rows.defer(*self.list_defer) if is_list else rows
-
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow only parameters of our own links. Django allows any column: filters could reveal hidden texts."""
         return lookup in {*self.lookups, *(getattr(one, "parameter_name", "") for one in self.list_filter)}
-
-
-class ChoiceFilter(admin.SimpleListFilter):
-    """A filter with a fixed set of choices; any other value in the URL filters nothing."""
-
-    choices_offered: Mapping[str, str] = {}
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return list(self.choices_offered.items())
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value() or ""
-        return self.chosen(queryset, value) if value in self.choices_offered else queryset
-
-    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Return the rows with the chosen value."""
-        raise NotImplementedError(f"{type(self).__name__}.chosen")
-
-
-class RecentFilter(ChoiceFilter):
-    """Filter by the days since a row changed. Subclasses name the column, which has an index."""
-
-    title = "last activity"
-    parameter_name = "updated"
-    column = "updated_at"
-    choices_offered = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
-
-    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        return rows.filter(**{f"{self.column}__gte": timezone.now() - timedelta(days=int(value))})
 
 
 def uuid_in(term: str) -> UUID | None:
@@ -165,19 +124,12 @@ def _add(request: HttpRequest, page: str, seen: Iterable[tuple[int | None, UUID 
     )
 
 
-class ViewedFilter(RecentFilter):
-    title = "when"
-    parameter_name = "viewed"
-    column = "at"
-
-
 @admin.register(ContentView)
 class ContentViewAdmin(ReadOnlyAdmin):
     """Views, newest first. Each links to its page, even if the object is gone."""
 
     list_display = (since("at", "when"), "viewer_name", "seen", "in_chat", "owned_by")
     fields = (moment("at"), "viewer_name", "viewer", "seen", "in_chat", "owned_by")
-    list_filter = (ViewedFilter,)
     lookups = ("chat_id__exact",)
     search_fields = ("pk",)  # only shows the search box: see get_search_results
     search_help_text = "Search by chat id or viewer."

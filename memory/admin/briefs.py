@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path
 
 from chatmemory.errors import ChatMemoryError
-from conversations.admin.access import CHAT_TEXTS, may_see, number_in, refused
+from conversations.admin.access import may_see, number_in, refused
 from conversations.admin.html import admin_url, column, heading, since
 from conversations.models import Chat
 from memory.admin.actions import MAY_CHANGE, MemoryActions
@@ -44,7 +44,6 @@ class BriefAdmin(MemoryActions):
     )
     list_display_links = (MEMORY,)
     list_select_related = ("chat__owner",)
-    list_defer = ("global_summary", "state", "options", *CHAT_TEXTS)
     list_filter = (MemoryFilter,)
     page_template = "admin/memory/brief.html"
 

@@ -14,11 +14,11 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import NotFound
 from conversations import chat_lifecycle
-from conversations.admin.access import RecentFilter, may_see, record_list, refused
+from conversations.admin.access import may_see, record_list, refused
 from conversations.admin.html import admin_url, column, heading, link, since
 from conversations.models import Chat, Message, Role
+from memory.admin import filters
 from memory.admin.actions import MemoryActions
-from memory.admin.filters import OWNER, MemoryFilter, OwnerFilter, PolicyFilter, TroubleFilter, memory_of
 from memory.admin.timeline import timeline
 from memory.briefs import history_tokens, readable_parts
 from memory.context.build import preview_last
@@ -38,7 +38,7 @@ MAY_UNPIN = "memory.delete_pin"
 
 def _owner(chat: Chat) -> SafeString:
     """Link to the owner's chats."""
-    return link(chat.owner, "conversations_chat", "changelist", **{OWNER: chat.owner_id})
+    return link(chat.owner, "conversations_chat", "changelist", **{filters.OWNER: chat.owner_id})
 
 
 @admin.register(Chat)
@@ -50,17 +50,13 @@ class ChatAdmin(MemoryActions):
         *("called", column("owner", _owner), column("policy", lambda row: policy_name(row.policy))),
         *(
             column("messages", lambda row: f"{row.last_seq:,}"),
-            column("memory", lambda row: memory_of(getattr(row, "brief", None))),
+            column("memory", lambda row: filters.memory_of(getattr(row, "brief", None))),
         ),
         since("updated_at"),
     )
     list_display_links = None
     list_select_related: ClassVar[Any] = ("owner", "brief")
-    list_defer = (
-        *("instructions", "metadata", "options"),
-        *("brief__global_summary", "brief__state", "brief__options"),
-    )
-    list_filter = (MemoryFilter, RecentFilter, PolicyFilter, TroubleFilter, OwnerFilter)
+    list_filter = filters.OF_CHATS
     ordering = ("-updated_at", "-pk")
     page_template = "admin/memory/chat.html"
 

@@ -5,17 +5,19 @@ however many others there are. The label's sign does not depend on colour.
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import relative_time
-from conversations.admin.access import LIST_LIMIT, ChoiceFilter, number_in
+from conversations.admin.access import LIST_LIMIT, number_in
 from conversations.models import Message, Status
 from memory.explain.reasons import error_words
 from memory.folding import work
@@ -69,6 +71,23 @@ def waiting() -> QuerySet[ConversationBrief]:
     return ConversationBrief.objects.filter(work.WANTED).order_by("next_attempt_at")
 
 
+class ChoiceFilter(admin.SimpleListFilter):
+    """A filter with a fixed set of choices; any other value in the URL filters nothing."""
+
+    choices_offered: Mapping[str, str] = {}
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(self.choices_offered.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value() or ""
+        return self.chosen(queryset, value) if value in self.choices_offered else queryset
+
+    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the rows with the chosen value."""
+        raise NotImplementedError(f"{type(self).__name__}.chosen")
+
+
 class MemoryFilter(ChoiceFilter):
     """A filter for lists of rows whose key is a chat's id."""
 
@@ -78,6 +97,15 @@ class MemoryFilter(ChoiceFilter):
 
     def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         return rows.filter(pk__in=waiting().filter(CONDITIONS[value]).values("pk")[:LIST_LIMIT])
+
+
+class RecentFilter(ChoiceFilter):
+    title = "last activity"
+    parameter_name = "updated"
+    choices_offered = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
+
+    def chosen(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        return rows.filter(updated_at__gte=timezone.now() - timedelta(days=int(value)))
 
 
 class PolicyFilter(ChoiceFilter):
@@ -115,3 +143,6 @@ class OwnerFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(owner_id=self.value()) if self.lookup_choices else queryset
+
+
+OF_CHATS = (MemoryFilter, RecentFilter, PolicyFilter, TroubleFilter, OwnerFilter)

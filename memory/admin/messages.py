@@ -15,7 +15,6 @@ from django.utils.safestring import SafeString
 from chatmemory.errors import ChatMemoryError
 from conversations import message_changes
 from conversations.admin.access import (
-    CHAT_TEXTS,
     COST,
     LIST,
     LIST_LIMIT,
@@ -33,7 +32,8 @@ from memory.models import ContextRecord
 from memory.recall.search import Hit, search, search_chat
 from memory.templatetags.remembering import as_json, as_text, marked
 
-LONG_COLUMNS = ("content", "line", "outline", "terms", "metadata", "error", *CHAT_TEXTS)
+LONG_COLUMNS = ("content", "metadata", "terms")
+"""Columns so long that lists leave them in the database."""
 EXCERPT_CHARS = 160
 QUERY_CHARS = 2000
 """The longest search query, in characters: more would not find more."""
@@ -58,7 +58,6 @@ def _prompt_link(message: Message) -> SafeString | str:
 class MessageAdmin(ContentAdmin):
     list_display = ("called", SEQ, "excerpt", "role", "status", "token_count", "model", since("created_at"))
     list_display_links = (SEQ,)
-    list_defer = LONG_COLUMNS
     chat_ordering = ("chat", "seq")
     chat_filters = ("role", "status")
     lookups = ("seq__gte", "seq__lte")
@@ -85,6 +84,7 @@ class MessageAdmin(ContentAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         rows: QuerySet[Message] = super().get_queryset(request)
+        rows = rows.defer(*LONG_COLUMNS)
         return rows.annotate(length=Length("content"), start=Left("content", EXCERPT_CHARS))
 
     def get_search_results(
@@ -172,7 +172,6 @@ class ActiveReplyAdmin(ContentAdmin):
         *("cancel_requested", PROCESS),
     )
     list_display_links = ("message_id",)
-    list_defer = ("text", "context", "metadata", *CHAT_TEXTS)
     fields = (
         *("message_id", "model_variant", "model", PROCESS, moment("lease_expires_at")),
         *("cancel_requested", moment("started_at"), LENGTH),
@@ -180,5 +179,5 @@ class ActiveReplyAdmin(ContentAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ActiveReply]:
-        rows: QuerySet[ActiveReply] = super().get_queryset(request).annotate(length=Length("text"))
-        return rows
+        rows: QuerySet[ActiveReply] = super().get_queryset(request)
+        return rows.defer("text", "context").annotate(length=Length("text"))

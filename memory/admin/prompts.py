@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any, get_args
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from chatmemory.templatetags.viewing import relative_time
@@ -36,11 +37,14 @@ class RecordAdmin(ContentAdmin):
         column("created", lambda row: relative_time(row.reply.created_at)),
     )
     list_display_links = (SEQ,)
-    list_defer = ("plan", "sections", *(f"reply__{name}" for name in LONG_COLUMNS))
     list_select_related = ("reply__chat",)
     chat_path = "reply__chat"
     chat_ordering = ("-reply__seq",)
     page_template = "admin/memory/prompt.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ContextRecord]:
+        rows: QuerySet[ContextRecord] = super().get_queryset(request)
+        return rows.defer(*(f"reply__{name}" for name in LONG_COLUMNS))
 
     def page_context(self, request: HttpRequest, row: ContextRecord) -> dict[str, Any]:
         reply = row.reply

@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
-from conversations.admin.access import CHAT_TEXTS, COST, ContentAdmin, may_see, number_in
+from conversations.admin.access import COST, ContentAdmin, may_see, number_in
 from conversations.admin.html import admin_url, column, heading, since
 from memory.admin.actions import MAY_CHANGE
 from memory.admin.filters import chip
@@ -44,7 +44,6 @@ class VersionAdmin(ContentAdmin):
         *(column("details kept", _kept), since("created_at"), COST),
     )
     list_display_links = (NUMBER,)
-    list_defer = ("global_summary", "state", *CHAT_TEXTS)
     chat_ordering = ("chat", "-version")
     chat_filters = ("kind", "degraded")
     page_template = "admin/memory/version.html"

@@ -300,7 +300,6 @@ def test_the_record_is_read_by_those_who_may_and_nobody_changes_it(
         ({"q": "READER"}, 1),
         ({"q": str(saying.pk)}, 1),
         ({"q": "olga"}, 0),
-        ({"viewed": 1}, 1),
     ):
         listed = reader.get(reverse(f"admin:{page}_changelist"), query).context["cl"].result_list
         assert len(listed) == found, query
