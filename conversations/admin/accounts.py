@@ -180,16 +180,11 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
         return TemplateResponse(request, "admin/conversations/tokens.html", context)
 
     def _make(self, request: HttpRequest, user: User) -> str:
-        """Make a token and return its text; "" if the lifetime is not offered or the account has changed."""
+        """Make a token and return its text."""
         chosen = request.POST.get("lifetime", "")
-        if chosen not in LIFETIMES:
-            self.message_user(request, "Choose when the token expires.", messages.ERROR)
-            return ""
-        issued = api_tokens.issue(user, timedelta(days=int(chosen)) or None)
-        if issued is None:
-            text = "No token was made: the account has just been changed."
-            self.message_user(request, text, messages.ERROR)
-            return ""
+        issued = api_tokens.issue(user, timedelta(days=int(chosen)) or None) if chosen in LIFETIMES else None
+        if issued is None:  # the lifetime is not offered, or the account has just been changed
+            raise PermissionDenied
         token, text = issued
         message = f"API token made: {api_tokens.prefix_of(token)}…, {LIFETIMES[chosen]}."
         self.log_change(request, user, message)

@@ -60,7 +60,6 @@ class MessageAdmin(ContentAdmin):
     list_display_links = (SEQ,)
     chat_ordering = ("chat", "seq")
     chat_filters = ("role", "status")
-    lookups = ("seq__gte", "seq__lte")
     content_columns = ("excerpt",)
     search_help_text = (
         "Search by id, chat id or owner; with permission to read content, also by title and by whole words of "

@@ -1,9 +1,8 @@
-"""Every admin page, requested with every odd query and header: served, redirected or refused, never a 500."""
+"""Every admin page, requested with every odd query: served, redirected or refused, never a 500."""
 
 import re
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -31,25 +30,9 @@ QUERIES = [
     *"chat__id__exact=%00 chat__id__exact=x seq__gte=%00 version=%00 against=-1 policy=%00 budget=%00".split(),
     *"message=%00 message=%ED%A0%80 since=99999-99-99".split(),
     *(f"chat__id__exact={ID}&status__exact=%00", f"chat__id__exact={ID}&o=3", "q=" + "x" * 5000),
-    *(f"{name}={'9' * 40}" for name in ("p", "owner__id__exact", "against", "budget")),
+    *(f"{name}={'9' * 40}" for name in ("p", "owner", "at", "from", "against")),
     "seq__gte=-" + "9" * 40,
 ]
-HEADERS = (
-    {"Authorization": "Basic YTpi"},
-    {"Authorization": "Bearer x"},
-    {"Authorization": ""},
-    {"Accept": "application/json"},
-    {"Accept": "\x00"},
-    {"Accept-Language": "x" * 600},
-    {"Cookie": "sessionid=%00; csrftoken=é"},
-    {"Referer": "http://[::1"},
-    {"X-Forwarded-Proto": "gopher"},
-    {"X-Request-ID": "\x00"},
-    {"X-HTTP-Method-Override": "DELETE"},
-    {"Range": "bytes=9-1"},
-    {"If-Modified-Since": "never"},
-    {"Content-Type": "multipart/form-data"},
-)
 
 
 @pytest.fixture
@@ -86,27 +69,16 @@ def links(html: str, path: str) -> Iterator[str]:
             yield path + link
 
 
-def failures(browser: Client, urls: Iterable[str], **options: Any) -> list[str]:
+def failures(browser: Client, urls: Iterable[str]) -> list[str]:
     """Those of `urls` that are neither served, redirected nor refused."""
-    statuses = {url: browser.get(url, **options).status_code for url in urls}
+    statuses = {url: browser.get(url).status_code for url in urls}
     return [url[:120] for url, status in statuses.items() if status >= 500 and status != 503]
 
 
-def test_every_page_with_every_odd_query_and_header(browser: Client) -> None:
+def test_every_page_with_every_odd_query(browser: Client) -> None:
     pages = crawled(browser)
     assert len(pages) > 30
     assert failures(browser, (f"{path}?{query}" for path, query in product(pages, QUERIES))) == []
-    assert [(odd, failed) for odd in HEADERS if (failed := failures(browser, pages, headers=odd))] == []
-
-
-def test_every_list_by_every_column(browser: Client) -> None:
-    urls = [
-        f"/admin/{model._meta.app_label}/{model._meta.model_name}/?{narrowed}{field.name}__exact=%00"
-        for model in admin.site._registry
-        for field in model._meta.concrete_fields
-        for narrowed in ("", f"chat__id__exact={ID}&")
-    ]
-    assert failures(browser, urls) == []
 
 
 def test_every_path_with_an_odd_id(browser: Client) -> None:
