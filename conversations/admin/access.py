@@ -308,17 +308,6 @@ class ContentAdmin(ReadOnlyAdmin):
         record(request, self.own_name, [(chat, row.pk)])
         return chat
 
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        if not may_see(request):
-            return refused(request)
-        row = self.get_object(request, unquote(object_id))
-        context: dict[str, Any] = {"title": "Staff actions"}
-        if row is not None and self.has_view_permission(request):
-            context["chat"] = self.record_page(request, row)
-        return super().history_view(request, object_id, context)
-
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         columns = super().get_list_display(request)
         if may_see(request):
