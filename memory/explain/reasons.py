@@ -58,15 +58,7 @@ def _summary(plan: Plan, head: int, folded_through: int) -> Iterator[Explanation
         yield Explanation(text, 1, "In the prompt")
     for number, clip in enumerate(plan.state, start=1):
         which = "The summary" if len(plan.state) == 1 else f"Part {number} of the memory"
-        if clip == 0:
-            yield Explanation(
-                f"{which} is left out: the newest turn has priority, and there was no room for both."
-            )
-        elif clip is not None:
-            yield Explanation(
-                f"{which} is cut to its first {clip:,} tokens: "
-                "the newest turn has priority, and there was no room for all of it."
-            )
+        yield from _clipped(which, clip, "the newest turn has priority, and there was no room for both.")
 
 
 def _turns(plan: Plan) -> Iterator[Explanation]:
@@ -123,12 +115,15 @@ def _recalled(plan: Plan) -> Iterator[Explanation]:
 
 def _sources(plan: Plan) -> Iterator[Explanation]:
     for number, clip in enumerate(plan.sources, start=1):
-        if clip == 0:
-            yield Explanation(f"Source {number} is left out: the sources before it used up the limit.")
-        elif clip is not None:
-            yield Explanation(
-                f"Source {number} is cut to its first {clip:,} tokens: sources have a limit of their own."
-            )
+        yield from _clipped(f"Source {number}", clip, "sources have a limit of their own.")
+
+
+def _clipped(which: str, clip: int | None, why: str) -> Iterator[Explanation]:
+    """Explain that a part was left out, or cut to its first tokens; nothing if it is whole."""
+    if clip == 0:
+        yield Explanation(f"{which} is left out: {why}")
+    elif clip is not None:
+        yield Explanation(f"{which} is cut to its first {clip:,} tokens: {why}")
 
 
 # Errors
