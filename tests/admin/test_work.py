@@ -79,7 +79,7 @@ def test_every_page_says_the_same(case: str, staff: Client, owner: User) -> None
         assert f">{label}<" in html, page
         assert "new_instruction" not in html, page
     out = StringIO()
-    call_command("chats", stdout=out, stderr=StringIO())
+    call_command("memory", stdout=out, stderr=StringIO())
     assert label in out.getvalue()
 
     states = [name for name in CONDITIONS if name != "degraded"]

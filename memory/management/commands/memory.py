@@ -1,99 +1,110 @@
-"""`manage.py memory CHAT`: the contents and the state of one chat's memory."""
+"""`manage.py memory`: the chats with the state of their memory, newest first; of one chat, what its memory holds."""
 
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import QuerySet
 
-from chatmemory.errors import ChatMemoryError
 from chatmemory.runtime.escape import plain, plain_lines
-from conversations.management.prompts import chat_named
+from conversations.management.prompts import chat_named, user_named
 from conversations.models import Chat
 from memory.briefs import history_tokens, readable_parts, unfolded
 from memory.context.build import preview_last
 from memory.explain.reasons import name_of
-from memory.models import ConversationBrief, Pin, SummaryRevision
+from memory.models import ConversationBrief, Pin
 from memory.policies import policy_name
 from memory.policies.state_parts import plain_text
-from memory.revisions.by_hand import pause_updates, restore, resume_updates
-from memory.work import work_of
+from memory.work import CONDITIONS, work_of
+
+USUAL = 50
+TITLE_CHARS = 40
+HEADINGS = ("chat", "owner", "messages", "tokens", "summary", "unsummarized", "status", "title")
 
 
 class Command(BaseCommand):
     help = (
-        "Show what the memory of a chat holds: its sizes, its summary, its pins, and what a prompt shows now; "
-        "or restore an older version, pause its updates, or resume them."
+        "List chats, newest first: owner, messages, tokens, summary, what is not summarized yet, and status. Of one "
+        "chat, show what its memory holds: its sizes, its summary, its pins, and what a prompt shows now."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("chat", metavar="CHAT", help="id of the chat")
+        parser.add_argument("chat", nargs="?", metavar="CHAT", help="id of the chat to show; default: a list")
+        parser.add_argument("--owner", metavar="U", help="only the chats of this user")
         parser.add_argument(
-            "--version", type=int, metavar="V", dest="of", help="show the text of this version instead"
+            "--state", choices=tuple(CONDITIONS), help="only chats whose memory is in this state"
         )
+        parser.add_argument("--search", metavar="TEXT", help="only chats with this in their title")
         parser.add_argument(
-            "--restore", type=int, metavar="V", help="make this version the current one again"
+            "--limit", type=int, default=USUAL, metavar="N", help=f"list at most this many (default: {USUAL})"
         )
-        held = parser.add_mutually_exclusive_group()
-        held.add_argument("--pause", action="store_true", help="pause updates of the summary")
-        held.add_argument("--resume", action="store_true", help="resume updates of the summary")
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        # Replaces Django's own --version, which is of no use for a single command.
-        return super().create_parser(prog_name, subcommand, conflict_handler="resolve", **kwargs)
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        chat = chat_named(options["chat"])
-        if options["restore"] is not None:
-            try:
-                restore(chat, options["restore"], pauses=options["pause"])
-            except ChatMemoryError as refused:
-                raise CommandError(refused.message) from refused
-        elif options["pause"]:
-            pause_updates(chat, None)
-        if options["resume"]:
-            resume_updates(chat, None)
-        brief = ConversationBrief.objects.filter(chat=chat).first()
-        if options["of"] is not None:
-            self._text(_version(chat, options["of"]))
+        if options["chat"]:
+            self._show(chat_named(options["chat"]))
             return
-        self._numbers(chat, brief)
+        limit: int = options["limit"]
+        if limit < 1:
+            raise CommandError("--limit takes a number from 1 on.")
+        found = list(_chosen(options)[: limit + 1])
+        rows = [HEADINGS, *(_row(chat) for chat in found[:limit])]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            self.stdout.write("  ".join(cells).rstrip())
+        more = f"; there are more: see --limit {limit * 2}" if len(found) > limit else ""
+        shown = min(len(found), limit)
+        self.stderr.write(f"{shown} {'chat' if shown == 1 else 'chats'}{more}")
+
+    def _show(self, chat: Chat) -> None:
+        brief = ConversationBrief.objects.filter(chat=chat).first()
+        tokens, prompt = history_tokens(brief), preview_last(chat)
+        parts = ", ".join(f"{name_of(one.kind)} {one.tokens:,}" for one in prompt.sections if one.tokens)
+        lines = {
+            "Chat": f"{plain(chat.title) or 'without title'}, of {plain(chat.owner.username)}",
+            "Messages": f"{chat.last_seq:,}, {'–' if tokens is None else f'{tokens:,}'} tokens said",
+            "Policy": policy_name(chat.policy),
+            "Status": work_of(brief).sentence,
+        }
+        if brief is not None and brief.head:
+            covers = f"covers messages 1–{brief.folded_through_seq:,}"
+            lines["Summary"] = f"version {brief.head}, {brief.token_count:,} tokens, {covers}"
+        if brief is not None and brief.paused_at:
+            lines["Paused"] = f"since {brief.paused_at:%Y-%m-%d %H:%M} UTC, by {brief.paused_by_whom}"
         if brief is not None:
-            self._text(brief)
+            left = unfolded(brief)
+            lines["Not in it"] = f"{left.turns:,} turns, {left.tokens:,} tokens"
+        lines["Next prompt"] = f"{prompt.tokens:,} of {prompt.plan.budget:,} tokens: {parts or 'nothing'}"
+        for name, line in lines.items():
+            self.stdout.write(f"{name:11} {line}")
+        if brief is not None and (text := plain_text(readable_parts(brief))):
+            self.stdout.write(f"\nSummary\n{plain_lines(text)}")
         for text in Pin.objects.filter(chat=chat, ended_at__isnull=True).values_list("text", flat=True):
             self.stdout.write(f"\nPinned: {plain(text)}")
 
-    def _numbers(self, chat: Chat, brief: ConversationBrief | None) -> None:
-        shown = preview_last(chat)
-        tokens = history_tokens(brief)
-        self.stdout.write(
-            f"Chat        {plain(chat.title) or 'without title'}, of {plain(chat.owner.username)}"
-        )
-        self.stdout.write(
-            f"Messages    {chat.last_seq:,}, {'–' if tokens is None else f'{tokens:,}'} tokens said"
-        )
-        self.stdout.write(f"Policy      {policy_name(chat.policy)}")
-        self.stdout.write(f"Status      {work_of(brief).sentence}")
-        if brief is not None and brief.head:
-            covers = f"covers messages 1–{brief.folded_through_seq:,}"
-            self.stdout.write(f"Summary     version {brief.head}, {brief.token_count:,} tokens, {covers}")
-        if brief is not None and brief.paused_at:
-            self.stdout.write(
-                f"Paused      since {brief.paused_at:%Y-%m-%d %H:%M} UTC, by {brief.paused_by_whom}"
-            )
-        if brief is not None:
-            left = unfolded(brief)
-            self.stdout.write(f"Not in it   {left.turns:,} turns, {left.tokens:,} tokens")
-        parts = ", ".join(f"{name_of(one.kind)} {one.tokens:,}" for one in shown.sections if one.tokens)
-        self.stdout.write(
-            f"Next prompt {shown.tokens:,} of {shown.plan.budget:,} tokens: {parts or 'nothing'}"
-        )
 
-    def _text(self, row: ConversationBrief | SummaryRevision) -> None:
-        if text := plain_text(readable_parts(row)):
-            self.stdout.write(f"\nSummary\n{plain_lines(text)}")
+def _chosen(options: dict[str, Any]) -> QuerySet[Chat]:
+    chats = Chat.objects.select_related("owner", "brief").order_by("-pk")
+    chats = chats.defer("instructions", "metadata", "brief__global_summary", "brief__state")
+    if options["owner"]:
+        chats = chats.filter(owner=user_named(options["owner"]))
+    if options["state"]:
+        chats = chats.filter(brief__in=ConversationBrief.objects.filter(CONDITIONS[options["state"]]))
+    if options["search"]:
+        chats = chats.filter(title__icontains=options["search"])
+    return chats
 
 
-def _version(chat: Chat, version: int) -> SummaryRevision:
-    found = SummaryRevision.objects.filter(chat=chat, version=version).first()
-    if found is None:
-        raise CommandError(f"The memory of this chat has no version {version}.")
-    return found
+def _row(chat: Chat) -> tuple[str, ...]:
+    brief: ConversationBrief | None = getattr(chat, "brief", None)
+    left = unfolded(brief).tokens if brief else 0
+    tokens = history_tokens(brief, left)
+    return (
+        str(chat.pk),
+        plain(chat.owner.username),
+        f"{chat.last_seq:,}",
+        "–" if tokens is None else f"{tokens:,}",
+        f"version {brief.head}, {brief.token_count:,}" if brief and brief.head else "none",
+        f"{left:,}",
+        work_of(brief, worker_problem=lambda: None).label,
+        plain(chat.title)[:TITLE_CHARS],
+    )

@@ -19,6 +19,7 @@ from memory.folding.estimate import estimate_for
 from memory.models import ConversationBrief, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked
+from memory.revisions.by_hand import restore
 from tests.support.factories import brief_of
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import DOWN, Killed, assert_folded, chat_of, revisions
@@ -127,7 +128,7 @@ def test_one_failure_fails_the_command_but_not_the_other_chats(model: KeepingMod
 def test_a_restored_version_is_kept_by_all_that_does_not_name_it(model: KeepingModel) -> None:
     chat, other = chat_of(12), chat_of(12)
     resummarize("--all", "--sync")
-    call_command("memory", str(chat.pk), "--restore", "1", "--pause", stdout=io.StringIO())
+    restore(chat, 1, pauses=True)
     told, nothing = resummarize("--all", "--sync")
     assert told.startswith("1 chat is skipped")
     assert nothing == f"{other.pk}: nothing to summarize"

@@ -1,19 +1,18 @@
-"""`chats` and `memory`: the commands that show operators the chats and their memory, without a browser."""
+"""`memory`: the command that shows operators the chats and their memory, without a browser."""
 
 import io
 import logging
 import sys
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.core.management.base import OutputWrapper
-from django.utils import timezone
 
 from conversations.management import prompts
 from conversations.models import Chat
 from memory.models import ConversationBrief
+from memory.revisions.by_hand import pause_updates
 from tests.admin.rows import add_revision
 from tests.support.factories import add_turns, make_chat, make_user
 
@@ -28,7 +27,7 @@ def run(*args: Any) -> list[str]:
 
 def listed(*args: Any) -> list[str]:
     """The ids of the listed chats, in order."""
-    return [line.split()[0] for line in run("chats", *args)[1:]]
+    return [line.split()[0] for line in run("memory", *args)[1:]]
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def house() -> tuple[Chat, Chat]:
 
 def test_chats_are_listed_with_their_sizes(house: tuple[Chat, Chat]) -> None:
     first, second = house
-    headings, newest, oldest = run("chats")
+    headings, newest, oldest = run("memory")
     assert headings.split() == ("chat owner messages tokens summary unsummarized status title".split())
     assert newest.split()[:5] == [str(second.pk), "bob", "0", "0", "none"]
     assert oldest.startswith(f"{first.pk}  alice  4 ")
@@ -56,48 +55,24 @@ def test_the_list_is_narrowed(house: tuple[Chat, Chat]) -> None:
     first, second = (str(chat.pk) for chat in house)
     assert listed() == [second, first]
     assert listed("--owner", "alice") == [first]
-    assert listed("--policy", "interval") == [second]
     assert listed("--search", "order") == [first]
     assert listed("--limit", "1") == [second]
     assert listed("--state", "update") == listed("--state", "failing") == []
     ConversationBrief.objects.filter(pk=oldest).update(due=True)
     assert listed("--state", "update") == [first]
-    assert "Update queued" in run("chats", "--state", "update")[1]
+    assert "Update queued" in run("memory", "--state", "update")[1]
     ConversationBrief.objects.filter(pk=oldest).update(attempts=2, last_error={"code": "refused"})
     assert (listed("--state", "update"), listed("--state", "failing")) == ([], [first])
-    assert "Failing (2 attempts)" in run("chats", "--state", "failing")[1]
-    Chat.objects.filter(pk=oldest.pk).update(updated_at=timezone.now() - timedelta(days=9))
-    assert listed("--days", "7") == [second]
+    assert "Failing (2 attempts)" in run("memory", "--state", "failing")[1]
+    pause_updates(oldest, None)
+    assert listed("--state", "paused") == [first]
+    assert "  Updates paused  " in run("memory", "--state", "paused")[1]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--owner", "nobody"], ["--limit", "0"], ["--days", "-1"], ["--days", "999999999999"]]
-)
+@pytest.mark.parametrize("arguments", [["--owner", "nobody"], ["--limit", "0"]])
 def test_what_cannot_be_listed_is_said(arguments: list[str]) -> None:
     with pytest.raises(CommandError):
-        run("chats", *arguments)
-
-
-def test_updates_are_paused_and_resumed(house: tuple[Chat, Chat]) -> None:
-    first = str(house[0].pk)
-    paused = next(line for line in run("memory", first, "--pause") if line.startswith("Paused"))
-    assert paused.endswith("UTC, by staff")
-    assert listed("--state", "paused") == [first]
-    assert "  Updates paused  " in run("chats", "--state", "paused")[1]
-    assert not any(line.startswith("Paused") for line in run("memory", first, "--resume"))
-    assert listed("--state", "paused") == []
-
-
-def test_an_older_version_is_restored_and_kept(house: tuple[Chat, Chat]) -> None:
-    first = house[0]
-    add_revision(first, 2, "It has arrived.", through=4)
-    told = run("memory", str(first.pk), "--restore", "1", "--pause")
-    assert "Summary     version 3, " in "\n".join(told)
-    assert told[-1] == "An order is on its way."
-    assert any(line.startswith("Paused") for line in told)
-    for option, told_of in (("--restore", "no such version"), ("--version", "no version 9")):
-        with pytest.raises(CommandError, match=told_of):
-            run("memory", str(first.pk), option, "9")
+        run("memory", *arguments)
 
 
 def test_memory_shows_what_it_holds(house: tuple[Chat, Chat]) -> None:
@@ -112,7 +87,9 @@ def test_memory_shows_what_it_holds(house: tuple[Chat, Chat]) -> None:
     ):
         assert words in told
     assert told.endswith("Summary\nIt has arrived.")
-    assert run("memory", str(first.pk), "--version", "1")[-1] == "An order is on its way."
+    pause_updates(first, None)
+    paused = next(line for line in run("memory", str(first.pk)) if line.startswith("Paused"))
+    assert paused.endswith("UTC, by staff")
     assert "without title, of bob" in run("memory", str(second.pk))[0]
 
 
