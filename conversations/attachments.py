@@ -90,18 +90,17 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
         return
     now = timezone.now()
     mine = StoredAttachment.objects.filter(user=user_id)
-    # Locked, so that the sweep cannot remove them until this transaction ends.
-    known = set(mine.select_for_update().filter(sha256__in=by_hash).values_list("sha256", flat=True))
-    mine.filter(sha256__in=known).update(sent_at=now)
     rows = [
         StoredAttachment(
             user_id=user_id, sha256=sha256, media_type=one.media_type, size=one.size, sent_at=now
         )
-        for sha256, one in by_hash.items()
-        if sha256 not in known
+        for sha256, one in sorted(by_hash.items())
     ]
-    StoredAttachment.objects.bulk_create(rows, ignore_conflicts=True)
-    for row in mine.filter(pk__in=[row.pk for row in rows]):  # not what another transaction has just stored
+    # Those that are known are locked by it, so that the sweep cannot remove them until this transaction ends.
+    StoredAttachment.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["user", "sha256"], update_fields=["sent_at"]
+    )
+    for row in mine.filter(pk__in=[row.pk for row in rows]):  # those that were not known
         pieces = enumerate(slices(by_hash[row.sha256].data or b""))
         while some := list(islice(pieces, STORED_AT_ONCE)):
             AttachmentPiece.objects.bulk_create(

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -48,7 +47,7 @@ class ChatsView(APIView):
     def get(self, request: Request) -> Response:
         chats = Chat.objects.filter(owner=caller(request))
         if search := request.query_params.get("search", "").replace("\0", "").strip():
-            chats = chats.filter(Q(title__icontains=search))
+            chats = chats.filter(title__icontains=search)
         return CursorPages("-id", filters={"search"}).answer(chats, request, ChatOut)
 
     @chats_operation(

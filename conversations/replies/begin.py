@@ -19,7 +19,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import BooleanField, ExpressionWrapper, F, Q
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -332,12 +332,9 @@ class RequestKey:
         """Return the turn begun with this key, or None. Raises `IdempotencyMismatch` for a different request."""
         if not self.key:
             return None
-        is_old = ExpressionWrapper(KEY_IS_OLD, output_field=BooleanField())
-        row = IdempotencyKey.objects.annotate(is_old=is_old).filter(user=self.user, key=self.key).first()
-        if row is None:
-            return None
-        if row.is_old:
-            row.delete()
+        used = IdempotencyKey.objects.filter(user=self.user, key=self.key)
+        used.filter(KEY_IS_OLD).delete()
+        if (row := used.first()) is None:
             return None
         if row.request_hash != self.request_hash:
             raise IdempotencyMismatch("This idempotency key was used with another request.")

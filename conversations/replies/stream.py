@@ -52,15 +52,12 @@ GIVE_UP_SECONDS = 25.0
 def find(chat_id: UUID, message_id: UUID) -> ReplyHead:
     """Return the head of a reply, active or final. Raises `NotFound`, also for a message that is no reply."""
     active = ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id).defer("text").first()
-    if active is not None:
-        question = active.user_message_id
-        return ReplyHead(chat_id, question, message_id, active.model_variant, stored_snapshot(active))
-    final = Message.objects.filter(chat_id=chat_id, pk=message_id).only("role", "reply_to", "model_variant")
-    message = final.first()
-    if message is None or message.role != "assistant":
+    final = Message.objects.filter(chat_id=chat_id, pk=message_id, role="assistant")
+    found = active or final.only("reply_to", "model_variant").first()
+    if found is None:
         raise NotFound("This chat has no such reply.")
-    sent = stored_snapshot(message)
-    return ReplyHead(chat_id, message.reply_to_id, message_id, message.model_variant, sent)
+    question = found.user_message_id if isinstance(found, ActiveReply) else found.reply_to_id
+    return ReplyHead(chat_id, question, message_id, found.model_variant, stored_snapshot(found))
 
 
 def text_after(chat_id: UUID, message_id: UUID, position: int) -> str | None:
