@@ -1,7 +1,7 @@
 """The section of a prompt that holds the pins: which fit, how they are rendered, what they cost. Pure.
 
 Newest first, within a tenth of the budget. A pin's text is user input, so a line that looks like one of our markers
-is quoted. A pin that is contained in a newer one is not repeated, and the number of pins without room is stated.
+is quoted. The number of pins without room is stated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,16 +61,12 @@ def room_for_pins(budget: int, *, is_card: bool) -> int:
 
 def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> PinSection:
     """Fit `pins` (newest first) into a section of `room` tokens. The section is empty if not even one has room."""
-    own: list[PinText] = []
-    for pin in pins:
-        if not any(" ".join(pin.text.split()) in " ".join(newer.text.split()) for newer in own):
-            own.append(pin)
-    texts = {pin.id: pin.text for pin in own}
+    texts = {pin.id: pin.text for pin in pins}
     shown: list[ShownPin] = []
-    left = room - head_cost() - (count_tokens(_left_out(len(own))) + 1 if len(own) > 1 else 0)
-    for number, pin in enumerate(own):
+    left = room - head_cost() - (count_tokens(_left_out(len(pins))) + 1 if len(pins) > 1 else 0)
+    for number, pin in enumerate(pins):
         most = min(
-            left, left if number == len(own) - 1 else max(left // 2, room // 3)
+            left, left if number == len(pins) - 1 else max(left // 2, room // 3)
         )  # leaves room for others
         if (cost := pin_cost(pin.text)) <= most:
             shown.append(ShownPin(pin.id))
@@ -79,7 +75,7 @@ def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> Pi
             shown.append(ShownPin(pin.id, clip))
             left -= most
     while shown:  # joined text can cost more than its parts
-        left_out = len(own) - len(shown)
+        left_out = len(pins) - len(shown)
         text = render_pins(shown, left_out, texts)
         tokens = count_tokens(disarm(text) if disarms else text) + MESSAGE_OVERHEAD
         if tokens <= room:

@@ -17,6 +17,7 @@ from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import links_in
 from memory.pins import wordings
+from memory.pins.section import clipped
 from memory.policies.answers import object_in
 from memory.policies.protocol import Ask, Refusal
 from memory.policies.state_parts import object_schema
@@ -26,8 +27,6 @@ END_CHARS = 2_000
 """Characters at each end of a message that are examined: in longer messages the middle is taken to be pasted text."""
 MAX_SENTENCE_CHARS = 400
 """Longest sentence that is kept whole, in characters; of a longer one at most this much is kept, from its cue on."""
-SHORT_MESSAGE_CHARS = 320
-"""Longest message, in characters, that is kept whole if it states only a preference: the rest says what it is for."""
 MAX_STATEMENTS = 8
 """Maximum number of statements of one message. A message with more is a document, and none of them counts."""
 
@@ -62,13 +61,6 @@ def statements(text: str) -> list[Statement]:
     for start, piece in _ends(text):
         for at, sentence, is_item in _sentences(_blanked(piece)):
             found += _stated(sentence, piece[at : at + len(sentence)], start + at, is_item)
-    if (
-        len(found) == 1
-        and found[0].kind is StatementKind.PREFERENCE
-        and len(text) <= SHORT_MESSAGE_CHARS
-        and "\n" not in text.strip()
-    ):
-        return [replace(found[0], text=" ".join(text.split()), start=0)]
     return found if len(found) <= MAX_STATEMENTS else []
 
 
@@ -77,17 +69,12 @@ def _ends(text: str) -> list[tuple[int, str]]:
     if len(text) <= 2 * END_CHARS:
         return [(0, text)]
     head, tail = text[:END_CHARS], len(text) - END_CHARS
-    after = text.find("\n", tail)
-    return [
-        (0, head.rpartition("\n")[0] or head),
-        (after + 1 if after >= 0 else tail, text[after + 1 :] if after >= 0 else text[tail:]),
-    ]
+    tail = text.find("\n", tail) + 1 or tail
+    return [(0, head.rpartition("\n")[0] or head), (tail, text[tail:])]
 
 
 _FENCED = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
-_QUOTED = re.compile(
-    r"“[^”\n]{12,}”|„[^“”\n]{12,}[“”]|«[^»\n]{12,}»|»[^«\n]{12,}«|「[^」\n]{4,}」|『[^』\n]{4,}』|\"[^\"\n]{12,}\""
-)
+_QUOTED = re.compile(r"“[^”\n]{12,}”|\"[^\"\n]{12,}\"")
 _INLINE = re.compile(r"`[^`\n]+`")
 _LINE = re.compile(r"[^\n]*")
 _NOT_SAID = re.compile(
@@ -150,8 +137,6 @@ def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[
 
 def _held(sentence: str, is_item: bool) -> tuple[StatementKind, int] | None:
     """The kind of the statement in the sentence, and the position of its cue."""
-    if found := wordings.POLITE.search(sentence):
-        return StatementKind.INSTRUCTION, found.start(1)
     if not _is_question(sentence):
         for kind, pattern in (
             (StatementKind.IDENTITY, wordings.IDENTITY),
@@ -191,16 +176,12 @@ _ENOUGH = 80
 
 
 def _excerpt(sentence: str, at: int) -> tuple[str, int]:
-    """Return the sentence and 0; of a long one the part around the cue at `at`, and the position of that part."""
-    text = " ".join(sentence.split())
-    if len(text) <= MAX_SENTENCE_CHARS:
-        return text, 0
+    """Return the sentence and 0; of a long one the part up to the end of the cue's clause, and where that begins."""
+    if len(" ".join(sentence.split())) <= MAX_SENTENCE_CHARS:
+        return " ".join(sentence.split()), 0
     end = next((one.start() for one in _CLAUSE_END.finditer(sentence, at + _ENOUGH)), len(sentence))
     start = 0 if end <= MAX_SENTENCE_CHARS else at
-    part = sentence[start : min(end, start + MAX_SENTENCE_CHARS)]
-    if end > start + MAX_SENTENCE_CHARS:
-        part = part.rpartition(" ")[0] or part
-    return " ".join(part.split()) + (" …" if start + len(part) < len(sentence) else ""), start
+    return clipped(" ".join(sentence[start:end].split()), MAX_SENTENCE_CHARS), start
 
 
 _HARMLESS = frozenset({"recasts", "restricts"})
@@ -237,10 +218,13 @@ def replaces(later: Statement, earlier: Statement) -> bool:
     if _differ_in_a_value(later.text, earlier.text):
         return True
     new, old = _words(later.text), _words(earlier.text)
+    common = len(new & old)
+    if new == old:  # such as the reverse of a preference
+        return bool(new) and later.kind == earlier.kind
     if StatementKind.PREFERENCE in (later.kind, earlier.kind):
-        return later.kind == earlier.kind and _prefers_the_other(later.text, earlier.text, new, old)
-    common = new & old
-    return bool(new) and (new == old or len(common) >= max(2, ALIKE * len(new | old)))
+        changed = later.kind == earlier.kind and _CHANGED.search(fold(later.text)) is not None
+        return changed and 0 < common >= ALIKE * min(len(new), len(old))
+    return common >= max(2, ALIKE * len(new | old))
 
 
 def takes_back(about: str, text: str) -> bool:
@@ -263,13 +247,7 @@ _SAYS_NOTHING = frozenset(
 """Words that belong to the form of a statement, not to its subject; as `terms` returns them."""
 
 
-_SUBJECTS = (
-    re.compile(r"\bname\b|\bcall me\b|\bgo by\b|called|\bi'?m \w+(?: \w+)?, an?\b"),
-    re.compile("pronoun"),
-    re.compile("birthday|date of birth"),
-    re.compile("time ?zone"),
-    re.compile("native language|mother tongue|first language"),
-)
+_SUBJECTS = (re.compile(r"\bname\b|\bcall me\b|\bi'?m \w+(?: \w+)?, an?\b"), re.compile("pronoun"))
 """Patterns (folded) for the subject of a sentence about oneself. Of two with the same subject the later one holds."""
 
 _VALUES = tuple(
@@ -305,23 +283,8 @@ def _scope(folded: str) -> frozenset[str]:
     return _words(found[1]) if found else frozenset()
 
 
-_OVER = re.compile(
-    r"\b(?:prefer\w*|favou?r)\s+(.+?)\s+(?:over|to|rather than|instead of|than)\s+(.+?)"
-    r"(?:[,.;!?]|\s(?:due|because|since|as|for|when)\b|$)"
-)
-_CHANGED = re.compile(r"\b(?:now|these days|nowadays|changed my mind|no longer|any ?more|instead|actually)\b")
+_CHANGED = re.compile(r"\b(?:now|these days|changed my mind|no longer|any ?more|instead|actually)\b")
 """Says that somebody changed their mind, folded."""
-
-
-def _prefers_the_other(later: str, earlier: str, new: frozenset[str], old: frozenset[str]) -> bool:
-    """Whether a preference is the reverse of the earlier one, or says that it has changed."""
-    now, before = _OVER.search(fold(later)), _OVER.search(fold(earlier))
-    if now and before:
-        better, worse = _words(now[1]), _words(now[2])
-        if better and worse and (better, worse) == (_words(before[2]), _words(before[1])):
-            return True
-    common = len(new & old)
-    return 0 < common >= ALIKE * min(len(new), len(old)) and _CHANGED.search(fold(later)) is not None
 
 
 # What the summarizer lists beside its answer

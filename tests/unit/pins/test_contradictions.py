@@ -62,7 +62,6 @@ def test_of_two_that_may_both_hold_both_stay(one: str, other: str) -> None:
             ["Always answer in metric units.", "Always answer in German."],
             [True, False],
         ),
-        ("You don't need to cite sources any more.", ["Always cite your sources."], [True]),
         (
             "Stop using emojis.",
             ["Always use emojis in your answers.", "Keep your answers short."],
