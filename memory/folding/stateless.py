@@ -19,8 +19,8 @@ from chatmemory.text.tokens import count_tokens
 from memory.briefs import limits_for
 from memory.folding.summarizer import Folded, FoldFailed, FoldRequest, ask_summarizer
 from memory.history.turns import Bite, StoredMessage, Turn, to_turns
-from memory.policies import get_policy
-from memory.policies.interval import split_carried, without_opening
+from memory.policies import POLICIES
+from memory.policies.interval import OPENING, without_opening
 from memory.policies.protocol import State
 
 logger = logging.getLogger(__name__)
@@ -34,17 +34,18 @@ def summarize(
 ) -> Folded:
     """Fold all messages into the `previous` summary, bite after bite, and return the result.
 
-    A message that begins with the opening words of `interval` is the previous summary, or adds to it. After `seconds`,
+    A reply that begins with the opening words of `interval` is the previous summary, or adds to it. After `seconds`,
     or once the caller has `ended`, no further request is begun. Raises `InvalidRequest` if there is too much or nothing
     to summarize, `UpstreamFailed` and `UpstreamTimedOut` if no answer came.
     """
     until = time.monotonic() + seconds
-    carried, turns = split_carried(_turns(messages))
-    known = [without_opening(previous), *carried]
+    earlier = [one for one in messages if one.role == "assistant" and one.content.strip().startswith(OPENING)]
+    known = map(without_opening, [previous, *(one.content for one in earlier)])
+    turns = _turns([one for one in messages if one not in earlier])
     folded = Folded(policy_name, State("\n".join(dict.fromkeys(text for text in known if text))))
     if not (turns or folded.state.summary):
         raise _refused("Nobody says anything here.")
-    policy = get_policy(policy_name)
+    policy = POLICIES[policy_name]
     limits = limits_for(policy, {}, lambda: "")
     if (tokens := sum(turn.tokens for turn in turns)) > MAX_BITES * limits.bite_tokens:
         raise _refused(f"These have {tokens} tokens; at most {MAX_BITES * limits.bite_tokens} are taken.")

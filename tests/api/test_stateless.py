@@ -197,7 +197,7 @@ def test_what_is_open_ends_with_the_process(
 
 
 def test_a_history_is_summarized_to_the_letter(alice: Client, upstream: FakeUpstream) -> None:
-    upstream.behave("normal", lane="complete", text="Here is a summary:\nThey met.\nThe user paints.")
+    upstream.behave("normal", lane="complete", text=f"{OPENING}\nThey met.\nThe user paints.")
     body = summarize(alice).json()
     assert body["summary"] == "They met. The user paints."
     assert set(body) == {"summary", "state", "usage"}
@@ -262,7 +262,7 @@ def test_what_would_take_too_many_calls_is_refused_before_the_first(
 NO_SUMMARY = [
     ({"kind": "status", "code": 400}, 502, "upstream_error"),
     ({"kind": "normal", "text": "I'm sorry, but I can't help with that."}, 502, "refused"),
-    ({"kind": "normal", "text": "Here is a summary:"}, 502, "empty"),
+    ({"kind": "normal", "text": "NONE"}, 502, "empty"),
     ({"kind": "incomplete", "text": "They spoke of"}, 502, "truncated"),
     ({"kind": "silent"}, 504, "upstream_timeout"),
 ]
