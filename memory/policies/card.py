@@ -242,14 +242,6 @@ def texts_in(text: str) -> list[str]:
     return [item for held in fields for item in ([held] if isinstance(held, str) else held)]
 
 
-def is_card(text: str) -> bool:
-    """Whether `text` contains a card."""
-    try:
-        return bool(_read_card(text))
-    except Refusal:
-        return False
-
-
 def wire(card: Content) -> str:
     """The card as prompts contain it: one line of compact JSON with short keys."""
     return _compact({short: card[part.name] for part, short in PARTS.items()})
@@ -304,9 +296,8 @@ def _state_of(card: Content, *, is_ahead: bool) -> State:
 
 
 def _card_of(state: State) -> dict[str, Held]:
-    """The card of any state: from its data, or, if these contain none, from its summary."""
-    card = {**EMPTY, **_fields_in(state.data)}
-    return {**EMPTY, **_read_card(state.summary)} if card == EMPTY and is_card(state.summary) else card
+    """The card of any state; empty if its data contain none."""
+    return {**EMPTY, **_fields_in(state.data)}
 
 
 def _is_ahead(state: State) -> bool:

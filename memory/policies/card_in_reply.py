@@ -15,10 +15,10 @@ from typing import Final
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
 from chatmemory.text.spans import CJK, SpanIndex, spans
-from memory.policies.card import CARD_CLOSE, CARD_OPEN, is_card
+from memory.policies.card import CARD_CLOSE, CARD_OPEN
 
 BLOCK_CHARS: Final = 16_384
-"""Longest block that counts as a card, in characters; a longer one is removed, too, up to its end."""
+"""Characters of a block that are kept; a longer one is removed, too, up to its end."""
 
 SPACE_CHARS: Final = 64
 """Maximum number of characters of the whitespace before a block that are removed with it."""
@@ -46,7 +46,7 @@ class CardStream:
         shown: list[str] = []
         while found := (_CLOSE if self._is_inside else _OPEN).search(self._held, self._searched):
             if self._is_inside:
-                self._note(self._held[: found.start()])
+                self._card = self._held[: found.start()][-BLOCK_CHARS:] or CARD_OPEN
             else:
                 shown.append(self._held[: _without_space(self._held, found.start())])
             self._held, self._searched = self._held[found.end() :], 0
@@ -61,22 +61,16 @@ class CardStream:
         return "".join(shown)
 
     def finish(self, *, cut_off: bool) -> tuple[str, str | None]:
-        """Return the rest of the text, and the card: the last block that contains one, else the tag of a bad block.
+        """Return the rest of the text, and the card: what the last block holds, or the tag if that has no end.
 
-        The card is None if there was no block. A block without its end contains no card. If the reply was `cut_off`,
-        something that looks like the beginning of a block is treated as one.
+        The card is None if there was no block. If the reply was `cut_off`, something that looks like the beginning of a
+        block is treated as one.
         """
         if self._is_inside:
-            self._note("")
-            return "", self._card
+            return "", CARD_OPEN
         start, tag = _edge(self._held)
         is_begun = cut_off and len(self._held) - tag > 1
         return self._held[:start] if is_begun else self._held, self._card
-
-    def _note(self, block: str) -> None:
-        """Keep the block's text if it contains a card; if none has so far, record that there was a block."""
-        is_good = len(block) <= BLOCK_CHARS and is_card(block)
-        self._card = block if is_good else self._card or CARD_OPEN
 
 
 def _edge(text: str) -> tuple[int, int]:

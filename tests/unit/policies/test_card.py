@@ -13,15 +13,15 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.render import outline_sections
 from memory.history.turns import OUTLINE_COST, OUTLINE_TOKENS
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES, get_policy
-from memory.policies.card import EMPTY, CardNumbers, is_card, state_after_reply
+from memory.policies import POLICIES
+from memory.policies.card import EMPTY, CardNumbers, state_after_reply
 from memory.policies.card_in_reply import CardStream
 from memory.policies.due import is_due
 from memory.policies.protocol import Ask, Counts, Refusal, State
 from tests.unit.context.makers import make_turn, words
 
 LIMITS = MemoryLimits()
-CARD = get_policy("card")
+CARD = POLICIES["card"]
 TURNS = [make_turn(0, "How do I learn vibrato?", "Ten minutes a day, see https://a.example/v.")]
 FIELDS: dict[str, Any] = {
     "goal": "Learn vibrato",
@@ -107,7 +107,6 @@ def test_what_is_no_card_is_refused(text: str) -> None:
     with pytest.raises(Refusal) as refused:
         told(text)
     assert refused.value.reason == "wrong_shape"
-    assert not is_card(text)
 
 
 def test_fields_are_replaced_and_those_not_told_stay() -> None:
@@ -232,13 +231,6 @@ def test_a_card_that_says_nothing_is_not_shown() -> None:
     for state in (State(), State(data={**EMPTY, "is_ahead": True}), State("a summary", {"facts": []})):  # type: ignore[dict-item]
         assert CARD.render(state) == []
         assert CARD.size(state) == 0
-
-
-def test_the_wire_form_stands_for_a_card_whose_data_are_gone() -> None:
-    for data in ({}, {"goal": None, "open_q": "?"}):
-        damaged = State(WIRE, {**data})
-        assert CARD.render(damaged) == CARD.render(FULL)
-        assert told('{"goal": "Sing"}', damaged)["open_q"] == ["Speed?"]
 
 
 def test_a_summary_by_another_policy_is_what_the_summarizer_starts_from() -> None:

@@ -80,11 +80,9 @@ def test_what_is_seen_is_what_was_said_without_whole_blocks(text: str) -> None:
         (f"  Hello {BLOCK} there ", "  Hello there ", GOOD),
         (f"Hello<memory_card>{GOOD}</Memory_Card>", "Hello", GOOD),
         (f"A {BLOCK} B {CARD_OPEN}{BETTER}{CARD_CLOSE}", "A B", BETTER),
-        (f"A {BLOCK} B {CARD_OPEN}oops{CARD_CLOSE}", "A B", GOOD),
-        (f"{CARD_OPEN}oops{CARD_CLOSE}{BLOCK}", "", GOOD),
-        (f"{CARD_OPEN}oops{CARD_CLOSE}A", "A", CARD_OPEN),
+        (f"{BLOCK}A {CARD_OPEN}{CARD_CLOSE}", "A", CARD_OPEN),
         (f"A {CARD_OPEN}{GOOD}", "A", CARD_OPEN),
-        (f"A {BLOCK} B {CARD_OPEN}{BETTER}", "A B", GOOD),
+        (f"A {BLOCK} B {CARD_OPEN}{BETTER}", "A B", CARD_OPEN),
         (f"A {CARD_OPEN}{GOOD}</MEMORY_CARD", "A", CARD_OPEN),
         ("A <MEMORY_CARDS> is no card", "A <MEMORY_CARDS> is no card", None),
         ("A <MEMORY_CAR", "A <MEMORY_CAR", None),
@@ -127,7 +125,7 @@ def test_an_endless_block_takes_little_room_and_ends_where_it_ends(step: int) ->
         seen += stream.feed(text[at : at + step])
         most = max(most, len(stream._held))
     rest, card = stream.finish(cut_off=False)
-    assert (seen + rest, card) == ("A B", CARD_OPEN)
+    assert (seen + rest, len(card or "")) == ("A B", BLOCK_CHARS)
     assert most <= BLOCK_CHARS + len(CARD_CLOSE) + step
     assert time.monotonic() - started < 5
 
