@@ -69,8 +69,6 @@ class TurnMeasure:
     """Those of them that are in neither state, text nor line."""
     folds: int = 0
     """Revisions that the summarizer made after the reply."""
-    waited: bool = False
-    """The chat was still due after those folds."""
     calls: tuple[Usage, ...] = ()
     """Calls of the summarizer after the reply, failed ones included, with tokens as it reported or as counted here."""
 
@@ -130,7 +128,6 @@ class Row:
     input_tokens: int
     calls: int
     folds: int
-    waited: int
     usd: float | None
     named: int
     held: float | None
@@ -187,7 +184,6 @@ class Outcome:
             input_tokens=sent,
             calls=sum(len(turn.calls) for turn in turns),
             folds=sum(turn.folds > 0 for turn in turns),
-            waited=sum(turn.waited for turn in turns),
             usd=None if None in costs else sum(sum(each) for each in costs if each),
             named=named,
             held=sum(run.held for run in runs) / named if named else None,
@@ -218,8 +214,6 @@ RARE = 0.05
 """A term is rare if at most this share of the turns so far have it, or at most two of them."""
 ENOUGH = 2
 """How many rare terms of the sentence that last said a thing a question must have to name it without its value."""
-MOST_MENTIONS = 40
-"""Things of one turn that are followed; of more than that, an evenly spaced sample is taken."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _LETTER = rf"(?!{CJK.pattern})[^\W_]"
 _EDGE = rf"(?!(?<={_LETTER}){_LETTER})"
@@ -263,7 +257,7 @@ class NamedTracker:
         """Record a finished turn that said `facts` in `texts`."""
         sentences = [one for text in texts for one in _SENTENCE_END.split(text) if one.strip()]
         searched = [(Haystack(one), set(terms(one))) for one in sentences]
-        for fact in facts[:: max(1, -(-len(facts) // MOST_MENTIONS))]:
+        for fact in facts:
             own = {term for form in fact.forms for term in terms(form)}
             beside = {term for text, said in searched if text.has(fact.forms) for term in said}
             self._beside[fact.key] = fact, beside - own

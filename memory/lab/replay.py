@@ -102,7 +102,7 @@ class Player:
         finish.finish(last.pending, exchange.reply, Ending(status, reply, card))
         calls: list[Usage] = []
         with registry.wrap_models(lambda model: _Counted(model, calls)):
-            folds, waited = _fold(self._chat.pk)
+            folds = _fold(self._chat.pk)
         sent = begun.pending.snapshot
         measure = TurnMeasure(
             memory=sent.tokens,
@@ -113,7 +113,6 @@ class Player:
             before=number,
             unrepresented=sent.plan.unrepresented,
             folds=folds,
-            waited=waited,
             calls=tuple(calls),
         )
         self._turns.append(measure)
@@ -158,12 +157,12 @@ def play(
     return player.run()
 
 
-def _fold(chat_id: UUID) -> tuple[int, bool]:
-    """Fold what is due. Return the number of revisions that made, and whether the chat is still due."""
+def _fold(chat_id: UUID) -> int:
+    """Fold what is due. Return the number of revisions that made."""
     due = ConversationBrief.objects.filter(pk=chat_id, due=True)
     folds, outcome = 0, "more"
     while outcome == "more" and due.exists():
         report = fold.fold(chat_id, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         folds += report.published
         outcome = report.outcome
-    return folds, due.exists()
+    return folds

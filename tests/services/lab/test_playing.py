@@ -116,7 +116,6 @@ def test_a_summarizer_that_fails_makes_folds_wait(monkeypatch: pytest.MonkeyPatc
     failing = ScriptedModel(*[UpstreamError(ReplyError("upstream_error", "It is down."))] * TURNS)
     summarized_by(failing, monkeypatch)
     run = play(TALK, "chunked")
-    assert sum(turn.waited for turn in run.turns) > TURNS / 2
     assert calls_of(run)
     assert all(call.output_tokens == 0 < call.input_tokens for call in calls_of(run))
     assert all(turn.memory <= turn.budget for turn in run.turns)

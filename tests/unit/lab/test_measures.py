@@ -67,7 +67,7 @@ def test_everything_is_sent_again_and_again() -> None:
 RUN = run_of(
     turn(100, prompt=2000),
     turn(2990, prompt=2100, prefix=1300, before=1, folds=1, calls=(Usage(6000, 0, 500),)),
-    turn(3001, prompt=0, before=2, unrepresented=1, reply=0, waited=True),
+    turn(3001, prompt=0, before=2, unrepresented=1, reply=0),
     named=4,
     held=3,
 )
@@ -77,7 +77,7 @@ def test_a_row_sums_up_all_prompts() -> None:
     (row,) = outcome_of(RUN).rows
     assert (row.turns, row.memory_mean, row.memory_max) == (3, 2030 + 1 / 3, 3001)
     assert (row.over_budget, row.coverage, row.cacheable) == (1 / 3, 0.5, 1300 / 4100)
-    assert (row.input_tokens, row.calls, row.folds, row.waited) == (4100, 1, 1, 1)
+    assert (row.input_tokens, row.calls, row.folds) == (4100, 1, 1)
     assert (row.named, row.held) == (4, 0.75)
     # Two replies of 10 tokens, 1280 of 4100 tokens cached; a fold of 6000 tokens in and 500 out; at $1, $0.10 and
     # $10 per million.

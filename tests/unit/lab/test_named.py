@@ -3,7 +3,7 @@
 import pytest
 
 from memory.lab.conversation import KnownFact
-from memory.lab.measures import MOST_MENTIONS, Haystack, NamedTracker, spans_of
+from memory.lab.measures import Haystack, NamedTracker, spans_of
 
 HOTEL = KnownFact("Heron", ("The Heron",))
 
@@ -65,14 +65,6 @@ def test_what_names_it_no_more(said: str, later: list[str]) -> None:
         tracker.say([HOTEL] if "Heron" in text else [], text)
     tracker.look("Which castle hotel?", Haystack("Heron"))
     assert tracker.named == 0
-
-
-def test_of_very_many_things_some_are_followed() -> None:
-    numbers = [str(number) for number in range(10 * MOST_MENTIONS)]
-    tracker = NamedTracker()
-    tracker.say([KnownFact(number) for number in numbers], " ".join(numbers))
-    tracker.look(" ".join(numbers), Haystack("0 10 20"))
-    assert (tracker.named, tracker.held) == (MOST_MENTIONS, 3)
 
 
 def test_spans_of_both_sides_count_once() -> None:
