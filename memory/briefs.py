@@ -25,7 +25,7 @@ from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, SummaryRevision, new_brief
 from memory.pins.section import room_for_pins
-from memory.policies import POLICIES, get_policy
+from memory.policies import POLICIES
 from memory.policies.due import counts_of, is_due, totals_of, turns_beyond, turns_due, window_of
 from memory.policies.options import with_options
 from memory.policies.protocol import Counts, FoldProgress, Policy, State
@@ -47,14 +47,14 @@ class Memory:
     @classmethod
     def of(cls, brief: ConversationBrief) -> Memory:
         """The memory in use. The brief's chat is read only if its instructions count."""
-        policy = get_policy(brief.policy)
+        policy = POLICIES[brief.policy]
         limits = limits_for(policy, brief.options, lambda: brief.chat.instructions)
         return cls(brief, policy, State.from_json(brief.global_summary, brief.state), limits)
 
     @classmethod
     def anew(cls, brief: ConversationBrief, state: State | None = None) -> Memory:
         """A memory by the policy and options that are set on the chat: the one that a rebuild makes."""
-        policy = get_policy(brief.chat.policy)
+        policy = POLICIES[brief.chat.policy]
         limits = limits_for(policy, brief.chat.options, lambda: brief.chat.instructions)
         return cls(brief, policy, state or State(), limits)
 

@@ -37,7 +37,7 @@ from memory.limits import MemoryLimits
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
 from memory.pins.pins import holding_pins, texts_of
 from memory.pins.section import NO_PINS, PinSection, fit_pins
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.policies.protocol import State, StateSection
 from memory.recall.embeddings import last_question, near_now
 from memory.recall.index import Recalled, Search, quoted
@@ -338,7 +338,7 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     revision = SummaryRevision.objects.filter(chat_id=chat_id, version=snapshot.revision).first()
     state = State.from_json(revision.global_summary, revision.state) if revision else State()
     outline = outline_sections(stored_outline(chat_id, plan.outline_of))
-    sections = [*get_policy(snapshot.policy).render(state), *outline]
+    sections = [*POLICIES[snapshot.policy].render(state), *outline]
     said = quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])
     pinned = texts_of(chat_id, (pin.id for pin in plan.pins))
     return rebuild(plan, sections, planned_turns(chat_id, plan), request, said, pinned), snapshot

@@ -22,7 +22,7 @@ from memory.folding.attempts import backoff_seconds
 from memory.folding.summarizer import Folded
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.pins.pins import pin_quoted
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.usage import daily
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ def write(
     brief.unpause()
     brief.policy = folded.policy
     brief.global_summary, brief.state = folded.state.summary, folded.state.to_json()
-    brief.token_count = get_policy(folded.policy).size(folded.state)
+    brief.token_count = POLICIES[folded.policy].size(folded.state)
     brief.kept_percent = round(100 * folded.retained.share) if brief.token_count else None
     if is_rebuild:
         brief.options, brief.folded_tokens = brief.chat.options, folded.tokens

@@ -20,7 +20,7 @@ from memory.folding.publish import StepOutcome, locked_unchanged, note_success, 
 from memory.folding.summarizer import NO_FAILURES, NOTHING_RETAINED, Folded, FoldRequest, ask_summarizer
 from memory.history.rows import each_turn, newest_turns, next_bite, pending_seq
 from memory.models import ConversationBrief, Requested, RevisionKind
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.policies.protocol import State
 
 
@@ -79,7 +79,7 @@ def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOu
 def _swap(brief: ConversationBrief, folded: Folded) -> StepOutcome:
     """Publish the rebuild, with which spans of all the originals it has."""
     turns = each_turn(brief.chat_id, 0, folded.through_seq + 1, text=True)
-    kept = retained((text_of([turn]) for turn in turns), words_of(get_policy(folded.policy), folded.state))
+    kept = retained((text_of([turn]) for turn in turns), words_of(POLICIES[folded.policy], folded.state))
     return publish(brief, RevisionKind.REBUILD, replace(folded, retained=kept))
 
 

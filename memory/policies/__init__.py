@@ -21,11 +21,6 @@ POLICIES: Final[dict[str, Policy]] = {
 }
 
 
-def get_policy(name: str) -> Policy:
-    """Return the policy of that name. Raise `KeyError` if there is none."""
-    return POLICIES[name]
-
-
 def policy_name(name: str) -> str:
     """The name of a policy for people, with the one that the API uses."""
     policy = POLICIES.get(name)

@@ -33,7 +33,9 @@ from memory.policies.protocol import (
     text_in,
 )
 from memory.policies.state_parts import (
+    KEY_TOKENS,
     MANY_ROWS,
+    TEXT_TOKENS,
     BadEdit,
     EditField,
     StatePart,
@@ -66,8 +68,6 @@ PARTS: Final = (
 """The categories of facts, as people edit them."""
 CATEGORIES: Final = tuple(part.name for part in PARTS)
 
-KEY_CHARS = 60
-VALUE_TOKENS = 60
 MAX_EARLIER = 3
 """Earlier values that a fact keeps.
 
@@ -98,7 +98,7 @@ class Fact:
     def earlier(self, number: int) -> Fact:
         """The fact under the key of earlier value `number`, counted from 1, which is the one before."""
         mark = " (earlier)" if number == 1 else f" (earlier {number})"
-        return Fact(self.key[: KEY_CHARS - len(mark)] + mark, self.value, self.category)
+        return replace(self, key=self.key + mark)
 
     @property
     def is_earlier(self) -> bool:
@@ -117,17 +117,17 @@ def parse_update(facts: object, removed: object) -> tuple[list[Fact], set[str]]:
     `facts` are objects with key, value and category, or one object of values by key; `removed` are keys. A null value
     removes the fact, too. Anything of another form is ignored.
     """
-    rows: list[tuple[str, object, object]] = []
     if isinstance(facts, dict):
-        rows = [(key, value, GENERAL) for key, value in facts.items()]
-    for row in facts if isinstance(facts, list) else ():
-        if isinstance(row, dict) and isinstance(row.get("key"), str) and "value" in row:
-            rows.append((row["key"], row["value"], row.get("category")))
-    rows = rows[:MAX_FACTS]
-    read = [_fact(key, one_line(as_text(value), VALUE_TOKENS), category) for key, value, category in rows]
-    gone = [key for key, value, _ in rows if value is None]
+        facts = [{"key": key, "value": value} for key, value in facts.items()]
+    rows = [
+        row
+        for row in (facts if isinstance(facts, list) else [])
+        if isinstance(row, dict) and isinstance(row.get("key"), str) and "value" in row
+    ][:MAX_FACTS]
+    told = [_fact(row["key"], as_text(row["value"]), row.get("category")) for row in rows]
+    gone = [row["key"] for row in rows if row["value"] is None]
     gone += [key for key in removed if isinstance(key, str)] if isinstance(removed, list) else []
-    return [fact for fact in read if fact.name and fact.value], {_fact(key, "", GENERAL).name for key in gone}
+    return [fact for fact in told if fact.name and fact.value], {_fact(key).name for key in gone}
 
 
 def merged(old: Sequence[Fact], new: Sequence[Fact], removed: Collection[str]) -> list[Fact]:
@@ -189,13 +189,11 @@ def facts_from(texts: Mapping[str, str], before: Sequence[Fact]) -> list[Fact]:
     by_name: dict[str, Fact] = {}
     for part in PARTS:
         for key, value in raw_pairs(part.parsed(texts[part.name], _pairs(before, part))):
-            if len(key) > KEY_CHARS:
-                raise BadEdit(f"A name has {len(key)} characters; the limit is {KEY_CHARS}.", part.name)
             fact = _fact(key, as_text(value), part.name)
-            if not fact.name:
-                raise BadEdit("A name has neither letters nor digits.", part.name)
-            if fact.name in by_name:
-                raise BadEdit("Two facts have the same name.", part.name)
+            if not fact.name or fact.name in by_name:
+                raise BadEdit(
+                    "Each name needs a letter or digit, and no two facts have the same name.", part.name
+                )
             by_name[fact.name] = fact
     places = {fact.name: place for place, fact in enumerate(before)}
     return sorted(by_name.values(), key=lambda fact: places.get(fact.name, len(places)))
@@ -214,10 +212,10 @@ def _pop_with_earlier(by_name: dict[str, Fact], name: str) -> list[Fact]:
     return [fact, *(held for at in numbers if (held := by_name.pop(fact.earlier(at).name, None)))]
 
 
-def _fact(key: str, value: str, category: object) -> Fact:
+def _fact(key: str, value: str = "", category: object = GENERAL) -> Fact:
     # When facts are parsed back from their lines, a key ends at the colon.
-    bare = _flat(without_invisible(key).replace(":", " "))
-    return Fact(bare[:KEY_CHARS].strip(), value, _category(category))
+    key = one_line(key.replace(":", " "), KEY_TOKENS)
+    return Fact(key, one_line(value, TEXT_TOKENS), _category(category))
 
 
 def _category(value: object) -> str:
@@ -363,7 +361,7 @@ class Hierarchical(Policy):
         if not told and not piece:
             raise Refusal("empty")
         facts = fitting(merged(stored_facts(state), told, gone), numbers.facts_tokens)
-        pieces = [*state.summary.splitlines(), *([piece] if piece else [])]
+        pieces = [*state.summary.splitlines(), *filter(None, [piece])]
         while len(pieces) > 1 and count_tokens("\n".join(pieces)) > numbers.narrative_tokens:
             pieces.pop(0)
         narrative = clip_end("\n".join(pieces), numbers.narrative_tokens)

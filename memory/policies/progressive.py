@@ -185,8 +185,7 @@ class Progressive(Policy):
         Without usable data, the old data stay. Raise `Refusal` without a usable summary.
         """
         fold = _folds_of(state) + 1
-        sources = [state.summary, *(side for turn in turns for side in (turn.user, turn.assistant))]
-        new, summary = _parsed(answer, _target_words(fold)[0], sources)
+        new, summary = _parsed(answer, _target_words(fold)[0])
         data: Content = data_of(state)
         if new:
             data = {kind.name: kind.merged(data[kind.name], new[kind.name]) for kind in KINDS}
@@ -230,7 +229,7 @@ class Progressive(Policy):
         return min(counted + max(state_tokens(self, state), at_least), numbers.kept)
 
 
-def _parsed(answer: Completion, low: int, sources: Sequence[str]) -> tuple[Content, str]:
+def _parsed(answer: Completion, low: int) -> tuple[Content, str]:
     """The data and the summary of an answer; no data if they cannot be used. Raise `Refusal` without a summary.
 
     Prose in place of JSON is a summary if it is more than a remark.
@@ -241,12 +240,7 @@ def _parsed(answer: Completion, low: int, sources: Sequence[str]) -> tuple[Conte
         inner = value.get("important_data", value)
         if isinstance(inner, dict) and any(kind.name in inner for kind in KINDS):
             data = _read(inner)
-            # Without items that are no links ("none") and that nobody said either.
-            data[LINKS.name] = [
-                link
-                for link in data[LINKS.name]
-                if links_in(link) or any(link in source for source in sources)
-            ]
+            data[LINKS.name] = [link for link in data[LINKS.name] if links_in(link)]  # without "none"
         if not isinstance(value.get("summary"), str):
             raise Refusal("wrong_shape")
         text = answer_text(replace(answer, text=value["summary"]))

@@ -121,13 +121,13 @@ class StatePart:
     title: str
     shape: Shape = "list"
     max_tokens: int = TEXT_TOKENS
-    """Of its text, or of each item or value. A link that is longer is left out: cut, it would lead nowhere."""
+    """Of its text, or of each item or value."""
     max_items: int = MAX_ITEMS
     """Beyond them, the oldest go."""
     floor: int = 0
     """Items that stay when room is made (`trimmed`)."""
     has_links: bool = False
-    """Whether its items are links."""
+    """Whether its items are links: one that is too long is left out, because cut it would lead nowhere."""
 
     def read(self, value: object) -> Held:
         """What `value` says, from an answer or a stored state."""
@@ -158,21 +158,21 @@ class StatePart:
             return EditField(self.name, self.title, held, note, FEW_ROWS)
         note = "One per line, as name: value" if self.shape == "table" else "One per line"
         note += f", at most {self.max_items}." if self.max_items < MAX_ITEMS else "."
-        return EditField(self.name, self.title, "\n".join(self._lines(held)), note, shape=self.shape)
+        is_table = self.shape == "table"
+        lines = (f"{name}: {as_text(value)}" if is_table else name for name, value in _named(held))
+        return EditField(self.name, self.title, "\n".join(lines), note, shape=self.shape)
 
     def parsed(self, text: str, before: Held) -> Held:
-        """What the text of the form field says. A line that was not edited keeps its value of `before`.
-
-        Raise `BadEdit`.
-        """
+        """What the text of the form field says; `before` if it was not edited. Raise `BadEdit`."""
+        if clean(text) == self.field(before).text:
+            return before
         if self.shape == "text":
             line = " ".join(line for _, line in lines_of(text))
             require_within(line, self.max_tokens, "It", self.name)
             return line
-        known = self._lines(before)
         pairs: dict[str, Value] = {}
         for number, line in lines_of(text):
-            name, value = known[line] if line in known else self._parsed_line(line, number)
+            name, value = self._parsed_line(line, number)
             if self.shape == "table" and name.casefold() in map(str.casefold, pairs):
                 raise BadEdit(f"Line {number} repeats the name of another line.", self.name)
             pairs[name] = value
@@ -180,14 +180,7 @@ class StatePart:
             raise BadEdit(f"There are {len(pairs)} lines; the limit is {self.max_items}.", self.name)
         return pairs if self.shape == "table" else list(pairs)
 
-    def _lines(self, held: Held) -> dict[str, tuple[str, Value]]:
-        """The lines of a form field, each with the name and value, or the item, that it shows."""
-        is_table = self.shape == "table"
-        return {
-            f"{name}: {as_text(value)}" if is_table else name: (name, value) for name, value in _named(held)
-        }
-
-    def _parsed_line(self, line: str, number: int) -> tuple[str, Value]:
+    def _parsed_line(self, line: str, number: int) -> tuple[str, str]:
         if self.shape == "table":
             name, _, value = (side.strip() for side in line.partition(":"))
             if not name or not value:
@@ -196,10 +189,7 @@ class StatePart:
             require_within(value, self.max_tokens, f"The value in line {number}", self.name)
             return name, value
         require_within(line, self.max_tokens, f"Line {number}", self.name)
-        items = list(self.read([line]))
-        if len(items) != 1:
-            raise BadEdit(f"Line {number} is not one link.", self.name)
-        return items[0], ""
+        return line, ""
 
     def _pairs(self, value: object) -> Iterator[tuple[str, Value]]:
         for raw_name, raw in islice(raw_pairs(value), MAX_ITEMS):
@@ -212,16 +202,10 @@ class StatePart:
                 yield name, read
 
     def _items(self, value: object) -> Iterator[tuple[str, Value]]:
-        """Yield items of a list; of links, those in its texts: a single word counts as a link."""
         for item in items_of(value, MAX_ITEMS):
-            if not self.has_links:
-                yield one_line(as_text(item), self.max_tokens), ""
-                continue
-            words = without_invisible(as_text(item)[:READ_CHARS]).split()
-            links = [word for word in words if "://" in word] or words[: len(words) == 1]
-            for link in (word.strip("<>()[]\"'").rstrip(STOPS) for word in links):
-                if count_tokens(link) <= self.max_tokens:
-                    yield link, ""
+            text = as_text(item)[:READ_CHARS]
+            if not self.has_links or count_tokens(text) <= self.max_tokens:
+                yield one_line(text, self.max_tokens), ""
 
     def _gathered(self, pairs: Iterable[tuple[str, Value]]) -> Held:
         """Each name or item once, as first written, with its last value."""
@@ -240,10 +224,8 @@ class StatePart:
     def _key(self, name: str) -> str:
         """What is compared of a name or an item."""
         if self.has_links:
-            scheme, found, rest = name.partition("://")
-            host, slash, path = rest.partition("/")  # host names are case-insensitive, paths are not
-            return f"{scheme}{found}{host}".casefold() + f"{slash}{path}".rstrip("/") if found else name
-        return name.casefold() if self.shape == "table" else _text_key(name)
+            return name
+        return name.casefold() if self.shape == "table" else name.casefold().rstrip(STOPS)
 
 
 def trimmed(
@@ -292,21 +274,12 @@ def items_of(value: object, number: int) -> list[object]:
 
 
 def raw_pairs(value: object) -> Iterator[tuple[str, object]]:
-    """Yield pairs of a mapping, of a list of `{"key", "value"}`, or of texts such as "theme: dark".
-
-    A text without a value is a name whose value is "true".
-    """
+    """Yield pairs of a mapping, or of a list of `{"key", "value"}`."""
     if isinstance(value, dict):
         yield from value.items()
-        return
-    for item in value if isinstance(value, list) else [value]:
+    for item in value if isinstance(value, list) else ():
         if isinstance(item, dict) and isinstance(item.get("key"), str):
             yield item["key"], item.get("value")
-        elif isinstance(item, dict):
-            yield from item.items()
-        else:
-            name, found, rest = as_text(item).partition(": ")
-            yield name, rest if found else "true"
 
 
 def as_text(value: object, depth: int = 0) -> str:
@@ -315,8 +288,6 @@ def as_text(value: object, depth: int = 0) -> str:
         return value
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
     parts: Iterable[str] = ()
     if isinstance(value, dict) and depth < MAX_DEPTH:
         parts = (f"{name}: {as_text(part, depth + 1)}" for name, part in islice(value.items(), MAX_PARTS))
@@ -340,7 +311,3 @@ def _named(held: Held) -> list[tuple[str, Value]]:
     if isinstance(held, dict):
         return list(held.items())
     return [(item, "") for item in held] if isinstance(held, list) else []
-
-
-def _text_key(text: str) -> str:
-    return text.casefold().rstrip(STOPS)

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from conversations.models import Message, Role, Status
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.policies.protocol import State
 
 _EMPTIED: dict[str, Any] = {
@@ -70,7 +70,7 @@ def apply_revision(brief: ConversationBrief, older: SummaryRevision | None) -> N
     older = older or SummaryRevision(policy=brief.chat.policy, through_seq=0)
     brief.policy, brief.degraded, brief.rebuild = older.policy, older.degraded, None
     brief.global_summary, brief.state = older.global_summary, older.state
-    brief.token_count = get_policy(brief.policy).size(State.from_json(older.global_summary, older.state))
+    brief.token_count = POLICIES[brief.policy].size(State.from_json(older.global_summary, older.state))
     brief.kept_percent = older.kept_percent
     brief.folded_through_seq, brief.folded_tokens = older.through_seq, older.folded_tokens
     brief.seen_seq = older.seen_seq

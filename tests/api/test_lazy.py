@@ -15,7 +15,7 @@ from chatmemory.llm import retry
 from memory.briefs import Memory
 from memory.folding import request, work
 from memory.models import ConversationBrief
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.turn import StaleMemory, require_fresh
 from tests.api.talking import messages
 from tests.support.exhaustive import first_of
@@ -195,4 +195,4 @@ def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_
         with pytest.raises(StaleMemory) as caught:
             require_fresh(Memory.of(stored))
     assert (caught.value.chat_id, caught.value.seconds) == (chat.pk, 7)
-    assert get_policy("chunked").lazy_seconds(settings.MEMORY_LIMITS) == 0
+    assert POLICIES["chunked"].lazy_seconds(settings.MEMORY_LIMITS) == 0

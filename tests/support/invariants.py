@@ -32,7 +32,7 @@ from memory.history.turns import Turn
 from memory.models import MAX_PINS, ConversationBrief, Pin, RevisionKind, SummaryRevision
 from memory.pins.pins import holding_pins
 from memory.pins.section import head_cost, pin_cost
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.usage import daily
 
 
@@ -209,7 +209,7 @@ def _brief(brief: ConversationBrief) -> Iterator[str]:
     decide_due(exact)
     if exact.due != brief.due:
         yield f"due is {brief.due}, but its turns say {exact.due}"
-    if brief.token_count != get_policy(brief.policy).size(Memory.of(brief).state):
+    if brief.token_count != POLICIES[brief.policy].size(Memory.of(brief).state):
         yield "the summary's tokens are counted wrongly"
     folded = Message.objects.filter(
         chat=brief.chat_id, seq__lte=brief.folded_through_seq, role=Role.ASSISTANT, superseded_by=None

@@ -16,7 +16,7 @@ from memory.context.render import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.pins.section import PinText, fit_pins
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.policies.protocol import State, StateSection
 from tests.unit.context.makers import (
     NO_QUESTION,
@@ -39,7 +39,7 @@ MEMORY = {"summary", "facts", "lines", "window"}
 
 
 def summary(text: str) -> list[StateSection]:
-    return get_policy("chunked").render(State(text))
+    return POLICIES["chunked"].render(State(text))
 
 
 def contents(context: Context) -> list[str]:

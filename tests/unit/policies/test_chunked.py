@@ -12,14 +12,14 @@ from chatmemory.text.markers import SUMMARY_HEADING, is_marker
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.history.turns import Turn, before_window
 from memory.limits import MAX_TURNS, MemoryLimits
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.policies.answers import prompt_hash
 from memory.policies.due import MANY_TURNS, counts_of, is_due, turns_beyond
 from memory.policies.protocol import Ask, Counts, Fault, Refusal, State
 from tests.unit.context.makers import make_turn, turn_of, words
 
 LIMITS = MemoryLimits()
-CHUNKED = get_policy("chunked")
+CHUNKED = POLICIES["chunked"]
 FULL = State(summary=words(450))
 FULL_TOKENS = 450 + count_tokens(SUMMARY_HEADING + "\n") + MESSAGE_OVERHEAD
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from memory.context.render import outline_sections
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES, get_policy
+from memory.policies import POLICIES
 from memory.policies.chunked import ChunkedNumbers
 from memory.policies.due import counts_of, is_due, turns_beyond, turns_due
 from memory.policies.protocol import Counts, Policy, State, StateSection
 from tests.unit.context.makers import plan_of, turn_of, words
 
 LIMITS = MemoryLimits()
-CHUNKED = get_policy("chunked")
+CHUNKED = POLICIES["chunked"]
 FULL = State(summary=words(500))
 
 
@@ -73,7 +73,7 @@ def test_it_leaves_nothing_if_the_chat_would_still_be_due() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - {"chunked"}))
 def test_the_other_policies_leave_nothing(name: str) -> None:
-    policy, turns = get_policy(name), chat(*[240] * 40)
+    policy, turns = POLICIES[name], chat(*[240] * 40)
     assert turns_due(policy, State(), turns, LIMITS) == turns_beyond(policy, State(), turns, LIMITS)
 
 
@@ -90,7 +90,7 @@ def test_of_any_chat_that_is_due_something_is_folded(sizes: list[int], budget: i
 CARD = State(words(150), {"goal": words(30), "techniques": [words(30)] * 4})
 SHOWN = [
     *((CHUNKED, State(words(tokens)), []) for tokens in (0, 20, 450)),
-    (get_policy("card"), CARD, outline_sections("語 " * 200)),
+    (POLICIES["card"], CARD, outline_sections("語 " * 200)),
 ]
 """States, with the longest outline of a reply that may be shown beside."""
 

@@ -78,12 +78,12 @@ def test_a_card() -> None:
 def test_important_data() -> None:
     after = change(
         "progressive",
-        user_preferences="Days: Mon, Tue: late\nTone: cold\nTime: 14:30",
-        source_urls="<https://example.org/b>",
+        user_preferences="Tone: cold\nTime: 14:30",
+        source_urls="https://example.org/b",
         summary="User: the hall is booked.",
     )
     data: Any = after.data["important_data"]
-    assert data["user_preferences"] == {"Days": ["Mon", "Tue: late"], "Tone": "cold", "Time": "14:30"}
+    assert data["user_preferences"] == {"Tone": "cold", "Time": "14:30"}
     assert data["source_urls"] == ["https://example.org/b"]
     assert after.summary == "> User: the hall is booked."
     assert after.data["summary_version"] == 2
@@ -122,12 +122,10 @@ FACT_LINES = "\n".join(f"k{n}: heron in the reeds" for n in range(99))
         ("progressive", "user_preferences", "fine: yes\nno", "Line 2 is not a name, a colon and a value."),
         ("progressive", "custom_fields", "a: 1\nA: 2", "Line 2 repeats the name of another line."),
         ("progressive", "key_decisions", "heron " * 90, "Line 1 has 180 tokens; the limit is 60."),
-        ("progressive", "source_urls", "no link here", "Line 1 is not one link."),
         ("progressive", "entities", "\n".join(f"heron {n}" for n in range(101)), "There are 101 lines"),
         ("progressive", "entities", SHORT_LINES, "Everything but the story, as sent to the model, has"),
-        ("hierarchical", "ENTITY", "hall: a\npeople: 3", "Two facts have the same name."),
-        ("hierarchical", "GENERAL", f"{'k' * 61}: x", "A name has 61 characters; the limit is 60."),
-        ("hierarchical", "GENERAL", "--: x", "neither letters nor digits"),
+        ("hierarchical", "ENTITY", "hall: a\npeople: 3", "no two facts have the same name"),
+        ("hierarchical", "GENERAL", "--: x", "Each name needs a letter or digit"),
         (
             "hierarchical",
             "GENERAL",

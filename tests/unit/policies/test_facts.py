@@ -11,9 +11,7 @@ from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens, load
 from memory.policies.hierarchical import (
     CATEGORIES,
-    KEY_CHARS,
     MAX_FACTS,
-    VALUE_TOKENS,
     Fact,
     facts_text,
     fitting,
@@ -102,7 +100,7 @@ def test_keys_values_and_their_number_are_bounded() -> None:
     rows = (row(f"{number} " + "long " * 100, "value " * 200) for number in range(MAX_FACTS + 50))
     found, _ = told(*rows)
     assert len(found) == MAX_FACTS
-    assert all(len(fact.key) <= KEY_CHARS and count_tokens(fact.value) <= VALUE_TOKENS for fact in found)
+    assert all(count_tokens(fact.key) <= 20 and count_tokens(fact.value) <= 60 for fact in found)
 
 
 # Merging

@@ -14,7 +14,7 @@ from chatmemory.text.tokens import count_tokens, load
 from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.policies.due import counts_of, is_due, turns_beyond
 from memory.policies.hierarchical import (
     ANSWER_TOKENS,
@@ -30,7 +30,7 @@ from tests.unit.context.makers import chats, make_turn, turn_of, words
 load()  # once, here, rather than within the deadline of the first property that runs
 
 LIMITS = MemoryLimits()
-POLICY = get_policy("hierarchical")
+POLICY = POLICIES["hierarchical"]
 TURNS = [make_turn(0, "I'd like to cancel order #1234", "I can help with that. Your order totals $50.")]
 ANSWER = {
     "facts": [

@@ -13,7 +13,7 @@ from chatmemory.llm.protocol import Completion
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.policies.due import counts_of, is_due, turns_beyond, window_of
 from memory.policies.progressive import KINDS, MOST_WINDOW_TURNS, SCHEMA, ProgressiveNumbers
 from memory.policies.protocol import Fault, Refusal, State, state_tokens
@@ -21,7 +21,7 @@ from tests.support.fakes.summarizer import read_turns
 from tests.unit.context.makers import chats, make_turn, turn_of, words
 
 LIMITS = MemoryLimits()
-POLICY = get_policy("progressive")
+POLICY = POLICIES["progressive"]
 NARRATIVE = "The user writes a paper on tides. The assistant set up its outline. " * 6
 KNOWN = State(
     NARRATIVE,
@@ -240,7 +240,7 @@ def test_two_folds_lose_nothing_of_the_first() -> None:
     second = both(
         user_preferences={"alpha": "Arial", "Zeta": "light"},
         key_decisions=["They go with LaTeX."],
-        source_urls=["https://example.org/b", "https://example.org/b/"],
+        source_urls=["https://example.org/b", "https://example.org/a"],
     )
     data = data_of(absorbed(second, state))
     assert list(data["user_preferences"].items()) == [("zeta", "light"), ("alpha", "Arial")]

@@ -12,7 +12,7 @@ from chatmemory.llm.protocol import Prompt
 from conversations.models import Chat
 from memory.briefs import Memory, unfolded
 from memory.context.build import preview
-from memory.policies import get_policy
+from memory.policies import POLICIES
 from memory.policies.progressive import DATA_HEADING, KINDS, SUMMARY_HEADING
 from memory.policies.protocol import state_tokens
 from tests.support.factories import add_turn, brief_of, make_chat
@@ -106,6 +106,6 @@ def test_a_conversation_grows_and_each_fold_shows_only_the_summary_so_far_and_th
     assert facts[-1] == f"{new[-1]} was said"
     assert len(set(facts)) == len(facts) > 20
     brief = brief_of(chat)
-    assert state_tokens(get_policy("progressive"), Memory.of(brief).state) + unfolded(brief).tokens < 3000
+    assert state_tokens(POLICIES["progressive"], Memory.of(brief).state) + unfolded(brief).tokens < 3000
     assert_sound(chat)
     check_all()

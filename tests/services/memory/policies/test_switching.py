@@ -19,7 +19,7 @@ from memory.changes import messages_changed
 from memory.context.build import preview
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
-from memory.policies import POLICIES, get_policy
+from memory.policies import POLICIES
 from tests.processes.prompts import code, codes
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
@@ -84,7 +84,7 @@ def assert_whole(chat: Chat) -> None:
     assert context.plan.unrepresented == 0
     assert context.tokens <= context.plan.budget
     kinds = {section.kind for section in context.sections}
-    state = get_policy(brief.policy).render(Memory.of(brief).state)
+    state = POLICIES[brief.policy].render(Memory.of(brief).state)
     assert kinds >= {section.kind for section in state}
 
 
