@@ -34,7 +34,6 @@ from memory.policies.protocol import (
 )
 from memory.policies.state_parts import (
     KEY_TOKENS,
-    MANY_ROWS,
     TEXT_TOKENS,
     BadEdit,
     EditField,
@@ -378,7 +377,7 @@ class Hierarchical(Policy):
 
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
         note, facts = "One part of the chat per line.", stored_facts(state)
-        story = EditField("narrative", "Story", state.summary, note, MANY_ROWS)
+        story = EditField("narrative", "Story", state.summary, note)
         return [story, *(part.field(_pairs(facts, part)) for part in PARTS)]
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:

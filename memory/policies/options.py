@@ -13,8 +13,8 @@ from memory.policies.protocol import MAX_FOCUS_CHARS, Bounds, Policy, bounds_of
 
 MAX_BUDGET = 1_000_000
 """Largest budget, in tokens. Its cost is counted like everything else that a user causes."""
-MAX_NAMES, MAX_NAME_CHARS = 5, 40
-"""How many unknown names an error lists, and how much of each."""
+MAX_NAME_CHARS = 40
+"""How much of an unknown name an error shows."""
 
 EVERY_POLICY: Final[dict[str, Bounds]] = {
     "budget": Bounds.whole(200, MAX_BUDGET),
@@ -77,10 +77,8 @@ def option_errors(
     ]
     left_behind = {name for name, value in standing.items() if name in options and options[name] == value}
     if unknown := sorted(options.keys() - bounds.keys() - left_behind):
-        shown = ", ".join(repr(name[:MAX_NAME_CHARS]) for name in unknown[:MAX_NAMES])
-        more = f" and {len(unknown) - MAX_NAMES} more" if len(unknown) > MAX_NAMES else ""
-        known = ", ".join(sorted(bounds))
-        errors.append(f"The policy {policy.name} has no option {shown}{more}; it has: {known}")
+        shown, known = unknown[0][:MAX_NAME_CHARS], ", ".join(sorted(bounds))
+        errors.append(f"The policy {policy.name} has no option {shown!r}; it has: {known}")
     # Values that are valid by themselves but not together. Settings are checked when the server starts.
     if (
         not errors

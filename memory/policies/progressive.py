@@ -31,7 +31,6 @@ from memory.policies.protocol import (
     state_tokens,
 )
 from memory.policies.state_parts import (
-    MANY_ROWS,
     Content,
     EditField,
     Held,
@@ -205,7 +204,7 @@ class Progressive(Policy):
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
         note = f"At most {_summary_cap(max(1, _folds_of(state))):,} tokens."
         data = data_of(state)
-        story = EditField("summary", "Story", state.summary, note, MANY_ROWS)
+        story = EditField("summary", "Story", state.summary, note)
         return [story, *(kind.field(data[kind.name]) for kind in KINDS)]
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:

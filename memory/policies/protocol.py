@@ -19,7 +19,7 @@ from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
 from memory.history.turns import Turn
 from memory.limits import RECALL_SOME_SHARE, MemoryLimits, RecallMode
-from memory.policies.state_parts import MANY_ROWS, BadEdit, EditField, clean, require_within
+from memory.policies.state_parts import BadEdit, EditField, clean, require_within
 
 JSON: TypeAlias = JsonValue
 
@@ -284,7 +284,7 @@ class Policy(ABC):
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
         """The parts of `state` that people can edit, as form fields; by default the summary."""
         cap = self.longest_summary(state, limits)
-        return [EditField("summary", "Summary", state.summary, f"At most {cap:,} tokens.", MANY_ROWS)]
+        return [EditField("summary", "Summary", state.summary, f"At most {cap:,} tokens.")]
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
         """Return the state with the values of all `edit_fields`. Raise `BadEdit`: text over a cap is never cut."""

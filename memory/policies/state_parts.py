@@ -34,7 +34,6 @@ ITEM_OVERHEAD = 4
 """An upper bound of the tokens of an item's comma, line break and indent in JSON."""
 STOPS = ".,;:!?"
 """Ignored at the end of an item when items are compared."""
-MANY_ROWS, SOME_ROWS, FEW_ROWS = 14, 4, 2
 
 
 class BadEdit(Exception):
@@ -68,8 +67,6 @@ class EditField:
     title: str
     text: str
     help: str = ""
-    rows: int = SOME_ROWS
-    """Height of the field, in lines."""
     shape: Shape = "text"
 
     @property
@@ -155,7 +152,7 @@ class StatePart:
         """The form field for `held`."""
         if isinstance(held, str):
             note = f"At most {self.max_tokens:,} tokens."
-            return EditField(self.name, self.title, held, note, FEW_ROWS)
+            return EditField(self.name, self.title, held, note)
         note = "One per line, as name: value" if self.shape == "table" else "One per line"
         note += f", at most {self.max_items}." if self.max_items < MAX_ITEMS else "."
         is_table = self.shape == "table"

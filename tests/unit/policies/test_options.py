@@ -35,7 +35,6 @@ def errors(policy: str, options: dict[str, Any], standing: dict[str, Any] | None
         ("chunked", {"every_turns": 5}, "'every_turns'"),  # an option of another policy
         ("hierarchical", {"k_raw_turns": 5, "budget": 900}, "'k_raw_turns'"),
         ("card", {"x" * 100: 1}, repr("x" * 40)),
-        ("interval", {f"n{number}": 1 for number in range(9)}, "'n0', 'n1', 'n2', 'n3', 'n4' and 4 more"),
         ("progressive", {"": None}, "''"),
     ],
 )
