@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from chatmemory.llm.offline import OfflineModel, sentences
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
+from chatmemory.text.spans import SpanIndex
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.lab.conversation import Conversation, KnownFact
-from memory.lab.measures import Haystack
+from memory.lab.measures import has
 from memory.policies.answers import summarizer_input
 
 SUMMARY_TOKENS = 500
@@ -48,8 +49,8 @@ def quality_of(talk: Conversation) -> Quality:
 
 def kept_share(facts: Sequence[KnownFact], summary: str) -> float:
     """The share of `facts` that are in `summary`, in any form."""
-    found = Haystack(summary)
-    return sum(found.has(fact.forms) for fact in facts) / len(facts)
+    found = SpanIndex(summary)
+    return sum(has(found, fact) for fact in facts) / len(facts)
 
 
 def built_in(talk: Conversation) -> str:

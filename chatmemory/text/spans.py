@@ -219,7 +219,7 @@ class SpanIndex:
 
     def __init__(self, text: str) -> None:
         words = _words(text)
-        lengths = range(LONGEST_KEY + 1)
+        lengths = range(1, LONGEST_KEY + 1)
         self._runs = {words[at : at + length] for length in lengths for at in range(len(words) - length + 1)}
         # "HAT062/HAT039" contains both ids, but "2024-05-12" contains no 12.
         parts = (part for word in words if not word.isalnum() for part in _PART.findall(word))

@@ -6,18 +6,15 @@ in steps of 128 tokens, at the cached price. Nothing is assumed to leave the cac
 those in which a model calls its tools are the same for all ways.
 """
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from os.path import commonprefix
 from typing import Any
 
 from chatmemory.llm.protocol import Prompt, Usage, Variant
-from chatmemory.text.spans import CJK, spans
+from chatmemory.text.spans import SpanIndex, spans
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.lab.conversation import Conversation, KnownFact
-from memory.recall.terms import terms
 
 CACHE_FROM = 1024
 CACHE_STEP = 128
@@ -86,7 +83,7 @@ class Run:
     policy: str
     turns: tuple[TurnMeasure, ...]
     named: int
-    """How often a question named something that was said before."""
+    """How often a question repeated something that was said before."""
     held: int
     """How often the memory in its prompt had it."""
 
@@ -206,70 +203,16 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
 # What questions name, and whether memory has it
 #
 # Followed are the annotated facts of a conversation, or if it has none, the numbers, dates, names and ids said in it. A
-# question names such a thing if it repeats it, or has at least two rare terms of the sentence that said it last. The
-# thing is looked up in the memory of that question's prompt, in any of its forms and as whole words ("2011" does not
-# contain "11"); the question itself does not count.
-
-RARE = 0.05
-"""A term is rare if at most this share of the turns so far have it, or at most two of them."""
-ENOUGH = 2
-"""How many rare terms of the sentence that last said a thing a question must have to name it without its value."""
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-_LETTER = rf"(?!{CJK.pattern})[^\W_]"
-_EDGE = rf"(?!(?<={_LETTER}){_LETTER})"
-"""Matches everywhere but within a word; scripts without spaces have no words."""
+# question names such a thing if it repeats it, and the memory of its prompt holds it in any of its forms, as whole
+# words ("2011" does not contain "11"); the question itself does not count.
 
 
-class Haystack:
-    """A text to search, prepared once for many lookups."""
-
-    def __init__(self, text: str) -> None:
-        self._folded = _folded(text)
-
-    def has(self, forms: Iterable[str]) -> bool:
-        """Whether one of `forms` is in the text, as whole words, ignoring case and white space."""
-        phrases = [phrase for form in forms if (phrase := _folded(form)) and phrase in self._folded]
-        return any(re.search(_EDGE + re.escape(phrase) + _EDGE, self._folded) for phrase in phrases)
-
-
-@dataclass(slots=True)
-class NamedTracker:
-    """Counts what questions name, and what of it memory has: call `look` for each prompt, then `say` for its turn."""
-
-    named: int = 0
-    held: int = 0
-    _beside: dict[str, tuple[KnownFact, set[str]]] = field(default_factory=dict)
-    """Each thing that was said, with the terms of the sentences that said it last."""
-    _turns_with: Counter[str] = field(default_factory=Counter)
-    _turns: int = 0
-
-    def look(self, question: str, memory: Haystack) -> None:
-        """Look up in the next prompt's memory the things that its `question` names."""
-        repeated = Haystack(question)
-        common = max(2.0, RARE * self._turns)
-        rare = {term for term in terms(question) if self._turns_with[term] <= common}
-        for fact, beside in self._beside.values():
-            if len(rare & beside) >= ENOUGH or repeated.has(fact.forms):
-                self.named += 1
-                self.held += memory.has(fact.forms)
-
-    def say(self, facts: Sequence[KnownFact], *texts: str) -> None:
-        """Record a finished turn that said `facts` in `texts`."""
-        sentences = [one for text in texts for one in _SENTENCE_END.split(text) if one.strip()]
-        searched = [(Haystack(one), set(terms(one))) for one in sentences]
-        for fact in facts:
-            own = {term for form in fact.forms for term in terms(form)}
-            beside = {term for text, said in searched if text.has(fact.forms) for term in said}
-            self._beside[fact.key] = fact, beside - own
-        self._turns_with.update({term for _, said in searched for term in said})
-        self._turns += 1
+def has(text: SpanIndex, fact: KnownFact) -> bool:
+    """Whether `fact` is in `text`, in any of its forms."""
+    return any(form in text for form in fact.forms)
 
 
 def spans_of(*texts: str) -> list[KnownFact]:
     """The numbers, dates, names and ids of `texts`, each once."""
     found = {span.casefold(): span for text in texts for span in spans(text)}
     return [KnownFact(span) for span in found.values()]
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())

@@ -19,6 +19,7 @@ from django.contrib.auth.models import User
 from chatmemory.llm import registry
 from chatmemory.llm.offline import card_after, card_block
 from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
+from chatmemory.text.spans import SpanIndex
 from chatmemory.text.tokens import count_tokens
 from conversations import chat_lifecycle
 from conversations.models import Chat, Status
@@ -26,16 +27,8 @@ from conversations.replies import begin, finish
 from conversations.replies.open_turn import ToolOutput
 from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.folding import fold
-from memory.lab.conversation import Conversation, Exchange
-from memory.lab.measures import (
-    Haystack,
-    NamedTracker,
-    Run,
-    TurnMeasure,
-    prompt_tokens,
-    shared_prefix,
-    spans_of,
-)
+from memory.lab.conversation import Conversation, Exchange, KnownFact
+from memory.lab.measures import Run, TurnMeasure, has, prompt_tokens, shared_prefix, spans_of
 from memory.models import ConversationBrief
 
 
@@ -85,7 +78,8 @@ class Player:
         self._variant = begin.default_variant()
         self._prompts: deque[Prompt] = deque(maxlen=CACHED_PROMPTS)
         self._turns: list[TurnMeasure] = []
-        self._named = NamedTracker()
+        self._said: dict[str, KnownFact] = {}
+        self._named = self._held = 0
 
     def turn(self) -> None:
         """Play the next exchange of the talk."""
@@ -93,7 +87,7 @@ class Player:
         exchange = self.talk.exchanges[number]
         begun = self._begin(TurnRequest(message=exchange.question, variant=self._variant))
         memory = "\n".join(message.text for message in begun.prompt.messages[:-1])  # all before the question
-        self._named.look(exchange.question, Haystack(memory))
+        self._look(exchange.question, memory)
         last = self._through_tools(begun, exchange)
         card = card_after(last.prompt, exchange.reply)
         # Finished as by a generation that has removed the card from the reply.
@@ -121,11 +115,18 @@ class Player:
             facts = [fact for fact in self.talk.facts if number in fact.exchanges]
         else:
             facts = spans_of(exchange.question, exchange.reply)
-        self._named.say(facts, exchange.question, exchange.reply)
+        self._said |= {fact.key: fact for fact in facts}
 
     def run(self) -> Run:
         """The measures so far."""
-        return Run(self.talk.name, self.policy, tuple(self._turns), self._named.named, self._named.held)
+        return Run(self.talk.name, self.policy, tuple(self._turns), self._named, self._held)
+
+    def _look(self, question: str, memory: str) -> None:
+        """Count what the question names, and what of it the memory of its prompt holds."""
+        repeated, remembered = SpanIndex(question), SpanIndex(memory)
+        named = [fact for fact in self._said.values() if has(repeated, fact)]
+        self._named += len(named)
+        self._held += sum(has(remembered, fact) for fact in named)
 
     def _through_tools(self, begun: BegunTurn, exchange: Exchange) -> BegunTurn:
         """Play the rounds in which tools were called, and return the begun reply that follows them."""

@@ -35,7 +35,7 @@ COLUMNS = {
     "calls": "of the summarizer, failed ones included",
     "USD": "cost of replies and summarizer",
     "× all": "that, as times the cost of sending everything",
-    "named": "how often a question names something that was said before",
+    "named": "how often a question repeats something that was said before",
     "held": "of these, in the memory of that question's prompt",
 }
 """The columns of the table, and their meanings."""

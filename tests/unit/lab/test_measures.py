@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Prompt, PromptMessage, Usage
-from memory.lab.conversation import Conversation, Exchange
+from chatmemory.text.spans import SpanIndex
+from memory.lab.conversation import Conversation, Exchange, KnownFact
 from memory.lab.measures import (
     billed,
     everything,
+    has,
     outcome_to_json,
     prompt_tokens,
     shared_prefix,
+    spans_of,
 )
 from tests.unit.lab.makers import UNPRICED, outcome_of, run_of, turn
 
@@ -95,6 +98,22 @@ def test_without_a_price_the_cost_is_unknown() -> None:
     assert (outcome.rows[0].usd, outcome.everything_usd) == (None, None)
     assert outcome_of(RUN, summarizer=UNPRICED).rows[0].usd is None
     assert outcome_of(run_of(turn()), summarizer=UNPRICED).rows[0].usd  # no calls cost nothing
+
+
+def test_a_fact_is_found_in_any_form_as_whole_words() -> None:
+    text = SpanIndex("In 2011 the Heron, on May\n21, had code qx7.")
+    facts = [
+        KnownFact("QX7"),
+        KnownFact("11"),
+        KnownFact("21 May", ("May 21",)),
+        KnownFact("Her"),
+        KnownFact(""),
+    ]
+    assert [has(text, fact) for fact in facts] == [True, False, True, False, False]
+    assert [fact.forms for fact in spans_of("Order QX-17 please", "qx-17 is sent to Lima")] == [
+        ("qx-17",),
+        ("Lima",),
+    ]
 
 
 def test_the_json_of_an_outcome_has_all_of_it() -> None:
