@@ -392,10 +392,10 @@ class Hierarchical(Policy):
 def facts_input(facts: Sequence[Fact], turns: Sequence[Turn]) -> str:
     """The input of the summarizer, exactly in the format of seed 003; messages without text are left out."""
     known = "\n".join(fact.line for fact in facts) or NO_FACTS
-    sides = (
-        (role, text)
+    messages = "\n".join(
+        f"[{role}]: {quote_markers(text)}"
         for turn in turns
         for role, text in (("user", turn.user), ("assistant", assistant_text(turn)))
+        if text
     )
-    messages = "\n".join(f"[{role}]: {quote_markers(text)}" for role, text in sides if text)
     return f"{EXISTING_HEADING}\n{known}\n\n{CONVERSATION_HEADING}\n{messages}"

@@ -158,27 +158,6 @@ def test_budgets_recall_and_turns_as_text(alice: Client, policy: str) -> None:
     assert (cut["clipped"], cut["tokens"] <= 60) == (True, True)
 
 
-WINDOWS = [
-    ("chunked", {"k_raw_turns": 2, "summary_token_cap": 50}),
-    ("card", {"window_turns": 2}),
-    ("interval", {"window_turns": 2}),
-    ("hierarchical", {"recent_messages": 4}),
-    ("progressive", {"window_tokens": 350}),
-]
-
-
-@pytest.mark.parametrize(("policy", "options"), WINDOWS)
-def test_the_window_of_a_chat(alice: Client, policy: str, options: dict[str, int]) -> None:
-    """Two turns are verbatim, and a third only if there is room to spare, which there is not here."""
-    chat = chat_of(policy, 4)
-    choose(alice, chat, budget=420, recall_share=0, **options)
-    found = context(alice, chat)
-    window = section(found, "window")
-    assert window
-    assert len(window["message_ids"]) == 4
-    assert found["unrepresented"] == 0
-
-
 DUE = [
     ("chunked", {"threshold": 700, "k_raw_turns": 5, "summary_token_cap": 60}),
     ("progressive", {"threshold": 700, "data_tokens": 50}),

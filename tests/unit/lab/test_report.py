@@ -39,11 +39,6 @@ def test_an_unknown_price_is_said() -> None:
     assert "?" not in note_on(outcome_of(RUN))
 
 
-def test_it_says_who_summarized() -> None:
-    assert "small summarized" in note_on(outcome_of(RUN))
-    assert "the built-in model summarized" in note_on(outcome_of(RUN, is_offline=True))
-
-
 def test_each_column_is_explained() -> None:
     screen = StringIO()
     Console(width=110, file=screen).print(as_rich(outcome_of(RUN)))

