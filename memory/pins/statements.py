@@ -207,24 +207,16 @@ NAMED = 0.6
 
 
 def replaces(later: Statement, earlier: Statement) -> bool:
-    """Whether `earlier` no longer holds once `later` was said."""
-    if fold(later.text) == fold(earlier.text):
-        return True
-    if later.kind == earlier.kind == StatementKind.IDENTITY:
-        new_text, old_text = fold(later.text), fold(earlier.text)
-        return any(subject.search(new_text) and subject.search(old_text) for subject in _SUBJECTS)
-    if StatementKind.IDENTITY in (later.kind, earlier.kind):
-        return False
-    if _differ_in_a_value(later.text, earlier.text):
-        return True
+    """Whether `earlier` no longer holds once `later` was said, because it says nearly the same, or the opposite.
+
+    Of two others that contradict each other, both stay: a prompt says that a newer one overrides an older one.
+    """
     new, old = _words(later.text), _words(earlier.text)
-    common = len(new & old)
-    if new == old:  # such as the reverse of a preference
-        return bool(new) and later.kind == earlier.kind
-    if StatementKind.PREFERENCE in (later.kind, earlier.kind):
-        changed = later.kind == earlier.kind and _CHANGED.search(fold(later.text)) is not None
-        return changed and 0 < common >= ALIKE * min(len(new), len(old))
-    return common >= max(2, ALIKE * len(new | old))
+    if new == old and later.kind == earlier.kind:
+        return bool(new) or fold(later.text) == fold(earlier.text)
+    if {later.kind, earlier.kind} & {StatementKind.IDENTITY, StatementKind.PREFERENCE}:
+        return False
+    return len(new & old) >= max(2, ALIKE * len(new | old))
 
 
 def takes_back(about: str, text: str) -> bool:
@@ -245,46 +237,6 @@ _SAYS_NOTHING = frozenset(
     )
 )
 """Words that belong to the form of a statement, not to its subject; as `terms` returns them."""
-
-
-_SUBJECTS = (re.compile(r"\bname\b|\bcall me\b|\bi'?m \w+(?: \w+)?, an?\b"), re.compile("pronoun"))
-"""Patterns (folded) for the subject of a sentence about oneself. Of two with the same subject the later one holds."""
-
-_VALUES = tuple(
-    tuple(re.compile(rf"\b(?:{words})\b") for words in values)
-    for values in (
-        (
-            r"metri\w*|celsius|kilomet\w*|kilogram\w*|centimet\w*",
-            r"imperial\w*|fahrenheit|miles|pounds|inches",
-        ),
-        ("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "polish", "russian"),
-        (r"short\w*|brief\w*|concise\w*|terse", r"long\w*|detailed|in detail|thorough\w*|verbose"),
-        (r"formal\w*", r"informal\w*|casual\w*"),
-    )
-)
-"""The alternatives that instructions choose between, with the (folded) words for each."""
-_SCOPE = re.compile(r"\b(?:when|whenever|if|every time)\b(.*)")
-
-
-def _differ_in_a_value(later: str, earlier: str) -> bool:
-    """Whether both choose a value of the same kind, but different ones, and for the same occasions."""
-    new, old = fold(later), fold(earlier)
-    for values in _VALUES:
-        now = [at for at, pattern in enumerate(values) if pattern.search(new)]
-        before = [at for at, pattern in enumerate(values) if pattern.search(old)]
-        if len(now) == 1 and len(before) == 1 and now != before and _scope(new) == _scope(old):
-            return True
-    return False
-
-
-def _scope(folded: str) -> frozenset[str]:
-    """The words that say on which occasions something holds; empty if it always does."""
-    found = _SCOPE.search(folded)
-    return _words(found[1]) if found else frozenset()
-
-
-_CHANGED = re.compile(r"\b(?:now|these days|changed my mind|no longer|any ?more|instead|actually)\b")
-"""Says that somebody changed their mind, folded."""
 
 
 # What the summarizer lists beside its answer

@@ -20,7 +20,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
 METRIC = "Always answer in metric units."
-IMPERIAL = "From now on answer in imperial units."
+NEVER = "Never answer in metric units."
 
 
 def pins(client: Client, chat: str) -> list[dict[str, Any]]:
@@ -72,9 +72,9 @@ def test_a_later_one_takes_the_place_of_the_one_it_contradicts(alice: Client, up
     chat = alice.ask(METRIC)["chat_id"]
     alice.ask("My name is Noor.", chat)
     for _ in range(2):
-        alice.ask(IMPERIAL, chat)
-    assert texts(alice, chat) == [IMPERIAL, "My name is Noor."]
-    assert section(alice, chat)["text"] == f"{PINS_HEADING}\n- {IMPERIAL}\n- My name is Noor."
+        alice.ask(NEVER, chat)
+    assert texts(alice, chat) == [NEVER, "My name is Noor."]
+    assert section(alice, chat)["text"] == f"{PINS_HEADING}\n- {NEVER}\n- My name is Noor."
 
 
 def test_what_is_taken_back_holds_no_more(alice: Client, upstream: FakeUpstream) -> None:
@@ -225,8 +225,8 @@ def test_what_somebody_pinned_no_rule_takes_back(alice: Client, upstream: FakeUp
     pin(alice, turn.chat, text=METRIC)
     alice.ask("Never mind the metric units.", turn.chat)
     alice.ask(METRIC, turn.chat)
-    alice.ask(IMPERIAL, turn.chat)
-    assert sorted(texts(alice, turn.chat)) == sorted([METRIC, IMPERIAL])
+    alice.ask(NEVER, turn.chat)
+    assert sorted(texts(alice, turn.chat)) == sorted([METRIC, NEVER])
 
 
 # Bad input
@@ -341,26 +341,26 @@ def test_an_edit_changes_its_pins(alice: Client, upstream: FakeUpstream) -> None
 
 def test_what_was_replaced_holds_again_when_the_later_goes(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.ask(METRIC)["chat_id"]
-    second = Turn.of(alice.ask(IMPERIAL, chat))
-    third = Turn.of(alice.ask("Never mind the imperial units.", chat))
+    second = Turn.of(alice.ask(NEVER, chat))
+    third = Turn.of(alice.ask("Never mind the metric units.", chat))
     assert texts(alice, chat) == []
     alice.delete(f"chats/{chat}/messages/{third.question}")
-    assert texts(alice, chat) == [IMPERIAL]
-    fourth = Turn.of(alice.ask("From now on use miles and pounds.", chat))
+    assert texts(alice, chat) == [NEVER]
+    fourth = Turn.of(alice.ask("From now on answer in metric units.", chat))
     alice.delete(f"chats/{chat}/messages/{fourth.question}")
-    assert texts(alice, chat) == [IMPERIAL]
-    alice.ask("From now on use miles and pounds.", chat)
+    assert texts(alice, chat) == [NEVER]
+    alice.ask("From now on answer in metric units.", chat)
     alice.delete(f"chats/{chat}/messages/{second.question}")
-    assert texts(alice, chat) == ["From now on use miles and pounds."], "a still later one replaced both"
+    assert texts(alice, chat) == ["From now on answer in metric units."], "a still later one replaced both"
 
 
 def test_an_older_message_that_is_edited_does_not_overrule_a_later_one(
     alice: Client, upstream: FakeUpstream
 ) -> None:
     first = Turn.of(alice.ask("Hello"))
-    alice.ask(IMPERIAL, first.chat)
+    alice.ask(NEVER, first.chat)
     alice.patch(f"chats/{first.chat}/messages/{first.question}", json={"content": METRIC})
-    assert texts(alice, first.chat) == [IMPERIAL]
+    assert texts(alice, first.chat) == [NEVER]
 
 
 def test_pins_survive_folds_rebuilds_restores_and_another_policy(
@@ -392,7 +392,7 @@ def test_what_a_reply_was_sent_is_told_to_the_letter_after_the_pins_changed(
     chat = alice.ask(METRIC)["chat_id"]
     pin(alice, chat, text="The code word is heron.")
     reply = alice.ask("How far is it?", chat)["message"]["id"]
-    alice.ask(IMPERIAL, chat)
+    alice.ask(NEVER, chat)
     told = alice.get(f"chats/{chat}/messages/{reply}/context").json()
     assert (told["exact"], told["verified"]) == (True, True)
     assert told["sections"][0]["text"] == f"{PINS_HEADING}\n- The code word is heron.\n- {METRIC}"
@@ -406,7 +406,7 @@ def test_an_export_has_them_and_imports_to_the_same(
     alice: Client, upstream: FakeUpstream, tmp_path: Any
 ) -> None:
     turn = Turn.of(alice.ask(METRIC))
-    alice.ask(IMPERIAL, turn.chat)
+    alice.ask(NEVER, turn.chat)
     pin(alice, turn.chat, text="The code word is heron.")
     pin(alice, turn.chat, message_id=turn.reply)
     file = tmp_path / "chat.json"
@@ -432,11 +432,11 @@ def test_pins_are_found_in_a_chat_that_is_imported(alice: Client, tmp_path: Any)
     file.write_text(
         '{"messages": [{"role": "user", "content": "Always answer in metric units."},'
         '{"role": "assistant", "content": "I prefer tea over coffee."},'
-        '{"role": "user", "content": "From now on answer in imperial units."}]}'
+        '{"role": "user", "content": "Never answer in metric units."}]}'
     )
     call_command("import_chat", str(file), user="alice")
     chat = Chat.objects.get()
-    assert texts(alice, str(chat.pk)) == [IMPERIAL]
+    assert texts(alice, str(chat.pk)) == [NEVER]
     assert Pin.objects.count() == 2
 
 
