@@ -75,7 +75,8 @@ class Interval(OneSummary):
 
 def without_opening(text: str) -> str:
     """Return `text` without the opening words at its beginning, if any."""
-    return text.strip().removeprefix(OPENING).lstrip()
+    bare = text.lstrip()
+    return bare.removeprefix(OPENING).lstrip() if bare.startswith(OPENING) else text
 
 
 def _line(text: str) -> str:
