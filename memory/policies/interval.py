@@ -76,7 +76,7 @@ class Interval(OneSummary):
 def without_opening(text: str) -> str:
     """Return `text` without the opening words at its beginning, if any."""
     bare = text.lstrip()
-    return bare.removeprefix(OPENING).lstrip() if bare.startswith(OPENING) else text
+    return bare.removeprefix(OPENING).strip() if bare.startswith(OPENING) else text
 
 
 def _line(text: str) -> str:
