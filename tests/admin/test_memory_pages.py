@@ -139,11 +139,11 @@ def test_a_version_shows_what_changed_against_any_other(staff: Client, remembere
     add_revision(remembered, 3, "The garden is booked, number HAT062.", through=6)
     second, third = version_of(remembered, 2), version_of(remembered, 3)
     html = text_of(staff, VERSION, second.pk)
-    assert "The <del>hall</del><ins>room</ins> is booked." in html
+    assert "The <del>hall </del><ins>room </ins>is booked." in html
     assert f"{reverse('admin:conversations_chat_change', args=[remembered.pk])}?at=3" in html
     html = text_of(staff, VERSION, third.pk, against=1)
     assert "Changes from version 1" in html
-    assert "<del>hall</del><ins>garden</ins>" in html
+    assert "<del>hall </del><ins>garden </ins>" in html
     assert "+&nbsp;HAT062" in html
     assert "This chat has no version 9." in text_of(staff, VERSION, third.pk, against=9)
     for odd in ("x", "", "-1", "9" * 30):
