@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from itertools import takewhile
 from typing import Annotated, Any, Literal, NamedTuple
 
 from annotated_types import MaxLen
@@ -26,15 +26,15 @@ from pydantic import (
 )
 
 from chatmemory.llm.attachments import Attachment, file_of, image_of, read_data_url
-from chatmemory.llm.protocol import ToolCall
+from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from chatmemory.text.turn_line import automatic_title
 from conversations.interchange.values import (
     OWN_FORMAT,
     FormatError,
     ImportedChat,
-    ImportedMessage,
     Time,
+    imported,
     read_own,
 )
 
@@ -147,7 +147,8 @@ def _chat(value: object) -> ImportedChat:
     if isinstance(name, str) and name.startswith("chatmemory/"):
         raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")
     chat = FileChat.model_validate(value)
-    leading, messages = _assembled(chat.messages)
+    leading = [one.text for one in takewhile(lambda one: one.role == "system", chat.messages)]
+    messages = imported(_spoken(chat.messages))
     title, is_automatic = (chat.title or "")[:TITLE_CHARS], False
     if not title.strip():  # as for a chat begun here
         made = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
@@ -159,47 +160,32 @@ def _chat(value: object) -> ImportedChat:
         instructions="\n\n".join(filter(None, (chat.instructions, chat.system, *leading))),
         metadata={**source, **(chat.metadata or {})},
         created_at=chat.created_at,
-        messages=messages,
+        messages=tuple(messages),
         facts=tuple(chat.facts) if isinstance(chat.facts, list) else (),
     )
 
 
-def _assembled(messages: Sequence[FileMessage]) -> tuple[list[str], tuple[ImportedMessage, ...]]:
-    """Return the instructions, and the messages with their calls."""
-    leading: list[str] = []
-    found: list[ImportedMessage] = []
-    called: dict[object, str] = {}
-    question: int | None = None
+def _spoken(messages: Iterable[FileMessage]) -> Iterator[tuple[PromptMessage, dict[str, object]]]:
+    """Yield what each side said, and the further fields of that message."""
+    waiting: set[str] = set()
     for number, one in enumerate(messages, start=1):
-        role, calls = one.role, one.calls
-        if role == "system":
-            leading += [one.text] if len(leading) == number - 1 else []
+        call_id = one.tool_call_id if one.role == "tool" and isinstance(one.tool_call_id, str) else ""
+        is_known = one.role != "tool" or call_id in waiting
+        is_empty = one.role == "assistant" and one.calls_something and not (one.text or one.calls)
+        if one.role == "system" or not is_known or is_empty:
             continue
-        payload: dict[str, object] | None = {"calls": len(calls)} if calls else None
-        if role == "tool":
-            name = called.pop(one.tool_call_id, None) if isinstance(one.tool_call_id, str) else None
-            if name is None:  # each call takes only one output
-                continue
-            payload = {"call_id": one.tool_call_id, "name": name}
-        elif role == "user":
-            question = len(found) + 1
-        elif not (one.text or calls) and one.calls_something:
-            continue
-        called |= {call.id: call.name for call in calls}
-        made = partial(ImportedMessage, created_at=one.created_at, completed_at=one.created_at, number=number)
-        found.append(
-            made(
-                role,
-                one.text,
-                payload=payload,
-                attachments=one.content.attachments if one.content and role == "user" else (),
-                model=one.model or "",
-                metadata=one.metadata or {},
-                reply_to=question if role == "assistant" else None,
-            )
+        waiting = (waiting - {call_id}) | {call.id for call in one.calls}  # each call takes only one output
+        attached = one.content.attachments if one.content and one.role == "user" else ()
+        yield (
+            PromptMessage(one.role, one.text, one.calls, call_id, attached),
+            {
+                "created_at": one.created_at,
+                "completed_at": one.created_at,
+                "model": one.model or "",
+                "metadata": one.metadata or {},
+                "number": number,
+            },
         )
-        found += (made("tool_call", call.text, payload=call.payload) for call in calls)
-    return leading, tuple(found)
 
 
 # The formats of others

@@ -5,7 +5,6 @@ writers wait only for the inserts. Bulk inserts send no signals, so memory is no
 transaction. An export reads a chat as it is now, without a reply that is still being written.
 """
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,10 +20,9 @@ from django.utils import timezone
 from chatmemory.database.rows import in_chunks, json_size
 from chatmemory.errors import InvalidRequest
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
-from chatmemory.runtime.escape import plain_json
 from conversations import attachments
 from conversations.derived import derived, set_lines
-from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, json_text, json_value
+from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, fields_text, list_text
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
 from conversations.replies.open_turn import OpenTurn
 from memory.changes import messages_changed
@@ -221,11 +219,6 @@ def message_fields(chat: Chat) -> Iterator[dict[str, Any]]:
 
 def export_chat(chat: Chat) -> Iterator[str]:
     """Yield a chat as JSON text in pieces, one line per message, which are read as they are written."""
-    head = json.dumps(chat_fields(chat), ensure_ascii=False, indent=1, default=json_value)
-    yield plain_json(head.removesuffix("\n}")) + ',\n "messages": ['
-    separator = "\n"
-    for message in message_fields(chat):
-        yield separator + "  "
-        yield from json_text(message)
-        separator = ",\n"
-    yield "\n ]\n}\n"
+    yield from fields_text(chat_fields(chat))
+    yield from list_text("messages", message_fields(chat))
+    yield "\n}\n"

@@ -5,7 +5,7 @@ a superset of OpenAI's. A null field is the same as a missing one.
 """
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from chatmemory.llm.attachments import Attachment, json_parts
+from chatmemory.llm.protocol import PromptMessage
 from chatmemory.runtime.escape import plain_json
 from memory.pins.section import ImportedPin
 
@@ -231,6 +232,50 @@ def read_own(value: object) -> ImportedChat:
         for number, pin in enumerate(chat.pins or (), start=1)
     ]
     return replace(chat, messages=tuple(messages), pins=None if chat.pins is None else tuple(pins))
+
+
+def imported(spoken: Iterable[tuple[PromptMessage, Mapping[str, Any]]]) -> list[ImportedMessage]:
+    """Return what was said, each with further fields, as messages to import.
+
+    A reply names its question, and the output of a tool its tool. A call is a message of its own.
+    """
+    found: list[ImportedMessage] = []
+    tools: dict[str, str] = {}
+    question: int | None = None
+    for one, fields in spoken:
+        payload: dict[str, object] | None = {"calls": len(one.calls)} if one.calls else None
+        if one.role == "tool":
+            payload = {"call_id": one.call_id, "name": tools.get(one.call_id, "")}
+        elif one.role == "user":
+            question = len(found) + 1
+        reply_to = question if one.role == "assistant" else None
+        of_it = {"reply_to": reply_to, "payload": payload, "attachments": one.attachments}
+        found.append(ImportedMessage(one.role, one.content, **of_it, **fields))
+        for call in one.calls:
+            tools[call.id] = call.name
+            of_call = {**fields, "model": "", "metadata": {}}
+            found.append(ImportedMessage("tool_call", call.text, payload=call.payload, **of_call))
+    return found
+
+
+def fields_text(fields: Mapping[str, object]) -> Iterator[str]:
+    """Yield the beginning of an object, field by field: a letter of four bytes makes all of its text take four."""
+    separator = "{"
+    for name, value in fields.items():
+        yield f'{separator}"{name}": '
+        yield from json_text(value)
+        separator = ", "
+
+
+def list_text(name: str, values: Iterable[object]) -> Iterator[str]:
+    """Yield one more field of an object that already has some."""
+    yield f',\n "{name}": ['
+    separator = "\n  "
+    for value in values:
+        yield separator
+        yield from json_text(value)
+        separator = ",\n  "
+    yield "]"
 
 
 def json_text(value: object) -> Iterator[str]:

@@ -35,8 +35,6 @@ _STATUS: Final[Mapping[str, int]] = {
 _UPSTREAM_STATUS: Final[Mapping[int, int]] = {400: 400, 413: 400, 422: 400, 404: 404, 429: 429}
 """The upstream's status → ours. All others are 502: a 401 would tell the client that its own token is wrong."""
 _NO_QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-MAX_NAMES: Final = 20
-"""Maximum number of models that an error names."""
 MAX_RETRY_SECONDS: Final = 60
 """The longest pause that OpenAI's SDKs keep. If it is longer, they retry at once, as if there were none."""
 
@@ -144,10 +142,9 @@ class ModelNotFound(RequestError):
     status, code = 404, "not_found"
 
     def __init__(self, model: str, names: Sequence[str]) -> None:
-        listed = ", ".join(f"`{name}`" for name in names[:MAX_NAMES])
-        more = " and others, see GET /v1/models" if len(names) > MAX_NAMES else ""
+        listed = ", ".join(f"`{name}`" for name in names)
         super().__init__(
-            f"The model `{model[:128]}` does not exist here. Models: {listed}{more}.",
+            f"The model `{model[:128]}` does not exist here. Models: {listed}.",
             param="model",
             code="model_not_found",
         )

@@ -13,7 +13,7 @@ from conversations import chat_lifecycle, message_changes
 from conversations.accounts import quotas
 from conversations.branching import PreparedBranch, prepare_branch
 from conversations.interchange.rows import PreparedChat, prepare_chat
-from conversations.interchange.values import ImportedChat, ImportedMessage
+from conversations.interchange.values import ImportedChat, imported
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
 from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.errors import RequestError
@@ -74,24 +74,9 @@ def _keep_rewritten(chat: Chat, text: str) -> None:
 
 
 def _imported(history: Sequence[PromptMessage]) -> ImportedChat:
-    """Return a history as a chat to import. Each reply names the question that it answers."""
-    tool_names = {call.id: call.name for one in history for call in one.calls}
-    messages: list[ImportedMessage] = []
-    question: int | None = None
-    for one in history:
-        payload: dict[str, object] | None = {"calls": len(one.calls)} if one.calls else None
-        if one.role == "tool":
-            payload = {"call_id": one.call_id, "name": tool_names.get(one.call_id, "")}
-        elif one.role == "user":
-            question = len(messages) + 1
-        reply_to = question if one.role == "assistant" else None
-        messages.append(
-            ImportedMessage(
-                one.role, one.content, reply_to=reply_to, payload=payload, attachments=one.attachments
-            )
-        )
-        messages += (ImportedMessage("tool_call", call.text, payload=call.payload) for call in one.calls)
+    """Return a history as a chat to import."""
     first = next((one.content for one in history if one.role == "user"), history[0].content)
+    messages = imported((one, {}) for one in history)
     return ImportedChat(title=automatic_title(first), title_is_automatic=True, messages=messages)
 
 

@@ -25,7 +25,7 @@ from chatmemory.database import executors
 from chatmemory.database.rows import in_chunks
 from conversations.accounts import quotas
 from conversations.interchange.rows import chat_fields, message_fields
-from conversations.interchange.values import json_text
+from conversations.interchange.values import fields_text, json_text, list_text
 from conversations.models import (
     Allowance,
     Chat,
@@ -74,14 +74,14 @@ def _account(user_id: int) -> Pieces:
         "usage": daily.days_of(user),
         "windows": list(windows.values("kind", "since", "count")),
     }
-    yield from _fields(fields)
+    yield from fields_text(fields)
     tokens = AuthToken.objects.filter(user=user).order_by("created")
-    yield from _list("tokens", _rows(tokens, ["created", "expiry"]))
-    yield from _list("idempotency_keys", _rows(IdempotencyKey.objects.filter(user=user), _KEY))
+    yield from list_text("tokens", _rows(tokens, ["created", "expiry"]))
+    yield from list_text("idempotency_keys", _rows(IdempotencyKey.objects.filter(user=user), _KEY))
     named = NamedConversation.objects.filter(user=user)
-    yield from _list("named_conversations", _rows(named, ["name", "chat_id"]))
-    yield from _list("completions", _rows(ChatCompletion.objects.filter(user=user), _COMPLETION))
-    yield from _list("looked_at_by_staff", _rows(ContentView.objects.filter(owner_id=user_id), _LOOK))
+    yield from list_text("named_conversations", _rows(named, ["name", "chat_id"]))
+    yield from list_text("completions", _rows(ChatCompletion.objects.filter(user=user), _COMPLETION))
+    yield from list_text("looked_at_by_staff", _rows(ContentView.objects.filter(owner_id=user_id), _LOOK))
     yield ',\n "chats": ['
 
 
@@ -92,43 +92,23 @@ def _chat(chat_id: UUID) -> Pieces:
         return
     head = {"id": chat.pk, **chat_fields(chat), "updated_at": chat.updated_at}
     yield "\n"
-    yield from _fields(head)
-    yield from _list("messages", message_fields(chat))
+    yield from fields_text(head)
+    yield from list_text("messages", message_fields(chat))
     brief = ConversationBrief.objects.filter(chat=chat).values(*_BRIEF).first()
     yield ',\n "memory": {"brief": '
     yield from json_text(brief)
     revisions = SummaryRevision.objects.filter(chat=chat).order_by("version")
-    yield from _list("revisions", _rows(revisions, _REVISION))
+    yield from list_text("revisions", _rows(revisions, _REVISION))
     contexts = ContextRecord.objects.filter(reply__chat=chat).order_by("reply__seq")
-    yield from _list("contexts", _rows(contexts, ["reply__seq", *_CONTEXT]))
-    yield from _list("given", _rows(ContextText.objects.filter(chat=chat), ["sha256", "text"]))
+    yield from list_text("contexts", _rows(contexts, ["reply__seq", *_CONTEXT]))
+    yield from list_text("given", _rows(ContextText.objects.filter(chat=chat), ["sha256", "text"]))
     yield "}}"
-
-
-def _fields(fields: dict[str, Any]) -> Pieces:
-    """Yield the beginning of an object, field by field: a letter of four bytes makes all of its text take four."""
-    separator = "{"
-    for name, value in fields.items():
-        yield f'{separator}"{name}": '
-        yield from json_text(value)
-        separator = ", "
 
 
 def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
     if not rows.ordered:
         rows = rows.order_by("pk")
     return in_chunks(rows.values(*fields))
-
-
-def _list(name: str, values: Iterator[dict[str, Any]]) -> Pieces:
-    """Yield one more field of an object that already has some."""
-    yield f',\n "{name}": ['
-    separator = "\n  "
-    for value in values:
-        yield separator
-        yield from json_text(value)
-        separator = ",\n  "
-    yield "]"
 
 
 PIECE = 64 * 1024
