@@ -15,18 +15,18 @@ from chatmemory.llm.protocol import PromptMessage, ToolCall
 from conversations.openai_api.errors import RequestError
 
 
-def in_order(said: list[tuple[int, PromptMessage]], max_chars: int) -> tuple[PromptMessage, ...]:
+def in_order(messages: list[tuple[int, PromptMessage]], max_chars: int) -> tuple[PromptMessage, ...]:
     """Return what was said, joined by side. Each comes with its index among all messages, which errors name.
 
     Raises `RequestError`.
     """
-    said = _without_trimmed_calls(said)
-    _check_calls(said)
-    joined = _joined(said, max_chars)
+    messages = _without_trimmed_calls(messages)
+    _check_calls(messages)
+    joined = _joined(messages, max_chars)
     while joined and joined[-1].role == "assistant" and not (joined[-1].content.strip() or joined[-1].calls):
         joined.pop()  # a place for the answer, which some clients send along
     if joined and joined[-1].role == "user" and not joined[-1].content.strip():
-        raise _refused(said[-1][0], "content", "The last message says nothing.", "invalid_value")
+        raise _refused(messages[-1][0], "content", "The last message says nothing.", "invalid_value")
     return tuple(joined)
 
 
@@ -34,31 +34,31 @@ def _refused(index: int, field: str, why: str, code: str = "") -> RequestError:
     return RequestError(why, param=f"messages.[{index}].{field}", code=code)
 
 
-def _without_trimmed_calls(said: list[tuple[int, PromptMessage]]) -> list[tuple[int, PromptMessage]]:
+def _without_trimmed_calls(messages: list[tuple[int, PromptMessage]]) -> list[tuple[int, PromptMessage]]:
     """Leave out the calls and outputs with which a trimmed history begins: memory has them, or nobody does.
 
     Outputs that nobody has answered yet stay: the server may know their calls.
     """
-    first = next((at for at, (_, one) in enumerate(said) if one.role == "user"), len(said))
-    is_open = first == len(said) and bool(said) and said[-1][1].role == "tool"
-    if is_open or not any(one.role == "assistant" for _, one in said):
-        return said
+    first = next((at for at, (_, one) in enumerate(messages) if one.role == "user"), len(messages))
+    is_open = first == len(messages) and bool(messages) and messages[-1][1].role == "tool"
+    if is_open or not any(one.role == "assistant" for _, one in messages):
+        return messages
     begun = [
         (index, replace(one, calls=()))
-        for index, one in said[:first]
+        for index, one in messages[:first]
         if one.role != "tool" and one.content.strip()
     ]
-    return begun + said[first:]
+    return begun + messages[first:]
 
 
-def _check_calls(said: Sequence[tuple[int, PromptMessage]]) -> None:
+def _check_calls(messages: Sequence[tuple[int, PromptMessage]]) -> None:
     """Check that each call is followed by its one output before anybody says anything else.
 
     Outputs at the very beginning are not checked here: they belong to calls that only this server may know.
     """
     waiting: dict[str, None] = {}
     has_begun = has_question = False
-    for index, one in said:
+    for index, one in messages:
         if one.role == "tool":
             if has_begun and one.call_id not in waiting:
                 raise _no_call_for(index)
@@ -70,7 +70,7 @@ def _check_calls(said: Sequence[tuple[int, PromptMessage]]) -> None:
         if one.calls and not has_question:
             why = "Tools can be called only in answer to a message of the user."
             raise _refused(index, "tool_calls", why, "invalid_value")
-    _require_outputs(waiting, said[-1][0] if said else 0)
+    _require_outputs(waiting, messages[-1][0] if messages else 0)
 
 
 def _no_call_for(index: int) -> RequestError:
@@ -78,9 +78,9 @@ def _no_call_for(index: int) -> RequestError:
     return _refused(index, "role", f"Invalid parameter: {why}")
 
 
-def refuse_outputs_alone(said: Sequence[PromptMessage]) -> None:
+def refuse_outputs_alone(messages: Sequence[PromptMessage]) -> None:
     """Raise `RequestError` for outputs without their calls, which only a named conversation may begin with."""
-    if said and said[0].role == "tool":
+    if messages and messages[0].role == "tool":
         raise _no_call_for(0)
 
 
@@ -93,11 +93,11 @@ def _require_outputs(waiting: Iterable[str], index: int) -> None:
         raise _refused(index, "role", why)
 
 
-def _joined(said: Iterable[tuple[int, PromptMessage]], max_chars: int) -> list[PromptMessage]:
+def _joined(messages: Iterable[tuple[int, PromptMessage]], max_chars: int) -> list[PromptMessage]:
     """Join consecutive messages of one side; tool outputs, and what follows calls, stay separate."""
     sides: list[list[PromptMessage]] = []
     length = 0
-    for index, one in said:
+    for index, one in messages:
         last = sides[-1][-1] if sides else None
         if last is None or last.role != one.role or one.role == "tool" or last.calls:
             sides.append([one])
@@ -155,12 +155,12 @@ def history_keys(
         start = hmac.digest(start, f"end user:{end_user}".encode(), "sha256")
     key = alone = start
     before = last_question = None
-    for said in history:
-        key = _next(key, said)
-        if said.role == "assistant":
+    for message in history:
+        key = _next(key, message)
+        if message.role == "assistant":
             alone = start
         else:
-            alone = _next(alone, said)
+            alone = _next(alone, message)
             before, last_question = key, alone
     return HistoryKeys(before, reduce(_next, new, key), last_question, reduce(_next, new, start))
 
@@ -187,12 +187,12 @@ def sorted_json(text: str) -> str:
         return text
 
 
-def _next(key: bytes, said: PromptMessage) -> bytes:
-    parts = [said.role, "\0", normalized(said.content)]
-    for call in said.calls:
+def _next(key: bytes, message: PromptMessage) -> bytes:
+    parts = [message.role, "\0", normalized(message.content)]
+    for call in message.calls:
         parts += ["\0call", _written(call)]
-    if said.call_id:
+    if message.call_id:
         parts.append("\0output")
-    for one in said.attachments:
+    for one in message.attachments:
         parts += ["\0attached", one.sha256 or one.url]
     return hashlib.sha256(key + "".join(parts).encode()).digest()

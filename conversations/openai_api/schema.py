@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 
@@ -51,31 +52,6 @@ class CompletionIn(serializers.Serializer[Any]):
     )
 
 
-class CompletionChoiceOut(serializers.Serializer[Any]):
-    index = serializers.IntegerField(help_text="Always 0.")
-    message = serializers.DictField(help_text="`role`, `content` and, if tools are called, `tool_calls`.")
-    finish_reason = serializers.ChoiceField(
-        ["stop", "length", "tool_calls", "content_filter"], help_text="Why the reply ended."
-    )
-
-
-class CompletionOut(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The completion's id.")
-    object = serializers.ChoiceField(["chat.completion"], help_text="The kind of object.")
-    created = serializers.IntegerField(help_text="Creation time in Unix seconds.")
-    model = serializers.CharField(help_text="The model as the request named it.")
-    choices = CompletionChoiceOut(many=True, help_text="One choice: the reply.")
-    usage = serializers.DictField(help_text="Tokens of the prompt and of the reply.")
-
-
-_EVENT = {
-    "type": "object",
-    "description": "An event.",
-    "required": ["data"],
-    "properties": {
-        "data": {"type": "string", "description": "A chunk as JSON, in OpenAI's format; at last `[DONE]`."}
-    },
-}
 _ANSWER = Answer("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
 _END = Ended("Your order AB-1234 was sent on 4 May.", "stop", usage_json(None, 1540, 28))
 _CHUNKS = (
@@ -106,8 +82,10 @@ completions_create = extend_schema(
     tags=["openai"],
     request=CompletionIn,
     responses={
-        (200, "application/json"): OpenApiResponse(CompletionOut, "The completion."),
-        (200, "text/event-stream"): OpenApiResponse(_EVENT, "The completion."),
+        (200, "application/json"): OpenApiResponse(OpenApiTypes.OBJECT, "A `chat.completion`, as at OpenAI."),
+        (200, "text/event-stream"): OpenApiResponse(
+            OpenApiTypes.STR, "A `chat.completion.chunk` an event, as at OpenAI; at last `[DONE]`."
+        ),
     },
     parameters=[
         *(

@@ -1,6 +1,5 @@
 """The endpoints for clients that keep their own history: messages are answered or summarized, and nothing is stored."""
 
-import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ from tests.support.exhaustive import first_row_of
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client, LiveServer, joined
+from tests.support.live_server import Client, joined
 from tests.support.waiting import wait_for
 
 ASK, SUMMARIZE = "ask", "summarize"
@@ -363,24 +362,6 @@ def test_the_seeds_client_keeps_its_memory_by_these_two_doors(alice: Client, ups
     assert len(upstream.calls("complete")) == 6
     assert max(len(request.said) for request in upstream.calls("stream")) == 14
     assert upstream.faults == []
-
-
-@pytest.mark.parametrize("call", [ask, summarize])
-def test_neither_waits_for_a_writer_where_nothing_is_counted(
-    alice: Client,
-    upstream: FakeUpstream,
-    live: LiveServer,
-    call: Callable[[Client], httpx.Response],
-    settings: Any,
-) -> None:
-    if connection.vendor != "sqlite":
-        pytest.skip("elsewhere, readers and writers are the same threads")
-    settings.RATE_LIMITS = False
-    gate = threading.Event()
-    busy = asyncio.run_coroutine_threadsafe(executors.write(gate.wait, 20), live._server.loop)
-    assert call(alice).status_code == 200
-    gate.set()
-    assert busy.result(10)
 
 
 BAD: list[tuple[str, dict[str, Any]]] = [
