@@ -249,8 +249,8 @@ def imported(spoken: Iterable[tuple[PromptMessage, Mapping[str, Any]]]) -> list[
         elif one.role == "user":
             question = len(found) + 1
         reply_to = question if one.role == "assistant" else None
-        of_it = {"reply_to": reply_to, "payload": payload, "attachments": one.attachments}
-        found.append(ImportedMessage(one.role, one.content, **of_it, **fields))
+        rest: dict[str, Any] = {**fields, "attachments": one.attachments}
+        found.append(ImportedMessage(one.role, one.content, reply_to=reply_to, payload=payload, **rest))
         for call in one.calls:
             tools[call.id] = call.name
             of_call = {**fields, "model": "", "metadata": {}}
