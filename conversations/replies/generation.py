@@ -14,7 +14,7 @@ import logging
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Self, TypeVar, cast
 from uuid import UUID
@@ -360,8 +360,8 @@ def _finishing() -> asyncio.Semaphore:
 
 _finishing_on: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _running: dict[UUID, TurnReply] = {}
-_tasks: dict[asyncio.Task[None], Generation] = {}
-_cancellable: set[asyncio.Task[Any]] = set()
+_tasks: dict[asyncio.Task[Any], Callable[[], object]] = {}
+"""What is at work, and how it is ended if the process is told to stop and it takes too long."""
 _watching: asyncio.Task[None] | None = None
 _checkpointer: asyncio.Task[None] | None = None
 _draining = False
@@ -384,7 +384,7 @@ def _in_background(reply: Generation) -> asyncio.Task[None]:
     In an empty context, so that nothing of the request (its thread-sensitive executor, its connection) is kept alive.
     """
     task = asyncio.get_running_loop().create_task(reply.run(), context=contextvars.Context())
-    _tasks[task] = reply
+    _tasks[task] = reply.stop
     task.add_done_callback(_tasks.pop)
     return task
 
@@ -429,12 +429,10 @@ async def shut_down() -> None:
 
 
 async def _drain() -> None:
-    if work := {*_tasks, *_cancellable}:
-        await asyncio.wait(work, timeout=settings.REPLY_DRAIN_SECONDS)
-    for reply in _tasks.values():
-        reply.stop()
-    for task in _cancellable:
-        task.cancel()
+    if _tasks:
+        await asyncio.wait(_tasks, timeout=settings.REPLY_DRAIN_SECONDS)
+    for end in list(_tasks.values()):
+        end()
 
 
 def watch() -> None:
@@ -494,25 +492,18 @@ async def end_call(call: int | None, spent: int | None) -> None:
 async def cancel_on_drain(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of `work`, cancelled with this call. Raises `Unavailable` if the process shuts down first."""
     task = asyncio.create_task(work)
-    _cancellable.add(task)
+    _tasks[task] = task.cancel
+    task.add_done_callback(_tasks.pop)
     try:
         await asyncio.wait([task])
         if task.cancelled():
             raise Unavailable("This server is restarting. Try again in a moment.", retry_after=1)
         return task.result()
     finally:
-        _cancellable.discard(task)
         task.cancel()
 
 
 # Checkpoints
-
-
-async def _checkpoint(grown: Sequence[tuple[UUID, str]], renew: Sequence[UUID]) -> dict[UUID, bool]:
-    """Store what grew, in several transactions if it is much; return the result of `finish.checkpoint`."""
-    for start in range(0, len(grown), STORED_TOGETHER):
-        await executors.write(finish.store_partial, grown[start : start + STORED_TOGETHER])
-    return await executors.write(finish.checkpoint, renew)
 
 
 async def _checkpoints() -> None:
@@ -529,7 +520,9 @@ async def _checkpoints() -> None:
         grown = [key for key, reply in replies.items() if lengths[key] > reply.checkpointed]
         try:
             texts = [(key, replies[key].log.text()) for key in grown]
-            mine = await _checkpoint(texts, list(replies) if renew else [])
+            for start in range(0, len(texts), STORED_TOGETHER):
+                await executors.write(finish.store_partial, texts[start : start + STORED_TOGETHER])
+            mine = await executors.write(finish.checkpoint, list(replies) if renew else [])
         except Exception as exc:
             # Go on after any error: without checkpoints, all replies of this process would be taken for abandoned.
             is_fault = not isinstance(exc, DatabaseError | InterfaceError)

@@ -1,6 +1,5 @@
 """One key is one message, one upstream call and one answer, however often and however early it is repeated."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from conversations.models import Chat, IdempotencyKey, Message
-from tests.api.talking import Turn, begun, error, final, heard, held, messages
+from tests.api.talking import Turn, error, heard, held, messages
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
@@ -167,22 +166,3 @@ def test_keys_that_will_do(alice: Client, upstream: FakeUpstream, key: str | byt
         for _ in range(2)
     ]
     assert ids[0] == ids[1]
-
-
-REFUSED: list[Callable[[Client, str], Any]] = [
-    lambda client, chat: client.post("message/first", json={"message": ""}, headers=KEY),
-    lambda client, chat: client.post("message", json={"message": "x", "chat_id": chat}, headers=KEY),
-    lambda client, chat: client.post("message/first", json={"message": "x", "policy": "?"}, headers=KEY),
-]
-
-
-@pytest.mark.parametrize("refused", REFUSED)
-def test_a_refused_request_keeps_nothing(
-    alice: Client, bob: Client, upstream: FakeUpstream, refused: Callable[[Client, str], Any]
-) -> None:
-    turn = begun(bob)
-    final(bob, turn)
-    assert refused(alice, turn.chat).status_code in (400, 404)
-    assert not IdempotencyKey.objects.exists()
-    assert Chat.objects.count() == 1
-    send(alice, "message/first", {"message": "x"})

@@ -85,15 +85,6 @@ def test_without_stream_the_whole_answer_comes_at_once(alice: Client, upstream: 
     ]
 
 
-def test_the_path_names_the_chat_alone(alice: Client, upstream: FakeUpstream) -> None:
-    chat = alice.ask("one")["chat_id"]
-    error(
-        alice.post(f"chats/{chat}/messages", json={"message": "x", "chat_id": chat}), 400, "invalid_request"
-    )
-    error(alice.post("message", json={"message": "x"}), 400, "invalid_request")
-    error(alice.post("message/first", json={"message": "x", "chat_id": chat}), 400, "invalid_request")
-
-
 def test_the_request_upstream(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.post("chats", json={"instructions": "You teach."}).json()["id"]
     alice.ask("one", chat)
