@@ -8,7 +8,6 @@ docs/reliability.md: which staff member viewed what, by ids.
 
 import logging
 import time
-from collections.abc import Callable
 
 from django.conf import settings
 from django.contrib.admin.models import LogEntry
@@ -45,13 +44,8 @@ def request_erasure(user_id: int) -> None:
     logger.info("erasure requested", extra={"user": user_id})
 
 
-def erase(
-    user_id: int, *, seconds: float | None = None, on_deleted: Callable[[int], None] = lambda _: None
-) -> bool:
-    """Erase a user whose erasure was requested, for at most about `seconds`. Return True if nothing is left.
-
-    `on_deleted` is called after each deleted chat with the number 1.
-    """
+def erase(user_id: int, *, seconds: float | None = None) -> bool:
+    """Erase a user whose erasure was requested, for at most about `seconds`. Return True if nothing is left."""
     until = None if seconds is None else time.monotonic() + seconds
     while chats := list(Chat.objects.filter(owner=user_id).order_by("pk")[:PAGE]):
         for chat in chats:
@@ -61,8 +55,7 @@ def erase(
             chat_lifecycle.delete_chat(chat)
             if settings.IS_SQLITE:  # it has one writer, so pause as long as that took
                 time.sleep(time.monotonic() - began)
-            on_deleted(1)
-    return _erase_account(user_id) or erase(user_id, seconds=seconds, on_deleted=on_deleted)
+    return _erase_account(user_id) or erase(user_id, seconds=seconds)
 
 
 def erase_waiting(seconds: float) -> int:

@@ -20,7 +20,6 @@ from django.http.response import HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
-from django.middleware.gzip import GZipMiddleware
 from django.middleware.security import SecurityMiddleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -113,13 +112,12 @@ def _bytes_of(request: HttpRequest, response: HttpResponseBase) -> int:
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):
-    """WhiteNoise for ASGI: files are read in a thread and sent whole, text gzipped. Other requests pass unchanged."""
+    """WhiteNoise for ASGI: files are read in a thread and sent whole. Other requests pass unchanged."""
 
     sync_capable, async_capable = False, True
 
     def __init__(self, get_response: Any) -> None:
         super().__init__(get_response)  # type: ignore[no-untyped-call]  # WhiteNoise is typed in part
-        self._zip = GZipMiddleware(get_response)
         markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> Any:  # type: ignore[override]  # as in its own middleware
@@ -128,21 +126,10 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
 
     def whole(self, static_file: Any, request: HttpRequest) -> HttpResponseBase:
         """Return the file as one response. Under ASGI, Django reads a synchronous iterator whole anyway, and warns."""
-        # A gzipped answer has a weak tag, which WhiteNoise does not take for its own.
-        known = request.META.get("HTTP_IF_NONE_MATCH", "")
-        request.META["HTTP_IF_NONE_MATCH"] = known.removeprefix("W/")
         streaming = self.serve(static_file, request)  # type: ignore[no-untyped-call]  # as above
-        response: HttpResponseBase = HttpResponse(
-            b"".join(streaming), status=streaming.status_code, headers=dict(streaming.headers)
-        )
+        content = b"".join(streaming)
         streaming.close()
-        is_text = response.headers.get("Content-Type", "").startswith(TEXT_TYPES)
-        if is_text and response.status_code == 200:  # no part of a file
-            response = self._zip.process_response(request, response)
-        return response
-
-
-TEXT_TYPES = ("text/", "image/svg+xml", "application/json")
+        return HttpResponse(content, status=streaming.status_code, headers=dict(streaming.headers))
 
 
 class PageMiddleware(CommonMiddleware):

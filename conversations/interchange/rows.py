@@ -6,7 +6,7 @@ transaction. An export reads a chat as it is now, without a reply that is still 
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -87,13 +87,8 @@ class PreparedChat:
         return self.row
 
 
-def prepare_chat(
-    owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None
-) -> PreparedChat:
-    """Build the rows of a chat. Messages without a time get that of the import. Raises `InvalidRequest`.
-
-    `advance` is called with the number of further messages that are ready to be stored.
-    """
+def prepare_chat(owner: User, chat: ImportedChat) -> PreparedChat:
+    """Build the rows of a chat. Messages without a time get that of the import. Raises `InvalidRequest`."""
     check_chat(chat)
     row = Chat(
         owner=owner,
@@ -105,7 +100,7 @@ def prepare_chat(
         metadata=chat.metadata,
         last_seq=len(chat.messages),
     )
-    messages = _message_rows(row, chat.messages, advance)
+    messages = _message_rows(row, chat.messages)
     question = max((one.seq for one in messages if one.role == Role.USER), default=0)
     if question and OpenTurn(messages[question - 1], tuple(messages[question:])).waiting:
         row.open_seq = question
@@ -117,12 +112,12 @@ def prepare_chat(
     return PreparedChat(row, chat.created_at, messages, chat.pins, stated, attached)
 
 
-def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None) -> Chat:
+def import_chat(owner: User, chat: ImportedChat) -> Chat:
     """Store a chat with all its messages; its memory is folded in the background if it is due.
 
-    Takes the arguments of `prepare_chat`. If it raises `InvalidRequest`, nothing was stored.
+    If it raises `InvalidRequest`, nothing was stored.
     """
-    prepared = prepare_chat(owner, chat, advance=advance)
+    prepared = prepare_chat(owner, chat)
     with transaction.atomic():
         row = prepared.store()
     extra = {"chat": str(row.pk), "messages": len(prepared.messages), "tokens": prepared.tokens}
@@ -130,9 +125,7 @@ def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], Non
     return row
 
 
-def _message_rows(
-    chat: Chat, messages: Sequence[ImportedMessage], advance: Callable[[int], None]
-) -> list[Message]:
+def _message_rows(chat: Chat, messages: Sequence[ImportedMessage]) -> list[Message]:
     now = timezone.now()
     rows: list[Message] = []
     for seq, message in enumerate(messages, start=1):
@@ -154,7 +147,6 @@ def _message_rows(
             **derived(message.content, message.role, chat.owner_id),
         )
         rows.append(row)
-        advance(1)
     for row, message in zip(rows, messages, strict=True):
         row.reply_to = rows[message.reply_to - 1] if message.reply_to else None
         row.superseded_by = rows[message.superseded_by - 1] if message.superseded_by else None

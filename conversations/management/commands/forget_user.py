@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from chatmemory.runtime.escape import plain
 from conversations import account_deletion
-from conversations.management.prompts import progress_bar, require_yes, user_named
+from conversations.management.prompts import require_yes, user_named
 
 
 class Command(BaseCommand):
@@ -22,6 +22,5 @@ class Command(BaseCommand):
         what = f"{plain(user.username)} with {chats} chats and {messages} messages"
         require_yes(f"Erase {what}?", self, options)
         account_deletion.request_erasure(user.pk)
-        with progress_bar("Erasing", chats, self.stderr) as advance:
-            account_deletion.erase(user.pk, on_deleted=advance)
+        account_deletion.erase(user.pk)
         return f"Erased: {what}."

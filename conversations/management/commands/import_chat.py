@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
@@ -12,8 +11,7 @@ from chatmemory.errors import InvalidRequest
 from chatmemory.runtime.escape import plain
 from conversations.interchange.rows import check_chat, import_chat
 from conversations.interchange.values import ImportedChat
-from conversations.management.prompts import chats_in, progress_bar, user_named
-from conversations.models import Chat
+from conversations.management.prompts import chats_in, user_named
 
 
 class Command(BaseCommand):
@@ -37,14 +35,9 @@ class Command(BaseCommand):
         if options["dry_run"]:
             self._tell(chats)
             return
-        for number, chat in enumerate(chats, start=1):
-            row = self._import(user, chat, f"Importing {number} of {len(chats)}")
-            self.stdout.write(str(row.pk))
-
-    def _import(self, user: User, chat: ImportedChat, title: str) -> Chat:
-        with progress_bar(title, len(chat.messages), self.stderr) as advance:
+        for chat in chats:
             try:
-                return import_chat(user, chat, advance=advance)
+                self.stdout.write(str(import_chat(user, chat).pk))
             except DatabaseError as exc:
                 reason = type(exc).__name__  # its text may contain what people said
                 raise CommandError(f"The database refused a chat; it was not stored ({reason}).") from exc
