@@ -226,7 +226,6 @@ def _url(name: str, *args: Any, **query: Any) -> str:
 
 PAGES: dict[str, Where] = {
     "start page": lambda _: _url("admin-overview"),
-    "start page of 90 days": lambda _: _url("admin-overview", days=90),
     "playground": lambda _: _url("playground"),
     "list of chats": _list("conversations_chat"),
     "list of chats, by title": _list("conversations_chat", q="50000 turns"),

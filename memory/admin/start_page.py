@@ -31,9 +31,8 @@ from memory.work import CONDITIONS
 from memory.worker import alive, sweep
 
 PERMISSION = "memory.view_conversationbrief"
-PERIODS = (7, 30, 90)
-"""The periods that can be chosen, in days."""
-DEFAULT_PERIOD = 30
+PERIOD = 30
+"""The days that the charts show; the lists of daily figures have all."""
 MAX_COUNTED = 1000
 """The most rows counted of anything; if there are more, the count is shown as "1,000 or more"."""
 TROUBLES = ("failing", "degraded")
@@ -54,10 +53,7 @@ def start(request: HttpRequest) -> HttpResponse:
     """The start page, for users who may see it; otherwise the admin's index."""
     if not request.user.has_perm(PERMISSION):
         return admin.site.index(request)
-    days = request.GET.get("days", "")
-    period = int(days) if days in map(str, PERIODS) else DEFAULT_PERIOD
-    last = daily.today()
-    shown = [last - timedelta(days=back) for back in range(period - 1, -1, -1)]
+    shown = [daily.today() - timedelta(days=back) for back in range(PERIOD - 1, -1, -1)]
     usage = list(UsageDay.objects.filter(day__gte=shown[0]).values())
     folds = list(FoldDay.objects.filter(day__gte=shown[0]).values())
     facts = [("Pending updates", _pending()), ("Worker", _worker(request))]
@@ -69,8 +65,7 @@ def start(request: HttpRequest) -> HttpResponse:
         "title": "Overview",
         "attention": attention,
         "facts": facts,
-        "period": period,
-        "periods": PERIODS,
+        "period": PERIOD,
         "is_empty": not usage and not folds,
         "sentences": sentences(usage, folds, with_cost=sees_cost(request)),
         "charts": charts_of(shown, usage, folds),

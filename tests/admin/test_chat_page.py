@@ -18,7 +18,7 @@ from django_q.models import OrmQ
 from conversations import chat_lifecycle
 from conversations.message_changes import forget_message
 from conversations.models import ActiveReply, Chat, ContentView, IdempotencyKey, Message
-from memory.admin.timeline import TEXT_CHARS
+from memory.admin.chats import TEXT_CHARS
 from memory.explain.timeline import Place
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
 from memory.pins.pins import pin, pin_statements
