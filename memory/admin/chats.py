@@ -202,8 +202,7 @@ def timeline(
         return TimelinePage()
     active = ActiveReply.objects.filter(chat=chat).annotate(seq=F("user_message__seq")).first()
     first, last = rows[0].seq, rows[-1].seq
-    near = [fold for fold in folds if fold.from_seq <= last and first <= fold.through_seq]
-    places = TurnPlaces(plan, brief.folded_through_seq if brief else 0, near, getattr(active, "seq", None))
+    places = TurnPlaces(plan, brief.folded_through_seq if brief else 0, folds, getattr(active, "seq", None))
     moments = []
     for turn in to_turns([StoredMessage.of(row, text=False) for row in rows]):
         mark = places.of(turn)

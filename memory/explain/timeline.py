@@ -63,7 +63,7 @@ class TurnPlaces:
     plan: Plan
     folded_through: int = 0
     folds: Sequence[Fold] = ()
-    """Of the lineage in use, those that contain the turns in question."""
+    """Those of the lineage in use, newest first."""
     pending_seq: int | None = None
     """The user message that is being answered."""
 
