@@ -16,7 +16,7 @@ from django.utils import timezone
 from memory.briefs import unfolded
 from memory.explain.reasons import error_words
 from memory.folding import work
-from memory.folding.rebuild import RebuildProgress, current_progress
+from memory.folding.fold import RebuildProgress, current_progress
 from memory.models import ConversationBrief, Requested
 from memory.worker import alive
 

@@ -39,7 +39,7 @@ from conversations.replies.events import iso
 from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
 from memory.folding.answer_checks import SOFT_FAULTS
-from memory.folding.rebuild import current_progress
+from memory.folding.fold import current_progress
 from memory.models import (
     MAX_CHARS,
     CardOutcome,

@@ -11,7 +11,7 @@ from conversations.models import Message
 from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.folding.answer_checks import source_hash
-from memory.folding.rebuild import current_progress
+from memory.folding.fold import current_progress
 from memory.folding.request import request_resummarize
 from memory.history.rows import each_turn
 from memory.models import RevisionKind
@@ -94,7 +94,7 @@ def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("memory.folding.rebuild._swap", killed)
+        patch.setattr("memory.folding.fold._swap", killed)
         with pytest.raises(Killed):
             run(chat)
     calls = len(model.prompts)
