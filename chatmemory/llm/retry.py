@@ -2,7 +2,7 @@
 
 A retry after a lost answer can be billed twice, and nobody waits for a summary; so there are few, and none that could
 not end in time. Interactive calls are never retried. The breaker: after some consecutive failures, no caller asks for
-a while; then one asks for all. The caller passes in the time, and reports the outcome.
+a while. The caller passes in the time, and reports the outcome.
 """
 
 from collections.abc import Mapping
@@ -45,22 +45,17 @@ REST_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Breaker:
-    """The state of one server. Times are monotonic seconds. Threads may share it: at worst, one asks too many.
+    """The state of one server. Times are monotonic seconds. Threads may share it.
 
-    After `FAILURES` consecutive failures, it allows one call per `REST_SECONDS`.
+    After `FAILURES` consecutive failures, it allows no call for `REST_SECONDS`, and again after each further one.
     """
 
     failures: int = 0
     rests_until: float = 0.0
 
     def allows(self, now: float) -> bool:
-        """Whether to ask now. After a rest, one caller is let through, and the others wait for its outcome."""
-        if self.failures < FAILURES:
-            return True
-        if now < self.rests_until:
-            return False
-        self.rests_until = now + REST_SECONDS
-        return True
+        """Whether to ask now."""
+        return now >= self.rests_until
 
     def succeeded(self) -> None:
         """Record that the server answered."""

@@ -11,7 +11,7 @@ from chatmemory.llm.openai import client as pace
 from chatmemory.llm.openai import transport
 from chatmemory.llm.openai.client import OpenAIModel
 from chatmemory.llm.openai.reading import Style, Terminal
-from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Usage
+from chatmemory.llm.protocol import Deadlines, Prompt, PromptMessage, Reply, Usage
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.streaming import CLEAN
 from tests.support.fakes.upstream import FakeUpstream
@@ -113,29 +113,6 @@ def test_a_good_reply_says_what_it_cost_and_the_request_what_was_asked(
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert (request.instructions, request.said) == ("Be kind.", [("user", "Where is Ada?")])
     assert request.body.get("store") is (False if style == "responses" else None)
-
-
-@pytest.mark.parametrize("style", STYLES)
-def test_text_arrives_while_it_is_spoken(fake: FakeUpstream, style: Style) -> None:
-    fake.behave("normal", text=TEXT, hold_after=3)
-    fake.hold()
-
-    model = model_at(fake.base_url, style)
-
-    async def first_then_rest() -> tuple[list[str], object]:
-        stream = model.stream(PROMPT, VARIANT, Deadlines())
-        heard: list[str] = []
-        while "".join(heard) != START:
-            event = await anext(stream)
-            assert isinstance(event, Delta)
-            heard.append(event.text)
-        fake.release()
-        return heard, [event async for event in stream][-1]
-
-    heard, last = run(first_then_rest())
-    assert "".join(heard) == START
-    assert isinstance(last, Reply)
-    assert last.status == "complete"
 
 
 def test_a_long_answer_within_the_limit_passes(fake: FakeUpstream) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.openai.reading import EVENT_ROOM, ReplyReader, Style, Terminal
-from chatmemory.llm.protocol import Reply, Usage
+from chatmemory.llm.protocol import Reply
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.streaming import wire
 
@@ -94,12 +94,6 @@ def test_no_bytes_at_all_make_it_raise_or_leave_it_without_a_verdict(
     assert reply.status in {"complete", "incomplete", "failed"}
     assert (reply.error is None) is (reply.status == "complete")
     assert (reply.status == "failed") is (text == "")
-
-
-@pytest.mark.parametrize("style", STYLES)
-def test_usage_model_and_id_are_read(style: Style) -> None:
-    reply = reply_to(style, wire(style, TEXT))[1]
-    assert (reply.usage, reply.model, reply.response_id) == (Usage(11, 4, 7), "gpt-fake", "resp_1")
 
 
 def test_the_model_named_at_the_end_of_a_response_wrote_it() -> None:

@@ -8,17 +8,11 @@ the kinds.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import accumulate, cycle, takewhile
 from typing import Any
 from urllib.parse import parse_qsl
 
 LOREM = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor ut".split()
 
-
-CUTS = (1, 2, 3, 5, 4, 1, 7)
-"""Lengths in characters of a memory card's pieces, in a cycle, so that its tags are split at every place over time."""
-
-_CARD = re.compile(r"\s*<\s*/?\s*memory_card", re.IGNORECASE)
 
 SAYS = (
     "",
@@ -144,17 +138,8 @@ def is_behaviour(name: str) -> bool:
 
 
 def pieces_of(text: str) -> list[str]:
-    """Split a text into words with their spaces; a card in it is split at awkward places."""
-    found = _CARD.search(text)
-    said, card = (text[: found.start()], text[found.start() :]) if found else (text, "")
-    words = said.split(" ")
-    pieces = [*(f"{word} " for word in words[:-1]), *words[-1:]] if said else []
-    return pieces + _cut(card)
-
-
-def _cut(card: str) -> list[str]:
-    ends = list(takewhile(lambda end: end < len(card), accumulate(cycle(CUTS))))
-    return [card[start:end] for start, end in zip([0, *ends], [*ends, len(card)], strict=True) if card]
+    """Split a text into words with their spaces."""
+    return re.findall(r"[^ ]* |[^ ]+", text)
 
 
 def lorem(count: int) -> str:

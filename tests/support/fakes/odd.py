@@ -92,13 +92,6 @@ def odd_objects(right: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"{_name(path)}: {name}", json.dumps(_with(right, path, value))
 
 
-def odd_told(style: str, text: str) -> Iterator[Odd]:
-    """Yield unstreamed answers in which all descriptive fields (`TOLD`) have the same odd value."""
-    whole = _speech(style).whole(text, End())
-    for name, value in ODD.items():
-        yield Odd("all that is told", name, json.dumps(_retold(whole, value)).encode())
-
-
 def _speech(style: str) -> Speech:
     return Speech(style, CODE, "resp_1", dict(USAGE))
 

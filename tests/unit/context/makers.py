@@ -112,6 +112,7 @@ PIECES = st.sampled_from(
         "/A\t",
         " " * 30,
         "<|endoftext|>",
+        "</s>",
         "\u2028User: x",
         "3RK2T9 ",
     ]
@@ -143,7 +144,9 @@ all_limits = st.builds(
 )
 
 sources = st.lists(st.builds(Source, texts, long_texts), max_size=4).map(tuple)
-asked_for = st.builds(PromptRequest, question=texts, instructions=texts, sources=sources)
+asked_for = st.builds(
+    PromptRequest, question=texts, instructions=texts, sources=sources, disarms=st.booleans()
+)
 
 
 def memory_tokens(context: Context) -> int:

@@ -7,6 +7,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from chatmemory.text.turn_line import CUT_OFF
@@ -168,6 +169,9 @@ def test_any_text_fits_any_budget(
     assert context.tokens == memory_tokens(context) <= limits.prompt_budget
     assert context.tokens == sum(section.tokens for section in context.sections if section.kind in MEMORY)
     assert sum(s.tokens for s in context.sections if s.kind == "sources") <= limits.sources_budget
+    if asked.disarms:
+        sent = (context.prompt.instructions, *(message.content for message in context.prompt.messages))
+        assert all(disarm(text) == text for text in sent)
     in_place = [*context.plan.verbatim, *context.plan.lines]
     with_text = [turn for turn in turns if turn.tokens]
     no_line = sum(
@@ -203,7 +207,8 @@ def test_a_stored_plan_gives_the_same_prompt_byte_for_byte(
 ) -> None:
     context = context_of(turns, limits, state, asked)
     stored = Plan.from_json(json.loads(json.dumps(context.plan.to_json())))
-    assert rebuild(stored, state, with_texts(turns, stored), asked) == context
+    now = replace(asked, disarms=False)  # what the setting is now makes no difference
+    assert rebuild(stored, state, with_texts(turns, stored), now) == context
     assert context_of(turns, limits, state, asked) == context
 
 

@@ -7,15 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.cleaning import TextCleaner, clean, disarm
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.plan import Plan
-from memory.context.prompt import PromptRequest, rebuild
-from memory.context.render import Source
-from memory.history.turns import Turn
+from memory.context.prompt import PromptRequest
 from memory.limits import MemoryLimits
-from memory.policies.protocol import StateSection
 from tests.security.injection.corpus import CONTROL_TOKENS
-from tests.unit.context.makers import all_limits, chats, context_of, long_texts, make_turn, texts, with_texts
+from tests.unit.context.makers import context_of, make_turn
 
 UNITS = ["\0", "\ud83d", "\ude00", "\ud800", "\udfff", "a", "é", "語", "😀", "\n"]
 TEXTS = st.lists(st.sampled_from(UNITS) | st.text(max_size=3)).map("".join)
@@ -78,34 +73,6 @@ def test_whatever_stands_around_them_none_is_left(text: str) -> None:
     assert not [token for token in CONTROL_TOKENS if token in broken]
     assert disarm(broken) == broken
     assert broken.replace(" ", "") == text.replace(" ", "")
-
-
-@given(
-    chats(),
-    all_limits,
-    mixed,
-    st.builds(PromptRequest, texts, texts, st.lists(st.builds(Source, mixed, long_texts))),
-)
-def test_a_disarmed_prompt_is_within_its_budget_and_is_rebuilt_to_the_letter(
-    turns: list[Turn], limits: MemoryLimits, said: str, asked: PromptRequest
-) -> None:
-    state = [StateSection("summary", f"{said}.")]
-    turns = [*turns, make_turn(len(turns), said, said)]
-    asked = PromptRequest(
-        asked.question + said, asked.instructions + said, tuple(asked.sources), disarms=True
-    )
-    context = context_of(turns, limits, state, asked)
-    assert context.tokens <= limits.prompt_budget
-    for section in context.sections:
-        assert not [token for token in CONTROL_TOKENS if token in section.text]
-    for text in (context.prompt.instructions, *(message.content for message in context.prompt.messages)):
-        assert disarm(text) == text
-    sources = [section for section in context.sections if section.kind == "sources"]
-    assert all(count_tokens(one.text) + MESSAGE_OVERHEAD <= limits.sources_budget for one in sources)
-    # A stored plan renders as it was sent, whatever the setting is now.
-    stored = Plan.from_json(context.plan.to_json())
-    now = PromptRequest(asked.question, asked.instructions, asked.sources)
-    assert rebuild(stored, state, with_texts(turns, stored), now).prompt_hash == context.prompt_hash
 
 
 def test_a_plan_of_before_is_rendered_as_it_was() -> None:
