@@ -30,8 +30,8 @@ from pgvector.django import MaxInnerProduct
 from chatmemory.database import executors, vector_field
 from chatmemory.llm import registry
 from chatmemory.llm.known_models import price_of
+from chatmemory.llm.openai.failures import REST_SECONDS
 from chatmemory.llm.protocol import Embedded, UpstreamError
-from chatmemory.llm.retry import REST_SECONDS
 from conversations.accounts import quotas
 from conversations.models import TEXT_STATUSES, Chat, Message, Role
 from memory import queue

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm import registry, retry
+from chatmemory.llm import registry
+from chatmemory.llm.openai import failures
 from chatmemory.llm.protocol import Deadlines
 from conversations.models import Message
 from tests.api.talking import Turn, error, messages, say
@@ -138,7 +139,7 @@ def test_the_upstreams_retry_after_is_passed_on_within_bounds(
 def test_a_summarizers_retry_after_is_passed_on(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "TRIES", 1)
+    monkeypatch.setattr(failures, "TRIES", 1)
     upstream.behave("status?code=429&retry_after=7", lane="complete")
     talk = [{"role": role, "content": lorem(40)} for role in ("user", "assistant")]
     answer = alice.post("summarize", json={"messages": talk})

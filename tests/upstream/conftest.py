@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from chatmemory.llm import retry
+from chatmemory.llm.openai import failures
 from tests.support.fakes.upstream import FakeUpstream
 
 
 @pytest.fixture
 def _brisk_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(failures, "FIRST_PAUSE", 0.01)
 
 
 @pytest.fixture(scope="package")

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.openai import failures
-from chatmemory.llm.retry import TRIES, pause_before_retry, retry_after_in
+from chatmemory.llm.openai.failures import (
+    FAILURES,
+    REST_SECONDS,
+    TRIES,
+    Breaker,
+    pause_before_retry,
+    retry_after_in,
+)
 
 
 @given(
@@ -102,3 +109,22 @@ def test_a_time_to_wait_is_whole_bounded_and_only_where_a_retry_may_help(
 def test_a_code_that_may_be_anything_is_not_repeated(code: str) -> None:
     assert failures.from_report({"code": code, "type": "server_error"}).upstream_code == "server_error"
     assert failures.from_report({"code": "BadRequestError"}).upstream_code == "BadRequestError"
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.booleans()), max_size=200))
+def test_a_dead_server_is_asked_seldom_and_one_that_answers_always(steps: list[tuple[float, bool]]) -> None:
+    breaker, now, asked, in_a_row = Breaker(), 0.0, list[float](), 0
+    for seconds, goes_well in steps:
+        now += seconds
+        allowed = breaker.allows(now)
+        assert allowed or in_a_row >= FAILURES
+        if not allowed:
+            continue
+        if in_a_row >= FAILURES:
+            assert now - asked[-1] >= REST_SECONDS
+        asked.append(now)
+        in_a_row = 0 if goes_well else in_a_row + 1
+        if goes_well:
+            breaker.succeeded()
+        else:
+            assert breaker.failed(now) is (in_a_row == FAILURES), "told once"

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from chatmemory.llm.openai import failures, reading
-from chatmemory.llm.openai.failures import MalformedError
+from chatmemory.llm.openai.failures import Breaker, MalformedError, pause_before_retry
 from chatmemory.llm.openai.reading import ReplyReader, Style, Terminal
 from chatmemory.llm.openai.requests import is_openai_host, request_body, stops_of
 from chatmemory.llm.openai.transport import Server, as_upstream_error
@@ -34,7 +34,6 @@ from chatmemory.llm.protocol import (
     UpstreamError,
     Variant,
 )
-from chatmemory.llm.retry import Breaker, pause_before_retry
 
 logger = logging.getLogger(__name__)
 

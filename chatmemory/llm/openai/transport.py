@@ -30,7 +30,6 @@ from chatmemory.llm.attachments import Attachment, json_parts, slices
 from chatmemory.llm.openai import failures, reading
 from chatmemory.llm.openai.requests import OPENAI_URL
 from chatmemory.llm.protocol import UpstreamError
-from chatmemory.llm.retry import retry_after_in
 
 T = TypeVar("T")
 
@@ -174,7 +173,7 @@ async def _refuse_errors(response: httpx2.Response) -> None:
         error = reading.load_object(await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)).get("error")
     except UpstreamError:
         error = None
-    raise failures.from_status(response.status_code, error, after=retry_after_in(response.headers))
+    raise failures.from_status(response.status_code, error, after=failures.retry_after_in(response.headers))
 
 
 async def _read_bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django_q.models import OrmQ
 
 from chatmemory.llm import registry
-from chatmemory.llm.retry import FAILURES, REST_SECONDS
+from chatmemory.llm.openai.failures import FAILURES, REST_SECONDS
 from chatmemory.text.markers import RECALL_HEADING
 from conversations.chat_lifecycle import delete_chat
 from conversations.message_changes import edit_message, forget_message
