@@ -6,8 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -89,12 +88,8 @@ def idempotency_key(request: Request) -> str:
     return key
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """A turn that a request is to begin, and the question to search its chat for, if it can be searched by meaning."""
-
-    begin: Callable[..., BegunTurn | ExistingReply]
-    search: tuple[UUID, str] | None = None
+Beginning = tuple[Callable[..., BegunTurn | ExistingReply], tuple[UUID, str] | None]
+"""What begins a turn, and the chat with the question to search it for, if it can be searched by meaning."""
 
 
 class LimitedView(AsyncView):
@@ -133,10 +128,10 @@ class ReplyView(LimitedView):
         user = caller(request)
         begin = partial(begin_turn, user, turn, chat_id=chat_id, key=idempotency_key(request))
         searched = chat_id is not None and has_vectors(user, chat_id)
-        return Beginning(begin, (chat_id, turn.message) if chat_id and searched else None)
+        return begin, (chat_id, turn.message) if chat_id and searched else None
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        turn = await begin_when_ready(opened.begin, opened.search)
+        turn = await begin_when_ready(*opened)
         del opened
         await self.memory.aclose()
         slot: ReaderSlot | None = None
@@ -149,7 +144,7 @@ class ReplyView(LimitedView):
         if self.wants_stream:
             return streamed(stream.reply_events(head), slot)
         ids = {"chat_id": str(head.chat_id), "user_message_id": str(head.user_message_id)}
-        with slot or nullcontext():
+        with closing(slot) if slot else nullcontext():
             reply = stream.reply_of(head.chat_id, head.message_id)
             return await _whole(reply, lambda message: {**ids, "message": events.message_json(message)})
 
@@ -241,7 +236,7 @@ class RegenerateView(ReplyView):
         self.wants_stream = fields["stream"]
         user, variant, key = caller(request), fields.get("model_variant"), idempotency_key(request)
         begin = partial(begin_regeneration, user, chat_id, message_id, variant, key=key)
-        return Beginning(begin, (chat_id, last_question(chat_id)) if has_vectors(user, chat_id) else None)
+        return begin, (chat_id, last_question(chat_id)) if has_vectors(user, chat_id) else None
 
 
 class StreamView(AsyncView):

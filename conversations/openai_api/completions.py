@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -138,7 +138,8 @@ class CompletionsView(OpenAIView):
     ) -> HttpResponseBase:
         answer = Answer(answer_id, int(time.time()), self.body.model, self.body.include_usage)
         with ExitStack() as reading:
-            reading.enter_context(slot or nullcontext())
+            if slot is not None:
+                reading.callback(slot.close)
             if self.body.stream:
                 chunks = _chunks(answer, reply, prompt_tokens)
                 first = await anext(chunks)  # a failure before it has a status of its own

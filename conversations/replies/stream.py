@@ -18,7 +18,6 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Self
 from uuid import UUID
 from weakref import WeakSet
@@ -201,18 +200,20 @@ _pollers: dict[tuple[UUID, UUID], Poller] = {}
 
 
 class ReaderSlot:
-    """One reader, counted until `release` or until the object is gone, such as when its response never began."""
+    """One reader, counted until `close` or until the object is gone, such as when its response never began.
+
+    `StreamingHttpResponse` closes what it iterates over, so that is the slot, with the `pieces` that are read.
+    """
+
+    pieces: AsyncIterator[bytes]
 
     def __init__(self, user_id: int) -> None:
         self.user_id = user_id
 
-    def __enter__(self) -> ReaderSlot:
-        return self
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self.pieces
 
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
+    def close(self) -> None:
         with _lock:
             _taken.discard(self)
 
@@ -238,20 +239,6 @@ async def attach(user_id: int, turn: ExistingReply) -> tuple[ReplyHead, ReaderSl
     return await executors.read(lambda: (find(turn.chat_id, turn.message_id), take_slot(user_id)))
 
 
-@dataclass(frozen=True, slots=True)
-class HeldStream:
-    """A stream with its reader's slot: `StreamingHttpResponse` closes what it iterates over, which frees the slot."""
-
-    pieces: AsyncIterator[bytes]
-    slot: ReaderSlot
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self.pieces
-
-    def close(self) -> None:
-        self.slot.release()
-
-
 HEADERS = {
     "Cache-Control": "no-store, no-transform",
     "X-Accel-Buffering": "no",
@@ -267,5 +254,6 @@ def streamed(
     headers: Mapping[str, str] = HEADERS,
 ) -> StreamingHttpResponse:
     """Return a response that streams `pieces`, by default events, and holds `slot` until it ends."""
-    content = pieces if slot is None else HeldStream(pieces, slot)
-    return StreamingHttpResponse(content, content_type=content_type, headers=headers)
+    if slot is not None:
+        slot.pieces = pieces
+    return StreamingHttpResponse(slot or pieces, content_type=content_type, headers=headers)

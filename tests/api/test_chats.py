@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import Chat, Message
 from conversations.replies import generation
 from memory.models import ConversationBrief
@@ -138,20 +137,3 @@ def test_deleting_while_somebody_waits_for_the_whole_reply(alice: Client, upstre
         assert alice.delete(f"chats/{Chat.objects.get().pk}").status_code == 204
         error(waiting.result(), 404, "not_found")
     upstream.release()
-
-
-def test_a_context_tells_how_long_the_chat_is_that_it_stands_for(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    chat_id = alice.post("chats", json={}).json()["id"]
-    assert alice.post(f"chats/{chat_id}/context", json={}).json()["said_tokens"] == 0
-    first = alice.ask("One two three.", chat_id)["message"]
-    said = alice.post(f"chats/{chat_id}/context", json={}).json()["said_tokens"]
-    counted = [one["token_count"] for one in alice.get(f"chats/{chat_id}/messages").json()["results"]]
-    assert said == sum(counted) + 2 * MESSAGE_OVERHEAD
-    second = alice.ask("Four five six.", chat_id)["message"]
-    then = [
-        alice.get(f"chats/{chat_id}/messages/{one['id']}/context").json()["said_tokens"]
-        for one in (first, second)
-    ]
-    assert then == [0, said]

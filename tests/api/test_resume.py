@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from conversations.models import ActiveReply
 from conversations.replies import finish
-from tests.api.talking import Turn, begun, error, held, opened, say
+from tests.api.talking import Turn, begun, error, held, opened
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client, Event, joined
+from tests.support.live_server import Client, joined
 from tests.support.waiting import wait_for
 
 TEXT = "One 😀 two, e\u0301 three 👩‍👩‍👧\u2028 four.\n ende"
@@ -55,21 +55,6 @@ def test_a_running_reply_from_anywhere(alice: Client, upstream: FakeUpstream, da
     ids = [int(event.id) for event in rest if event.name == "content.delta" and event.id]
     assert ids == sorted(set(ids))
     assert rest[-1].id == str(len(TEXT))
-
-
-def ended(events: list[Event]) -> tuple[str, str]:
-    return events[-1].name, events[-1].data["message"]["status"]
-
-
-def test_replies_that_failed_or_were_cut_can_be_read_again(alice: Client, upstream: FakeUpstream) -> None:
-    upstream.script("stream", "status?code=500", "cut?after=1600")
-    for _ in range(2):
-        original = say(alice)
-        turn = Turn.of(original[0].data)
-        again = alice.events("GET", f"{turn.path}/stream")
-        assert ended(again) == ended(original)
-        assert joined(again) == joined(original)
-        assert again[-1].data == original[-1].data
 
 
 def test_what_cannot_be_followed(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
