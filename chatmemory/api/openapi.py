@@ -8,7 +8,6 @@ from typing import Any
 from drf_spectacular.extensions import (
     OpenApiAuthenticationExtension,
     OpenApiSerializerExtension,
-    OpenApiSerializerFieldExtension,
 )
 from drf_spectacular.openapi import AutoSchema
 
@@ -71,16 +70,6 @@ class StrictScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
         if type(self.target).__doc__ is None:
             schema.pop("description", None)  # the description is that of the base class
         return {**schema, "additionalProperties": False}
-
-
-class HistoryScheme(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
-    """The schema of a history: its maximum length, and that one message that is not the system's has text."""
-
-    target_class = "conversations.api.serializers.HistoryField"
-
-    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        plain = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)
-        return {**plain, **self.target.in_the_schema}
 
 
 def completed(result: Schema, generator: Any, request: Any, public: bool) -> Schema:

@@ -9,7 +9,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from chatmemory.api.http import NOT_BLANK, Flag, OneOf, Text, no_longer_than, not_blank
+from chatmemory.api.http import Flag, OneOf, Text, no_longer_than, not_blank
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
@@ -350,18 +350,9 @@ class HistoryField(serializers.ListField):
     """The messages of a history, oldest first. At least one message besides the system's must have text."""
 
     child = HistoryMessageIn()
-    in_the_schema: ClassVar[dict[str, Any]] = {
-        "minItems": 1,
-        "maxItems": HISTORY_MAX,
-        "contains": {
-            "type": "object",
-            "required": ["role", "content"],
-            "properties": {
-                "role": {"enum": [role for role in ROLES if role != "system"]},
-                "content": {"type": "string", "pattern": NOT_BLANK},
-            },
-        },
-    }
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(min_length=1, max_length=HISTORY_MAX, **options)
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, list) and len(data) > HISTORY_MAX:

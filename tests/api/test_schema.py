@@ -52,7 +52,7 @@ def properties(schema: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{where}.{name}", inner
             yield from properties(inner, f"{where}.{name}")
         for key, inner in schema.items():
-            if key not in ("properties", "contains"):  # that is a condition, without new properties
+            if key != "properties":
                 yield from properties(inner, where)
     elif isinstance(schema, list):
         for inner in schema:
