@@ -4,7 +4,6 @@ Each is one short transaction.
 """
 
 import logging
-import time
 from datetime import timedelta
 from enum import Enum
 from uuid import UUID
@@ -54,7 +53,6 @@ def locked_unchanged(seen: ConversationBrief) -> ConversationBrief | None:
 
 def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> StepOutcome:
     """Make `folded` the memory in use, if the brief is still at the version and epoch of `seen`."""
-    started = time.monotonic()
     with transaction.atomic():
         brief = locked_unchanged(seen)
         if brief is None:
@@ -77,7 +75,6 @@ def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> Step
             "tokens_before": revision.tokens_before,
             "tokens_after": brief.token_count,
             "call_ms": folded.duration_ms,
-            "write_ms": round((time.monotonic() - started) * 1000),
             "cost_usd": None if folded.cost_usd is None else float(folded.cost_usd),
             "degraded": folded.degraded,
         },
