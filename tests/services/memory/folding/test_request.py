@@ -82,13 +82,6 @@ def test_a_dry_run_tells_what_all_of_it_costs(
     assert "price not known" in resummarize("--all", "--rebuild", "--dry-run")[-1]
 
 
-def test_all(model: KeepingModel) -> None:
-    due, short = chat_of(12), chat_of(2)
-    lines = resummarize("--all", sync=True)
-    assert [line.split(":")[0] for line in lines] == [str(due.pk), str(short.pk)]
-    assert lines[1].endswith("nothing to summarize")
-
-
 def test_policy_switches_the_chat_and_rebuilds(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
     class Other(Chunked):
         name = "other"
