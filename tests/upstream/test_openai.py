@@ -260,6 +260,7 @@ def test_failures_are_logged_without_keys_and_without_anyones_words(
     facts = record.__dict__
     assert (facts["code"], facts["variant"]) == (outcome.code, "arco")
     assert facts["status"] == (401 if "401" in how else None)
+    assert facts["upstream_code"] == ("server_error" if how in ("status?code=401", "failed") else None)
     assert facts["duration_ms"] >= 0
     assert outcome.reply.error is not None
     for secret in (KEY, "sk-leak", "Ada", "kind"):
