@@ -26,9 +26,19 @@ from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, SummaryRevision, new_brief
 from memory.pins.section import room_for_pins
 from memory.policies import POLICIES
-from memory.policies.due import counts_of, is_due, totals_of, turns_beyond, turns_due, window_of
 from memory.policies.options import with_options
-from memory.policies.protocol import Counts, FoldProgress, Policy, State
+from memory.policies.protocol import (
+    Counts,
+    FoldProgress,
+    Policy,
+    State,
+    counts_of,
+    is_due,
+    totals_of,
+    turns_beyond,
+    turns_due,
+    window_of,
+)
 from memory.policies.state_parts import EditField
 
 _LOCKED_CHAT = Select(lambda chat: Chat.objects.select_for_update(no_key=True).filter(pk=chat), UUID)

@@ -120,8 +120,8 @@ class ConversationBrief(QuickInsert):
         """Stop folding from here on, and drop requested and running work. Saves nothing.
 
         The pause ends when somebody resumes, or has memory updated or rebuilt; or by itself, when the messages since no
-        longer fit into a prompt (`memory.policies.due`): nothing that is said meanwhile is ever left out. The caller
-        must have raised the epoch, and decides `due` afterwards.
+        longer fit into a prompt: nothing that is said meanwhile is ever left out. The caller must have raised the
+        epoch, and decides `due` afterwards.
         """
         self.paused_at, self.paused_by = timezone.now(), user
         self.paused_seq = self.chat.last_seq

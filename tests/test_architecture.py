@@ -46,7 +46,7 @@ conversations.interchange.read conversations.interchange.values
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement
 memory.limits memory.policies memory.history.turns
-memory.context.plan memory.context.planner memory.context.prompt memory.context.render
+memory.context.plan memory.context.planner memory.context.prompt
 memory.recall.terms memory.recall.question memory.recall.ranking
 memory.pins.statements memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts

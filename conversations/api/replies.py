@@ -50,7 +50,7 @@ from conversations.replies.begin import begin_regeneration, begin_turn, begin_wh
 from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, Ending, ExistingReply, ReplyHead, TurnRequest, failure_of
 from conversations.replies.stream import ReaderSlot, streamed
-from memory.context.render import Source
+from memory.context.plan import Source
 from memory.recall.embeddings import has_vectors, last_question
 
 logger = logging.getLogger(__name__)

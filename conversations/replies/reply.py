@@ -21,8 +21,7 @@ from conversations.accounts.quotas import Reservation
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies.open_turn import ToolOutput
 from memory.briefs import Standing
-from memory.context.plan import Snapshot
-from memory.context.render import Source
+from memory.context.plan import Snapshot, Source
 from memory.turn import PreparedPrompt
 
 INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")

@@ -19,7 +19,7 @@ from conversations import attachments
 from conversations.accounts import quotas
 from conversations.models import ActiveReply, Chat, Message, Role
 from memory.briefs import Memory, brief_of
-from memory.context.plan import Plan, Snapshot
+from memory.context.plan import Plan, Snapshot, Source, outline_sections
 from memory.context.planner import Material, choose, sections_cost
 from memory.context.prompt import (
     Context,
@@ -30,7 +30,6 @@ from memory.context.prompt import (
     tools_text,
     with_fitting_steps,
 )
-from memory.context.render import Source, outline_sections
 from memory.history.rows import MAX_ROWS, counts_between, newest_rows
 from memory.history.turns import COUNTS, Step, StoredMessage, Turn, last_assistant_id, to_turns
 from memory.limits import MemoryLimits

@@ -21,9 +21,10 @@ from chatmemory.llm.protocol import CALL_OVERHEAD, Prompt
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import SOURCES_HEADING
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
-from memory.context.plan import Clips, Plan, Section
-from memory.context.planner import Material, choose, equal_shares
-from memory.context.render import (
+from memory.context.plan import (
+    Clips,
+    Plan,
+    Section,
     Source,
     render_memory,
     render_question,
@@ -32,6 +33,7 @@ from memory.context.render import (
     section_of,
     source_blocks,
 )
+from memory.context.planner import Material, choose, equal_shares
 from memory.history.turns import MARK_TOKENS, OUTPUT_TOKENS, Step, Turn, step_messages
 from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection

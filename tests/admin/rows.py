@@ -16,7 +16,7 @@ from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin as services
 from conversations.replies import finish
 from conversations.replies.reply import BegunTurn, Ending, TurnRequest
-from memory.context.render import Source
+from memory.context.plan import Source
 from memory.models import ConversationBrief, SummaryRevision
 
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"'></pre><svg/onload=alert(3)>{{ 7|add:7 }}"""

@@ -8,10 +8,9 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.plan import Plan
+from memory.context.plan import Plan, Source
 from memory.context.planner import Material, choose, sections_cost
 from memory.context.prompt import Context, PromptRequest, assemble
-from memory.context.render import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection

@@ -11,9 +11,8 @@ from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from chatmemory.text.turn_line import CUT_OFF
-from memory.context.plan import Plan
+from memory.context.plan import Plan, Source
 from memory.context.prompt import Context, PromptRequest, assemble, hash_prompt, rebuild
-from memory.context.render import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.pins.section import PinText, fit_pins

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.plan import Merged, Plan, Section, Snapshot
+from memory.context.plan import Merged, Plan, Section, Snapshot, merged_text
 from memory.context.planner import MIN_NEWEST
-from memory.context.render import merged_text
 from memory.history import turns as history
 from memory.history.turns import MERGED_TOKENS, Turn, line_cost, lines_head_cost, turn_cost
 from memory.limits import MAX_TURNS, RECALL_MODES, MemoryLimits

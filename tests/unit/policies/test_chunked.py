@@ -14,8 +14,17 @@ from memory.history.turns import Turn, before_window
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.answers import prompt_hash
-from memory.policies.due import MANY_TURNS, counts_of, is_due, turns_beyond
-from memory.policies.protocol import Ask, Counts, Fault, Refusal, State
+from memory.policies.protocol import (
+    MANY_TURNS,
+    Ask,
+    Counts,
+    Fault,
+    Refusal,
+    State,
+    counts_of,
+    is_due,
+    turns_beyond,
+)
 from tests.unit.context.makers import make_turn, turn_of, words
 
 LIMITS = MemoryLimits()

@@ -8,13 +8,21 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory.context.render import outline_sections
+from memory.context.plan import outline_sections
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.chunked import ChunkedNumbers
-from memory.policies.due import counts_of, is_due, turns_beyond, turns_due
-from memory.policies.protocol import Counts, Policy, State, StateSection
+from memory.policies.protocol import (
+    Counts,
+    Policy,
+    State,
+    StateSection,
+    counts_of,
+    is_due,
+    turns_beyond,
+    turns_due,
+)
 from tests.unit.context.makers import plan_of, turn_of, words
 
 LIMITS = MemoryLimits()

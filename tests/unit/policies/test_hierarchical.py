@@ -15,7 +15,6 @@ from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
-from memory.policies.due import counts_of, is_due, turns_beyond
 from memory.policies.hierarchical import (
     ANSWER_TOKENS,
     SCHEMA,
@@ -24,7 +23,7 @@ from memory.policies.hierarchical import (
     facts_input,
     stored_facts,
 )
-from memory.policies.protocol import Ask, Fault, Refusal, State
+from memory.policies.protocol import Ask, Fault, Refusal, State, counts_of, is_due, turns_beyond
 from tests.unit.context.makers import chats, make_turn, turn_of, words
 
 load()  # once, here, rather than within the deadline of the first property that runs

@@ -13,9 +13,8 @@ from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
-from memory.policies.due import counts_of, is_due, turns_beyond
 from memory.policies.interval import OPENING, IntervalNumbers
-from memory.policies.protocol import Refusal, State
+from memory.policies.protocol import Refusal, State, counts_of, is_due, turns_beyond
 from tests.unit.context.makers import long_texts, make_turn, turn_of
 
 LIMITS = MemoryLimits()

@@ -14,9 +14,17 @@ from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
-from memory.policies.due import counts_of, is_due, turns_beyond, window_of
 from memory.policies.progressive import KINDS, MOST_WINDOW_TURNS, SCHEMA, ProgressiveNumbers
-from memory.policies.protocol import Fault, Refusal, State, state_tokens
+from memory.policies.protocol import (
+    Fault,
+    Refusal,
+    State,
+    counts_of,
+    is_due,
+    state_tokens,
+    turns_beyond,
+    window_of,
+)
 from tests.support.fakes.summarizer import read_turns
 from tests.unit.context.makers import chats, make_turn, turn_of, words
 

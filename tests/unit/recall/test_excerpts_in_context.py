@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from chatmemory.text.markers import RECALL_HEADING, is_marker
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.plan import Plan
+from memory.context.plan import Plan, render_excerpts
 from memory.context.planner import ExcerptChoice, choose
 from memory.context.prompt import Context, PromptRequest, assemble, rebuild
-from memory.context.render import render_excerpts
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection

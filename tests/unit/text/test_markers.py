@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.markers import LOOKALIKES, is_marker, quote_markers, skeleton
 from chatmemory.text.turn_line import CUT_OFF
-from memory.context.render import Source, render_sources
+from memory.context.plan import Source, render_sources
 from memory.history.turns import assistant_text
 from memory.policies.answers import summarizer_input
 from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
