@@ -134,13 +134,7 @@ class ReplyView(LimitedView):
         turn = await begin_when_ready(*opened)
         del opened
         await self.memory.aclose()
-        slot: ReaderSlot | None = None
-        if isinstance(turn, ExistingReply):  # one more reader of it
-            head, slot = await stream.attach(caller(self.request).pk, turn)
-        else:
-            fault_points.point("begin.committed")
-            generation.start(turn)
-            head = turn.pending.head
+        head, slot = await stream.opened(caller(self.request).pk, turn)
         if self.wants_stream:
             return streamed(stream.reply_events(head), slot)
         ids = {"chat_id": str(head.chat_id), "user_message_id": str(head.user_message_id)}

@@ -116,12 +116,7 @@ class CompletionsView(OpenAIView):
         del opened
         turn, place = await beginning
         await self.memory.aclose()
-        slot = None
-        if isinstance(turn, ExistingReply):  # one more reader of it
-            head, slot = await stream.attach(user_id, turn)
-        else:
-            generation.start(turn)
-            head = turn.pending.head
+        head, slot = await stream.opened(user_id, turn)
         earlier_tokens = head.snapshot.history_tokens if head.snapshot else None
         self.told = {
             "x-chatmemory-conversation-id": str(head.chat_id),

@@ -65,20 +65,13 @@ _SENT = {
     "`OPENAI_CONVERSATION_HEADERS` names other headers that are read, too.",
     "x-chatmemory-remember": "`false` for a request that is not part of a conversation, such as one for a title.",
 }
-_ANSWERED = {
-    "x-chatmemory-conversation-id": "The chat's id, for all other calls.",
-    "x-chatmemory-conversation": "`new`, `imported`, `continued`, `branched`, `regenerated`, `repeated` or "
-    "`not stored`.",
-    "x-chatmemory-found-by": "`name`, `history`, `newest turn`, `retry` or `idempotency key`.",
-    "x-chatmemory-said-tokens": "Tokens of all earlier messages in the chat.",
-    "x-chatmemory-sent-tokens": "Tokens of the prompt that the model was sent.",
-}
 
 completions_create = extend_schema(
     operation_id="completions_create",
     summary="A completion with memory, for OpenAI's clients",
     description="Finds the chat that the messages belong to, stores what is new, and sends the model a prompt within "
-    "the budget instead of the history. Errors have OpenAI's shape.",
+    "the budget instead of the history. Headers `x-chatmemory-…` of the answer tell its conversation and what was "
+    "decided. Errors have OpenAI's shape.",
     tags=["openai"],
     request=CompletionIn,
     responses={
@@ -93,10 +86,6 @@ completions_create = extend_schema(
             for name, what in _SENT.items()
         ),
         KEY,
-        *(
-            OpenApiParameter(name, str, OpenApiParameter.HEADER, description=what, response=[200])
-            for name, what in _ANSWERED.items()
-        ),
     ],
     examples=[
         *example({"model": "arco", "messages": [{"role": "user", "content": "Where is my order AB-1234?"}]}),

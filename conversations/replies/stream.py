@@ -30,6 +30,7 @@ from django.http import StreamingHttpResponse
 from chatmemory.database import executors
 from chatmemory.errors import NotFound, Unavailable
 from chatmemory.llm.protocol import ToolCall
+from chatmemory.runtime import fault_points
 from conversations.accounts import quotas
 from conversations.accounts.limits import RETRY_SOON_SECONDS, LimitRefusal
 from conversations.accounts.quotas import refusal_error
@@ -37,7 +38,7 @@ from conversations.models import ActiveReply, Message
 from conversations.replies import events, generation
 from conversations.replies.generation import Generation, GrowingReply, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
-from conversations.replies.reply import ExistingReply, ReplyHead
+from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
 from memory.context.build import stored_snapshot
 
 logger = logging.getLogger(__name__)
@@ -234,8 +235,15 @@ def take_slot(user_id: int) -> ReaderSlot:
         return slot
 
 
-async def attach(user_id: int, turn: ExistingReply) -> tuple[ReplyHead, ReaderSlot]:
-    """Return the head of a reply that exists already, and a slot for one more reader. Raises as these do."""
+async def opened(user_id: int, turn: BegunTurn | ExistingReply) -> tuple[ReplyHead, ReaderSlot | None]:
+    """Start the reply of a turn that was begun, or take a slot for one more reader of one that exists; return its head.
+
+    Raises as `find` and `take_slot` do.
+    """
+    if isinstance(turn, BegunTurn):
+        fault_points.point("begin.committed")
+        generation.start(turn)
+        return turn.pending.head, None
     return await executors.read(lambda: (find(turn.chat_id, turn.message_id), take_slot(user_id)))
 
 
