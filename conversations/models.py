@@ -410,10 +410,8 @@ class ContentView(models.Model):
         return f"{self.viewer_name} saw {self.page} {self.object_id}"
 
 
-_CHAT = Select(lambda chat, owner: Chat.objects.filter(pk=chat, owner=owner), UUID, int)
-_LOCKED_CHAT = Select(
-    lambda chat, owner: Chat.objects.select_for_update().filter(pk=chat, owner=owner), UUID, int
-)
+_CHAT = Select(lambda chat, owner: Chat.objects.filter(pk=chat, owner=owner))
+_LOCKED_CHAT = Select(lambda chat, owner: Chat.objects.select_for_update().filter(pk=chat, owner=owner))
 
 
 def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:

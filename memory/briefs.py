@@ -41,8 +41,8 @@ from memory.policies.protocol import (
 )
 from memory.policies.state_parts import EditField
 
-_LOCKED_CHAT = Select(lambda chat: Chat.objects.select_for_update(no_key=True).filter(pk=chat), UUID)
-LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
+_LOCKED_CHAT = Select(lambda chat: Chat.objects.select_for_update(no_key=True).filter(pk=chat))
+LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat))
 
 
 @dataclass(frozen=True, slots=True)

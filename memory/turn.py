@@ -26,9 +26,7 @@ from memory.pins import pins
 from memory.recall import embeddings
 from memory.revisions import step_back
 
-_SET_ANCHOR = Write(
-    lambda chat, seq: (ConversationBrief.objects.filter(pk=chat), {"anchor_seq": seq}), UUID, int
-)
+_SET_ANCHOR = Write(lambda chat, seq: (ConversationBrief.objects.filter(pk=chat), {"anchor_seq": seq}))
 
 
 class StaleMemory(Exception):

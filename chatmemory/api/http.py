@@ -29,7 +29,7 @@ from rest_framework.utils.json import strict_constant
 from chatmemory.database.compiled import Select
 from chatmemory.database.rows import byte_size, count_fitting
 
-_TOKENS = Select(lambda key: AuthToken.objects.filter(token_key=key).select_related("user"), str)
+_TOKENS = Select(lambda key: AuthToken.objects.filter(token_key=key).select_related("user"))
 
 
 class TokenAuthentication(KnoxTokenAuthentication):

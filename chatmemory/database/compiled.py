@@ -53,26 +53,28 @@ class _Compiled:
 
 
 class _Statement:
-    """A statement as a function of values of certain kinds. It is compiled at its first use on each connection."""
+    """A statement as a function of its values, compiled at its first use on each connection.
 
-    def __init__(self, make: Callable[..., Any], *kinds: type[Value]) -> None:
+    Later values are of the same types as the first.
+    """
+
+    def __init__(self, make: Callable[..., Any]) -> None:
         self._make = make
-        self._kinds = kinds
 
     def _query(self, stand_ins: Sequence[Value]) -> Any:
         """The query with these values, of Django's `sql` package."""
         raise NotImplementedError
 
-    def _compiled(self, connection: BaseDatabaseWrapper) -> _Compiled:
+    def _compiled(self, connection: BaseDatabaseWrapper, values: Sequence[Value]) -> _Compiled:
         """Compile once per connection, because SQL and converters depend on its database; each thread has its own."""
         kept: dict[_Statement, _Compiled] = connection.__dict__.setdefault(_COMPILED, {})
         compiled = kept.get(self)
         if compiled is None:
-            compiled = kept[self] = self._compile(connection)
+            compiled = kept[self] = self._compile(connection, values)
         return compiled
 
-    def _compile(self, connection: BaseDatabaseWrapper) -> _Compiled:
-        stand_ins = [_stand_in(kind, number) for number, kind in enumerate(self._kinds, start=_STAND_IN)]
+    def _compile(self, connection: BaseDatabaseWrapper, values: Sequence[Value]) -> _Compiled:
+        stand_ins = [_stand_in(value, number) for number, value in enumerate(values, start=_STAND_IN)]
         compiler = self._query(stand_ins).get_compiler(connection=connection)
         sql, params = compiler.as_sql()
         places = [
@@ -96,12 +98,12 @@ class _Statement:
 class Select(_Statement, Generic[M]):
     """A queryset of whole rows of one model, or of `values_list`, as a function of its values.
 
-    `make` builds the queryset from values of the given `kinds`. It may only compare with them; slices and constants
-    are fixed. Instances have what `select_related` and `annotate` add to them.
+    `make` builds the queryset from them. It may only compare with them; slices and constants are fixed. Instances have
+    what `select_related` and `annotate` add to them.
     """
 
-    def __init__(self, make: Callable[..., QuerySet[M, Any]], *kinds: type[Value]) -> None:
-        super().__init__(make, *kinds)
+    def __init__(self, make: Callable[..., QuerySet[M, Any]]) -> None:
+        super().__init__(make)
 
     def all(self, *values: Value) -> list[M]:
         """Return the rows as instances."""
@@ -122,7 +124,7 @@ class Select(_Statement, Generic[M]):
 
     def _fetch(self, values: Sequence[Value]) -> tuple[_Compiled, list[list[Any]]]:
         connection = connections[DEFAULT_DB_ALIAS]
-        compiled = self._compiled(connection)
+        compiled = self._compiled(connection, values)
         with connection.cursor() as cursor:
             cursor.execute(compiled.sql, compiled.params(values))
             return compiled, [_converted(row, compiled, connection) for row in cursor.fetchall()]
@@ -137,7 +139,7 @@ class Write(_Statement):
     def run(self, *values: Value) -> int:
         """Return how many rows there were."""
         connection = connections[DEFAULT_DB_ALIAS]
-        compiled = self._compiled(connection)
+        compiled = self._compiled(connection, values)
         with connection.cursor() as cursor:
             cursor.execute(compiled.sql, compiled.params(values))
             return int(cursor.rowcount)
@@ -171,10 +173,13 @@ def _instances(compiler: Any) -> Callable[[list[Any]], Any]:
     return instance
 
 
-def _stand_in(kind: type[Value], number: int) -> Value:
-    if issubclass(kind, UUID):
+def _stand_in(value: Value, number: int) -> Value:
+    """Another value of the same type."""
+    if isinstance(value, UUID):
         return UUID(int=number)
-    return datetime.fromtimestamp(number, UTC) if issubclass(kind, datetime) else kind(number)
+    if isinstance(value, datetime):
+        return datetime.fromtimestamp(number, UTC)
+    return str(number) if isinstance(value, str) else number
 
 
 def _adapter(param: Any, stand_in: Value, connection: BaseDatabaseWrapper) -> Callable[[Any], Any] | None:

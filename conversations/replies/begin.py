@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -56,19 +56,14 @@ _CHAT = Select(
         Chat.objects.select_related("active_reply", "brief", "owner__allowance")
         .annotate(now=Now())
         .filter(pk=chat)
-    ),
-    UUID,
+    )
 )
 """A chat with all that a turn needs to know of it, in one query."""
 _LOCK_CHAT = Write(
     lambda chat, owner, messages, now: (
         Chat.objects.filter(pk=chat, owner=owner),
         {"last_seq": F("last_seq") + messages, "updated_at": now},
-    ),
-    UUID,
-    int,
-    int,
-    datetime,
+    )
 )
 
 

@@ -9,7 +9,7 @@ worker runs and no client asks.
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -37,14 +37,10 @@ _SET_CHAT = Write(
     lambda chat, last_seq, open_seq, now: (
         Chat.objects.filter(pk=chat),
         {"last_seq": last_seq, "open_seq": open_seq, "updated_at": now},
-    ),
-    UUID,
-    int,
-    int,
-    datetime,
+    )
 )
 _DELETE_ACTIVE = Write(
-    lambda chat, message: (ActiveReply.objects.filter(chat=chat, message_id=message), None), UUID, UUID
+    lambda chat, message: (ActiveReply.objects.filter(chat=chat, message_id=message), None)
 )
 
 

@@ -39,9 +39,7 @@ from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.protocol import State
 
-_HELD = Select(
-    lambda chat, owner: ConversationBrief.objects.filter(chat_id=chat, lease_owner=owner), UUID, str
-)
+_HELD = Select(lambda chat, owner: ConversationBrief.objects.filter(chat_id=chat, lease_owner=owner))
 GRACE_SECONDS = 5.0
 """Seconds that the last call of a task may take beyond the task's own time."""
 

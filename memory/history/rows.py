@@ -135,16 +135,10 @@ def _newest(chat_id: UUID, after_seq: int, before_seq: int, text_tokens: int) ->
 
 
 _PENDING = Select(
-    lambda chat: Chat.objects.filter(pk=chat).values_list("active_reply__user_message__seq", "open_seq"), UUID
+    lambda chat: Chat.objects.filter(pk=chat).values_list("active_reply__user_message__seq", "open_seq")
 )
-_WITH_TEXT = Select(
-    lambda *span: _between(*span).order_by("seq").values_list(*StoredMessage._fields)[:PAGE], UUID, int, int
-)
-_COUNTS_ALONE = Select(
-    lambda *span: _between(*span).order_by("seq").values_list(*COUNTS)[:COUNTS_PAGE], UUID, int, int
-)
-_NEWEST_COUNTS = Select(
-    lambda *span: _between(*span).order_by("-seq").values_list(*COUNTS)[:MAX_ROWS], UUID, int, int
-)
-_TOTALS = Select(_totals, UUID, int, int, int)
-_NEWEST = Select(_newest, UUID, int, int, int)
+_WITH_TEXT = Select(lambda *span: _between(*span).order_by("seq").values_list(*StoredMessage._fields)[:PAGE])
+_COUNTS_ALONE = Select(lambda *span: _between(*span).order_by("seq").values_list(*COUNTS)[:COUNTS_PAGE])
+_NEWEST_COUNTS = Select(lambda *span: _between(*span).order_by("-seq").values_list(*COUNTS)[:MAX_ROWS])
+_TOTALS = Select(_totals)
+_NEWEST = Select(_newest)

@@ -38,8 +38,7 @@ _HOLDING = Select(
         Pin.objects.filter(chat=chat, ended_at__isnull=True)
         .order_by("-seq", "-start", "-pk")
         .values_list("pk", "text")
-    ),
-    UUID,
+    )
 )
 
 

@@ -80,7 +80,7 @@ def test_rows_are_those_of_the_orm(chat: Chat, after: int, before: int, limit: i
         between = Message.objects.filter(chat_id=chat_id, seq__gt=low, seq__lt=high)
         return between.order_by("-seq").values_list(*ROWS)[:limit]
 
-    prepared = Select(rows, UUID, int, int)
+    prepared = Select(rows)
     for _ in range(2):
         assert [tuple(row) for row in prepared.rows(chat.pk, after, before)] == list(
             rows(chat.pk, after, before)
@@ -110,7 +110,7 @@ def test_a_select_is_compiled_once(chat: Chat) -> None:
         made.append(1)
         return Chat.objects.filter(pk=pk)
 
-    prepared = Select(counted, UUID)
+    prepared = Select(counted)
     with CaptureQueriesContext(connection) as captured:
         assert prepared.first(chat.pk) == chat
         assert prepared.first(uuid4()) is None
@@ -119,7 +119,7 @@ def test_a_select_is_compiled_once(chat: Chat) -> None:
 
 def test_a_value_without_a_place_is_a_fault_of_ours(chat: Chat) -> None:
     with pytest.raises(AssertionError, match="no place"):
-        Select(lambda pk, _: Chat.objects.filter(pk=pk), UUID, int).first(chat.pk, 1)
+        Select(lambda pk, _: Chat.objects.filter(pk=pk)).first(chat.pk, 1)
 
 
 def test_the_writes_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
