@@ -35,9 +35,6 @@ _TOKENS = Select(lambda key: AuthToken.objects.filter(token_key=key).select_rela
 class TokenAuthentication(KnoxTokenAuthentication):
     """knox's bearer tokens (hashed, revocable, expiring), in one query however many tokens the user has."""
 
-    def authenticate_header(self, request: Request) -> str:
-        return "Bearer"
-
     def authenticate_credentials(self, token: bytes) -> Any:
         """Return the user and the token. The sweep deletes expired tokens, so that no request waits for that."""
         text = token.decode("ascii", "replace")

@@ -145,7 +145,7 @@ def _prepared() -> QuickstartData:
 
 def _end_of(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
-    return "\n".join([f"Its log is {_short(log)}; it ends:", *map(plain, lines)])
+    return "\n".join([f"Its log is {log}; it ends:", *map(plain, lines)])
 
 
 def _screen(port: int, prepared: QuickstartData, log: Path) -> str:
@@ -161,11 +161,6 @@ def _screen(port: int, prepared: QuickstartData, log: Path) -> str:
         playground=PLAYGROUND.format(**places) if settings.PLAYGROUND == "open" else "",
         admin=quickstart.ADMIN,
         password=f"password {password}" if password else "with your own password",
-        log=_short(log),
+        log=log,
         body=json.dumps({"chat_id": prepared.chat_id, "message": QUESTION}),
     )
-
-
-def _short(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
