@@ -36,7 +36,7 @@ from conversations.models import Message, Status
 from conversations.replies import finish
 from conversations.replies.events import ReplyEvents
 from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, tokens_used
-from memory.policies.card_in_reply import CardStream
+from memory.policies.card import CardStream
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from memory.folding.summarizer import Folded
 from memory.history.rows import each_turn
 from memory.history.turns import Turn, before_window, last_assistant_id
 from memory.models import CardOutcome, ContextRecord, ContextText, RevisionKind
-from memory.policies.card import state_after_reply, texts_in
-from memory.policies.card_in_reply import unsaid_in
+from memory.policies.card import state_after_reply, texts_in, unsaid_in
 from memory.policies.protocol import Refusal, State
 
 logger = logging.getLogger(__name__)

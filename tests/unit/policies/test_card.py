@@ -14,8 +14,7 @@ from memory.context.plan import outline_sections
 from memory.history.turns import OUTLINE_COST, OUTLINE_TOKENS
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
-from memory.policies.card import EMPTY, CardNumbers, state_after_reply
-from memory.policies.card_in_reply import CardStream
+from memory.policies.card import EMPTY, CardNumbers, CardStream, state_after_reply
 from memory.policies.protocol import Ask, Counts, Refusal, State, is_due
 from tests.unit.context.makers import make_turn, words
 

@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chatmemory.llm import offline
-from memory.policies.card import CARD_CLOSE, CARD_OPEN
-from memory.policies.card_in_reply import BLOCK_CHARS, SPACE_CHARS, CardStream
+from memory.policies.card import BLOCK_CHARS, CARD_CLOSE, CARD_OPEN, SPACE_CHARS, CardStream
 
 GOOD = '{"goal":"Master vibrato"}'
 BETTER = '{"goal":"Play in tune"}'
