@@ -81,12 +81,17 @@ def _section(collection: Collection) -> str:
     parts = [
         f"## {collection.title}",
         f"{collection.about} {report.note_on(outcome)}",
-        report.as_markdown(outcome),
+        _table(list(report.COLUMNS), *report.rows_of(outcome)),
         _quality(talks),
     ]
     if collection.name == MODES_OF:
         parts.append(_recall(talks, outcome))
     return "\n\n".join(filter(None, parts))
+
+
+def _table(head: Sequence[str], *rows: Sequence[str]) -> str:
+    rule = ["---", *["--:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
 
 
 def _quality(talks: Sequence[Conversation]) -> str:
@@ -107,16 +112,16 @@ def _quality(talks: Sequence[Conversation]) -> str:
 def _recall(talks: Sequence[Conversation], auto: Outcome) -> str:
     """Compare the modes of recall; `auto` is the outcome under the default mode."""
     outcomes = {"off": _played(talks, recall="off"), "auto": auto, "always": _played(talks, recall="always")}
-    rows = ["| policy | " + " | ".join(f"{mode}: × all | held" for mode in outcomes) + " |"]
-    rows.append("| --- |" + " --: | --: |" * len(outcomes))
+    head = ["policy", *(column for mode in outcomes for column in (f"{mode}: × all", "held"))]
+    rows: list[list[str]] = []
     for at, policy in enumerate(auto.runs):
         cells = [policy]
         for outcome in outcomes.values():
             row, whole = outcome.rows[at], outcome.everything_usd
             cells += [f"{(row.usd or 0) / (whole or 1):.2f}", f"{100 * (row.held or 0):.1f} %"]
-        rows.append("| " + " | ".join(cells) + " |")
+        rows.append(cells)
     about = "The same with recall off, by need (the default, but for `card`: off) and always:"
-    return "\n\n".join([about, "\n".join(rows)])
+    return f"{about}\n\n{_table(head, *rows)}"
 
 
 def _played(talks: Sequence[Conversation], **options: str) -> Outcome:

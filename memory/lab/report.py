@@ -82,12 +82,6 @@ def as_rich(outcome: Outcome) -> Group:
     return Group(drawn, legend, "")
 
 
-def as_markdown(outcome: Outcome) -> str:
-    """The table for a document."""
-    rule = ["---", *["--:"] * (len(COLUMNS) - 1)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (list(COLUMNS), rule, *rows_of(outcome)))
-
-
 def _number(value: float) -> str:
     return f"{value:,.0f}"
 

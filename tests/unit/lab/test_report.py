@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from chatmemory.llm.protocol import Usage
-from memory.lab.report import COLUMNS, as_markdown, as_rich, note_on, rows_of
+from memory.lab.report import COLUMNS, as_rich, note_on, rows_of
 from tests.unit.lab.makers import UNPRICED, outcome_of, run_of, turn
 
 RUN = run_of(
@@ -44,5 +44,3 @@ def test_each_column_is_explained() -> None:
     for name, meaning in COLUMNS.items():
         assert name in screen.getvalue()
         assert meaning.split()[-1] in screen.getvalue()
-    lines = as_markdown(outcome_of(RUN)).splitlines()
-    assert {line.count("|") for line in lines} == {len(COLUMNS) + 1}
