@@ -21,7 +21,7 @@ from django.views.decorators.http import require_safe
 from conversations.quickstart import PRINTED_LINK
 from memory.explain.reasons import SECTION_NAMES
 from memory.policies import POLICIES
-from memory.policies.options import bounds_for
+from memory.policies.protocol import bounds_for
 
 ON_DEMAND = re.compile(r"vendor/speed-highlight/|code-worker\.js|theme\.js")
 """Scripts that are not modules of the page: its theme, and scripts that a worker loads when there is code to show."""

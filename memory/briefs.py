@@ -26,7 +26,6 @@ from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, SummaryRevision, new_brief
 from memory.pins.section import room_for_pins
 from memory.policies import POLICIES
-from memory.policies.options import with_options
 from memory.policies.protocol import (
     Counts,
     FoldProgress,
@@ -38,6 +37,7 @@ from memory.policies.protocol import (
     turns_beyond,
     turns_due,
     window_of,
+    with_options,
 )
 from memory.policies.state_parts import EditField
 

@@ -16,7 +16,7 @@ from chatmemory.text.cleaning import disarm
 from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.replies.events import message_json, streaming_json
 from memory.policies import POLICIES
-from memory.policies.options import option_errors
+from memory.policies.protocol import option_errors
 
 JSON_DEPTH = 64
 """Maximum nesting of a client's JSON: what is stored must be written again, by code that recurses."""

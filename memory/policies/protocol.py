@@ -1,8 +1,7 @@
-"""The interface of a policy: four pure decisions over values; and when a chat is due, by one rule for all policies.
+"""The interface of a policy, and what is one for all policies: the options of a chat, and when it is due to be folded.
 
-Knows nothing of the policies that exist. A policy never sees a database, a clock or a model. It decides when turns are
-due, what to ask the summarizer, what to make of the answers, how its state is rendered in a prompt, and how people edit
-it. Pure.
+Four pure decisions over values. A policy never sees a database, a clock or a model. It decides when turns are due, what
+to ask the summarizer, what to make of the answers, how its state is rendered in a prompt, and how people edit it. Pure.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import JsonValue
 
@@ -28,7 +27,7 @@ from memory.history.turns import (
     lines_head_cost,
     verbatim_head_cost,
 )
-from memory.limits import MAX_TURNS, RECALL_SOME_SHARE, MemoryLimits, RecallMode
+from memory.limits import MAX_TURNS, RECALL_MODES, RECALL_SOME_SHARE, MemoryLimits, RecallMode
 from memory.policies.state_parts import BadEdit, EditField, clean, require_within
 
 JSON: TypeAlias = JsonValue
@@ -227,7 +226,7 @@ class Policy(ABC):
     numbers: ClassVar[type[Numbers]] = Numbers
     """The class of its own numbers."""
     uses_options: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")
-    """The numbers of memory that this policy uses, of those that not all do (`memory.policies.options`)."""
+    """The numbers of memory that this policy uses, of those that not all do (`SOME_POLICIES`)."""
     counts_instructions: ClassVar[bool] = False
     """Whether its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""
     window_first: ClassVar[bool] = False
@@ -324,6 +323,95 @@ def state_tokens(policy: Policy, state: State) -> int:
 def text_in(value: Any) -> str:
     """Return `value` if it is a text; "" for anything else in a stored state."""
     return value if isinstance(value, str) else ""
+
+
+# The options of a chat: which it may choose for itself, and the limits that result
+#
+# There are three kinds: options of memory that every chat has, those that only some policies use
+# (`Policy.uses_options`), and the policy's own numbers (`Policy.numbers`).
+
+
+MAX_BUDGET = 1_000_000
+"""Largest budget, in tokens. Its cost is counted like everything else that a user causes."""
+MAX_NAME_CHARS = 40
+"""How much of an unknown name an error shows."""
+
+EVERY_POLICY: Final[dict[str, Bounds]] = {
+    "budget": Bounds.whole(200, MAX_BUDGET),
+    "budget_for": Bounds.words("memory", "prompt"),
+    "focus": Bounds.text(MAX_FOCUS_CHARS),
+    "min_fold_tokens": Bounds.whole(0, MAX_BUDGET),
+    "recall": Bounds.words(*RECALL_MODES),
+    "recall_share": Bounds.share(0.9),
+    "sources_token_budget": Bounds.whole(0, MAX_BUDGET),
+    "turns_as": Bounds.words("messages", "text"),
+}
+"""What every chat may choose, by the name of the option. Only `focus` changes what is remembered."""
+
+SOME_POLICIES: Final[dict[str, Bounds]] = {
+    "k_raw_turns": Bounds.whole(1, 50),
+    "summary_token_cap": Bounds.whole(50, 100_000),
+    "window_share": Bounds.share(1.0),
+    "threshold": Bounds.whole(200, 1_000_000),
+}
+"""What a chat may choose if its policy uses it (`Policy.uses_options`)."""
+
+FIELDS: Final = {
+    "budget": "prompt_budget",
+    "sources_token_budget": "sources_budget",
+    "summary_token_cap": "summary_cap",
+}
+"""The fields of `MemoryLimits` that are not named like their option."""
+
+
+def bounds_for(policy: Policy) -> dict[str, Bounds]:
+    """Every option of that policy's chats, with its bounds."""
+    some = {name: SOME_POLICIES[name] for name in policy.uses_options}
+    return {**EVERY_POLICY, **some, **bounds_of(policy.numbers)}
+
+
+def with_options(limits: MemoryLimits, policy: Policy, options: Mapping[str, Any]) -> MemoryLimits:
+    """Return `limits` with the values of `options`. Options that are invalid or not the policy's are ignored."""
+    bounds, own = bounds_for(policy), bounds_of(policy.numbers)
+    valid = {name: value for name, value in options.items() if name in bounds and bounds[name].allows(value)}
+    if not valid:
+        return limits
+    numbers = replace(policy.numbers.of(limits), **{name: valid[name] for name in valid if name in own})
+    shared = {FIELDS.get(name, name): value for name, value in valid.items() if name not in own}
+    return replace(limits, numbers={**limits.numbers, policy.numbers: numbers}, **shared)
+
+
+def option_errors(
+    policy: Policy, options: Mapping[str, Any], limits: MemoryLimits, standing: Mapping[str, Any]
+) -> list[str]:
+    """Return the errors in `options` for a chat of that policy, one sentence each.
+
+    An unknown name is an error unless the chat already has it with the same value (`standing`): then it was left
+    behind by a previous policy, and has no effect. `limits` are those of the settings.
+    """
+    bounds = bounds_for(policy)
+    errors = [
+        f"{name} must be {bounds[name].allowed}"
+        for name, value in options.items()
+        if name in bounds and not bounds[name].allows(value)
+    ]
+    left_behind = {name for name, value in standing.items() if name in options and options[name] == value}
+    if unknown := sorted(options.keys() - bounds.keys() - left_behind):
+        shown, known = unknown[0][:MAX_NAME_CHARS], ", ".join(sorted(bounds))
+        errors.append(f"The policy {policy.name} has no option {shown!r}; it has: {known}")
+    # Values that are valid by themselves but not together. Settings are checked when the server starts.
+    if (
+        not errors
+        and "summary_token_cap" in policy.uses_options
+        and options.keys() & {"budget", "summary_token_cap"}
+    ):
+        chosen = with_options(limits, policy, options)
+        if chosen.summary_cap >= chosen.prompt_budget:
+            errors.append(
+                f"summary_token_cap ({chosen.summary_cap}) must be smaller than budget ({chosen.prompt_budget}), "
+                "which it is part of"
+            )
+    return errors
 
 
 # Which turns of a chat are its window, and when the others are due to be folded: one rule for all policies

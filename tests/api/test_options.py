@@ -10,7 +10,7 @@ from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
-from memory.policies.options import bounds_for
+from memory.policies.protocol import bounds_for
 from tests.api.talking import error
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.factories import add_turns, make_chat, make_user

@@ -19,7 +19,7 @@ from memory.lab import report, runner
 from memory.lab.conversation import Conversation, talk_of
 from memory.lab.measures import Outcome, outcome_to_json
 from memory.policies import POLICIES
-from memory.policies.options import bounds_for, option_errors
+from memory.policies.protocol import bounds_for, option_errors
 
 FILE_WIDTH = 110
 """Width of a line in characters if the output is not a terminal."""

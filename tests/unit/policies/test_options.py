@@ -6,8 +6,7 @@ import pytest
 
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
-from memory.policies.options import bounds_for, option_errors
-from memory.policies.protocol import Bounds
+from memory.policies.protocol import Bounds, bounds_for, option_errors
 
 
 @pytest.mark.parametrize(

@@ -27,14 +27,6 @@ def fused(scores: list[float], near: dict[int, float]) -> list[Ranked]:
     return fuse(ranked(scores), [Near(*one) for one in near.items()], ALIKE)
 
 
-@given(SCORES, NEARNESS, st.floats(0.01, 100))
-def test_the_scale_of_scores_does_not_matter(
-    scores: list[float], near: dict[int, float], scale: float
-) -> None:
-    one = [round(found.score, 6) for found in fused(scores, near)]
-    assert one == [round(found.score, 6) for found in fused([scale * score for score in scores], near)]
-
-
 @given(SCORES, NEARNESS)
 def test_who_is_better_in_both_is_no_worse(scores: list[float], near: dict[int, float]) -> None:
     before = {one.message.seq: one.score for one in ranked(scores)}

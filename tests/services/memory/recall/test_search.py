@@ -4,13 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from chatmemory.text.markers import RECALL_HEADING
 from conversations import message_changes
-from conversations.models import Chat, Message, Status
-from memory.changes import messages_changed
+from conversations.models import Chat, Message
 from memory.context.build import past_context, preview
 from memory.context.prompt import Context
 from memory.models import ConversationBrief
@@ -86,17 +85,6 @@ def test_while_all_is_in_the_prompt_nothing_is_looked_for() -> None:
     with CaptureQueriesContext(connection) as short:
         assert recalled(preview(chat, "What is the code of the locker?")) == ""
     assert not any("recall" in one["sql"] or "tsvector" in one["sql"] for one in short.captured_queries)
-
-
-def test_deleted_text_is_not_recalled() -> None:
-    chat = long_chat()
-    with transaction.atomic():
-        said = Message.objects.filter(chat=chat, seq=3)
-        said.update(status=Status.DELETED, content="", terms="", token_count=0)
-        messages_changed(chat.pk, from_seq=3)
-    text = recalled(preview(chat, "Which code opens the locker of the rowing boat?"))
-    assert "7319" not in text
-    assert "I have noted the code of the locker." in text
 
 
 def test_an_edited_message_is_found_by_the_wish_it_states_now() -> None:
