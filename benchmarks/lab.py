@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-MODES_OF = "long"
-"""The collection that is also played with recall off and with recall always on."""
+DRAWN = "long"
+"""The collection whose costs are drawn, and that is also played with recall off and with recall always on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,10 @@ def _section(collection: Collection) -> str:
         _table(list(report.COLUMNS), *report.rows_of(outcome)),
         _quality(talks),
     ]
-    if collection.name == MODES_OF:
-        parts.append(_recall(talks, outcome))
+    if collection.name == DRAWN:
+        picture = f"lab-{collection.name}.svg"
+        report.draw(outcome, DOCS / picture)
+        parts += [f"![Cost so far over turns, by policy]({picture})", _recall(talks, outcome)]
     return "\n\n".join(filter(None, parts))
 
 

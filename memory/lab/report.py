@@ -1,4 +1,11 @@
-"""The outcome of the lab for people: one table. Pure."""
+"""The outcome of the lab for people: one table, and one picture of the cost over turns. Pure.
+
+The picture needs matplotlib (the extra `lab`). No information in it depends on colour.
+"""
+
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Group
@@ -10,6 +17,12 @@ from memory.usage.figures import short
 
 UNKNOWN = "?"
 NOTHING = "–"
+SUFFIXES = (".png", ".svg")
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+"""The palette of Okabe and Ito, whose colours people with colour blindness can distinguish."""
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+GREY = "#555555"
 
 COLUMNS = {
     "policy": "the memory policy; `everything` sends all that was said, on each turn",
@@ -80,6 +93,35 @@ def as_rich(outcome: Outcome) -> Group:
     for row in rows_of(outcome):
         drawn.add_row(*map(escape, row))  # so that rich does not read brackets as markup
     return Group(drawn, legend, "")
+
+
+def draw(outcome: Outcome, path: Path) -> None:
+    """Draw what the longest talk has cost after each turn to `path`, in the format of its suffix.
+
+    The same outcome gives the same file. Raises `OSError`, and `ImportError` without matplotlib.
+    """
+    import matplotlib  # an optional library, imported only here
+    from matplotlib.figure import Figure
+
+    at = max(range(len(outcome.talks)), key=lambda number: len(outcome.talks[number].exchanges))
+    costs = {policy: outcome.costs(runs[at]) for policy, runs in outcome.runs.items()}
+    if price := outcome.replies.price:
+        costs["everything"] = [float(price.cost(one)) for one in everything(outcome.talks[at])]
+    fixed: dict[Any, object] = {"svg.hashsalt": "chatmemory", "svg.fonttype": "none", "font.size": 9.0}
+    with matplotlib.rc_context(fixed):
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        panel = figure.subplots()
+        panel.set_title(f"Cost so far in USD: {outcome.talks[at].name}", loc="left", fontsize=10)
+        panel.set_xlabel("turn")
+        for number, (way, spent) in enumerate(costs.items()):
+            colour = COLOURS[number % len(COLOURS)] if way in outcome.runs else GREY
+            line, so_far = LINES[number % len(LINES)], list(accumulate(spent or ()))
+            panel.plot(range(1, len(so_far) + 1), so_far, color=colour, linestyle=line, label=way)
+        panel.legend(frameon=False, title=None if price else "no price is known of these models")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(axis="y", linewidth=0.3)
+        metadata = {"Date": None} if path.suffix.lower() == ".svg" else {}
+        figure.savefig(path, dpi=150, metadata=metadata)
 
 
 def _number(value: float) -> str:

@@ -47,15 +47,16 @@ class Command(BaseCommand):
             help="an option of the chats, such as budget, under each policy that has it; repeatable",
         )
         parser.add_argument("--json", type=Path, metavar="F", help="write all measurements to F")
+        parser.add_argument(
+            "--plot", type=Path, metavar="F", help="draw the cost over turns to F, a .png or .svg file"
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         policies = list(dict.fromkeys(options["policy"] or POLICIES))
         if unknown := next((name for name in policies if name not in POLICIES), None):
             raise CommandError(f"There is no policy {unknown!r}; there is: {', '.join(sorted(POLICIES))}.")
         chosen = _options(options["option"], policies)
-        path: Path | None = options["json"]
-        if path and not path.parent.is_dir():  # before minutes are spent
-            raise CommandError(f"{path}: there is no folder {path.parent}.")
+        _check_outputs(options["json"], options["plot"])
         talks = _talks(options["files"], options["chat"])
         turns = len(policies) * sum(len(talk.exchanges) for talk in talks)
         try:
@@ -71,11 +72,19 @@ class Command(BaseCommand):
         console = Console(file=self.stdout, highlight=False, width=width)  # type: ignore[arg-type]  # has all rich uses
         console.print(report.as_rich(outcome))
         console.print(report.note_on(outcome), markup=False)
-        if path:
-            try:
-                path.write_text(json.dumps(outcome_to_json(outcome), indent=1) + "\n", encoding="utf-8")
-            except OSError as exc:
-                raise CommandError(f"{plain(str(path))}: {exc.strerror or exc}") from exc
+        _write(outcome, options["json"], options["plot"])
+
+
+def _write(outcome: Outcome, json_path: Path | None, plot_path: Path | None) -> None:
+    try:
+        if json_path:
+            json_path.write_text(json.dumps(outcome_to_json(outcome), indent=1) + "\n", encoding="utf-8")
+        if plot_path:
+            report.draw(outcome, plot_path)
+    except OSError as exc:
+        raise CommandError(f"{exc.filename and plain(str(exc.filename))}: {exc.strerror or exc}") from exc
+    except ImportError as exc:
+        raise CommandError("matplotlib is not installed; `pip install matplotlib` brings it.") from exc
 
 
 def _options(given: Sequence[str], policies: Sequence[str]) -> dict[str, Any]:
@@ -94,6 +103,15 @@ def _options(given: Sequence[str], policies: Sequence[str]) -> dict[str, Any]:
         if wrong := option_errors(POLICIES[policy], options, settings.MEMORY_LIMITS, elsewhere):
             raise CommandError(f"{plain(wrong[0])}.")
     return options
+
+
+def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
+    """Check what is known of the output files, before minutes are spent."""
+    if plot_path and plot_path.suffix.lower() not in report.SUFFIXES:
+        raise CommandError(f"{plot_path}: a plot is a file that ends in {' or '.join(report.SUFFIXES)}.")
+    for path in filter(None, (json_path, plot_path)):
+        if not path.parent.is_dir():
+            raise CommandError(f"{path}: there is no folder {path.parent}.")
 
 
 def _talks(files: Sequence[Path], chats: Sequence[str]) -> list[Conversation]:

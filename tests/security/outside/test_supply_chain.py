@@ -13,8 +13,8 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[3]
 LOCKS = {
     "requirements.lock": {""},
-    "requirements-dev.lock": {"", "dev"},
-    "requirements-check.lock": {"", "dev", "check"},
+    "requirements-dev.lock": {"", "lab", "dev"},
+    "requirements-check.lock": {"", "lab", "dev", "check"},
 }
 """For each file, the extras of pyproject.toml in it; "" is what the product itself needs."""
 

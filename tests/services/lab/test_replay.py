@@ -80,7 +80,7 @@ def test_a_focus_and_the_operators_instructions_are_played(monkeypatch: pytest.M
 
 @pytest.mark.processes
 def test_it_runs_every_policy_and_says_so_to_people_and_machines(tmp_path: Path, scratch: Path) -> None:
-    told = replay(SAMPLE, "--json", tmp_path / "out.json")
+    told = replay(SAMPLE, "--json", tmp_path / "out.json", "--plot", tmp_path / "out.svg")
     assert all(f" {policy} " in told for policy in POLICIES)
     found = json.loads((tmp_path / "out.json").read_text())
     assert [one["policy"] for one in found["policies"]] == list(POLICIES)
@@ -88,6 +88,7 @@ def test_it_runs_every_policy_and_says_so_to_people_and_machines(tmp_path: Path,
         assert one["turns"] == found["talks"][0]["turns"] > 40
         assert (one["over_budget"], one["coverage"]) == (0, 1)
         assert one["memory_max"] > 500
+    assert (tmp_path / "out.svg").stat().st_size > 10_000
     assert list(scratch.iterdir()) == []
 
 
@@ -137,6 +138,18 @@ def test_options_of_the_chats_go_to_the_policies_that_have_them(tmp_path: Path) 
 def test_an_option_that_does_not_fit(write: Any, options: list[str], told: str) -> None:
     given = [part for one in options for part in ("--option", one)]
     assert told in refusal(write(HELLO), "--policy", "interval", "card", *given)
+
+
+@pytest.mark.processes
+def test_without_the_plot_library_the_table_still_prints(
+    tmp_path: Path, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    out = StringIO()
+    arguments = [str(write(HELLO)), "--policy", "chunked", "--plot", str(tmp_path / "a.png")]
+    with pytest.raises(CommandError, match="matplotlib is not installed"):
+        call_command("replay", *arguments, stdout=out)
+    assert "everything" in out.getvalue()
 
 
 @pytest.mark.processes
@@ -191,4 +204,7 @@ def test_unknown_policies() -> None:
 
 
 def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
+    assert "ends in .png or .svg" in refusal(SAMPLE, "--plot", tmp_path / "a")
+    assert "ends in .png or .svg" in refusal(SAMPLE, "--plot", tmp_path / "a.pdf")
+    assert "there is no folder" in refusal(SAMPLE, "--plot", tmp_path / "nowhere" / "a.png")
     assert "there is no folder" in refusal(SAMPLE, "--json", tmp_path / "nowhere" / "a.json")

@@ -1,12 +1,13 @@
 """The table and the picture."""
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from chatmemory.llm.protocol import Usage
-from memory.lab.report import COLUMNS, as_rich, note_on, rows_of
+from memory.lab.report import COLUMNS, as_rich, draw, note_on, rows_of
 from tests.unit.lab.makers import UNPRICED, outcome_of, run_of, turn
 
 RUN = run_of(
@@ -44,3 +45,20 @@ def test_each_column_is_explained() -> None:
     for name, meaning in COLUMNS.items():
         assert name in screen.getvalue()
         assert meaning.split()[-1] in screen.getvalue()
+
+
+@pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
+@pytest.mark.exhaustive
+def test_the_picture_of_the_same_outcome_is_the_same_file(tmp_path: Path, name: str, magic: bytes) -> None:
+    runs = [run_of(*(turn(n) for n in range(30)), policy=f"policy {number}") for number in range(7)]
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        draw(outcome_of(*runs), tmp_path / folder / name)
+    drawn = (tmp_path / "a" / name).read_bytes()
+    assert drawn.startswith(magic)
+    assert drawn == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_picture_without_prices(tmp_path: Path) -> None:
+    draw(outcome_of(RUN, replies=UNPRICED), tmp_path / "a.svg")
+    assert "no price is known" in (tmp_path / "a.svg").read_text()
