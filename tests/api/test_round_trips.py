@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 from django.conf import settings
@@ -11,7 +10,7 @@ from django.contrib.auth.models import User
 
 from benchmarks.chats import make_chat
 from chatmemory.database.postgresql.base import DatabaseWrapper
-from conversations.replies import generation
+from conversations.replies import finish, generation
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.support.waiting import wait_for
@@ -32,10 +31,8 @@ def trips(
     if one fell into the turn.
     """
 
-    async def no_checkpoint(*_: object) -> dict[UUID, bool]:
-        return dict.fromkeys(generation._running, False)
-
-    monkeypatch.setattr(generation, "_checkpoint", no_checkpoint)
+    monkeypatch.setattr(finish, "store_partial", lambda grown: None)
+    monkeypatch.setattr(finish, "checkpoint", lambda renew: dict.fromkeys(generation._running, False))
     made: list[Any] = []
     with (tmp_path / "wire").open("w+") as log:
         get = DatabaseWrapper.get_new_connection
