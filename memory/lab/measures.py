@@ -155,17 +155,20 @@ class Outcome:
             return None
         return sum(float(price.cost(one)) for talk in self.talks for one in everything(talk))
 
-    def _usd(self, turns: Sequence[TurnMeasure]) -> float | None:
-        """The cost of replies and summarizer; None if a price is unknown."""
+    def costs(self, run: Run) -> list[float] | None:
+        """The cost of each turn of a run in USD, replies and summarizer; None if a price is unknown."""
         price, folding = self.replies.price, self.summarizer.price
-        calls = [call for turn in turns for call in turn.calls]
-        if price is None or (folding is None and calls):
+        if price is None or (folding is None and any(turn.calls for turn in run.turns)):
             return None
-        replies = sum(float(price.cost(billed(turn.prompt, turn.prefix, turn.reply))) for turn in turns)
-        return replies + sum(float(folding.cost(call)) for call in calls if folding)
+        return [
+            float(price.cost(billed(turn.prompt, turn.prefix, turn.reply)))
+            + sum(float(folding.cost(call)) for call in turn.calls if folding)
+            for turn in run.turns
+        ]
 
     def _row(self, policy: str, runs: Sequence[Run]) -> Row:
         turns = [turn for run in runs for turn in run.turns]
+        costs = [self.costs(run) for run in runs]
         named, sent = sum(run.named for run in runs), sum(turn.prompt for turn in turns)
         return Row(
             policy=policy,
@@ -178,7 +181,7 @@ class Outcome:
             input_tokens=sent,
             calls=sum(len(turn.calls) for turn in turns),
             folds=sum(turn.folds > 0 for turn in turns),
-            usd=self._usd(turns),
+            usd=None if None in costs else sum(sum(each) for each in costs if each),
             named=named,
             held=sum(run.held for run in runs) / named if named else None,
         )
