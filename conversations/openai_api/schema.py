@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 
@@ -52,6 +51,31 @@ class CompletionIn(serializers.Serializer[Any]):
     )
 
 
+class CompletionChoiceOut(serializers.Serializer[Any]):
+    index = serializers.IntegerField(help_text="Always 0.")
+    message = serializers.DictField(help_text="`role`, `content` and, if tools are called, `tool_calls`.")
+    finish_reason = serializers.ChoiceField(
+        ["stop", "length", "tool_calls", "content_filter"], help_text="Why the reply ended."
+    )
+
+
+class CompletionOut(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The completion's id.")
+    object = serializers.ChoiceField(["chat.completion"], help_text="The kind of object.")
+    created = serializers.IntegerField(help_text="Creation time in Unix seconds.")
+    model = serializers.CharField(help_text="The model as the request named it.")
+    choices = CompletionChoiceOut(many=True, help_text="One choice: the reply.")
+    usage = serializers.DictField(help_text="Tokens of the prompt and of the reply.")
+
+
+_EVENT = {
+    "type": "object",
+    "description": "An event.",
+    "required": ["data"],
+    "properties": {
+        "data": {"type": "string", "description": "A chunk as JSON, in OpenAI's format; at last `[DONE]`."}
+    },
+}
 _ANSWER = Answer("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
 _END = Ended("Your order AB-1234 was sent on 4 May.", "stop", usage_json(None, 1540, 28))
 _CHUNKS = (
@@ -65,20 +89,25 @@ _SENT = {
     "`OPENAI_CONVERSATION_HEADERS` names other headers that are read, too.",
     "x-chatmemory-remember": "`false` for a request that is not part of a conversation, such as one for a title.",
 }
+_ANSWERED = {
+    "x-chatmemory-conversation-id": "The chat's id, for all other calls.",
+    "x-chatmemory-conversation": "`new`, `imported`, `continued`, `branched`, `regenerated`, `repeated` or "
+    "`not stored`.",
+    "x-chatmemory-found-by": "`name`, `history`, `newest turn`, `retry` or `idempotency key`.",
+    "x-chatmemory-said-tokens": "Tokens of all earlier messages in the chat.",
+    "x-chatmemory-sent-tokens": "Tokens of the prompt that the model was sent.",
+}
 
 completions_create = extend_schema(
     operation_id="completions_create",
     summary="A completion with memory, for OpenAI's clients",
     description="Finds the chat that the messages belong to, stores what is new, and sends the model a prompt within "
-    "the budget instead of the history. Headers `x-chatmemory-…` of the answer tell its conversation and what was "
-    "decided. Errors have OpenAI's shape.",
+    "the budget instead of the history. Errors have OpenAI's shape.",
     tags=["openai"],
     request=CompletionIn,
     responses={
-        (200, "application/json"): OpenApiResponse(OpenApiTypes.OBJECT, "A `chat.completion`, as at OpenAI."),
-        (200, "text/event-stream"): OpenApiResponse(
-            OpenApiTypes.STR, "A `chat.completion.chunk` an event, as at OpenAI; at last `[DONE]`."
-        ),
+        (200, "application/json"): OpenApiResponse(CompletionOut, "The completion."),
+        (200, "text/event-stream"): OpenApiResponse(_EVENT, "The completion."),
     },
     parameters=[
         *(
@@ -86,6 +115,10 @@ completions_create = extend_schema(
             for name, what in _SENT.items()
         ),
         KEY,
+        *(
+            OpenApiParameter(name, str, OpenApiParameter.HEADER, description=what, response=[200])
+            for name, what in _ANSWERED.items()
+        ),
     ],
     examples=[
         *example({"model": "arco", "messages": [{"role": "user", "content": "Where is my order AB-1234?"}]}),
