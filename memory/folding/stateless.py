@@ -7,6 +7,7 @@ still has the messages. Blocking, and without the database.
 import logging
 import time
 from collections.abc import Sequence
+from itertools import compress
 from threading import Event
 from uuid import UUID
 
@@ -39,9 +40,9 @@ def summarize(
     to summarize, `UpstreamFailed` and `UpstreamTimedOut` if no answer came.
     """
     until = time.monotonic() + seconds
-    earlier = [one for one in messages if one.role == "assistant" and one.content.strip().startswith(OPENING)]
-    known = map(without_opening, [previous, *(one.content for one in earlier)])
-    turns = _turns([one for one in messages if one not in earlier])
+    is_earlier = [one.role == "assistant" and one.content.strip().startswith(OPENING) for one in messages]
+    known = map(without_opening, [previous, *(one.content for one in compress(messages, is_earlier))])
+    turns = _turns([one for one, skip in zip(messages, is_earlier, strict=True) if not skip])
     folded = Folded(policy_name, State("\n".join(dict.fromkeys(text for text in known if text))))
     if not (turns or folded.state.summary):
         raise _refused("Nobody says anything here.")

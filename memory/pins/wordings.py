@@ -26,8 +26,9 @@ _WHEN = (
 _LEADS = r"from (?:now|here|today|this point)(?: on| out| forward| onwards?)?|(?:going|moving) forward"
 _BEFORE = (
     r"(?:(?:please|also|and|but|so|ok|okay|well|now|hey|hi|hello|thanks|thank you|great|sure|yes|no|just|actually|"
-    rf"by the way|one more thing|again|note|remember|{_LEADS})\b[,:!.]?\s+)*"
+    rf"by the way|one more thing|again|note|remember|{_LEADS})\b[,:!.]?\s+){{0,8}}"
 )
+"""At most eight, or a message of nothing else would take a second."""
 _FIRST = rf"^\W*{_BEFORE}"
 _CLAUSE = rf"(?:^\W*|[,;:–—(]\s*|\b(?:and|but|so|because|since|as|although|while|given that|that|with|in)\s+){_BEFORE}"
 """Where a clause may begin."""

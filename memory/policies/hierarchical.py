@@ -188,7 +188,7 @@ def facts_from(texts: Mapping[str, str], before: Sequence[Fact]) -> list[Fact]:
     by_name: dict[str, Fact] = {}
     for part in PARTS:
         for key, value in raw_pairs(part.parsed(texts[part.name], _pairs(before, part))):
-            fact = _fact(key, as_text(value), part.name)
+            fact = Fact(key, as_text(value), part.name)
             if not fact.name or fact.name in by_name:
                 raise BadEdit(
                     "Each name needs a letter or digit, and no two facts have the same name.", part.name

@@ -160,7 +160,7 @@ class StatePart:
         return EditField(self.name, self.title, "\n".join(lines), note, shape=self.shape)
 
     def parsed(self, text: str, before: Held) -> Held:
-        """What the text of the form field says; `before` if it was not edited. Raise `BadEdit`."""
+        """What the text of the form field says. Lines that were not edited stay as they are. Raise `BadEdit`."""
         if clean(text) == self.field(before).text:
             return before
         if self.shape == "text":
@@ -168,8 +168,9 @@ class StatePart:
             require_within(line, self.max_tokens, "It", self.name)
             return line
         pairs: dict[str, Value] = {}
+        known = dict(zip(self.field(before).text.split("\n"), _named(before), strict=False))
         for number, line in lines_of(text):
-            name, value = self._parsed_line(line, number)
+            name, value = known.get(line) or self._parsed_line(line, number)
             if self.shape == "table" and name.casefold() in map(str.casefold, pairs):
                 raise BadEdit(f"Line {number} repeats the name of another line.", self.name)
             pairs[name] = value

@@ -78,12 +78,12 @@ def test_a_card() -> None:
 def test_important_data() -> None:
     after = change(
         "progressive",
-        user_preferences="Tone: cold\nTime: 14:30",
+        user_preferences="Days: Mon, Tue: late\nTone: cold\nTime: 14:30",
         source_urls="https://example.org/b",
         summary="User: the hall is booked.",
     )
     data: Any = after.data["important_data"]
-    assert data["user_preferences"] == {"Tone": "cold", "Time": "14:30"}
+    assert data["user_preferences"] == {"Days": ["Mon", "Tue: late"], "Tone": "cold", "Time": "14:30"}
     assert data["source_urls"] == ["https://example.org/b"]
     assert after.summary == "> User: the hall is booked."
     assert after.data["summary_version"] == 2
@@ -103,6 +103,13 @@ def test_facts_keep_their_order() -> None:
         ("cook", "Mia"),
     ]
     assert after.summary == "They looked for a hall.\nThey took two."
+
+
+def test_earlier_values_under_a_long_name_are_no_obstacle() -> None:
+    name = " ".join(["heron"] * 10)
+    facts = [{"key": name + mark, "value": "60", "category": "NUMERIC"} for mark in ("", " (earlier)")]
+    after = POLICIES["hierarchical"].edited(State("", {"facts": facts}), {"ENTITY": "hall: HAT062"}, LIMITS)
+    assert after.data["facts"] == [*facts, {"key": "hall", "value": "HAT062", "category": "ENTITY"}]
 
 
 LINES = "\n".join(f"{n} " + "heron " * 40 for n in range(5))
