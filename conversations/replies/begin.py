@@ -327,8 +327,7 @@ class RequestKey:
         """Return the turn begun with this key, or None. Raises `IdempotencyMismatch` for a different request."""
         if not self.key:
             return None
-        used = IdempotencyKey.objects.filter(user=self.user, key=self.key)
-        used.filter(KEY_IS_OLD).delete()
+        used = IdempotencyKey.objects.filter(user=self.user, key=self.key).exclude(KEY_IS_OLD)
         if (row := used.first()) is None:
             return None
         if row.request_hash != self.request_hash:
@@ -338,6 +337,7 @@ class RequestKey:
     def remember(self, pending: Pending) -> None:
         """Store the key, if any, of a turn that begins. Raises `IntegrityError` if another request was first."""
         if self.key:
+            IdempotencyKey.objects.filter(KEY_IS_OLD, user=self.user, key=self.key).delete()
             IdempotencyKey.objects.create(
                 user=self.user,
                 key=self.key,

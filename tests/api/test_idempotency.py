@@ -5,9 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from conversations.models import Chat, IdempotencyKey, Message
+from conversations.replies.begin import RequestKey
 from tests.api.talking import Turn, error, heard, held, messages
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -150,6 +154,14 @@ def test_a_key_lasts_a_day(alice: Client, upstream: FakeUpstream) -> None:
     assert send(alice, "message/first", {"message": "x"}) == first
     IdempotencyKey.objects.update(created_at=timezone.now() - timedelta(hours=24, minutes=1))
     assert send(alice, "message/first", {"message": "y"})["chat_id"] != first["chat_id"]
+
+
+@pytest.mark.django_db
+def test_a_key_is_looked_up_without_writing() -> None:
+    """Completions do so among the reads, which must not wait for SQLite's writer."""
+    with CaptureQueriesContext(connection) as queries:
+        assert RequestKey(User.objects.create(), "key-1", "").known_turn() is None
+    assert [one["sql"][:6] for one in queries.captured_queries] == ["INSERT", "SELECT"]
 
 
 def test_a_key_goes_with_its_chat(alice: Client, upstream: FakeUpstream) -> None:
