@@ -126,6 +126,8 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
 
     def whole(self, static_file: Any, request: HttpRequest) -> HttpResponseBase:
         """Return the file as one response. Under ASGI, Django reads a synchronous iterator whole anyway, and warns."""
+        if tag := request.META.get("HTTP_IF_NONE_MATCH"):  # which a proxy that compresses has made weak
+            request.META["HTTP_IF_NONE_MATCH"] = tag.removeprefix("W/")
         streaming = self.serve(static_file, request)  # type: ignore[no-untyped-call]  # as above
         content = b"".join(streaming)
         streaming.close()
