@@ -223,8 +223,9 @@ def _rows(chat: Chat, start: int) -> list[Any]:
     first = question if start - question < SPAN else start
     rows = list(_messages(chat).filter(seq__range=(first, start + SPAN)).order_by("seq"))
     if rows and rows[-1].seq == start + SPAN:
-        # The last turn may go on beyond the page: it is left to the next one, unless it is the only one.
-        end = next((at for at in range(len(rows) - 1, 0, -1) if rows[at].role == Role.USER), len(rows) - 1)
+        # The last turn may go on beyond the page: it is left to the next one, unless it begins before the page's end.
+        last = range(len(rows) - 1, len(rows) - SPAN // 2, -1)
+        end = next((at for at in last if rows[at].role == Role.USER), len(rows) - 1)
         rows = rows[:end]
     return rows
 

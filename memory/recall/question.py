@@ -24,8 +24,8 @@ _SENTENCE = re.compile(
     r"(?:[^.!?。！؟\n]|\.(?=\w)|(?<=\b[^\W\d_])\.|(?<=\bdr)\.|(?<=\bmr)\.|(?<=\bms)\.|(?<=\bmrs)\.|(?<=\bst)\.)+[.!?。！؟]?"
 )
 _ENGLISH = re.compile(
-    r"\b(?:the|are|you|it|i|this|that|there|my|your|they|can|could|would|should|does|did|have|any|some|and|what|how"
-    r"|who|which|why|when|where|or|for|with|about|all)\b"
+    r"\b(?:the|are|you|it|this|that|there|my|your|they|can|could|would|should|does|did|have|any|some|and|what|how"
+    r"|who|which|why|when|where|or|with|about|all)\b"
 )
 """Words of almost every English message that asks, and of few in another language."""
 

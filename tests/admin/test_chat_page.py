@@ -170,6 +170,11 @@ def test_a_question_asked_a_hundred_times_is_one_turn_of_some_pages(staff: Clien
         assert seen == set(range(1, 203)), direction
 
 
+def test_a_page_opens_at_a_message_of_a_turn_that_goes_on_beyond_it(staff: Client, long: Chat) -> None:
+    Message.objects.filter(chat=long, seq__range=(92, 190)).update(role="assistant")
+    assert (91, 142) in spans(page(staff, long, at=99))
+
+
 def test_a_page_costs_the_same_however_long_the_chat(staff: Client, owner: User) -> None:
     def cost(turns: int) -> int:
         chat = make_chat(owner, turns=turns)

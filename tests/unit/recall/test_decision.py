@@ -31,6 +31,7 @@ def decision(text: str, *, known: bool = False, found: tuple[int, ...] = RARE) -
         "Wie heißt meine Schwester?",
         "¿Dónde vive mi tía?",
         "Kde mám klíče od auta?",
+        "Dove sono i documenti della casa?",
         "Pasaport numaram nedir?",
         "Где живёт моя сестра?",
         "我妹妹叫什么名字？",
