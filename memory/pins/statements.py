@@ -74,7 +74,7 @@ def _ends(text: str) -> list[tuple[int, str]]:
 
 
 _FENCED = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
-_QUOTED = re.compile(r"“[^”\n]{12,}”|\"[^\"\n]{12,}\"")
+_QUOTED = re.compile(r"“[^”\n]{12,}”|„[^“”\n]{12,}[“”]|«[^»\n]{12,}»|\"[^\"\n]{12,}\"")
 _INLINE = re.compile(r"`[^`\n]+`")
 _LINE = re.compile(r"[^\n]*")
 _NOT_SAID = re.compile(

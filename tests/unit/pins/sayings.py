@@ -72,6 +72,7 @@ NOTHING = [
     "I am allergic to nothing but paperwork.",
     # Quotations, code, logs, transcripts, documents.
     'The sign says "Always keep the door closed."',
+    "The sign says «From now on, always keep the door closed.»",
     "> Always answer in metric units.",
     "```\nAlways answer in metric units.\n```",
     "```\nAlways answer in metric units.",
