@@ -29,7 +29,7 @@ from chatmemory.database import executors
 from chatmemory.errors import Unavailable
 
 SMALL_BYTES = 1_000_000
-"""A body up to this size takes nothing of the budget."""
+"""Up to this size, a body and what is parsed from it take nothing of the budget."""
 BUDGET_BYTES = 64 * 1024 * 1024
 WAIT_SECONDS = 30.0
 """How long a body waits for its turn before it is refused."""
@@ -104,9 +104,8 @@ class AsyncView(APIView):
         """The part of the budget for large bodies that this request holds."""
         self.length = length = int(request.META.get("CONTENT_LENGTH") or 0)
         try:
-            await self.memory.enter_async_context(
-                _memory.hold(BODY_COPIES * length if length > SMALL_BYTES else 0)
-            )
+            size = BODY_COPIES * length
+            await self.memory.enter_async_context(_memory.hold(size if size > SMALL_BYTES else 0))
         except Unavailable as exc:
             answer = await executors.read(partial(self._open, request, *args, refusal=exc, **kwargs))
             assert isinstance(answer, HttpResponseBase)

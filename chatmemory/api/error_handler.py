@@ -184,4 +184,6 @@ def no_such_page(request: HttpRequest, exception: Exception | None = None) -> Ht
         "No such endpoint, or an invalid id; see /v1/docs. Of OpenAI's API, this server has Chat Completions only: use "
         "`client.chat.completions` (in the Agents SDK `OpenAIChatCompletionsModel`)."
     )
-    return JsonResponse(error_body("not_found", sentence), status=404)
+    body = error_body("not_found", sentence)
+    body["error"] |= {"type": "invalid_request_error", "param": None}  # OpenAI's clients look for these
+    return JsonResponse(body, status=404)

@@ -5,10 +5,13 @@ before it reports that: so one connection is opened without a pool.
 """
 
 import logging
+import multiprocessing
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 from typing import Any, NoReturn
 
 from django.core import checks
@@ -24,6 +27,8 @@ CONNECT_SECONDS = 3
 """How long the first connection may take. A later one may take longer, because the database was there before."""
 STARTUP_FAILURE = 3
 """uvicorn's exit code for errors that would occur again on restart."""
+YOUNG_SECONDS = 30.0
+"""A supervisor that has run longer has seen the database work."""
 
 
 def problem(database: Mapping[str, Any]) -> str | None:
@@ -45,11 +50,13 @@ def problem(database: Mapping[str, Any]) -> str | None:
 
 
 def require_database(database: Mapping[str, Any]) -> None:
-    """End this server process if the database cannot be used."""
+    """End this server process if the database cannot be used, unless it replaces a process that died."""
     with ThreadPoolExecutor(1) as thread:  # this thread may have an event loop
         sentence = thread.submit(problem, database).result()
-    if sentence is not None:
+    if sentence is not None and not _is_respawned():
         end_server(sentence)
+    elif sentence is not None:
+        sys.stderr.write(f"{sentence}\n")
 
 
 def end_server(sentence: str) -> NoReturn:
@@ -62,6 +69,18 @@ def without_pool(database: Mapping[str, Any]) -> dict[str, Any]:
     """The same database without a pool, so that errors say why a connection failed."""
     options = {name: value for name, value in database.get("OPTIONS", {}).items() if name != "pool"}
     return {**database, "OPTIONS": options}
+
+
+def _is_respawned() -> bool:
+    """Whether a long-running supervisor restarted this process, which then must not end the others."""
+    if multiprocessing.parent_process() is None:
+        return False
+    try:
+        ticks = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return False
+    return uptime - ticks / os.sysconf("SC_CLK_TCK") > YOUNG_SECONDS
 
 
 TOO_OLD = (

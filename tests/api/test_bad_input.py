@@ -218,7 +218,7 @@ def test_an_id_that_is_none(alice: Client, upstream: FakeUpstream, bad: str) -> 
     assert "chat_id" in details
 
 
-@pytest.mark.parametrize("path", ["", "nothing", "chats/", f"chats/{UUID(int=0)}/briefs", "message/second"])
+@pytest.mark.parametrize("path", ["", "responses", "chats/", f"chats/{UUID(int=0)}/briefs", "message/second"])
 def test_an_unknown_path_names_the_documentation(alice: Client, path: str) -> None:
     for answer in (alice.get(path), alice.post(path, json={"input": "x"}), alice.delete(path)):
         assert "see /v1/docs" in error(answer, 404, "not_found")["message"]
