@@ -42,6 +42,11 @@ def turn_of(number: int, tokens: int) -> Turn:
     return make_turn(number, words(user), words(tokens - user), line_of(number, min(40, tokens)))
 
 
+def turns_of(*sizes: int) -> list[Turn]:
+    """Make a chat's turns, of so many tokens each."""
+    return [turn_of(number, tokens) for number, tokens in enumerate(sizes)]
+
+
 def words(tokens: int) -> str:
     """Return a text of exactly `tokens` tokens."""
     return " word" * tokens

@@ -17,9 +17,7 @@ def words(text: str) -> set[str]:
         ("MFRB94", "Your reservation is MFRB9.", False),
         ("nut allergies", "She has an allergy: nuts.", True),
         ("window seat", "Two window seats were kept.", True),
-        ("window seat", "The window was open.", False),
         ("the", "The the the.", False),
-        ("", "Anything.", False),
     ],
 )
 def test_a_text_has_a_fact_if_a_passage_has_all_its_words(asked: str, text: str, is_in: bool) -> None:

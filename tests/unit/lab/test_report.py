@@ -21,10 +21,8 @@ RUN = run_of(
 def test_a_row_a_policy_and_one_for_sending_everything() -> None:
     policy, everything = rows_of(outcome_of(RUN))
     assert policy[:8] == ["chunked", "1,545", "2,990", "0 %", "100 %", "31.7 %", "4,100", "1"]
-    assert policy[8] == "0.0141"
-    assert policy[10:] == ["4", "75.0 %"]
-    assert everything[0] == "everything"
-    assert everything[9] == "1.00"
+    assert (policy[8], *policy[10:]) == ("0.0141", "4", "75.0 %")
+    assert (everything[0], everything[9]) == ("everything", "1.00")
 
 
 @pytest.mark.parametrize(("held", "shown"), [(0, "0 %"), (1, "0.1 %"), (9999, "99.9 %"), (10000, "100 %")])
@@ -47,18 +45,10 @@ def test_each_column_is_explained() -> None:
         assert meaning.split()[-1] in screen.getvalue()
 
 
-@pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
-@pytest.mark.exhaustive
-def test_the_picture_of_the_same_outcome_is_the_same_file(tmp_path: Path, name: str, magic: bytes) -> None:
-    runs = [run_of(*(turn(n) for n in range(30)), policy=f"policy {number}") for number in range(7)]
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        draw(outcome_of(*runs), tmp_path / folder / name)
-    drawn = (tmp_path / "a" / name).read_bytes()
-    assert drawn.startswith(magic)
-    assert drawn == (tmp_path / "b" / name).read_bytes()
-
-
-def test_a_picture_without_prices(tmp_path: Path) -> None:
-    draw(outcome_of(RUN, replies=UNPRICED), tmp_path / "a.svg")
-    assert "no price is known" in (tmp_path / "a.svg").read_text()
+def test_the_picture_of_the_same_outcome_is_the_same_file(tmp_path: Path) -> None:
+    drawn = []
+    for name in ("a.svg", "b.SVG"):
+        draw(outcome_of(RUN, replies=UNPRICED), tmp_path / name)
+        drawn.append((tmp_path / name).read_text())
+    assert drawn[0] == drawn[1]
+    assert "no price is known" in drawn[0]

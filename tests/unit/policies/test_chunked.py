@@ -25,20 +25,12 @@ from memory.policies.protocol import (
     is_due,
     turns_beyond,
 )
-from tests.unit.context.makers import make_turn, turn_of, words
+from tests.unit.context.makers import make_turn, turn_of, turns_of, words
 
 LIMITS = MemoryLimits()
 CHUNKED = POLICIES["chunked"]
 FULL = State(summary=words(450))
 FULL_TOKENS = 450 + count_tokens(SUMMARY_HEADING + "\n") + MESSAGE_OVERHEAD
-
-
-def chat(*sizes: int) -> list[Turn]:
-    return [turn_of(number, tokens) for number, tokens in enumerate(sizes)]
-
-
-def answered(text: str) -> Completion:
-    return Completion(text, "nano")
 
 
 def counts(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Counts:
@@ -57,7 +49,7 @@ def asked(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) ->
 
 def absorbed(text: str, limits: MemoryLimits = LIMITS) -> str:
     turns = [make_turn(0, "See https://example.org/a?b=1.", "I did.")]
-    return CHUNKED.absorb(State(), turns, answered(text), limits).summary
+    return CHUNKED.absorb(State(), turns, Completion(text, "nano"), limits).summary
 
 
 # When chunked folds, and what
@@ -70,13 +62,13 @@ def test_nothing_is_due_up_to_the_threshold() -> None:
 
 
 def test_k_turns_are_never_due_however_long() -> None:
-    long = chat(9000, 9000, 9000)
+    long = turns_of(9000, 9000, 9000)
     assert not is_due(CHUNKED, FULL, counts(long), LIMITS)
     assert beyond(long) == 0
 
 
 def test_turns_without_text_are_no_part_of_the_window() -> None:
-    turns = [*chat(10, 10), make_turn(2, "", ""), turn_of(3, 10), turn_of(4, 10), make_turn(5, "", "")]
+    turns = [*turns_of(10, 10), make_turn(2, "", ""), turn_of(3, 10), turn_of(4, 10), make_turn(5, "", "")]
     assert before_window(turns, 3) == 1
     assert before_window(turns, 4) == 0
     assert counts(turns).turns == 4
@@ -88,7 +80,7 @@ def test_turns_without_text_are_no_part_of_the_window() -> None:
 def test_short_turns_are_due_when_their_lines_run_out_of_room() -> None:
     """240 tokens a turn: the lines outgrow the budget, whatever the threshold is."""
     limits = replace(LIMITS, threshold=10**9)
-    turns = chat(*[240] * 60)
+    turns = turns_of(*[240] * 60)
     assert is_due(CHUNKED, FULL, counts(turns), limits)
     assert beyond(turns) == 57
     assert not is_due(CHUNKED, FULL, counts(turns[:20]), limits)
@@ -96,14 +88,14 @@ def test_short_turns_are_due_when_their_lines_run_out_of_room() -> None:
 
 def test_a_small_backlog_is_left_alone_though_lines_do_not_fit() -> None:
     limits = replace(LIMITS, prompt_budget=300)
-    turns = chat(*[100] * 8)
+    turns = turns_of(*[100] * 8)
     assert not is_due(CHUNKED, FULL, counts(turns), limits)
-    assert is_due(CHUNKED, FULL, counts(chat(*[100] * 20)), limits)
+    assert is_due(CHUNKED, FULL, counts(turns_of(*[100] * 20)), limits)
 
 
 def test_turns_of_a_few_tokens_are_due_before_they_outnumber_what_is_loaded() -> None:
     limits = replace(LIMITS, prompt_budget=10**6, min_fold_tokens=10**6)
-    turns = chat(*[2] * (MANY_TURNS + 1))
+    turns = turns_of(*[2] * (MANY_TURNS + 1))
     assert MANY_TURNS < MAX_TURNS
     assert not is_due(CHUNKED, State(), counts(turns[1:]), limits)
     assert is_due(CHUNKED, State(), counts(turns), limits)
@@ -129,21 +121,19 @@ def test_the_instructions_name_the_cap_and_are_versioned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("completion", "reason"),
+    ("text", "reason"),
     [
-        (answered("NONE"), "empty"),
-        (answered(" \n\u200b\ufeff "), "empty"),
-        (answered("I’m sorry, I cannot summarize this."), "refused"),
-        (answered("As an AI language model, I cannot do that."), "refused"),
-        (answered("Error: rate limit reached"), "error_text"),
-        (answered("<!DOCTYPE html><html><body>Bad gateway"), "error_text"),
-        (answered("503 Service Unavailable"), "error_text"),
-        (answered("Traceback (most recent call last):\n  File"), "error_text"),
+        ("NONE", "empty"),
+        (" \n\u200b\ufeff ", "empty"),
+        ("I’m sorry, I cannot summarize this.", "refused"),
+        ("Error: rate limit reached", "error_text"),
+        ("<!DOCTYPE html><html><body>Bad gateway", "error_text"),
+        ("503 Service Unavailable", "error_text"),
     ],
 )
-def test_what_is_no_summary_is_refused_with_its_reason(completion: Completion, reason: Fault) -> None:
+def test_what_is_no_summary_is_refused_with_its_reason(text: str, reason: Fault) -> None:
     with pytest.raises(Refusal) as caught:
-        CHUNKED.absorb(FULL, [], completion, LIMITS)
+        CHUNKED.absorb(FULL, [], Completion(text, "nano"), LIMITS)
     assert caught.value.reason == reason
 
 

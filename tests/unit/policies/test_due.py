@@ -23,15 +23,11 @@ from memory.policies.protocol import (
     turns_beyond,
     turns_due,
 )
-from tests.unit.context.makers import plan_of, turn_of, words
+from tests.unit.context.makers import plan_of, turns_of, words
 
 LIMITS = MemoryLimits()
 CHUNKED = POLICIES["chunked"]
 FULL = State(summary=words(500))
-
-
-def chat(*sizes: int) -> list[Turn]:
-    return [turn_of(number, tokens) for number, tokens in enumerate(sizes)]
 
 
 def left(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State = FULL) -> list[int]:
@@ -41,7 +37,7 @@ def left(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State = FU
 
 
 def test_a_fold_leaves_the_newest_turns_beyond_the_window() -> None:
-    turns = chat(*[240] * 25)
+    turns = turns_of(*[240] * 25)
     assert is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, LIMITS), LIMITS)
     assert left(turns) == [240] * 4
     assert turns_due(CHUNKED, FULL, turns, LIMITS) == 25 - 3 - 4
@@ -56,39 +52,38 @@ def test_a_fold_leaves_the_newest_turns_beyond_the_window() -> None:
         (replace(LIMITS, threshold=3000), 1),
         (replace(LIMITS, threshold=1000), 0),
     ],
-    ids=["none", "number", "budget", "threshold", "low"],
 )
 def test_it_leaves_no_more_than_the_number_says_and_prompt_and_threshold_have_room_for(
     limits: MemoryLimits, turns: int
 ) -> None:
-    assert left(chat(*[240] * 25), limits) == [240] * turns
+    assert left(turns_of(*[240] * 25), limits) == [240] * turns
 
 
 def test_a_turn_too_long_to_be_verbatim_is_folded_and_so_is_all_before_it() -> None:
-    assert left(chat(*[240] * 20, 700, 200, 200, 240, 240, 240)) == [200, 200]
-    assert left(chat(*[900] * 8)) == []
+    assert left(turns_of(*[240] * 20, 700, 200, 200, 240, 240, 240)) == [200, 200]
+    assert left(turns_of(*[900] * 8)) == []
 
 
 def test_it_folds_at_least_half_of_what_is_beyond_the_window() -> None:
-    assert left(chat(*[300] * 8)) == [300, 300]
-    assert left(chat(*[300] * 4)) == []
+    assert left(turns_of(*[300] * 8)) == [300, 300]
+    assert left(turns_of(*[300] * 4)) == []
 
 
 def test_it_leaves_nothing_if_the_chat_would_still_be_due() -> None:
     huge = State(summary=words(5200))
-    assert left(chat(*[240] * 10), state=huge) == []
+    assert left(turns_of(*[240] * 10), state=huge) == []
 
 
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - {"chunked"}))
 def test_the_other_policies_leave_nothing(name: str) -> None:
-    policy, turns = POLICIES[name], chat(*[240] * 40)
+    policy, turns = POLICIES[name], turns_of(*[240] * 40)
     assert turns_due(policy, State(), turns, LIMITS) == turns_beyond(policy, State(), turns, LIMITS)
 
 
 @given(st.lists(st.integers(2, 2000), max_size=40), st.integers(200, 9000), st.integers(200, 9000))
 def test_of_any_chat_that_is_due_something_is_folded(sizes: list[int], budget: int, threshold: int) -> None:
     limits = replace(LIMITS, prompt_budget=budget, threshold=threshold, summary_cap=min(500, budget - 1))
-    turns = chat(*sizes)
+    turns = turns_of(*sizes)
     if is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, limits), limits):
         folds = turns_due(CHUNKED, FULL, turns, limits)
         assert 0 < folds <= turns_beyond(CHUNKED, FULL, turns, limits)
@@ -115,7 +110,7 @@ def test_whatever_a_plan_cannot_hold_is_due(
 ) -> None:
     policy, state, outline = shown
     limits = replace(LIMITS, prompt_budget=budget, turns_as=turns_as, min_fold_tokens=1)
-    turns = chat(*sizes)
+    turns = turns_of(*sizes)
     counts, window = counts_of(policy, state, turns, limits), policy.window(state, [], limits)
     plan = plan_of(turns, limits, [*policy.render(state), *outline], window_turns=window)
     if (plan.merged or plan.unrepresented) and counts.tokens - counts.window_tokens >= limits.min_fold_tokens:

@@ -1,18 +1,25 @@
-"""Restoring: an older version returns as a new one, folding goes on from there, and removed text stays out."""
+"""Restoring: an older version returns as a new one, folding goes on from there, and removed text stays out; and a
+pause, in which a restored or edited summary stays in use, and no newer turn is left out."""
+
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from chatmemory.errors import Conflict
+from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
-from conversations.chat_lifecycle import update_chat
-from conversations.models import Message
+from conversations.chat_lifecycle import delete_chat, update_chat
+from conversations.models import Chat, Message
 from memory.briefs import unfolded
+from memory.context.build import preview
+from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
-from memory.models import RevisionKind, SummaryRevision
-from memory.revisions.by_hand import restore
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
+from memory.revisions.by_hand import clear, edit_by_hand, pause_updates, restore, resume_updates
+from memory.worker.sweep import sweep
 from tests.support.cards import card_chat, live
-from tests.support.factories import add_turns, brief_of, make_user
+from tests.support.factories import add_turn, add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     asked,
@@ -147,3 +154,206 @@ def test_what_the_built_in_summarizer_made_stays_when_somebody_chose_it(model: K
     run(chat)
     last = revisions(chat)[-1]
     assert (last.kind, last.degraded, brief_of(chat).degraded) == (RevisionKind.RESTORE, True, False)
+
+
+# A pause
+
+
+def queued(chat: Chat) -> bool:
+    return brief_of(chat).queued_at is not None
+
+
+def worked(chat: Chat) -> FoldReport:
+    """Run the sweep, then the chat's task, as a worker does."""
+    sweep()
+    return run(chat)
+
+
+def test_what_was_restored_holds_while_the_chat_goes_on(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    calls = len(model.prompts)
+    ConversationBrief.objects.filter(chat=chat).update(queued_at=None)
+    brief = restore(chat, 1, make_user(), pauses=True)
+    assert (brief.due, brief.paused_by) == (False, make_user())
+    assert brief.paused_at is not None
+    add_turns(chat, [turn(number) for number in range(13, 25)])
+    assert worked(chat).outcome == "idle"
+    brief = brief_of(chat)
+    assert (brief.due, brief.head, unfolded(brief).turns) == (False, 4, 21)
+    assert brief.global_summary == revisions(chat)[0].global_summary
+    assert (len(model.prompts), queued(chat)) == (calls, False)
+
+
+@pytest.mark.parametrize("mode", ["update", "rebuild"])
+def test_who_asks_for_an_update_resumes(model: KeepingModel, mode: Any) -> None:
+    chat = folded_chat(model)
+    restore(chat, 1, pauses=True)
+    request_resummarize(chat, mode)
+    assert brief_of(chat).paused_at is None
+    assert run(chat).outcome == "done"
+    assert_folded(chat, through=9)
+
+
+def test_a_pause_by_itself_drops_what_is_under_way(model: KeepingModel) -> None:
+    chat = chat_of(12)
+
+    def meanwhile(prompt: Prompt) -> str:
+        pause_updates(chat, None)
+        return "as if"
+
+    model.lines = [meanwhile]
+    request_resummarize(chat, "rebuild")
+    report = run(chat)
+    assert (report.lost, report.published) == (1, 0)
+    brief = brief_of(chat)
+    assert (brief.due, brief.version, brief.requested) == (False, 0, "")
+
+
+def test_a_chat_without_memory_and_one_that_is_gone(model: KeepingModel) -> None:
+    chat = chat_of(0)
+    ConversationBrief.objects.filter(chat=chat).delete()
+    assert pause_updates(chat, None).paused_seq == 0
+    delete_chat(chat)
+    for act in (pause_updates, resume_updates):
+        with pytest.raises(NotFound):
+            act(chat, None)
+
+
+def test_what_the_built_in_summarizer_made_is_not_replaced_meanwhile(model: KeepingModel) -> None:
+    chat = chat_of(5)
+    request_resummarize(chat, "update")
+    fail_until_given_up(chat, model)
+    assert brief_of(chat).degraded
+    pause_updates(chat, None)
+    wait_over(chat)
+    assert worked(chat).outcome == "idle"
+    resume_updates(chat, None)
+    assert worked(chat).outcome == "done"
+    assert not brief_of(chat).degraded
+
+
+def test_an_edit_by_hand_holds_too(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    add_turns(chat, [turn(number) for number in range(13, 16)])
+    edit_by_hand(chat, {"summary": "The heron."}, make_user(), on_version=3, pauses=True)
+    add_turns(chat, [turn(number) for number in range(16, 26)])
+    worked(chat)
+    assert brief_of(chat).global_summary == "The heron."
+    edit_by_hand(chat, {"summary": "The crane."}, make_user(), on_version=4)
+    worked(chat)
+    assert "T13" in brief_of(chat).global_summary
+
+
+# Nothing is left out
+
+
+def test_it_ends_when_what_was_said_since_does_not_fit(
+    model: KeepingModel, roomy: None, settings: Any
+) -> None:
+    """A prompt has room for about 20 lines. Turns that waited before the pause are not counted."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, min_fold_tokens=100)
+    chat = chat_of(30)
+    request_resummarize(chat, "update")
+    run(chat)
+    restore(chat, revisions(chat)[0].version, pauses=True)
+    held = 0
+    for number in range(31, 200):
+        add_turn(chat, *turn(number))
+        merged = preview(chat).plan.merged
+        assert merged is None or merged.through_seq <= 60
+        if brief_of(chat).due:
+            break
+        held += 1
+    assert 10 < held < 60
+    assert worked(chat).outcome == "done"
+    brief = brief_of(chat)
+    assert (brief.paused_at, brief.due) == (None, False)
+
+
+def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: Any) -> None:
+    """For example, a restored version may be followed by more turns than a prompt can show."""
+    chat = chat_of(260)
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=1000, prompt_budget=1000)
+    request_resummarize(chat, "update")
+    while run(chat).outcome == "more":
+        pass
+    brief = restore(chat, 1, pauses=True)
+    assert unfolded(brief).turns > 200
+    assert not brief.due
+    assert worked(chat).outcome == "idle"
+    context = preview(chat)
+    assert context.plan.unrepresented > 100  # counted, and found by recall
+    asked = preview(chat, "What was T100 about?")
+    assert any("T100" in section.text for section in asked.sections if section.kind == "recall")
+
+
+@pytest.mark.exhaustive
+def test_where_nothing_is_recalled_all_of_it_has_to_fit(model: KeepingModel, settings: Any) -> None:
+    chat = chat_of(60)
+    update_chat(chat, {"options": {"recall": "off"}})
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=1000)
+    request_resummarize(chat, "update")
+    while run(chat).outcome == "more":
+        pass
+    assert restore(chat, 1, pauses=True).due
+    while worked(chat).outcome == "more":
+        pass
+    assert preview(chat).plan.unrepresented == 0
+    assert brief_of(chat).paused_at is None
+
+
+def test_no_card_is_asked_for_meanwhile(model: KeepingModel) -> None:
+    chat = card_chat()
+    live(chat, 1)
+    live(chat, 2)
+    held = brief_of(chat).global_summary
+    pause_updates(chat, None)
+    version = brief_of(chat).version
+    question = preview(chat, "And now?")
+    assert "memory_card" not in str(question.prompt)
+    live(chat, 3)
+    assert (brief_of(chat).global_summary, brief_of(chat).version) == (held, version)
+
+
+# Policies
+
+
+def test_a_new_policy_ends_a_pause(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    restore(chat, 3, pauses=True)
+    update_chat(chat, {"policy": "interval"})
+    assert brief_of(chat).paused_at is None
+    run(chat)
+    assert brief_of(chat).policy == "interval"
+
+
+# Clearing
+
+
+def test_a_cleared_summary_begins_anew_and_one_restore_undoes_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    before = brief_of(chat)
+    brief = clear(chat, make_user())
+    last = revisions(chat)[-1]
+    assert (last.kind, last.parent, last.created_by) == (RevisionKind.MANUAL, 3, make_user())
+    assert (last.tokens_after, last.turns, last.retained["kept"]) == (0, 0, [])
+    assert "T1" in last.retained["lost"]
+    assert (brief.global_summary, brief.state, brief.token_count) == ("", {"version": 1, "data": {}}, 0)
+    assert brief.folded_through_seq == before.folded_through_seq
+    recalled = preview(chat, "What was T2 about?")
+    assert any("T2" in section.text for section in recalled.sections if section.kind == "recall")
+    add_turns(chat, [turn(number) for number in range(13, 22)])
+    run(chat)
+    assert "T1 " not in brief_of(chat).global_summary
+    assert "T10" in brief_of(chat).global_summary
+    assert restore(chat, 3).global_summary == before.global_summary
+
+
+def test_there_has_to_be_a_summary_to_clear(model: KeepingModel) -> None:
+    chat = chat_of(2)
+    with pytest.raises(Conflict, match="no summary"):
+        clear(chat, None)
+    folded = folded_chat(model)
+    clear(folded, None)
+    with pytest.raises(Conflict, match="no summary"):
+        clear(folded, None)
