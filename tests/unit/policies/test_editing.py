@@ -107,7 +107,7 @@ def test_facts_keep_their_order() -> None:
 
 def test_earlier_values_under_a_long_name_are_no_obstacle() -> None:
     name = " ".join(["heron"] * 10)
-    facts = [{"key": name + mark, "value": "60", "category": "NUMERIC"} for mark in ("", " (earlier)")]
+    facts: Any = [{"key": name + mark, "value": "60", "category": "NUMERIC"} for mark in ("", " (earlier)")]
     after = POLICIES["hierarchical"].edited(State("", {"facts": facts}), {"ENTITY": "hall: HAT062"}, LIMITS)
     assert after.data["facts"] == [*facts, {"key": "hall", "value": "HAT062", "category": "ENTITY"}]
 
