@@ -33,7 +33,7 @@ def filled(folder: Path, url: str) -> tuple[Product, str]:
 
 
 def exported(product: Product) -> str:
-    (chat,) = (line.split()[0] for line in product.manage("chats").splitlines()[1:])
+    (chat,) = (line.split()[0] for line in product.manage("memory").splitlines()[1:])
     return product.manage("export_chat", chat)
 
 
