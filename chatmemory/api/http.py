@@ -146,8 +146,8 @@ not_blank = RegexValidator(NOT_BLANK, "This may not be blank.")
 """Validate that a text has a character other than white space."""
 
 
-def no_longer_than(limit: Callable[[], int]) -> MaxLengthValidator:
-    """Return a validator of the maximum length in characters. `limit` is called at each validation."""
+def no_longer_than(limit: int | Callable[[], int]) -> MaxLengthValidator:
+    """Return a validator of the maximum length in characters. A function is called at each validation."""
     return MaxLengthValidator(limit, "This is over the limit of %(limit_value)d characters.")
 
 
@@ -171,6 +171,14 @@ class Text(serializers.CharField):
         if not isinstance(data, str):
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+class LongText(Text):
+    """A text that is kept as it is, white space included. It may be blank only with `allow_blank`."""
+
+    def __init__(self, length: MaxLengthValidator, **options: Any) -> None:
+        checks = [length] if options.get("allow_blank") else [not_blank, length]
+        super().__init__(trim_whitespace=False, validators=checks, **options)
 
 
 class Flag(serializers.BooleanField):

@@ -9,7 +9,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from chatmemory.api.http import Flag, OneOf, Text, no_longer_than, not_blank
+from chatmemory.api.http import Flag, LongText, OneOf, Text, no_longer_than
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
@@ -90,17 +90,15 @@ known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
 
 
 class SourceIn(Strict):
-    title = Text(
-        required=False, allow_blank=True, default="", max_length=1000, help_text="What the source is called."
-    )
-    text = Text(allow_blank=True, trim_whitespace=False, validators=[checked_text], help_text="What it says.")
+    title = Text(allow_blank=True, default="", max_length=1000, help_text="What the source is called.")
+    text = LongText(checked_text, allow_blank=True, help_text="What it says.")
 
 
 class VariantIn(Strict):
     """Fields of every request that creates a reply."""
 
     model_variant = Text(required=False, validators=[known_variant], help_text=VARIANT)
-    stream = Flag(required=False, default=True, help_text="Whether to answer as server-sent events.")
+    stream = Flag(default=True, help_text="Whether to answer as server-sent events.")
 
     def validate_model_variant(self, name: str) -> Variant:
         variant: Variant = settings.MODEL_VARIANTS[name]
@@ -108,31 +106,24 @@ class VariantIn(Strict):
 
 
 class MessageIn(VariantIn):
-    message = Text(
-        trim_whitespace=False, validators=[not_blank, checked_text], help_text="What the user says."
-    )
-    instructions = Text(
-        required=False,
+    message = LongText(checked_text, help_text="What the user says.")
+    instructions = LongText(
+        checked_instructions,
         allow_blank=True,
         default="",
-        trim_whitespace=False,
-        validators=[checked_instructions],
         help_text="Instructions for this turn, beside those of the chat.",
     )
     sources = serializers.ListField(
         child=SourceIn(),
-        required=False,
         default=list,
         max_length=SOURCES_MAX,
         help_text="Retrieved material for this turn.",
     )
-    metadata = ObjectField(required=False, default=dict, help_text=METADATA)
+    metadata = ObjectField(default=dict, help_text=METADATA)
 
 
 class EditIn(Strict):
-    content = Text(
-        required=False, trim_whitespace=False, validators=[not_blank, checked_text], help_text=TEXT
-    )
+    content = LongText(checked_text, required=False, help_text=TEXT)
 
 
 class FirstMessageIn(MessageIn):
@@ -253,12 +244,8 @@ class ChatIn(Strict):
 
     # For an update, the chat is the `instance`.
     title = Text(required=False, allow_blank=True, max_length=200, help_text="What it is called.")
-    instructions = Text(
-        required=False,
-        allow_blank=True,
-        trim_whitespace=False,
-        validators=[checked_instructions],
-        help_text="The system prompt.",
+    instructions = LongText(
+        checked_instructions, required=False, allow_blank=True, help_text="The system prompt."
     )
     policy = Text(required=False, validators=[known_policy], help_text=POLICY)
     options = ObjectField(required=False, help_text=OPTIONS)
@@ -343,7 +330,7 @@ class MessagesPageOut(PageOut):
 
 class HistoryMessageIn(Strict):
     role = serializers.ChoiceField(ROLES, help_text="Who speaks.")
-    content = Text(allow_blank=True, trim_whitespace=False, validators=[checked_text], help_text=TEXT)
+    content = LongText(checked_text, allow_blank=True, help_text=TEXT)
 
 
 class HistoryField(serializers.ListField):

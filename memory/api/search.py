@@ -23,7 +23,7 @@ from rest_framework.serializers import (
 )
 from rest_framework.views import APIView
 
-from chatmemory.api.http import Text, Whole, caller, example, no_longer_than, not_blank, validated
+from chatmemory.api.http import LongText, Whole, caller, example, no_longer_than, validated
 from conversations.api.serializers import MessageOut, Strict
 from conversations.models import Role, get_chat
 from memory.api.serializers import RecallOut
@@ -39,17 +39,9 @@ DEFAULT_LIMIT, MAX_LIMIT = 20, 50
 
 
 class SearchIn(Strict):
-    q = Text(
-        validators=[not_blank, no_longer_than(lambda: MAX_QUERY_CHARS)],
-        trim_whitespace=False,
-        help_text="Words to look for.",
-    )
+    q = LongText(no_longer_than(MAX_QUERY_CHARS), help_text="Words to look for.")
     limit = Whole(
-        required=False,
-        default=DEFAULT_LIMIT,
-        min_value=1,
-        max_value=MAX_LIMIT,
-        help_text="Maximum number of results.",
+        default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Maximum number of results."
     )
 
 
@@ -97,9 +89,8 @@ class SearchView(APIView):
 
 
 class TraceIn(Strict):
-    text = Text(
-        validators=[not_blank, no_longer_than(lambda: MAX_CHARS)],
-        trim_whitespace=False,
+    text = LongText(
+        no_longer_than(MAX_CHARS),
         help_text="What to trace: words, a number, an id. A text has it if all these words are in one passage of it, "
         f"in any of their forms. At most {MAX_CHARS} characters.",
     )

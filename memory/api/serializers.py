@@ -18,7 +18,7 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from chatmemory.api.http import Text, Whole, no_longer_than, not_blank
+from chatmemory.api.http import LongText, Text, Whole, no_longer_than
 from chatmemory.text.word_diff import Op
 from conversations.api.serializers import (
     POLICY,
@@ -193,7 +193,6 @@ class ResummarizeIn(Strict):
 
 class RestoreIn(Strict):
     pause = BooleanField(
-        required=False,
         default=False,
         help_text="`true` keeps the version as it is: updates are paused. Else newer messages are summarized again.",
     )
@@ -202,7 +201,6 @@ class RestoreIn(Strict):
 class EstimateQuery(Serializer[Any]):
     mode = ChoiceField(
         ["update", "rebuild"],
-        required=False,
         default="update",
         help_text="What is to be estimated: an update (the default), or a rebuild.",
     )
@@ -240,24 +238,15 @@ class TaskOut(Serializer[Any]):
 
 
 class ContextIn(Strict):
-    message = Text(
-        required=False,
-        allow_blank=True,
-        default="",
-        trim_whitespace=False,
-        validators=[checked_text],
-        help_text="The question to show the prompt for.",
+    message = LongText(
+        checked_text, allow_blank=True, default="", help_text="The question to show the prompt for."
     )
     policy = Text(required=False, validators=[known_policy], help_text=POLICY)
     budget = Whole(
         required=False, min_value=0, max_value=1_000_000, help_text="Tokens that memory may have in a prompt."
     )
     sources = ListField(
-        child=SourceIn(),
-        required=False,
-        default=list,
-        max_length=SOURCES_MAX,
-        help_text="Retrieved material for this turn.",
+        child=SourceIn(), default=list, max_length=SOURCES_MAX, help_text="Retrieved material for this turn."
     )
 
 
@@ -352,15 +341,10 @@ class UsageDaysOut(Serializer[Any]):
 
 class SummarizeIn(Strict):
     messages = HistoryField(help_text="System messages are left out.")
-    previous_summary = Text(
-        required=False,
-        allow_blank=True,
-        default="",
-        trim_whitespace=False,
-        validators=[checked_text],
-        help_text="The summary so far, to go on from.",
+    previous_summary = LongText(
+        checked_text, allow_blank=True, default="", help_text="The summary so far, to go on from."
     )
-    policy = Text(required=False, default=Interval.name, validators=[known_policy], help_text=POLICY)
+    policy = Text(default=Interval.name, validators=[known_policy], help_text=POLICY)
 
 
 class SummarizeOut(Serializer[Any]):
@@ -484,9 +468,8 @@ class DifferenceOut(Serializer[Any]):
 
 
 class PinTextIn(Strict):
-    text = Text(
-        trim_whitespace=False,
-        validators=[not_blank, no_longer_than(lambda: MAX_CHARS)],
+    text = LongText(
+        no_longer_than(MAX_CHARS),
         help_text=f"What is to be in every prompt, at most {MAX_CHARS:,} characters.",
         error_messages={"required": "Give a text, or the message_id of a message to pin."},
     )
