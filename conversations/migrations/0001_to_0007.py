@@ -44,13 +44,17 @@ class Migration(migrations.Migration):
                 ('open_seq', models.PositiveIntegerField(db_default=0, default=0, editable=False)),
             ],
             options={
+                'indexes': [
+                    models.Index(fields=['owner', '-id'], name='chat_owner_newest'),
+                    models.Index(fields=['-updated_at', '-id'], name='chat_last_active'),
+                ],
                 'permissions': [('view_content', 'Can read messages and memory')],
             },
         ),
         migrations.CreateModel(
             name='Allowance',
             fields=[
-                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='+', serialize=False, to=settings.AUTH_USER_MODEL)),
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='allowance', serialize=False, to=settings.AUTH_USER_MODEL)),
                 ('requests_per_minute', models.PositiveIntegerField(blank=True, null=True)),
                 ('tokens_per_day', models.PositiveBigIntegerField(blank=True, null=True)),
                 ('streams', models.PositiveIntegerField(blank=True, null=True)),
@@ -66,6 +70,10 @@ class Migration(migrations.Migration):
                 ('hour_rebuilds', models.IntegerField(db_default=0, default=0, editable=False)),
                 ('exported_at', models.DateTimeField(editable=False, null=True)),
             ],
+            options={
+                'verbose_name': 'limits',
+                'verbose_name_plural': 'limits',
+            },
         ),
         migrations.CreateModel(
             name='Erasure',
@@ -75,17 +83,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': (),
-            },
-        ),
-        migrations.CreateModel(
-            name='SignInAttempts',
-            fields=[
-                ('key', models.CharField(max_length=64, primary_key=True, serialize=False)),
-                ('minute', models.DateTimeField(db_index=True)),
-                ('count', models.IntegerField(default=0)),
-            ],
-            options={
-                'verbose_name_plural': 'sign-in attempts',
             },
         ),
         migrations.CreateModel(
@@ -106,6 +103,13 @@ class Migration(migrations.Migration):
                 ('chat', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.chat')),
                 ('user', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'indexes': [
+                    models.Index(fields=['user', 'asked'], name='completion_asked'),
+                    models.Index(fields=['user', 'question'], name='completion_question'),
+                    models.Index(fields=['user', 'message_id'], name='completion_listed'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='ContentView',
@@ -119,6 +123,11 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField(auto_now_add=True, db_index=True)),
                 ('viewer', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'verbose_name': 'audit log entry',
+                'verbose_name_plural': 'audit log',
+                'indexes': [models.Index(fields=['viewer'], name='content_view_viewer')],
+            },
         ),
         migrations.CreateModel(
             name='IdempotencyKey',
@@ -132,6 +141,9 @@ class Migration(migrations.Migration):
                 ('chat', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.chat')),
                 ('user', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('user', 'key'), name='idempotency_user_key')],
+            },
         ),
         migrations.CreateModel(
             name='Message',
@@ -162,6 +174,22 @@ class Migration(migrations.Migration):
                 ('reply_to', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='replies', to='conversations.message')),
                 ('superseded_by', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='supersedes', to='conversations.message')),
             ],
+            options={
+                'indexes': [
+                    models.Index(condition=models.Q(('reply_to__isnull', False)), fields=['reply_to'], name='message_reply_to'),
+                    models.Index(condition=models.Q(('superseded_by__isnull', False)), fields=['superseded_by'], name='message_superseded_by'),
+                    models.Index(condition=models.Q(('terms__isnull', True)), fields=['id'], name='message_not_analysed'),
+                    models.Index(condition=models.Q(('status', 'failed')), fields=['-id', 'chat'], name='message_failed'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('chat', 'seq'), name='message_chat_seq'),
+                    models.CheckConstraint(condition=models.Q(('seq__gte', 1)), name='message_seq_from_one'),
+                    models.CheckConstraint(condition=models.Q(('status__in', ['complete', 'incomplete', 'failed', 'cancelled', 'deleted'])), name='message_status_final'),
+                    models.CheckConstraint(condition=models.Q(('role__in', ['user', 'assistant', 'tool_call', 'tool'])), name='message_role_known'),
+                    models.CheckConstraint(condition=models.Q(('role', 'assistant'), ('reply_to', None), _connector='OR'), name='message_only_replies_reply'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('role', 'user'), _negated=True), ('superseded_by', None), _connector='OR'), name='message_questions_stand'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='NamedConversation',
@@ -171,6 +199,9 @@ class Migration(migrations.Migration):
                 ('chat', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.chat')),
                 ('user', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('user', 'name'), name='named_conversation')],
+            },
         ),
         migrations.CreateModel(
             name='PassingCall',
@@ -198,6 +229,9 @@ class Migration(migrations.Migration):
                 ('messages', models.ManyToManyField(db_constraint=False, related_name='stored_attachments', to='conversations.message')),
                 ('user', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('user', 'sha256'), name='attachment_once_a_user')],
+            },
         ),
         migrations.CreateModel(
             name='ActiveReply',
@@ -220,83 +254,8 @@ class Migration(migrations.Migration):
                 ('user_message', models.ForeignKey(on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='conversations.message')),
             ],
             options={
-                'verbose_name_plural': 'active replies',
+                'verbose_name': 'reply being written',
+                'verbose_name_plural': 'replies being written',
             },
-        ),
-        migrations.AddIndex(
-            model_name='chat',
-            index=models.Index(fields=['owner', '-id'], name='chat_owner_newest'),
-        ),
-        migrations.AddIndex(
-            model_name='chat',
-            index=models.Index(fields=['-updated_at', '-id'], name='chat_last_active'),
-        ),
-        migrations.AddIndex(
-            model_name='chatcompletion',
-            index=models.Index(fields=['user', 'asked'], name='completion_asked'),
-        ),
-        migrations.AddIndex(
-            model_name='chatcompletion',
-            index=models.Index(fields=['user', 'question'], name='completion_question'),
-        ),
-        migrations.AddIndex(
-            model_name='chatcompletion',
-            index=models.Index(fields=['user', 'message_id'], name='completion_listed'),
-        ),
-        migrations.AddIndex(
-            model_name='contentview',
-            index=models.Index(fields=['viewer'], name='content_view_viewer'),
-        ),
-        migrations.AddConstraint(
-            model_name='idempotencykey',
-            constraint=models.UniqueConstraint(fields=('user', 'key'), name='idempotency_user_key'),
-        ),
-        migrations.AddIndex(
-            model_name='message',
-            index=models.Index(condition=models.Q(('reply_to__isnull', False)), fields=['reply_to'], name='message_reply_to'),
-        ),
-        migrations.AddIndex(
-            model_name='message',
-            index=models.Index(condition=models.Q(('superseded_by__isnull', False)), fields=['superseded_by'], name='message_superseded_by'),
-        ),
-        migrations.AddIndex(
-            model_name='message',
-            index=models.Index(condition=models.Q(('terms__isnull', True)), fields=['id'], name='message_not_analysed'),
-        ),
-        migrations.AddIndex(
-            model_name='message',
-            index=models.Index(condition=models.Q(('status', 'failed')), fields=['-id', 'chat'], name='message_failed'),
-        ),
-        migrations.AddConstraint(
-            model_name='message',
-            constraint=models.UniqueConstraint(fields=('chat', 'seq'), name='message_chat_seq'),
-        ),
-        migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(('seq__gte', 1)), name='message_seq_from_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['complete', 'incomplete', 'failed', 'cancelled', 'deleted'])), name='message_status_final'),
-        ),
-        migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['user', 'assistant', 'tool_call', 'tool'])), name='message_role_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(('role', 'assistant'), ('reply_to', None), _connector='OR'), name='message_only_replies_reply'),
-        ),
-        migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('role', 'user'), _negated=True), ('superseded_by', None), _connector='OR'), name='message_questions_stand'),
-        ),
-        migrations.AddConstraint(
-            model_name='namedconversation',
-            constraint=models.UniqueConstraint(fields=('user', 'name'), name='named_conversation'),
-        ),
-        migrations.AddConstraint(
-            model_name='storedattachment',
-            constraint=models.UniqueConstraint(fields=('user', 'sha256'), name='attachment_once_a_user'),
         ),
     ]

@@ -94,19 +94,8 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="contentview", name="chat_id", field=models.UUIDField(db_index=True, null=True)
         ),
-        migrations.AlterModelOptions(
-            name="activereply",
-            options={"verbose_name": "reply being written", "verbose_name_plural": "replies being written"},
-        ),
-        migrations.AlterModelOptions(
-            name="allowance", options={"verbose_name": "limits", "verbose_name_plural": "limits"}
-        ),
-        migrations.AlterModelOptions(
-            name="contentview",
-            options={"verbose_name": "audit log entry", "verbose_name_plural": "audit log"},
-        ),
         migrations.RunPython(rename_permissions, migrations.RunPython.noop),
-        migrations.DeleteModel(name="SignInAttempts"),
+        migrations.RunSQL("DROP TABLE IF EXISTS conversations_signinattempts"),  # of an earlier version
         migrations.RemoveField(model_name="allowance", name="exported_at"),
         migrations.RemoveField(model_name="allowance", name="hour"),
         migrations.RemoveField(model_name="allowance", name="hour_rebuilds"),

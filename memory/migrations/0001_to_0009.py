@@ -4,7 +4,6 @@ import chatmemory.database.ids
 import chatmemory.database.vector_field
 import django.db.models.deletion
 import django.db.models.expressions
-import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
 
@@ -49,19 +48,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='Watch',
-            fields=[
-                ('name', models.CharField(max_length=100, primary_key=True, serialize=False)),
-                ('done', models.PositiveIntegerField(default=0)),
-                ('acknowledged', models.PositiveIntegerField(default=0)),
-                ('alive_at', models.DateTimeField(blank=True, null=True)),
-                ('seen_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-            ],
-            options={
-                'default_permissions': (),
-            },
-        ),
-        migrations.CreateModel(
             name='ContextRecord',
             fields=[
                 ('reply', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='context_record', serialize=False, to='conversations.message')),
@@ -84,6 +70,8 @@ class Migration(migrations.Migration):
                 ('tools_hash', models.CharField(blank=True, db_default='', default='', max_length=64)),
             ],
             options={
+                'verbose_name': 'prompt sent',
+                'verbose_name_plural': 'prompts sent',
                 'indexes': [models.Index(condition=models.Q(('is_counted', False)), fields=['reply'], name='context_not_counted')],
             },
         ),
@@ -107,6 +95,8 @@ class Migration(migrations.Migration):
                 ('failures', models.PositiveBigIntegerField(default=0)),
             ],
             options={
+                'verbose_name': 'summary updates of a day',
+                'verbose_name_plural': 'summary updates by day',
                 'default_permissions': (),
                 'constraints': [models.UniqueConstraint(fields=('day', 'kind', 'policy'), name='fold_day_kind_policy')],
             },
@@ -136,46 +126,11 @@ class Migration(migrations.Migration):
                 ('counted_tokens', models.PositiveBigIntegerField(db_default=0, default=0)),
             ],
             options={
+                'verbose_name': 'usage of a day',
+                'verbose_name_plural': 'usage by day',
                 'permissions': [('view_cost', 'Can see what chats cost')],
                 'default_permissions': (),
                 'constraints': [models.UniqueConstraint(fields=('day', 'model_variant'), name='usage_day_variant')],
-            },
-        ),
-        migrations.CreateModel(
-            name='WorkerProcess',
-            fields=[
-                ('name', models.CharField(max_length=100, primary_key=True, serialize=False)),
-                ('pid', models.PositiveIntegerField()),
-                ('busy_since', models.DateTimeField(blank=True, null=True)),
-                ('watch', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='processes', to='memory.watch')),
-            ],
-            options={
-                'default_permissions': (),
-            },
-        ),
-        migrations.CreateModel(
-            name='Comparison',
-            fields=[
-                ('id', models.UUIDField(default=chatmemory.database.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('policies', models.JSONField()),
-                ('budget', models.PositiveIntegerField(blank=True, null=True)),
-                ('state', models.CharField(choices=[('waiting', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('failed', 'Failed')], default='waiting', max_length=16)),
-                ('turns', models.PositiveIntegerField(default=0)),
-                ('of_turns', models.PositiveIntegerField(default=0)),
-                ('progress', models.JSONField(blank=True, default=dict)),
-                ('error', models.CharField(blank=True, default='', max_length=300)),
-                ('result', models.JSONField(blank=True, null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('started_at', models.DateTimeField(blank=True, null=True)),
-                ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('played', models.JSONField(blank=True, default=dict)),
-                ('chat', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='comparisons', to='conversations.chat')),
-                ('requested_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-            ],
-            options={
-                'default_permissions': (),
-                'indexes': [models.Index(fields=['chat', '-id'], name='comparison_chat_newest'), models.Index(fields=['state', 'id'], name='comparison_by_state')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('state__in', ['waiting', 'running', 'done', 'failed'])), name='comparison_state_known'), models.UniqueConstraint(condition=models.Q(('state__in', ['waiting', 'running'])), fields=('chat',), name='comparison_one_at_a_time')],
             },
         ),
         migrations.CreateModel(
@@ -231,6 +186,8 @@ class Migration(migrations.Migration):
                 ('paused_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
+                'verbose_name': 'memory',
+                'verbose_name_plural': 'memory of chats',
                 'indexes': [models.Index(condition=models.Q(('due', True), models.Q(('requested', ''), _negated=True), ('degraded', True), _connector='OR'), fields=['next_attempt_at'], name='brief_waiting'), models.Index(condition=models.Q(('on_demand_at__isnull', False)), fields=['on_demand_at'], name='brief_on_demand'), models.Index(condition=models.Q(('queued_at__isnull', False)), fields=['queued_at'], name='brief_queued'), models.Index(condition=models.Q(('kept_percent__isnull', False)), fields=['kept_percent'], name='brief_kept')],
                 'constraints': [models.CheckConstraint(condition=models.Q(('head__lte', models.F('version'))), name='brief_head_within_version')],
             },
@@ -305,6 +262,8 @@ class Migration(migrations.Migration):
                 ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
+                'verbose_name': 'version',
+                'verbose_name_plural': 'versions of summaries',
                 'indexes': [models.Index(condition=models.Q(('is_wanting', True)), fields=['-id'], name='revision_wanting'), models.Index(fields=['chat', 'seen_seq'], name='revision_chat_seen')],
                 'constraints': [models.UniqueConstraint(fields=('chat', 'version'), name='revision_chat_version'), models.CheckConstraint(condition=models.Q(('version__gte', 1)), name='revision_version_from_one'), models.CheckConstraint(condition=models.Q(('through_seq__gte', django.db.models.expressions.CombinedExpression(models.F('from_seq'), '-', models.Value(1)))), name='revision_span_forward'), models.CheckConstraint(condition=models.Q(('kind__in', ['fold', 'rebuild', 'restore', 'manual', 'retract', 'branch'])), name='revision_kind_known')],
             },

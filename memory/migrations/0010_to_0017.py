@@ -9,6 +9,8 @@ NAMES = {
     "conversationbrief": "memory",
     "summaryrevision": "version",
 }
+DROPPED = ["workerprocess", "watch", "comparison"]
+"""Tables that only the database of an earlier version has."""
 
 
 def rename_permissions(apps, schema_editor):
@@ -71,39 +73,8 @@ class Migration(migrations.Migration):
             ],
             options={"default_permissions": ()},
         ),
-        migrations.DeleteModel(name="WorkerProcess"),
-        migrations.DeleteModel(name="Watch"),
-        migrations.DeleteModel(name="Comparison"),
-        migrations.AlterModelOptions(
-            name="contextrecord",
-            options={"verbose_name": "prompt sent", "verbose_name_plural": "prompts sent"},
-        ),
-        migrations.AlterModelOptions(
-            name="conversationbrief",
-            options={"verbose_name": "memory", "verbose_name_plural": "memory of chats"},
-        ),
-        migrations.AlterModelOptions(
-            name="summaryrevision",
-            options={"verbose_name": "version", "verbose_name_plural": "versions of summaries"},
-        ),
+        migrations.RunSQL([f"DROP TABLE IF EXISTS memory_{table}" for table in DROPPED]),
         migrations.RunPython(rename_permissions, migrations.RunPython.noop),
-        migrations.AlterModelOptions(
-            name="foldday",
-            options={
-                "default_permissions": (),
-                "verbose_name": "summary updates of a day",
-                "verbose_name_plural": "summary updates by day",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="usageday",
-            options={
-                "default_permissions": (),
-                "permissions": [("view_cost", "Can see what chats cost")],
-                "verbose_name": "usage of a day",
-                "verbose_name_plural": "usage by day",
-            },
-        ),
         migrations.AddField(
             model_name="conversationbrief",
             name="paused_seq",
