@@ -104,7 +104,7 @@ audit: .venv/checks
 
 # The pages of docs/ that are made from the code: docs/settings.md.
 docs: .venv/installed
-	$(BIN)/python -m chatmemory.config.page
+	$(BIN)/python -m benchmarks.settings_page
 
 types: .venv/checks
 	$(BIN)/mypy chatmemory conversations memory tests benchmarks

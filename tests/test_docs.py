@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands
 
-from chatmemory.config import page
+from benchmarks import settings_page as page
 from chatmemory.config.declared import Config
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,7 +1,7 @@
 """Every setting, declared once: its default, its bounds and its meaning.
 
 The environment is read into `Config` (`chatmemory.config.environment`), and docs/settings.md is rendered from it
-(`chatmemory.config.page`). What nobody has a reason to set is a constant in `chatmemory.settings`.
+(`benchmarks.settings_page`). What nobody has a reason to set is a constant in `chatmemory.settings`.
 """
 
 from decimal import Decimal
@@ -33,24 +33,18 @@ MIB = 1024 * 1024
 # --- Kinds of values. A validator's message follows the name of the setting, and never shows a secret. ---
 
 
-def _whole(default: int, meaning: str, *, at_least: int = 0, at_most: int = UNBOUNDED) -> Any:
-    """Declare a whole number."""
-    return _number(default, meaning, at_least, at_most)
+def _number(
+    default: float, meaning: str, *, at_least: float = 0, at_most: float = UNBOUNDED, unit: str = ""
+) -> Any:
+    """Declare a number."""
+    allowed = f"{at_least:,} or more" if at_most == UNBOUNDED else f"{at_least:,} to {at_most:,}{unit}"
+    return Field(
+        default, ge=at_least, le=at_most, description=meaning, json_schema_extra={"allowed": allowed}
+    )
 
 
 def _seconds(default: float, meaning: str, *, at_least: float = 0.05) -> Any:
-    """Declare a number of seconds."""
-    return _number(default, meaning, at_least, 86_400, unit=" s")
-
-
-def _share(default: float, meaning: str, *, at_most: float = 1) -> Any:
-    """Declare a number from 0 to `at_most`."""
-    return _number(default, meaning, 0, at_most)
-
-
-def _number(default: float, meaning: str, low: float, high: float, unit: str = "") -> Any:
-    allowed = f"{low:,} or more" if high == UNBOUNDED else f"{low:,} to {high:,}{unit}"
-    return Field(default, ge=low, le=high, description=meaning, json_schema_extra={"allowed": allowed})
+    return _number(default, meaning, at_least=at_least, at_most=86_400, unit=" s")
 
 
 def _value(default: Any, meaning: str, *, allowed: str = "", shown: str = "") -> Any:
@@ -241,7 +235,7 @@ class DatabaseSettings(Area, title="Database and queue"):
     DATABASE_URL: Annotated[str, AfterValidator(_require_database)] = _value(
         "", "The database: `sqlite:///…` or `postgres://…`.", allowed="URL", shown="SQLite under `var/`"
     )
-    DATABASE_POOL_SIZE: int = _whole(
+    DATABASE_POOL_SIZE: int = _number(
         10, "PostgreSQL connections that one process may hold.", at_least=2, at_most=1000
     )
 
@@ -249,49 +243,49 @@ class DatabaseSettings(Area, title="Database and queue"):
 class LimitSettings(Area, title="Limits"):
     """How large a request may be, and how much one user may use. `0` switches a single `LIMIT_…` off."""
 
-    REQUEST_MAX_BYTES: int = _whole(
+    REQUEST_MAX_BYTES: int = _number(
         2 * MIB, "The largest request body. A larger one gets 413.", at_least=1024
     )
-    OPENAI_REQUEST_MAX_BYTES: int = _whole(
+    OPENAI_REQUEST_MAX_BYTES: int = _number(
         32 * MIB,
         "The largest body of `/v1/chat/completions`, whose clients send the whole history each time.",
         at_least=1024,
     )
-    ATTACHMENTS_MAX_BYTES_PER_USER: int = _whole(
+    ATTACHMENTS_MAX_BYTES_PER_USER: int = _number(
         200 * MIB,
         "The images and files that are kept of one user, each stored once. Those sent longest ago go first; a mark "
         "that says what they were stays.",
     )
-    ATTACHMENTS_KEEP_DAYS: int = _whole(
+    ATTACHMENTS_KEEP_DAYS: int = _number(
         30, "How long images and files are kept after they were last sent. `0`: for ever."
     )
-    ATTACHMENTS_SENT_AGAIN: int = _whole(
+    ATTACHMENTS_SENT_AGAIN: int = _number(
         4,
         "Images and files of recent messages that the model is sent again with the next one, so that it can be asked "
         "about them; the newest first, 8 MiB together at most, besides the budget. `0`: none.",
         at_most=100,
     )
-    MESSAGE_MAX_CHARS: int = _whole(200_000, "The longest message, in code points.", at_least=1)
+    MESSAGE_MAX_CHARS: int = _number(200_000, "The longest message, in code points.", at_least=1)
     RATE_LIMITS: bool = _value(
         True, "`off` disables every limit of use, and the server counts nothing for them."
     )
-    LIMIT_REQUESTS_PER_MINUTE: int = _whole(
+    LIMIT_REQUESTS_PER_MINUTE: int = _number(
         300,
         "Calls per user that ask a model, with those whose body is refused. A minute begins with its first call. Over "
         "it: 429 `rate_limited`.",
     )
-    LIMIT_TOKENS_PER_DAY: int = _whole(
+    LIMIT_TOKENS_PER_DAY: int = _number(
         5_000_000,
         "Tokens per user in prompts and answers, per UTC day of the database's clock. Over it: 429 `quota_exceeded`. "
         "Tokens of the summarizer do not count.",
     )
-    LIMIT_STREAMS: int = _whole(50, "Replies that are generated for one user at the same time.")
-    LIMIT_READERS: int = _whole(
+    LIMIT_STREAMS: int = _number(50, "Replies that are generated for one user at the same time.")
+    LIMIT_READERS: int = _number(
         100,
         "Additional readers of one user's replies, and of images and files, in one server process, beside the calls "
         "that started the replies. Over it: 429 `rate_limited`.",
     )
-    LIMIT_RESUMMARIZE_PER_HOUR: int = _whole(
+    LIMIT_RESUMMARIZE_PER_HOUR: int = _number(
         20,
         "Rebuilds of memory that a user requests or causes: resummarize, another policy, a wider window, restore, "
         "editing a folded message. An hour begins with its first rebuild. Over it: 429 `rate_limited`. Edits and "
@@ -397,7 +391,7 @@ class MemorySettings(Area, title="Memory"):
             allowed="a JSON object",
         )
     )
-    MEMORY_PROMPT_TOKEN_BUDGET: int = _whole(
+    MEMORY_PROMPT_TOKEN_BUDGET: int = _number(
         3000,
         "Tokens of memory in a prompt, as rendered. Instructions, sources and the question come on top.",
         at_least=200,
@@ -407,41 +401,42 @@ class MemorySettings(Area, title="Memory"):
         "What that budget limits: `memory` alone, or the whole `prompt`. With `prompt`, instructions and "
         "question are never cut; sources and memory share what they leave.",
     )
-    MEMORY_WINDOW_SHARE: float = _share(
+    MEMORY_WINDOW_SHARE: float = _number(
         0.4,
         "Share of the budget for the newest turns. Longer replies are cut in their middle. `1`: they stay whole as far "
         "as the budget allows.",
+        at_most=1,
     )
     MEMORY_TURNS_AS: TurnsAs = _value(
         "messages",
         "Verbatim turns as `messages` of their roles, or as lines of one block of `text`.",
     )
-    SOURCES_TOKEN_BUDGET: int = _whole(
+    SOURCES_TOKEN_BUDGET: int = _number(
         4000,
         "Tokens for the sources of a turn. Over it, the last ones are cut or left out, and the record of the prompt "
         "says so.",
     )
-    MEMORY_K_RAW_TURNS: int = _whole(
+    MEMORY_K_RAW_TURNS: int = _number(
         3,
         "Newest turns that stay verbatim and are never folded. Policies with a window of their own do not use it.",
         at_least=1,
         at_most=50,
     )
-    MEMORY_SUMMARY_TOKEN_CAP: int = _whole(
+    MEMORY_SUMMARY_TOKEN_CAP: int = _number(
         500,
         "The longest summary of the policy `chunked`, in tokens. Must be smaller than `MEMORY_PROMPT_TOKEN_BUDGET`.",
         at_least=50,
         at_most=100_000,
     )
-    MEMORY_CHUNK_SUMMARIZE_THRESHOLD: int = _whole(
+    MEMORY_CHUNK_SUMMARIZE_THRESHOLD: int = _number(
         6000,
         "With the policy `chunked`, summary and unfolded turns above this many tokens start a fold.",
         at_least=200,
     )
-    MEMORY_FOLD_BITE_TOKENS: int = _whole(
+    MEMORY_FOLD_BITE_TOKENS: int = _number(
         6000, "Turns in one request to the summarizer, in tokens.", at_least=500
     )
-    MEMORY_REBUILD_EVERY_FOLDS: int = _whole(
+    MEMORY_REBUILD_EVERY_FOLDS: int = _number(
         0,
         "Rebuilds memory from the original messages after this many folds. `0`: never.",
         at_most=100_000,
@@ -455,7 +450,7 @@ class RecallSettings(Area, title="Recall and embeddings"):
         "auto",
         "When earlier turns are searched: `auto` where the question calls for it, `always`, or `off`.",
     )
-    MEMORY_RECALL_SHARE: float = _share(
+    MEMORY_RECALL_SHARE: float = _number(
         0.2,
         "Share of the budget reserved for recalled text; more where there is room. `0`: recalls nothing.",
         at_most=0.9,
@@ -466,7 +461,7 @@ class RecallSettings(Area, title="Recall and embeddings"):
         "well as by words.",
         allowed="at most 128 characters",
     )
-    MEMORY_EMBEDDINGS_DIMENSIONS: int = _whole(
+    MEMORY_EMBEDDINGS_DIMENSIONS: int = _number(
         256, "Numbers in one vector. A model with a fixed size keeps its own.", at_least=1, at_most=4096
     )
 
@@ -484,7 +479,7 @@ class SummarizerSettings(Area, title="Summarizer"):
         allowed="`none`, `minimal`, `low`, `medium`, `high`, `xhigh`",
         shown="the upstream's",
     )
-    MEMORY_SUMMARIZER_OUTPUT_TOKENS: int = _whole(
+    MEMORY_SUMMARIZER_OUTPUT_TOKENS: int = _number(
         0,
         "Output limit of one call, reasoning included; never less than four times the requested summary. `0`: that, "
         "plus room to reason by the effort (1,000 tokens for `minimal`, 4,000, 8,000, 16,000, 32,000 for `xhigh`). "
@@ -506,7 +501,7 @@ class SummarizerSettings(Area, title="Summarizer"):
 class WorkerSettings(Area, title="Worker"):
     """How the worker runs."""
 
-    WORKER_THREADS: int = _whole(
+    WORKER_THREADS: int = _number(
         16,
         "Tasks that one worker runs at once; each mostly waits for the summarizer.",
         at_least=1,

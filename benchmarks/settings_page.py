@@ -1,15 +1,14 @@
-"""The page docs/settings.md, rendered from the declarations. `python -m chatmemory.config.page` writes it."""
+"""The page docs/settings.md, rendered from the declarations. `python -m benchmarks.settings_page` writes it."""
 
 import inspect
 from dataclasses import fields
 from pathlib import Path
-
-from pydantic.fields import FieldInfo
+from typing import Any
 
 from chatmemory.config.declared import Area, Config, allowed
 from memory.policies import POLICIES
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 
 OPENING = """\
 # Settings
@@ -39,8 +38,9 @@ def render() -> str:
 
 def _settings(area: type[Area]) -> str:
     rows = [
-        (name, _default(field), allowed(field), field.description or "")
+        (name, extra.get("shown") or _shown(field.default), allowed(field), field.description)
         for name, field in area.model_fields.items()
+        if isinstance(extra := field.json_schema_extra, dict)
     ]
     return f"## {area.model_config['title']}\n\n{inspect.getdoc(area)}\n\n{_table('setting', rows)}"
 
@@ -53,20 +53,13 @@ def _options(policy: str) -> str:
     return f"### `{policy}`\n\n{POLICIES[policy].description}\n\n{_table('option', rows)}"
 
 
-def _table(first: str, rows: list[tuple[str, str, str, str]]) -> str:
+def _table(first: str, rows: list[tuple[Any, ...]]) -> str:
     head = f"| {first} | default | values | meaning |\n|---|---|---|---|\n"
     lines = (
         " | ".join([f"`{name}`", *others]).replace("<|", "<\\|").replace("|>", "\\|>")
         for name, *others in rows
     )
     return head + "".join(f"| {line} |\n" for line in lines)
-
-
-def _default(field: FieldInfo) -> str:
-    extra = field.json_schema_extra
-    if isinstance(extra, dict) and extra.get("shown"):
-        return str(extra["shown"])
-    return _shown(field.default)
 
 
 def _shown(default: object) -> str:
