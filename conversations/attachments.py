@@ -6,7 +6,7 @@ them. When bytes expire earlier, their mark in the message's text stays.
 """
 
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
@@ -21,7 +21,7 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from chatmemory.database import executors
-from chatmemory.llm.attachments import PIECE_BYTES, Attachment, attachments_in, slices
+from chatmemory.llm.attachments import PIECE_BYTES, Attachment, slices
 from chatmemory.llm.protocol import Prompt
 from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
 
@@ -84,9 +84,13 @@ def spooled(attachment: Attachment) -> Attachment:
 
 
 def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> None:
-    """Store the attachments of these stored messages. Call it in their transaction."""
+    """Store the attachments of these stored messages; of those without their bytes, only which messages have them.
+
+    Call it in the transaction that stores the messages.
+    """
     by_hash = {one.sha256: one for _, attachments in sent for one in attachments if one.data is not None}
-    if not by_hash:
+    hashes = {one.sha256 for _, attachments in sent for one in attachments if one.sha256}
+    if not hashes:
         return
     now = timezone.now()
     mine = StoredAttachment.objects.filter(user=user_id)
@@ -106,7 +110,7 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
             AttachmentPiece.objects.bulk_create(
                 AttachmentPiece(attachment=row, number=number, data=data) for number, data in some
             )
-    ids = dict(mine.filter(sha256__in=by_hash).values_list("sha256", "pk"))
+    ids = dict(mine.filter(sha256__in=hashes).values_list("sha256", "pk"))
     links = {(ids[one.sha256], message.pk) for message, them in sent for one in them if one.sha256 in ids}
     LINKS.objects.bulk_create(
         (LINKS(storedattachment_id=one, message_id=message) for one, message in sorted(links)),
@@ -170,14 +174,6 @@ def release_chat(chat: Chat) -> None:
     if StoredAttachment.objects.filter(user=chat.owner_id).exists():
         LINKS.objects.filter(message__chat=chat).delete()
         _remove_unused(chat.owner_id)
-
-
-def copy_links(copies: Mapping[UUID, Message]) -> None:
-    """Make each copy of a message refer to the same bytes. `copies` maps the ids of the originals to the copies."""
-    attached = [first for first, copy in copies.items() if attachments_in(copy.payload)]
-    links = LINKS.objects.filter(message__in=attached).values_list("storedattachment_id", "message_id")
-    rows = [LINKS(storedattachment_id=one, message_id=copies[first].pk) for one, first in links]
-    LINKS.objects.bulk_create(rows)
 
 
 def remove_old() -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -25,7 +26,7 @@ from conversations.derived import derived, set_lines
 from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, fields_text, list_text
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
 from conversations.replies.open_turn import OpenTurn
-from memory.changes import messages_changed
+from memory.changes import chat_branched, messages_changed
 from memory.pins.pins import exported_pins, pin_stated, restore_pins, stated_in
 from memory.pins.section import ImportedPin
 from memory.pins.statements import Statement
@@ -63,9 +64,11 @@ class PreparedChat:
     created_at: datetime | None
     messages: list[Message]
     pins: Sequence[ImportedPin] | None
-    stated: list[tuple[Message, Sequence[Statement]]]
-    attached: list[tuple[Message, Sequence[Attachment]]]
+    stated: Sequence[tuple[Message, Sequence[Statement]]]
+    attached: Sequence[tuple[Message, Sequence[Attachment]]]
     """Messages with images or files."""
+    origin: UUID | None = None
+    """The chat that this one is a branch of: it starts with the memory of the messages that they share."""
 
     @property
     def tokens(self) -> int:
@@ -79,7 +82,10 @@ class PreparedChat:
             Chat.objects.filter(pk=self.row.pk).update(created_at=self.created_at)
         Message.objects.bulk_create(self.messages, batch_size=BATCH)
         attachments.store(self.row.owner_id, self.attached)
-        messages_changed(self.row.pk, from_seq=1)
+        if self.origin is None:
+            messages_changed(self.row.pk, from_seq=1)
+        else:
+            chat_branched(self.row, self.origin)
         if self.pins is None:
             pin_stated(self.row.pk, self.stated)
         else:

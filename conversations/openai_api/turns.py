@@ -1,17 +1,21 @@
 """Begin the turn of a completion: in its chat, in a branch of it, or in a new chat made from the history it sent."""
 
 from collections.abc import Sequence
+from copy import copy
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
+from chatmemory.database.ids import new_id
 from chatmemory.errors import NotFound
+from chatmemory.llm.attachments import attachments_in
 from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.turn_line import automatic_title
 from conversations import chat_lifecycle, message_changes
 from conversations.accounts import quotas
-from conversations.branching import PreparedBranch, prepare_branch
+from conversations.derived import set_lines
 from conversations.interchange.rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, imported
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
@@ -23,21 +27,46 @@ from conversations.replies import begin as replies
 from conversations.replies.begin import Readiness
 from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reply import BegunTurn, ExistingReply, TurnRequest
+from memory.pins.pins import exported_pins
 
 
-def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat | PreparedBranch | None:
+def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat | None:
     """Build what is to be stored before the turn. The history may be long, so this runs without locks."""
     if place.decision == "imported":
         return prepare_chat(completion.user, _imported(completion.request.history))
     if place.decision == "branched" and place.chat is not None:
-        return prepare_branch(place.chat, place.through_seq)
+        return _branch(place.chat, place.through_seq)
     return None
+
+
+def _branch(chat: Chat, through_seq: int) -> PreparedChat:
+    """Copy `chat` up to message `through_seq`, including the tool calls that follow if that message makes some.
+
+    The branch shares no rows with it. Memory of the copied messages is copied too, when it is stored.
+    """
+    messages = list(Message.objects.filter(chat=chat, seq__lte=through_seq).order_by("seq"))
+    calls = (messages[-1].payload or {}).get("calls", 0) if messages else 0
+    if calls:
+        later = Message.objects.filter(chat=chat, seq__gt=through_seq, seq__lte=through_seq + calls)
+        messages += later.order_by("seq")
+    question = next((one.seq for one in reversed(messages) if one.role == Role.USER), 0)
+    branch = copy(chat)
+    branch.pk, branch.last_seq, branch.open_seq = new_id(), through_seq + calls, question if calls else 0
+    ids: dict[UUID | None, UUID] = {one.pk: new_id() for one in messages}
+    for one in messages:
+        one.pk, one.chat = ids[one.pk], branch
+        one.reply_to_id, one.superseded_by_id = ids.get(one.reply_to_id), ids.get(one.superseded_by_id)
+    # The line of a turn that the branch cuts off may be on a later reply.
+    set_lines([one for one in messages if one.seq >= question])
+    attached = [(one, found) for one in messages if (found := attachments_in(one.payload))]
+    pins = exported_pins(chat.pk, branch.last_seq)
+    return PreparedChat(branch, None, messages, pins, stated=[], attached=attached, origin=chat.pk)
 
 
 def begin(
     completion: CompletionRequest,
     place: TurnPlace,
-    prepared: PreparedChat | PreparedBranch | None,
+    prepared: PreparedChat | None,
     *,
     ready: Readiness,
 ) -> tuple[BegunTurn | ExistingReply, TurnPlace] | None:
@@ -80,10 +109,10 @@ def _imported(history: Sequence[PromptMessage]) -> ImportedChat:
     return ImportedChat(title=automatic_title(first), title_is_automatic=True, messages=messages)
 
 
-def _chat(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranch | None) -> Chat | None:
+def _chat(user: User, place: TurnPlace, prepared: PreparedChat | None) -> Chat | None:
     """Return the turn's chat: made anew, or locked. None: it has changed since it was found."""
     if prepared is not None:
-        if isinstance(prepared, PreparedChat):
+        if place.decision == "imported":
             quotas.spend(user.pk, prepared.tokens)
         return prepared.store()
     if place.chat is None:
