@@ -112,7 +112,7 @@ def fold(row: Chat) -> None:
         report = fold_chat(row.pk, until=time.monotonic() + FOLD_SECONDS)
         while report.outcome == "more":
             report = fold_chat(row.pk, until=time.monotonic() + FOLD_SECONDS)
-    if report.outcome not in ("done", "nothing", "idle"):
+    if report.outcome not in ("done", "idle"):
         raise RuntimeError(f"{row.title} was not folded: {report.outcome} {report.error}")
 
 

@@ -140,14 +140,13 @@ def write(
     return revision
 
 
-def settle(brief: ConversationBrief) -> bool:
-    """Give back the lease of a locked `brief` if nothing is left to do, and return whether. Saves nothing."""
-    if not (brief.due or brief.requested):
-        brief.on_demand_at = None
-    if brief.due or brief.requested or brief.degraded:
-        return False
-    brief.lease_owner, brief.lease_expires_at = "", None
-    return True
+def settle(brief: ConversationBrief) -> None:
+    """Give back the lease of a locked `brief` if nothing is left to do. Saves nothing."""
+    if brief.due or brief.requested:
+        return
+    brief.on_demand_at = None
+    if not brief.degraded:
+        brief.lease_owner, brief.lease_expires_at = "", None
 
 
 def _has_folded_enough(chat_id: UUID) -> bool:

@@ -79,8 +79,8 @@ def note_request(chat: Chat, mode: Mode) -> None:
 def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
     """Update or rebuild the memory of `chat` in this process, however long it takes; `tell` is called as in `fold`.
 
-    Must not run in a transaction. The outcome is `done` or `nothing` on success; `idle` if a worker has the chat;
-    `more` if a worker does what became due meanwhile.
+    Must not run in a transaction. The outcome is `done` on success; `idle` if a worker has the chat; `more` if a worker
+    does what became due meanwhile.
     """
     note_request(chat, mode)
     report = fold(chat.pk, until=math.inf, tell=tell)

@@ -70,7 +70,7 @@ class Command(BaseCommand):
             return f"{mode} queued as task {request_resummarize(chat, mode)}", True
         with progress_bar(title, estimate_for(chat, mode).calls, self.stderr) as advance:
             report = resummarize_now(chat, mode, tell=advance)
-        return _outcome(report), report.outcome not in ("failed", "waiting")
+        return _outcome(report), report.outcome != "waiting"
 
     def _foresee(self, chats: QuerySet[Chat], options: dict[str, Any]) -> None:
         """Print what would be done, one line per chat, and the total. Spends and changes nothing."""
@@ -118,7 +118,7 @@ def _chosen(ids: list[str], *, everything: bool) -> QuerySet[Chat]:
 def _outcome(report: FoldReport) -> str:
     if report.outcome == "idle":
         return "a worker is already on it"
-    if report.outcome in ("failed", "waiting"):
+    if report.outcome == "waiting":
         return f"failed: {report.error or 'the next attempt waits'}"
     if not report.published:
         return "nothing to summarize"

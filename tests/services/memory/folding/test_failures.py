@@ -48,7 +48,7 @@ def test_a_hard_fault_changes_nothing_and_waits(model: KeepingModel, line: Any, 
     model.lines = [line]
     report = run(chat)
     after = brief_of(chat)
-    assert (report.outcome, report.error) == ("failed", code)
+    assert (report.outcome, report.error) == ("waiting", code)
     assert after.last_error is not None
     assert (after.last_error["code"], after.last_error["attempt"], after.attempts) == (code, 1, 1)
     assert set(after.last_error) == {"code", "message", "at", "attempt"}
@@ -94,7 +94,7 @@ def test_where_even_the_built_in_one_fails_the_task_ends(
     builtin = ScriptedModel("")
     with monkeypatch.context() as patch:
         patch.setattr(registry, "offline_model", lambda: builtin)
-        assert run(chat).outcome == "failed"
+        assert run(chat).outcome == "waiting"
     assert (len(builtin.prompts), brief_of(chat).version) == (1, 0)
     assert run(chat).outcome == "done"
     assert_sound(chat)
@@ -135,7 +135,7 @@ def test_a_recovery_that_fails_leaves_the_memory_and_waits(model: KeepingModel) 
     before = brief_of(chat)
     wait_over(chat)
     model.lines = [lambda prompt: "T1 T2 T3", DOWN]
-    assert run(chat).outcome == "failed"
+    assert run(chat).outcome == "waiting"
     after = brief_of(chat)
     assert (after.version, after.global_summary, after.degraded) == (
         before.version,

@@ -86,7 +86,7 @@ def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingMod
 def test_update_of_a_chat_within_its_window_folds_nothing_and_is_done(model: KeepingModel) -> None:
     chat = chat_of(3)
     request_resummarize(chat, "update")
-    assert run(chat).outcome == "nothing"
+    assert run(chat).outcome == "done"
     assert brief_of(chat).requested == ""
     assert model.prompts == []
 
