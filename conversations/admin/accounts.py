@@ -95,7 +95,7 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
         text = f"{count:,}{more} chat{pluralize(count)}"
         return format_html(
             "{} · {} tokens today · {} being written",
-            link(text, "conversations_chat", "changelist", owner=user.pk),
+            link(text, "conversations_chat", "changelist", owner__id__exact=user.pk),
             f"{tokens:,}",
             f"{row.open_streams} repl{pluralize(row.open_streams, 'y,ies')}",
         )

@@ -11,8 +11,8 @@ from memory.usage.figures import short, usd
 
 Row = Mapping[str, Any]
 
-WIDTH, HEIGHT = 1000.0, 160.0
-"""The size of a chart in its own units; it is stretched to the page."""
+HEIGHT = 100
+"""The height of a chart in its own units; it is stretched to the page."""
 MAX_BAD_CARDS = 0.05
 """The largest acceptable share of unusable cards, of the replies that were to have one."""
 FEWEST_CARDS = 20
@@ -20,11 +20,10 @@ FEWEST_CARDS = 20
 
 
 class Bar(NamedTuple):
-    """One bar of a chart, in its units, and what it says when pointed at."""
+    """One bar of a chart, one unit wide, and what it says when pointed at."""
 
-    x: float
+    x: int
     y: float
-    width: float
     height: float
     series: int
     text: str
@@ -33,56 +32,49 @@ class Bar(NamedTuple):
 class Chart(NamedTuple):
     """A chart of some series by day, which are also shown as a table."""
 
-    name: str
     title: str
+    width: int
     total: list[tuple[str, str]]
     """The label of each series, with its sum."""
     bars: list[Bar]
-    """The bars of each day side by side, in the order of the series."""
+    """The bars of each day side by side, in the order of the series, and a gap."""
     rows: list[tuple[str, list[str]]]
     """The table: each day with its figures, newest first."""
 
 
 def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row]) -> list[Chart]:
     """The two charts of the start page."""
-    saved = {"sent as memory": (usage, "memory_tokens"), "in whole chats": (usage, "history_tokens")}
+    saved = {"memory_tokens": "sent as memory", "history_tokens": "in whole chats"}
     updates = {
-        "published": (folds, "folds"),
-        "by the built-in summarizer": (folds, "degraded"),
-        "failed attempts": (folds, "failures"),
+        "folds": "published",
+        "degraded": "by the built-in summarizer",
+        "failures": "failed attempts",
     }
     return [
-        _chart("saved", "Tokens sent as memory, against whole chats", days, saved),
-        _chart("folds", "Summary updates a day", days, updates),
+        _chart("Tokens sent as memory, against whole chats", days, usage, saved),
+        _chart("Summary updates a day", days, folds, updates),
     ]
 
 
-def _chart(
-    name: str, title: str, days: Sequence[date], columns: Mapping[str, tuple[Sequence[Row], str]]
-) -> Chart:
-    """A chart of columns of rows by day, by the labels of their series."""
-    series: dict[str, list[int]] = {}
-    for label, (rows, column) in columns.items():
-        sums = dict.fromkeys(days, 0)
-        for row in rows:
-            sums[row["day"]] += row[column]
-        series[label] = list(sums.values())
-    highest = max(map(max, series.values()))
-    slot = WIDTH / len(days)
-    width = slot * 0.84 / len(series)
-    names = [f"{day.day} {day:%b %Y}" for day in days]
+def _chart(title: str, days: Sequence[date], rows: Sequence[Row], series: Mapping[str, str]) -> Chart:
+    """A chart of columns of `rows`: `series` are the labels by the columns' names."""
+    table = [
+        (f"{day.day} {day:%b %Y}", [sum(row[name] for row in rows if row["day"] == day) for name in series])
+        for day in days
+    ]
+    highest = max(max(figures) for _, figures in table)
+    slot = len(series) + 1
     bars = []
-    for at, day in enumerate(names):
-        for number, (label, figures) in enumerate(series.items()):
-            if figure := figures[at]:
-                x, height = slot * at + slot * 0.08 + width * number, HEIGHT * figure / highest
-                y, text = HEIGHT - height, f"{day}: {short(figure)} {label}"
-                bars.append(
-                    Bar(round(x, 2), round(y, 2), round(width, 2), round(height, 2), number + 1, text)
-                )
-    table = [(day, list(map(short, figures))) for day, *figures in zip(names, *series.values(), strict=True)]
-    total = [(label, short(sum(figures))) for label, figures in series.items()]
-    return Chart(name, title, total, bars, table[::-1])
+    for at, (day, figures) in enumerate(table):
+        for number, (label, figure) in enumerate(zip(series.values(), figures, strict=True)):
+            if figure:
+                height = round(HEIGHT * figure / highest, 2)
+                text = f"{day}: {short(figure)} {label}"
+                bars.append(Bar(slot * at + number, HEIGHT - height, height, number + 1, text))
+    sums = map(sum, zip(*(figures for _, figures in table), strict=True))
+    total = list(zip(series.values(), map(short, sums), strict=True))
+    shown = [(day, list(map(short, figures))) for day, figures in reversed(table)]
+    return Chart(title, slot * len(days), total, bars, shown)
 
 
 def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) -> list[str]:

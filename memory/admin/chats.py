@@ -23,8 +23,8 @@ from conversations import chat_lifecycle
 from conversations.admin.access import may_see, number_in, record_list, refused
 from conversations.admin.html import admin_url, column, heading, link, since
 from conversations.models import ActiveReply, Chat, Message, Role
-from memory.admin import filters
 from memory.admin.actions import MemoryActions
+from memory.admin.filters import MemoryFilter, memory_of
 from memory.briefs import history_tokens, readable_parts
 from memory.context.build import preview_last
 from memory.context.plan import Plan
@@ -52,7 +52,7 @@ TEXT_CHARS = 1500
 
 def _owner(chat: Chat) -> SafeString:
     """Link to the owner's chats."""
-    return link(chat.owner, "conversations_chat", "changelist", **{filters.OWNER: chat.owner_id})
+    return link(chat.owner, "conversations_chat", "changelist", owner__id__exact=chat.owner_id)
 
 
 @admin.register(Chat)
@@ -64,13 +64,14 @@ class ChatAdmin(MemoryActions):
         *("called", column("owner", _owner), column("policy", lambda row: policy_name(row.policy))),
         *(
             column("messages", lambda row: f"{row.last_seq:,}"),
-            column("memory", lambda row: filters.memory_of(getattr(row, "brief", None))),
+            column("memory", lambda row: memory_of(getattr(row, "brief", None))),
         ),
         since("updated_at"),
     )
     list_display_links = None
     list_select_related: ClassVar[Any] = ("owner", "brief")
-    list_filter = filters.OF_CHATS
+    list_filter = (MemoryFilter,)
+    lookups = ("owner__id__exact",)
     ordering = ("-updated_at", "-pk")
     page_template = "admin/memory/chat.html"
 

@@ -17,7 +17,7 @@ def test_filters_are_folded_on_a_phone_until_they_are_opened(anywhere: Person) -
     if is_phone:
         page.locator(".cm-filters > summary").click()
     low.click()
-    page.wait_for_url("**trouble=failed")
+    page.wait_for_url("**memory=failed")
     assert page.locator(".cm-filters > summary").inner_text() == "Filters in use"
     assert low.is_visible(), "who opened them finds them open"
     assert page.get_by_text("0 chats").count() == 1
