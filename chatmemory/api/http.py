@@ -177,7 +177,7 @@ class LongText(Text):
     """A text that is kept as it is, white space included. It may be blank only with `allow_blank`."""
 
     def __init__(self, length: MaxLengthValidator, **options: Any) -> None:
-        checks = [length] if options.get("allow_blank") else [not_blank, length]
+        checks: list[Any] = [length] if options.get("allow_blank") else [not_blank, length]
         super().__init__(trim_whitespace=False, validators=checks, **options)
 
 

@@ -8,6 +8,7 @@ change the record. No page counts a table, searches texts, or sorts by a column 
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
+from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch
 from django.utils.functional import cached_property
@@ -35,8 +37,7 @@ LIST_LIMIT = 5000
 CHATS_SEARCHED = 100
 """Maximum number of chats by one owner, or with one title, newest first, whose rows a search shows."""
 
-
-COST = column("cost", lambda row: "–" if row.cost_usd is None else usd(row.cost_usd))
+COST = column("cost", lambda row: usd(row.cost_usd))
 """A column that is only shown to those who may see money."""
 
 
@@ -93,7 +94,7 @@ def number_in(text: str | None) -> int | None:
 
 LIST, SEARCH = "list", "search"
 """Object ids of views that were not of one object's page: a list that shows texts; a search that matched texts."""
-WHERE = {LIST: ("1 row of a list", "{} rows of a list"), SEARCH: ("1 hit of a search", "{} hits of a search")}
+WHERE = {LIST: "{} row{} of a list", SEARCH: "{} hit{} of a search"}
 
 
 def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
@@ -156,8 +157,7 @@ class ContentViewAdmin(ReadOnlyAdmin):
                 return link(text, look.page, "change", look.object_id)
         except (LookupError, ValueError, NoReverseMatch):  # the page no longer exists
             return f"{look.page} {look.object_id}"
-        one, many = WHERE[look.object_id]
-        return f"{kind}: {one if look.count == 1 else many.format(look.count)}"
+        return f"{kind}: {WHERE[look.object_id].format(look.count, pluralize(look.count))}"
 
     @admin.display(description="chat")
     def in_chat(self, look: ContentView) -> SafeString | str:
@@ -262,10 +262,7 @@ class ContentAdmin(ReadOnlyAdmin):
 
     def chat_of(self, row: Any) -> Chat:
         """Return the chat of a row."""
-        found = row
-        for name in filter(None, self.chat_path.split("__")):
-            found = getattr(found, name)
-        chat: Chat = found
+        chat: Chat = attrgetter(self.chat_path.replace("__", "."))(row) if self.chat_path else row
         return chat
 
     @property
@@ -294,12 +291,11 @@ class ContentAdmin(ReadOnlyAdmin):
 
     def page(self, request: HttpRequest, row: Any, template: str, context: dict[str, Any]) -> HttpResponse:
         """Render a page of a row with a template of our own."""
-        common = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "media": self.media,
-            "chat": self.record_page(request, row),
-        }
+        return self.render(request, template, {"chat": self.record_page(request, row), **context})
+
+    def render(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
+        """Render a template of our own. What it shows must have been recorded."""
+        common = {**self.admin_site.each_context(request), "opts": self.opts, "media": self.media}
         return TemplateResponse(request, template, {**common, **context})
 
     def record_page(self, request: HttpRequest, row: Any) -> Chat:

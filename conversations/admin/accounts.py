@@ -7,6 +7,7 @@ their own. A user's own limits can be set, the usage is read-only.
 """
 
 import re
+from contextlib import suppress
 from datetime import UTC, timedelta
 from functools import partial
 from typing import Any, ClassVar
@@ -271,11 +272,6 @@ class AllowanceAdmin(ReadOnlyAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm("conversations.change_allowance"))
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Allow it only as part of deleting the user: running calls are still to be settled in this row."""
-        match = request.resolver_match
-        return match is not None and match.view_name.startswith("admin:auth_user_")
-
     def save_model(self, request: HttpRequest, obj: Allowance, form: Any, change: bool) -> None:
         """Save only the user's own limits: the usage may have changed while the page was open."""
         if not change:
@@ -286,8 +282,6 @@ class AllowanceAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Allowance | None:
         """Return None also for a number too large for the column, which Django does not catch for a foreign key."""
-        try:
-            found: Allowance | None = super().get_object(request, object_id, from_field)
-        except OverflowError:
-            return None
-        return found
+        with suppress(OverflowError):
+            return super().get_object(request, object_id, from_field)
+        return None

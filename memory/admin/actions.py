@@ -14,7 +14,6 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
 
 from chatmemory.errors import ChatMemoryError
 from conversations.admin.access import ContentAdmin, may_see, record_list
@@ -114,10 +113,7 @@ class MemoryActions(ContentAdmin):
             record_list(request, self.own_name, chats)
         count = rows.count()
         context = {
-            **self.admin_site.each_context(request),
             "title": f"{act.verb}?",
-            "opts": self.opts,
-            "media": self.media,
             "action": request.POST["action"],
             "act": act,
             "count": count,
@@ -128,4 +124,4 @@ class MemoryActions(ContentAdmin):
             "selected": selected[:1] if across else selected,  # at least one, or the list refuses the action
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
         }
-        return TemplateResponse(request, "admin/memory/confirm.html", context)
+        return self.render(request, "admin/memory/confirm.html", context)

@@ -4,8 +4,7 @@ A page costs the same however long the chat is: queries are by (chat, seq), and 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 from django.contrib import admin, messages
@@ -30,7 +29,7 @@ from memory.context.build import preview_last
 from memory.context.plan import Plan
 from memory.explain.fact import WAYS
 from memory.explain.reasons import budget_of, coverage_of
-from memory.explain.timeline import Fold, Mark, Place, TurnPlaces
+from memory.explain.timeline import Fold, Mark, TurnPlaces
 from memory.explain.trace import MAX_CHARS, folds_of, trace_fact
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
@@ -162,8 +161,7 @@ class ChatAdmin(MemoryActions):
 # A page of turns
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """One turn of a page."""
 
     turn: Turn
@@ -174,8 +172,7 @@ class Moment:
     """The reply that is being written, as far as it was saved."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimelinePage:
+class TimelinePage(NamedTuple):
     """Turns in order. `older` and `newer` are where the adjacent pages begin; None at that end of the chat."""
 
     moments: tuple[Moment, ...] = ()
@@ -208,7 +205,7 @@ def timeline(
     for turn in to_turns([StoredMessage.of(row, text=False) for row in rows]):
         mark = places.of(turn)
         own = tuple(row for row in rows if turn.from_seq <= row.seq <= turn.through_seq)
-        moments.append(Moment(turn, mark, own, active if mark.place == Place.WAITING else None))
+        moments.append(Moment(turn, mark, own, active if mark.place == "waiting" else None))
     return TimelinePage(
         tuple(moments),
         older=max(1, first - SPAN) if first > 1 else None,

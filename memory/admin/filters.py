@@ -73,7 +73,7 @@ class MemoryFilter(admin.SimpleListFilter):
         return list({**STATES, **DEFECTS}.items())
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
+        value = self.value() or ""
         chats: QuerySet[Any]
         if value in STATES:
             chats = waiting().filter(CONDITIONS[value]).values("pk")

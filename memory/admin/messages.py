@@ -38,9 +38,8 @@ EXCERPT_CHARS = 160
 QUERY_CHARS = 2000
 """The longest search query, in characters: more would not find more."""
 HITS_OF_ONE_OWNER = 20
-HITS_OF_ONE_CHAT = 50
 HITS = 50
-"""Once so many are found, no further owner is searched."""
+"""Of one chat; and once so many are found, no further owner is searched."""
 SECONDS = 0.2
 """After this time no further owner is searched: the index is separate for each."""
 SEQ = column("message", lambda row: f"#{row.seq}")
@@ -95,7 +94,7 @@ class MessageAdmin(ContentAdmin):
             return super().get_search_results(request, queryset, search_term)
         if chat_id := uuid_in(request.GET.get(self.chat_parameter, "")):
             chat = Chat.objects.filter(pk=chat_id).first()
-            hits = search_chat(chat, words, HITS_OF_ONE_CHAT) if chat else []
+            hits = search_chat(chat, words, HITS) if chat else []
         else:
             hits, is_cut = _in_all_chats(words)
             if is_cut:

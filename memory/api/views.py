@@ -114,14 +114,12 @@ class BriefViews(ViewSet):
     def estimate(self, request: Request, chat_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
         query = validated(serializers.EstimateQuery, request.query_params.dict())
+        mode, after = query["mode"], None
         if version := query.get("restore"):
-            after = _revision(chat, version).through_seq
-            return Response(serializers.EstimateOut(estimate_for(chat, "update", after_seq=after)).data)
-        if policy := query.get("policy"):
-            chat.policy = policy  # only for the estimate: it is not saved
-        return Response(
-            serializers.EstimateOut(estimate_for(chat, "rebuild" if policy else query["mode"])).data
-        )
+            mode, after = "update", _revision(chat, version).through_seq
+        elif policy := query.get("policy"):
+            mode, chat.policy = "rebuild", policy  # only for the estimate: it is not saved
+        return Response(serializers.EstimateOut(estimate_for(chat, mode, after_seq=after)).data)
 
     @memory_operation(
         request=serializers.ResummarizeIn,

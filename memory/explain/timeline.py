@@ -4,23 +4,13 @@ Pure: from a plan, the cursor of the fold and the spans of revisions. Drawing, a
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from memory.context.plan import Plan
 from memory.history.turns import Turn
 
-
-class Place(StrEnum):
-    """Where a turn is."""
-
-    FOLDED = "folded"
-    VERBATIM = "verbatim"
-    LINE = "line"
-    RECALL = "recall"
-    WAITING = "waiting"
-    NOTHING = "nothing"
+Place = Literal["folded", "verbatim", "line", "recall", "waiting", "nothing"]
+"""Where a turn is."""
 
 
 class Fold(NamedTuple):
@@ -35,8 +25,7 @@ class Fold(NamedTuple):
     turns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """Where one turn is. `fold` is the version that folded it, if known."""
 
     place: Place
@@ -56,8 +45,7 @@ def lineage(head: int, versions: Iterable[Fold]) -> list[Fold]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class TurnPlaces:
+class TurnPlaces(NamedTuple):
     """Where the turns of a chat are: what the next prompt shows (`plan`), and what was folded."""
 
     plan: Plan
@@ -71,16 +59,16 @@ class TurnPlaces:
         """Where `turn` is."""
         seq = turn.from_seq
         if self.pending_seq is not None and seq <= self.pending_seq <= turn.through_seq:
-            return Mark(Place.WAITING)
+            return Mark("waiting")
         if not turn.tokens:
-            return Mark(Place.NOTHING)
+            return Mark("nothing")
         if seq <= self.folded_through:
             holding = (fold for fold in self.folds if fold.from_seq <= seq <= fold.through_seq)
-            return Mark(Place.FOLDED, fold=next(holding, None))
+            return Mark("folded", fold=next(holding, None))
         for shown in self.plan.verbatim:
             if shown.from_seq <= seq <= shown.through_seq:
-                return Mark(Place.VERBATIM, clipped=shown.clipped)
+                return Mark("verbatim", clipped=shown.clipped)
         has_line = bool(turn.line) and any(
             line.from_seq <= seq <= line.through_seq for line in self.plan.lines
         )
-        return Mark(Place.LINE if has_line else Place.RECALL)
+        return Mark("line" if has_line else "recall")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 from django import template
@@ -11,10 +10,11 @@ from django.utils.safestring import SafeString
 
 from memory.models import SummaryRevision
 from memory.policies import policy_name
-from memory.usage import figures
+from memory.usage.figures import usd
 
 register = template.Library()
 register.filter("policy_label", policy_name)
+register.filter("usd", usd)
 
 KIND_LABELS = {
     "fold": "↧ updated",
@@ -31,12 +31,6 @@ def kind_label(version: SummaryRevision) -> str:
     """What happened, in a word with a sign: a clearing is distinguished from other edits by hand."""
     is_cleared = version.kind == "manual" and not version.tokens_after and not version.forgotten_at
     return "∅ cleared" if is_cleared else KIND_LABELS[version.kind]
-
-
-@register.filter
-def usd(amount: Decimal | float | None) -> str:
-    """A cost, or a dash if it is not known."""
-    return "–" if amount is None else figures.usd(amount)
 
 
 @register.filter

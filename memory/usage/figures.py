@@ -15,8 +15,10 @@ def short(number: float) -> str:
     return f"{scaled:,.{digits}f}{unit}"
 
 
-def usd(amount: Decimal | float) -> str:
-    """Format an amount, with more decimals if it is small: `$12.34`, `$0.0123`."""
+def usd(amount: Decimal | float | None) -> str:
+    """Format an amount, with more decimals if it is small: `$12.34`, `$0.0123`; a dash if it is not known."""
+    if amount is None:
+        return "–"
     value = float(amount)
     if value == 0:
         return "$0.00"

@@ -36,9 +36,9 @@ def test_every_turn_has_one_place() -> None:
     standing = TurnPlaces(plan, folded_through=4, folds=(fold(1, None, 1, 4),))
     expected = ["folded"] * 2 + ["recall"] * 2 + ["line"] * 2 + ["verbatim"] * 6
     assert marks(standing) == expected
-    assert standing.of(TURNS[0]) == Mark(Place.FOLDED, fold=fold(1, None, 1, 4))
-    assert standing.of(TURNS[2]) == Mark(Place.RECALL)
-    assert standing.of(TURNS[-1]) == Mark(Place.VERBATIM, clipped=True)
+    assert standing.of(TURNS[0]) == Mark("folded", fold=fold(1, None, 1, 4))
+    assert standing.of(TURNS[2]) == Mark("recall")
+    assert standing.of(TURNS[-1]) == Mark("verbatim", clipped=True)
     assert standing.of(TURNS[-2]).clipped is False
 
 
@@ -46,30 +46,30 @@ def test_every_turn_has_one_place() -> None:
 def test_marks_follow_the_plan_that_is_really_made(budget: int) -> None:
     plan = plan_of(TURNS, MemoryLimits(prompt_budget=budget))
     found = marks(TurnPlaces(plan))
-    assert found.count(Place.VERBATIM) == len(plan.verbatim)
-    assert found.count(Place.LINE) == len(plan.lines)
-    assert found.count(Place.RECALL) == plan.unrepresented
+    assert found.count("verbatim") == len(plan.verbatim)
+    assert found.count("line") == len(plan.lines)
+    assert found.count("recall") == plan.unrepresented
 
 
 def test_a_turn_that_is_being_answered_waits_whatever_the_plan_says() -> None:
     plan = Plan(budget=900, verbatim=(Shown(23, 24),))
-    assert TurnPlaces(plan, pending_seq=23).of(TURNS[-1]) == Mark(Place.WAITING)
-    assert TurnPlaces(plan, folded_through=24, pending_seq=23).of(TURNS[-1]) == Mark(Place.WAITING)
+    assert TurnPlaces(plan, pending_seq=23).of(TURNS[-1]) == Mark("waiting")
+    assert TurnPlaces(plan, folded_through=24, pending_seq=23).of(TURNS[-1]) == Mark("waiting")
 
 
 def test_of_a_turn_without_text_nothing_can_stand_anywhere() -> None:
     empty = make_turn(3, "")
-    assert TurnPlaces(Plan(budget=900), folded_through=100).of(empty) == Mark(Place.NOTHING)
-    assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(empty) == Mark(Place.NOTHING)
+    assert TurnPlaces(Plan(budget=900), folded_through=100).of(empty) == Mark("nothing")
+    assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(empty) == Mark("nothing")
 
 
 def test_a_line_that_was_never_made_leaves_its_turn_to_recall() -> None:
     unsaid = replace(TURNS[3], line="")
-    assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(unsaid).place == Place.RECALL
+    assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(unsaid).place == "recall"
 
 
 def test_a_folded_turn_whose_revision_is_gone_is_still_folded() -> None:
-    assert TurnPlaces(Plan(budget=900), folded_through=4).of(TURNS[0]) == Mark(Place.FOLDED)
+    assert TurnPlaces(Plan(budget=900), folded_through=4).of(TURNS[0]) == Mark("folded")
 
 
 # Revisions
