@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from hmac import compare_digest
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.json import strict_constant
+from rest_framework.utils.serializer_helpers import BindingDict
 
 from chatmemory.database.compiled import Select
 from chatmemory.database.rows import byte_size, count_fitting
@@ -67,9 +69,16 @@ def caller(request: Request) -> User:
 
 def validated(serializer: type[serializers.Serializer[Any]], data: Any) -> dict[str, Any]:
     """Return the fields of a request's body or query. Raises `ValidationError`."""
-    fields = serializer(data=data)
-    fields.is_valid(raise_exception=True)
-    return dict(fields.validated_data)
+    request = serializer(data=data)
+    request.fields = _fields_of(serializer)
+    request.is_valid(raise_exception=True)
+    return dict(request.validated_data)
+
+
+@cache
+def _fields_of(serializer: type[serializers.Serializer[Any]]) -> BindingDict:
+    """Return the fields for all requests: DRF would copy them for each, which takes half the time of the checks."""
+    return serializer().fields
 
 
 LIMIT_MAX = 200

@@ -332,12 +332,11 @@ class TurnReply(Generation):
         Raises `executors.UNSTORABLE` at once.
         """
         text = self.log.text()
-        stored = Message.objects.filter(pk=self.pending.message_id)  # by any process
         for attempt in range(FINISH_TRIES):
             try:
                 async with _finishing():
                     message = await executors.write(finish.finish, self.pending, text, ending)
-                return message or (await executors.read(stored.first) if attempt else None)
+                return message or (await executors.read(self._final) if attempt else None)
             except executors.UNSTORABLE:
                 raise
             except (DatabaseError, InterfaceError) as exc:
@@ -349,8 +348,12 @@ class TurnReply(Generation):
             except Exception:
                 # Another attempt would fail the same way; but the reply may have been stored.
                 logger.exception("reply not stored by a fault of our own")
-                return await executors.read(stored.first)
+                return await executors.read(self._final)
         return None
+
+    def _final(self) -> Message | None:
+        """Return the message if any process has stored it."""
+        return Message.objects.filter(pk=self.pending.message_id).first()
 
 
 def _finishing() -> asyncio.Semaphore:
