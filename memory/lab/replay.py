@@ -6,14 +6,12 @@ card of each reply, the built-in model adds one that matches the recorded reply.
 `memory.lab.runner` provides.
 """
 
-import time
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
-from django.conf import settings
 from django.contrib.auth.models import User
 
 from chatmemory.llm import registry
@@ -71,10 +69,9 @@ class Player:
     ) -> None:
         self.talk = talk
         self.policy = policy
-        self._owner, _ = User.objects.get_or_create(username=OWNER)
+        owner, _ = User.objects.get_or_create(username=OWNER)
         fields = {"policy": policy, "options": dict(options or {}), "instructions": talk.instructions}
-        self._chat = chat or chat_lifecycle.create_chat(self._owner, **fields)
-        self._owner = self._chat.owner
+        self._chat = chat or chat_lifecycle.create_chat(owner, **fields)
         self._variant = begin.default_variant()
         self._prompts: deque[Prompt] = deque(maxlen=CACHED_PROMPTS)
         self._turns: list[TurnMeasure] = []
@@ -96,7 +93,8 @@ class Player:
         finish.finish(last.pending, exchange.reply, Ending(status, reply, card))
         calls: list[Usage] = []
         with registry.wrap_models(lambda model: _Counted(model, calls)):
-            folds = _fold(self._chat.pk)
+            is_due = ConversationBrief.objects.filter(pk=self._chat.pk, due=True).exists()
+            folds = fold.fold(self._chat.pk, until=math.inf).published if is_due else 0
         sent = begun.pending.snapshot
         measure = TurnMeasure(
             memory=sent.tokens,
@@ -139,7 +137,7 @@ class Player:
         return begun
 
     def _begin(self, request: TurnRequest) -> BegunTurn:
-        begun = begin.begin_turn(self._owner, request, chat_id=self._chat.pk)
+        begun = begin.begin_turn(self._chat.owner, request, chat_id=self._chat.pk)
         assert isinstance(begun, BegunTurn)  # without an idempotency key there is no earlier reply
         return begun
 
@@ -156,14 +154,3 @@ def play(
         player.turn()
         tell()
     return player.run()
-
-
-def _fold(chat_id: UUID) -> int:
-    """Fold what is due. Return the number of revisions that made."""
-    due = ConversationBrief.objects.filter(pk=chat_id, due=True)
-    folds, outcome = 0, "more"
-    while outcome == "more" and due.exists():
-        report = fold.fold(chat_id, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
-        folds += report.published
-        outcome = report.outcome
-    return folds

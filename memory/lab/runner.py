@@ -53,7 +53,10 @@ def run(
                 playing[ours] = policy
             while playing:
                 for pipe in cast("list[Connection]", wait(list(playing))):
-                    message = _received(pipe)
+                    try:
+                        message = pipe.recv()
+                    except EOFError:
+                        message = "it ended without a word."
                     if message is None:
                         tell(1)
                     elif isinstance(message, str):
@@ -65,13 +68,6 @@ def run(
                 child.kill()
                 child.join()
     return {policy: runs[policy] for policy in policies}
-
-
-def _received(pipe: Connection) -> list[Run] | str | None:
-    try:
-        return cast("list[Run] | str | None", pipe.recv())
-    except EOFError:
-        return "it ended without a word."
 
 
 def _play(

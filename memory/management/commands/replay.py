@@ -37,8 +37,7 @@ class Command(BaseCommand):
         )
         several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
         parser.add_argument("--chat", **several, metavar="ID", help="chats of this server, played on a copy")
-        known = ", ".join(sorted(POLICIES))
-        parser.add_argument("--policy", **several, metavar="P", help=f"of {known}; default: all")
+        parser.add_argument("--policy", **several, choices=sorted(POLICIES), help="default: all")
         parser.add_argument(
             "--option",
             action="append",
@@ -53,8 +52,6 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         policies = list(dict.fromkeys(options["policy"] or POLICIES))
-        if unknown := next((name for name in policies if name not in POLICIES), None):
-            raise CommandError(f"There is no policy {unknown!r}; there is: {', '.join(sorted(POLICIES))}.")
         chosen = _options(options["option"], policies)
         _check_outputs(options["json"], options["plot"])
         talks = _talks(options["files"], options["chat"])

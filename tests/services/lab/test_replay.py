@@ -199,8 +199,7 @@ def test_files_and_chats_with_nothing_to_replay(write: Any) -> None:
 
 
 def test_unknown_policies() -> None:
-    told = refusal(SAMPLE, "--policy", "chunked", "magic")
-    assert told == f"There is no policy 'magic'; there is: {', '.join(sorted(POLICIES))}."
+    assert "invalid choice: 'magic'" in refusal(SAMPLE, "--policy", "chunked", "magic")
 
 
 def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
