@@ -20,7 +20,7 @@ from memory.folding.summarizer import Folded
 from memory.history.rows import each_turn
 from memory.history.turns import Turn, before_window, last_assistant_id
 from memory.models import CardOutcome, ContextRecord, ContextText, RevisionKind
-from memory.policies.card import state_after_reply, texts_in, unsaid_in
+from memory.policies.card import read_card, state_after_reply, unsaid_in
 from memory.policies.protocol import Refusal, State
 
 logger = logging.getLogger(__name__)
@@ -101,13 +101,14 @@ def _state_after(
     An order or a link that comes from a source refuses the whole card, as the rest of it is not trusted either. Text
     that comes from instructions, or is copied from a source, is left out: it was only given to the model.
     """
-    before, limits = memory.state, memory.limits
+    before, limits, fields = memory.state, memory.limits, read_card(text)
     said = _said(reply, sent.plan, turns)
     instructions, sources = _given(memory, sent)
-    answer_checks.check(before, state_after_reply(before, text, limits), [*said, *instructions])
+    answer_checks.check(before, state_after_reply(before, fields, limits), [*said, *instructions])
     known = [*answer_checks.texts_of(before)]
-    unsaid = unsaid_in(set(texts_in(text)).difference(known), [*instructions, *sources], [*known, *said])
-    after = state_after_reply(before, text, limits, unsaid)
+    texts = set(answer_checks.strings_in(list(fields.values())))
+    unsaid = unsaid_in(texts.difference(known), [*instructions, *sources], [*known, *said])
+    after = state_after_reply(before, fields, limits, unsaid)
     if unsaid:
         answer_checks.check(before, after, said)
     return after, bool(unsaid)

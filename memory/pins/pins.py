@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -23,13 +24,12 @@ from memory.models import (
     PEOPLE,
     ConversationBrief,
     Pin,
-    PinKind,
     PinnedBy,
     SummaryRevision,
     new_brief,
 )
 from memory.pins.section import ImportedPin, PinText, clipped, head_cost, pin_cost
-from memory.pins.statements import Statement, StatementKind, place_of, replaces, statements_to_pin, takes_back
+from memory.pins.statements import Kind, Statement, place_of, replaces, statements_to_pin, takes_back
 
 logger = logging.getLogger(__name__)
 
@@ -194,9 +194,7 @@ class _HoldingPins:
     def state(self, message: Message, stated: Iterable[Statement]) -> None:
         """Pin what `message` states, and end what it replaces or takes back."""
         for one in stated:
-            kind = one.kind.value
-            if one.kind is StatementKind.TAKE_BACK:
-                kind = PinKind.INSTRUCTION.value
+            if one.about:
                 before = [pin for pin in self._found if (pin.seq, pin.start) < (message.seq, one.start)]
                 gone = [pin for pin in before if takes_back(one.about, pin.text)]
                 for pin in gone:
@@ -207,7 +205,7 @@ class _HoldingPins:
                 pin = Pin(
                     chat_id=self._chat_id,
                     text=one.text,
-                    kind=kind,
+                    kind=one.kind,
                     by=self._by,
                     message=message,
                     seq=message.seq,
@@ -223,8 +221,7 @@ class _HoldingPins:
         If then more than `MAX_PINS` hold, the oldest that was found in a message ends.
         """
         now = now or timezone.now()
-        if pin not in self._new:
-            self._changed[pin.pk] = pin
+        self._changed[pin.pk] = pin
         for other in list(self._found):
             if other.place < pin.place and replaces(_stated(pin), _stated(other)):
                 self._end(other, pin.message, now)
@@ -238,14 +235,14 @@ class _HoldingPins:
     def _end(self, pin: Pin, by: Message | None, now: datetime) -> None:
         pin.ended_at, pin.ended_by = now, by
         self._found = [one for one in self._found if one is not pin]
-        if pin not in self._new:
-            self._changed[pin.pk] = pin
+        self._changed[pin.pk] = pin
 
     def save(self) -> None:
         """Write new and changed pins."""
         Pin.objects.bulk_create(self._new)
         for pin in self._changed.values():
-            pin.save(update_fields=["ended_at", "ended_by"])
+            if pin not in self._new:
+                pin.save(update_fields=["ended_at", "ended_by"])
         recount(self._chat_id)
         if self._new:
             extra = {"chat": str(self._chat_id), "pins": len(self._new), "by": self._by.value}
@@ -253,7 +250,7 @@ class _HoldingPins:
 
 
 def _stated(pin: Pin) -> Statement:
-    return Statement(StatementKind(pin.kind), pin.text, pin.start)
+    return Statement(cast("Kind", pin.kind), pin.text, pin.start)
 
 
 def pin(

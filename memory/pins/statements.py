@@ -10,8 +10,8 @@ A user who means it can pin it by hand.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import islice
+from typing import Literal, cast
 
 from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.injections import KnownOrders
@@ -31,28 +31,20 @@ MAX_STATEMENTS = 8
 """Maximum number of statements of one message. A message with more is a document, and none of them counts."""
 
 
-class StatementKind(StrEnum):
-    """The kind of a statement."""
-
-    INSTRUCTION = "instruction"
-    PREFERENCE = "preference"
-    IDENTITY = "identity"
-    REMEMBER = "remember"
-    TAKE_BACK = "take_back"
-    """Ends an earlier statement. Stored as an instruction if `stands_alone` and it ends none; otherwise not stored."""
+Kind = Literal["instruction", "preference", "identity", "remember"]
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A sentence of the user's message; `start` is its position in the message, in characters."""
 
-    kind: StatementKind
+    kind: Kind
     text: str
     start: int = 0
     about: str = ""
-    """For TAKE_BACK: the words that say what is taken back."""
+    """The words that say what it takes back, if it does."""
     stands_alone: bool = False
-    """For TAKE_BACK: whether it is an instruction itself if nothing like it was stated before."""
+    """Whether one that takes back is an instruction itself if nothing like it was stated before."""
 
 
 def statements(text: str) -> list[Statement]:
@@ -128,31 +120,29 @@ def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[
     about = next(filter(None, found.groupdict().values()), "").strip() if found else ""
     if found and about:
         text = " ".join(sentence.split())[:MAX_SENTENCE_CHARS]
-        yield Statement(StatementKind.TAKE_BACK, text, start, about, bool(found["stop"]) and not held)
+        yield Statement("instruction", text, start, about, bool(found["stop"]) and not held)
     if held:
         kind, at = held
         text, offset = _excerpt(sentence, at)
         yield Statement(kind, text, start + offset)
 
 
-def _held(sentence: str, is_item: bool) -> tuple[StatementKind, int] | None:
+def _held(sentence: str, is_item: bool) -> tuple[Kind, int] | None:
     """The kind of the statement in the sentence, and the position of its cue."""
     if not _is_question(sentence):
-        for kind, pattern in (
-            (StatementKind.IDENTITY, wordings.IDENTITY),
-            (StatementKind.REMEMBER, wordings.REMEMBER),
-        ):
+        patterns: dict[Kind, re.Pattern[str]] = {"identity": wordings.IDENTITY, "remember": wordings.REMEMBER}
+        for kind, pattern in patterns.items():
             if (found := pattern.search(sentence)) and not wordings.SAYS.search(sentence, 0, found.start(1)):
                 return kind, found.start(1)
         if (at := _instruction(sentence, is_item)) is not None:
-            return StatementKind.INSTRUCTION, at
+            return "instruction", at
     found = None if is_item or wordings.ASKS.match(sentence) else wordings.PREFER.search(sentence)
     if found is None or wordings.SAYS.search(sentence, 0, found.start(1)):
         return None
     # At the end of a question, unless it goes on after the preference.
     if sentence.endswith(("?", "？")) and not re.search(r"[,;:–—(]", sentence[found.start(1) :]):
         return None
-    return StatementKind.PREFERENCE, found.start(1)
+    return "preference", found.start(1)
 
 
 def _instruction(sentence: str, is_item: bool) -> int | None:
@@ -170,18 +160,12 @@ def _is_question(sentence: str) -> bool:
     return sentence.rstrip("\"'”’)] ").endswith(("?", "？")) or wordings.ASKS.match(sentence) is not None
 
 
-_CLAUSE_END = re.compile(r"[,;:–—](?=\s)")
-_ENOUGH = 80
-"""Characters of a long sentence, from its cue on, that are always kept."""
-
-
 def _excerpt(sentence: str, at: int) -> tuple[str, int]:
-    """Return the sentence and 0; of a long one the part up to the end of the cue's clause, and where that begins."""
-    if len(" ".join(sentence.split())) <= MAX_SENTENCE_CHARS:
-        return " ".join(sentence.split()), 0
-    end = next((one.start() for one in _CLAUSE_END.finditer(sentence, at + _ENOUGH)), len(sentence))
-    start = 0 if end <= MAX_SENTENCE_CHARS else at
-    return clipped(" ".join(sentence[start:end].split()), MAX_SENTENCE_CHARS), start
+    """Return the sentence and 0; of a long one the part from its cue on, and where that begins."""
+    whole = " ".join(sentence.split())
+    if len(whole) <= MAX_SENTENCE_CHARS:
+        return whole, 0
+    return clipped(" ".join(sentence[at:].split()), MAX_SENTENCE_CHARS), at
 
 
 _HARMLESS = frozenset({"recasts", "restricts"})
@@ -214,7 +198,7 @@ def replaces(later: Statement, earlier: Statement) -> bool:
     new, old = _words(later.text), _words(earlier.text)
     if new == old and later.kind == earlier.kind:
         return bool(new) or fold(later.text) == fold(earlier.text)
-    if {later.kind, earlier.kind} & {StatementKind.IDENTITY, StatementKind.PREFERENCE}:
+    if {later.kind, earlier.kind} & {"identity", "preference"}:
         return False
     return len(new & old) >= max(2, ALIKE * len(new | old))
 
@@ -294,7 +278,7 @@ def _read(listed: Sequence[object]) -> tuple[Statement, ...]:
         item = _LISTED.fullmatch(line) if isinstance(line, str) else None
         quote = " ".join(item[2].split()).strip("\"'“”„«» ") if item else ""
         if item and 1 < len(quote) <= MAX_SENTENCE_CHARS and may_be_pinned(quote):
-            found[Statement(StatementKind(item[1].lower()), quote)] = None
+            found[Statement(cast("Kind", item[1].lower()), quote)] = None
     return tuple(found)
 
 

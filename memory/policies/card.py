@@ -133,11 +133,6 @@ SCHEMA = Schema(
 class CardNumbers(Numbers):
     """Options of a chat. The defaults are seed 002's."""
 
-    in_reply: bool = number(
-        True,
-        Bounds.switch(),
-        "Each reply carries its card. `false`: only the summarizer writes cards, when lines run out of room.",
-    )
     reply_tokens: int = number(120, Bounds.whole(40, 10_000), "The card of one reply, in tokens of its JSON.")
     token_budget: int = number(
         200, Bounds.whole(60, 100_000), "The card in a prompt, in tokens of its wire form."
@@ -173,11 +168,8 @@ class CardPolicy(Policy):
         return "off" if limits.recall == "off" else cast(RecallMode, CardNumbers.of(limits).recall)
 
     def reply_instructions(self, limits: MemoryLimits) -> str:
-        """Ask for a card at the end of the reply, unless only the summarizer writes cards."""
-        numbers = CardNumbers.of(limits)
-        if not numbers.in_reply:
-            return ""
-        return instructions_of("", limits.focus, IN_REPLY.format(cap=numbers.reply_tokens))
+        form = IN_REPLY.format(cap=CardNumbers.of(limits).reply_tokens)
+        return instructions_of("", limits.focus, form)
 
     def size(self, state: State) -> int:
         """Tokens of the card in wire form; 0 if it is empty."""
@@ -197,7 +189,7 @@ class CardPolicy(Policy):
 
     def absorb(self, state: State, turns: Sequence[Turn], answer: Completion, limits: MemoryLimits) -> State:
         budget = CardNumbers.of(limits).token_budget
-        fields = _read_card(answer_text(answer))
+        fields = read_card(answer_text(answer))
         return _updated(state, fields, budget, budget, is_ahead=_is_ahead(state))
 
     def render(self, state: State) -> list[StateSection]:
@@ -218,16 +210,12 @@ class CardPolicy(Policy):
 
 
 def state_after_reply(
-    state: State,
-    text: str,
-    limits: MemoryLimits,
-    gone: Collection[str] = (),
+    state: State, fields: Content, limits: MemoryLimits, gone: Collection[str] = ()
 ) -> State:
-    """Return the state updated with the card `text` of a reply, whose model knew the previous card. Raise `Refusal`.
+    """Return the state updated with the card of a reply, whose model knew the previous card. Raise `Refusal`.
 
     The texts in `gone`, which nobody said, are left out.
     """
-    fields = _read_card(text)
     if gone:
         # A field that becomes empty is removed, so its old value stays.
         cut = {name: _without(held, gone) for name, held in fields.items()}
@@ -239,18 +227,13 @@ def state_after_reply(
     return _updated(state, fields, numbers.reply_tokens, numbers.token_budget, is_ahead=True)
 
 
-def texts_in(text: str) -> list[str]:
-    """All texts of the card `text`. Raise `Refusal`."""
-    fields = _read_card(text).values()
-    return [item for held in fields for item in ([held] if isinstance(held, str) else held)]
-
-
 def wire(card: Content) -> str:
     """The card as prompts contain it: one line of compact JSON with short keys."""
     return _compact({short: card[part.name] for part, short in PARTS.items()})
 
 
-def _read_card(text: str) -> dict[str, Held]:
+def read_card(text: str) -> dict[str, Held]:
+    """The fields that the card `text` names. Raise `Refusal`."""
     if not (fields := _fields_in(object_in(text))):
         raise Refusal("wrong_shape")
     return fields
@@ -294,8 +277,7 @@ def _fitted(card: Content, max_tokens: int, text_of: Callable[[Content], str]) -
 
 
 def _state_of(card: Content, *, is_ahead: bool) -> State:
-    is_empty = all(not held for held in card.values())
-    return State("" if is_empty else wire(card), {**cast(Any, card), "is_ahead": is_ahead})
+    return State("" if card == EMPTY else wire(card), {**cast(Any, card), "is_ahead": is_ahead})
 
 
 def _card_of(state: State) -> dict[str, Held]:

@@ -30,7 +30,6 @@ from memory.policies.protocol import (
     State,
     StateSection,
     number,
-    text_in,
 )
 from memory.policies.state_parts import (
     KEY_TOKENS,
@@ -173,7 +172,7 @@ def stored_facts(state: State) -> list[Fact]:
     """Return the facts of any stored state, skipping anything that is not a fact. Called several times per turn."""
     stored = state.data.get("facts")
     facts = (
-        Fact(_flat(text_in(row.get("key"))), _flat(text_in(row.get("value"))), _category(row.get("category")))
+        Fact(_flat(row.get("key")), _flat(row.get("value")), _category(row.get("category")))
         for row in (stored if isinstance(stored, list) else [])
         if isinstance(row, dict)
     )
@@ -222,8 +221,9 @@ def _category(value: object) -> str:
     return name if name in CATEGORIES else GENERAL
 
 
-def _flat(text: str) -> str:
-    return " ".join(text.split())
+def _flat(value: object) -> str:
+    """The text on one line; "" for anything else."""
+    return " ".join(value.split()) if isinstance(value, str) else ""
 
 
 # The policy
@@ -351,11 +351,12 @@ class Hierarchical(Policy):
     def absorb(self, state: State, turns: Sequence[Turn], answer: Completion, limits: MemoryLimits) -> State:
         """Merge the facts and add one piece, each layer within its token limit. Raise `Refusal`."""
         fields = object_in(answer_text(answer))
-        if not isinstance(fields.get("facts"), list | dict) and not isinstance(fields.get("narrative"), str):
+        narrated = fields.get("narrative")
+        if not isinstance(fields.get("facts"), list | dict) and not isinstance(narrated, str):
             raise Refusal("wrong_shape")
         numbers = HierarchicalNumbers.of(limits)
         told, gone = parse_update(fields.get("facts"), fields.get("removed"))
-        line = " ".join(without_invisible(text_in(fields.get("narrative"))).split())
+        line = _flat(without_invisible(narrated)) if isinstance(narrated, str) else ""
         piece = clip_end(quote_markers(line), PIECE_TOKENS).strip()
         if not told and not piece:
             raise Refusal("empty")

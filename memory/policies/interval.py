@@ -62,14 +62,14 @@ class Interval(OneSummary):
         return IntervalNumbers.of(limits).window_turns
 
     def tidied(self, answer: str) -> str:
-        return without_opening(_line(answer))
+        return without_opening(" ".join(answer.split()))
 
     def longest_summary(self, state: State, limits: MemoryLimits) -> int:
         return IntervalNumbers.of(limits).token_cap
 
     def render(self, state: State) -> list[StateSection]:
         """Render the paragraph as a message in the assistant role, with the seed's opening words."""
-        paragraph = quote_markers(_line(state.summary))
+        paragraph = quote_markers(" ".join(state.summary.split()))
         return [StateSection("summary", f"{OPENING} {paragraph}", "assistant")] if paragraph else []
 
 
@@ -77,8 +77,3 @@ def without_opening(text: str) -> str:
     """Return `text` without the opening words at its beginning, if any."""
     bare = text.lstrip()
     return bare.removeprefix(OPENING).strip() if bare.startswith(OPENING) else text
-
-
-def _line(text: str) -> str:
-    """Return `text` with all white space, including line breaks, replaced by single spaces."""
-    return " ".join(text.split())

@@ -320,11 +320,6 @@ def state_tokens(policy: Policy, state: State) -> int:
     return sum(count_repeated(section.text) + MESSAGE_OVERHEAD for section in policy.render(state))
 
 
-def text_in(value: Any) -> str:
-    """Return `value` if it is a text; "" for anything else in a stored state."""
-    return value if isinstance(value, str) else ""
-
-
 # The options of a chat: which it may choose for itself, and the limits that result
 #
 # There are three kinds: options of memory that every chat has, those that only some policies use

@@ -2,12 +2,12 @@
 
 import pytest
 
-from memory.pins.statements import Statement, StatementKind, replaces, statements, takes_back
+from memory.pins.statements import Statement, replaces, statements, takes_back
 
 
 def stated(text: str) -> Statement:
     """The lasting statement in `text`."""
-    return next(one for one in statements(text) if one.kind is not StatementKind.TAKE_BACK)
+    return next(one for one in statements(text) if not one.about)
 
 
 REPLACED = [

@@ -9,7 +9,6 @@ from memory.pins.statements import (
     MAX_SENTENCE_CHARS,
     MAX_STATEMENTS,
     Statement,
-    StatementKind,
     place_of,
     statements,
     statements_to_pin,
@@ -17,8 +16,8 @@ from memory.pins.statements import (
 from tests.unit.pins.sayings import HELD, NOTHING, TAKEN_BACK
 
 
-def kinds(text: str) -> list[StatementKind]:
-    return [one.kind for one in statements(text)]
+def kinds(text: str) -> list[str]:
+    return ["take_back" if one.about else one.kind for one in statements(text)]
 
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind in HELD for text in HELD[kind]])
@@ -28,7 +27,7 @@ def test_what_holds_is_found(kind: str, text: str) -> None:
 
 @pytest.mark.parametrize(("text", "about"), TAKEN_BACK)
 def test_what_is_taken_back_is_found(text: str, about: str) -> None:
-    assert [(one.kind, one.about) for one in statements(text)] == [(StatementKind.TAKE_BACK, about)]
+    assert [one.about for one in statements(text)] == [about]
 
 
 @pytest.mark.parametrize("text", NOTHING)
@@ -87,8 +86,8 @@ def test_of_a_long_sentence_the_part_about_it_is_kept() -> None:
 def test_what_was_pasted_between_is_not_looked_at() -> None:
     filler = "Nothing to see here at all.\n" * 400
     assert kinds(f"{filler}Always answer in metric units.\n{filler}") == []
-    assert kinds(f"Always answer in metric units.\n{filler}") == [StatementKind.INSTRUCTION]
-    assert kinds(f"{filler}Always answer in metric units.") == [StatementKind.INSTRUCTION]
+    assert kinds(f"Always answer in metric units.\n{filler}") == ["instruction"]
+    assert kinds(f"{filler}Always answer in metric units.") == ["instruction"]
 
 
 def test_a_document_full_of_rules_is_no_statement() -> None:

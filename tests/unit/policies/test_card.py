@@ -14,7 +14,7 @@ from memory.context.plan import outline_sections
 from memory.history.turns import OUTLINE_COST, OUTLINE_TOKENS
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
-from memory.policies.card import EMPTY, CardNumbers, CardStream, state_after_reply
+from memory.policies.card import EMPTY, CardNumbers, CardStream, read_card, state_after_reply
 from memory.policies.protocol import Ask, Counts, Refusal, State, is_due
 from tests.unit.context.makers import make_turn, words
 
@@ -49,7 +49,7 @@ def asked(state: State, **numbers: Any) -> Ask:
 
 def told(text: str, state: State = State(), **numbers: Any) -> dict[str, Any]:  # noqa: B008 - frozen
     """The card after a reply that brought `text`."""
-    after = dict(state_after_reply(state, text, limits(**numbers)).data)
+    after = dict(state_after_reply(state, read_card(text), limits(**numbers)).data)
     assert after.pop("is_ahead") is True
     return after
 
@@ -74,8 +74,7 @@ def test_replies_are_asked_for_a_block_that_would_be_read() -> None:
     assert "{" not in seen + rest
 
 
-def test_only_this_policy_asks_and_not_if_it_is_switched_off() -> None:
-    assert CARD.reply_instructions(limits(in_reply=False)) == ""
+def test_only_this_policy_asks() -> None:
     assert {name for name, policy in POLICIES.items() if policy.reply_instructions(LIMITS)} == {"card"}
 
 
