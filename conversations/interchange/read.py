@@ -86,25 +86,17 @@ def _entries(text: str) -> Iterator[tuple[object, int | None]]:
     try:
         whole = _parse(text)
     except FormatError:
-        first, *more = (
-            (number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()
-        )
-        if not (more and _is_object(first[1])):
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+        first = lines[0][1].strip()
+        if len(lines) == 1 or not (first.startswith("{") and first.endswith("}")):
             raise
-        for number, line in (first, *more):
+        for number, line in lines:
             try:
                 yield _parse(line), number
             except FormatError as exc:
                 raise FormatError(f"line {number}: {exc}") from None
         return
     yield from ((item, None) for item in (whole if isinstance(whole, list) else [whole]))
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(_parse(line), dict)
-    except FormatError:
-        return False
 
 
 def _parse(text: str) -> object:

@@ -36,6 +36,11 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 """Rows per INSERT."""
+CHAT_FIELDS = ("title", "title_is_automatic", "instructions", "options", "metadata")
+MESSAGE_FIELDS = ("role", "content", "status", "edited_at", "model_variant", "model", "error", "metadata")
+"""Columns that an imported chat and message have, too, and a file, by the same names."""
+EXPORTED = ("seq", "created_at", "completed_at", "usage")
+"""What a file has of a message in addition, as the row has it."""
 
 
 def check_chat(chat: ImportedChat) -> None:
@@ -98,13 +103,9 @@ def prepare_chat(owner: User, chat: ImportedChat) -> PreparedChat:
     check_chat(chat)
     row = Chat(
         owner=owner,
-        title=chat.title,
-        title_is_automatic=chat.title_is_automatic,
         policy=chat.policy or settings.MEMORY_POLICY,
-        options=chat.options,
-        instructions=chat.instructions,
-        metadata=chat.metadata,
         last_seq=len(chat.messages),
+        **{name: getattr(chat, name) for name in CHAT_FIELDS},
     )
     messages = _message_rows(row, chat.messages)
     question = max((one.seq for one in messages if one.role == Role.USER), default=0)
@@ -138,17 +139,10 @@ def _message_rows(chat: Chat, messages: Sequence[ImportedMessage]) -> list[Messa
         row = Message(
             chat=chat,
             seq=seq,
-            role=message.role,
-            content=message.content,
             payload=payload_of(message.attachments) if message.attachments else message.payload,
-            status=message.status,
-            model_variant=message.model_variant,
-            model=message.model,
-            error=message.error,
-            metadata=message.metadata,
             created_at=message.created_at or now,
             completed_at=message.completed_at or (None if message.created_at else now),
-            edited_at=message.edited_at,
+            **{name: getattr(message, name) for name in MESSAGE_FIELDS},
             **(asdict(message.usage) if message.usage else {}),
             **derived(message.content, message.role, chat.owner_id),
         )
@@ -166,14 +160,8 @@ def chat_fields(chat: Chat) -> dict[str, Any]:
     """Return all of a chat except its messages, as our own format has it."""
     return {
         "format": OWN_FORMAT,
-        "title": chat.title,
-        "title_is_automatic": chat.title_is_automatic,
-        "instructions": chat.instructions,
-        "policy": chat.policy,
-        "options": chat.options,
-        "created_at": chat.created_at,
+        **{name: getattr(chat, name) for name in (*CHAT_FIELDS, "policy", "created_at")},
         "pins": [asdict(pin) for pin in exported_pins(chat.pk, chat.last_seq)],
-        "metadata": chat.metadata,
     }
 
 
@@ -190,20 +178,9 @@ def message_fields(chat: Chat) -> Iterator[dict[str, Any]]:
     )
     for row in in_chunks(rows):
         fields = {
-            "role": row.role,
-            "content": row.content,
-            "status": row.status,
-            "created_at": row.created_at,
-            "completed_at": row.completed_at,
-            "edited_at": row.edited_at,
-            "model_variant": row.model_variant,
-            "model": row.model,
-            "usage": row.usage,
-            "error": row.error,
+            **{name: getattr(row, name) for name in (*MESSAGE_FIELDS, *EXPORTED)},
             "reply_to": row.question,
             "superseded_by": row.heir,
-            "seq": row.seq,
-            "metadata": row.metadata,
         }
         if attached := attachments_in(row.payload):
             fields["attachments"] = [
