@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from annotated_types import MaxLen
 from pydantic import (
@@ -167,7 +167,8 @@ def _spoken(messages: Iterable[FileMessage]) -> Iterator[tuple[PromptMessage, di
         if one.role == "system" or not is_known or is_empty:
             continue
         waiting = (waiting - {call_id}) | {call.id for call in one.calls}  # each call takes only one output
-        attached = one.content.attachments if one.content and one.role == "user" else ()
+        parts = one.content if one.role == "user" else None
+        attached = tuple(part for part in parts or () if isinstance(part, Attachment))
         yield (
             PromptMessage(one.role, one.text, one.calls, call_id, attached),
             {
@@ -193,21 +194,13 @@ ROLES: Mapping[str, FileRole] = {
 """The meaning of the roles of all formats."""
 
 
-class FileContent(NamedTuple):
-    """A message's text, its images and files."""
-
-    text: str
-    attachments: tuple[Attachment, ...] = ()
-
-
-def _content(value: object) -> FileContent | None:
+def _parts(value: object) -> list[str | Attachment] | None:
+    """Return the parts of a content that have a meaning."""
     if value is None or isinstance(value, str):
-        return value if value is None else FileContent(value)
+        return value if value is None else [value]
     if not isinstance(value, list) or not all(isinstance(part, str | dict) for part in value):
         raise ValueError("this is neither a string nor a list of parts")
-    parts = [part for one in value if (part := _part(one)) is not None]
-    text = "\n".join(one if isinstance(one, str) else one.mark for one in parts)
-    return FileContent(text, tuple(one for one in parts if isinstance(one, Attachment)))
+    return [part for one in value if (part := _part(one)) is not None]
 
 
 def _part(part: str | dict[str, Any]) -> str | Attachment | None:
@@ -238,7 +231,7 @@ class FileMessage(BaseModel):
     model_config = ConfigDict(strict=True)
 
     role: Annotated[FileRole, PlainValidator(_role)] = Field(validation_alias=AliasChoices("role", "from"))
-    content: Annotated[FileContent | None, PlainValidator(_content)] = Field(
+    content: Annotated[list[str | Attachment] | None, PlainValidator(_parts)] = Field(
         default=None, validation_alias=AliasChoices("text", "content", "value")
     )
     created_at: Time | None = None
@@ -259,7 +252,7 @@ class FileMessage(BaseModel):
     @property
     def text(self) -> str:
         if self.content is not None:
-            return self.content.text
+            return "\n".join(one if isinstance(one, str) else one.mark for one in self.content)
         return self.refusal if isinstance(self.refusal, str) else ""
 
     @property

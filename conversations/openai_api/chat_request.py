@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, NamedTuple, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import (
@@ -153,23 +153,12 @@ def _file(url: str, info: ValidationInfo) -> Attachment:
 
 def _bytes(url: str, info: ValidationInfo) -> tuple[str, bytes]:
     """Return the media type and the bytes of a data URL."""
-    found, limit = read_data_url(url), _limits(info).attachment_bytes
+    found, limit = read_data_url(url), info.context.attachment_bytes
     if found is None or not found[1]:
         raise invalid_field("a data URL with base64 is expected, such as 'data:image/png;base64,…'")
     if len(found[1]) > limit:
         raise invalid_field(f"at most {limit:,} bytes are taken", "string_above_max_length")
     return found
-
-
-def _limits(info: ValidationInfo) -> RequestLimits:
-    assert isinstance(info.context, RequestLimits)
-    return info.context
-
-
-def _no_id(file_id: object) -> None:
-    if file_id:
-        why = "files are sent with the message here, as 'file_data'; 'file_id' is not supported"
-        raise invalid_field(why, "unsupported_parameter")
 
 
 class Image(Wire):
@@ -178,7 +167,7 @@ class Image(Wire):
 
 
 class File(Wire):
-    file_id: Annotated[Any, AfterValidator(_no_id)] = None
+    file_id: None = None
     filename: Text | None = None
     file_data: Annotated[str, AfterValidator(_file)]
 
@@ -197,21 +186,12 @@ class Part(Typed):
         return cast("str | Attachment", part.file_data if isinstance(part, File) else part)
 
 
-class Content(NamedTuple):
-    """The content of a message: its text, with a mark for each image and file."""
-
-    text: str
-    attachments: tuple[Attachment, ...] = ()
-
-
-def _content(value: object, parts: ValidatorFunctionWrapHandler) -> Content:
+def _parts(value: object, parts: ValidatorFunctionWrapHandler) -> list[str | Attachment]:
     if isinstance(value, str):
-        return Content(clean(value))
+        return [clean(value)]
     if not isinstance(value, list):
         raise invalid_field("a string or a list of parts is expected", "invalid_type")
-    read = [part.read() for part in parts(value)]
-    text = "\n\n".join(one if isinstance(one, str) else one.mark for one in read)
-    return Content(text, tuple(one for one in read if isinstance(one, Attachment)))
+    return [part.read() for part in parts(value)]
 
 
 class FunctionOfCall(Wire):
@@ -245,7 +225,7 @@ class WireMessage(Wire):
     model_config = ConfigDict(extra="forbid")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Annotated[list[Part], Field(fail_fast=True), WrapValidator(_content)] | None = None
+    content: Annotated[list[Part], Field(fail_fast=True), WrapValidator(_parts)] | None = None
     refusal: Any = None
     annotations: Any = None
     name: Any = None
@@ -270,35 +250,37 @@ class WireMessage(Wire):
 
 def _read(message: WireMessage, info: ValidationInfo) -> PromptMessage | str:
     """Return what is said; a text for instructions. Raises for what is too long, or has what its role may not."""
-    role, content = message.role, cast("Content | None", message.content)
-    if content is None:
+    role, parts = message.role, cast("list[str | Attachment] | None", message.content)
+    if parts is None:
         if role != "assistant":
             raise invalid_field("a string or a list of parts is expected", "invalid_type", at="content")
-        content = Content(clean(message.refusal) if isinstance(message.refusal, str) else "")
-    calls = tuple(call.read() for call in message.tool_calls or ())
-    _check(message, content, calls, _limits(info).message_chars)
-    if role == "system" or role == "developer":
-        return content.text
-    if role == "tool":
-        return PromptMessage(role, content.text, call_id=message.tool_call_id or "")
-    name = clean(message.name) if isinstance(message.name, str) else ""
-    name = name if ONE_SPEAKER.fullmatch(name) else ""
-    return PromptMessage(role, content.text, calls, attachments=content.attachments, name=name)
+        parts = [clean(message.refusal) if isinstance(message.refusal, str) else ""]
+    name = clean(message.name) if isinstance(message.name, str) and role != "tool" else ""
+    said = PromptMessage(
+        "user" if role == "system" or role == "developer" else role,
+        "\n\n".join(one if isinstance(one, str) else one.mark for one in parts),
+        tuple(call.read() for call in message.tool_calls or ()),
+        message.tool_call_id or "",
+        tuple(one for one in parts if isinstance(one, Attachment)),
+        name if ONE_SPEAKER.fullmatch(name) else "",
+    )
+    _check(message, said, info.context.message_chars)
+    return said.content if role == "system" or role == "developer" else said
 
 
-def _check(message: WireMessage, content: Content, calls: Sequence[ToolCall], max_chars: int) -> None:
-    if calls and message.role != "assistant":
+def _check(message: WireMessage, said: PromptMessage, max_chars: int) -> None:
+    if said.calls and message.role != "assistant":
         raise invalid_field("only the assistant calls tools", "unsupported_parameter", at="tool_calls")
     if (message.tool_call_id is not None) != (message.role == "tool"):
         raise invalid_field("a tool's message, and no other, has the id of a call", at="tool_call_id")
-    if content.attachments and message.role != "user":
+    if said.attachments and message.role != "user":
         raise invalid_field("images and files can only be sent in messages of the user", at="content")
-    if len(content.attachments) > MAX_ATTACHMENTS:
+    if len(said.attachments) > MAX_ATTACHMENTS:
         why = f"at most {MAX_ATTACHMENTS} images and files are taken with one message"
         raise invalid_field(why, "array_above_max_length", at="content")
-    if len({call.id for call in calls}) < len(calls):
+    if len({call.id for call in said.calls}) < len(said.calls):
         raise invalid_field("two calls have the same id", at="tool_calls")
-    length = len(content.text) + sum(len(call.arguments) for call in calls)
+    length = len(said.content) + sum(len(call.arguments) for call in said.calls)
     if length > max_chars:
         why = f"it has {length} characters, and at most {max_chars} are taken"
         raise invalid_field(why, "string_above_max_length", at="content")

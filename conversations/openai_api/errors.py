@@ -18,12 +18,10 @@ INVALID: Final = "invalid_request_error"
 
 _CODES: Final[Mapping[str, tuple[str, str | None]]] = {
     "not_authenticated": (INVALID, "invalid_api_key"),
-    "invalid_credentials": (INVALID, "invalid_api_key"),
     "too_large": (INVALID, "request_too_large"),
     "chat_busy": (INVALID, "conversation_locked"),
     "rate_limited": ("requests", "rate_limit_exceeded"),
     "quota_exceeded": ("insufficient_quota", "insufficient_quota"),
-    "context_length_exceeded": (INVALID, "context_length_exceeded"),
     "refused": (INVALID, "content_filter"),
 }
 """Our code → OpenAI's type and code."""
@@ -79,6 +77,8 @@ def validation_error(error: ValidationError) -> RequestError:
     kind, found = first["type"], first.get("ctx", {})
     loc = (f"[{one}]" if isinstance(one, int) else one[:256] for one in first["loc"])
     at = ".".join(filter(None, (*loc, found.get("at"))))
+    if kind == "none_required":
+        return unsupported(at)
     if kind == "extra_forbidden":
         if len(first["loc"]) > 1:
             return unsupported(at)
