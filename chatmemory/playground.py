@@ -5,7 +5,6 @@ module knows neither chats nor messages.
 """
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from conversations.quickstart import PRINTED_LINK
 from memory.explain.reasons import SECTION_NAMES
 from memory.policies import POLICIES
 from memory.policies.protocol import bounds_for
@@ -84,7 +82,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         ],
         "default_policy": settings.MEMORY_POLICY,
         "section_names": json.dumps(SECTIONS),
-        "printed_link": os.environ.get(PRINTED_LINK, ""),
+        "printed_link": settings.PRINTED_TOKEN_SHA256,
     }
     answer = render(request, "playground.html", context)
     answer["Cache-Control"] = "no-store"

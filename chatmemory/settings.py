@@ -205,6 +205,10 @@ LIMIT_OUTPUT_TOKENS_RESERVED = 2000
 """Tokens reserved for a reply until its real length is known, if its variant has no `max_output_tokens`."""
 LIMIT_SIGN_INS = 10
 """Wrong passwords per minute for one name from one address; ten times as many from one address, or for one name."""
+PRINTED_TOKEN_SHA256 = ""
+"""Set by `quickstart`: the hash of the token in the link that it prints, with which the playground signs in at once. A
+link with any other token may come from somebody who wants to read what others write into their account: for those the
+page asks first, naming the account."""
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "chatmemory.api.http.TokenAuthentication",

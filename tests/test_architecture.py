@@ -27,7 +27,7 @@ LAYERS = [
     "memory.turn memory.changes",
     # conversations
     "conversations.derived conversations.interchange conversations.chat_lifecycle conversations.replies "
-    "conversations.account_deletion conversations.message_changes conversations.quickstart",
+    "conversations.account_deletion conversations.message_changes",
     # edges
     "conversations.api conversations.openai_api conversations.admin conversations.management "
     "memory.work memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "

@@ -1,28 +1,43 @@
-"""`manage.py quickstart`: run everything for a first look, server and worker in one process, until Ctrl-C."""
+"""`manage.py quickstart`: run everything for a first look, server and worker in one process, until Ctrl-C.
+
+It makes a staff user, a demo user with a token, and a sample chat with its memory; a second run finds what the first
+one made. The database only has hashes of password and token, so the file `quickstart.json` next to it keeps them,
+readable only by its owner.
+"""
 
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
+from knox.crypto import hash_token
+from knox.models import AuthToken
 
 from chatmemory.llm import registry
+from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.protocol import Completion, Prompt, Usage, Variant
 from chatmemory.runtime.escape import plain
-from conversations import quickstart
-from conversations.quickstart import PRINTED_LINK, QUESTION, QuickstartData
+from conversations.interchange.read import read_chats
+from conversations.interchange.rows import import_chat
+from conversations.models import Chat
+from memory.folding.request import resummarize_now
 from memory.worker.loop import TaskRunner
 
 logger = logging.getLogger(__name__)
@@ -30,6 +45,12 @@ logger = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 LAST_LINES = 5
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ADMIN = "admin"
+DEMO = "demo"
+SAMPLE = settings.BASE_DIR / "conversations" / "samples" / "trip.json"
+QUESTION = "When and where is our concert?"
+BY_HAND = "written by hand for the sample"
+"""The model named in the revisions of the sample."""
 
 SCREEN = """
 chatmemory is running. {model}
@@ -59,6 +80,15 @@ OFFLINE = "The built-in offline model answers; set OPENAI_API_KEY or OPENAI_BASE
 ONLINE = "The configured model answers, and summarizes the sample chat in the background."
 
 
+@dataclass(frozen=True, slots=True)
+class QuickstartData:
+    """What was made or found. The password is empty if the staff user has another one, which is not changed."""
+
+    admin_password: str
+    demo_token: str
+    chat_id: str
+
+
 class Command(BaseCommand):
     help = "Everything for a first look: database, users, a sample chat, server and worker. Press Ctrl-C to stop."
 
@@ -82,8 +112,8 @@ class Command(BaseCommand):
             signal.signal(number, end)
         logging.getLogger().setLevel(logging.WARNING)  # until there is a log, this output is for people
         prepared = _prepared()
-        os.environ[PRINTED_LINK] = sha256(prepared.demo_token.encode()).hexdigest()
-        log = quickstart.folder() / "log" / "server.log"
+        settings.PRINTED_TOKEN_SHA256 = sha256(prepared.demo_token.encode()).hexdigest()
+        log = folder() / "log" / "server.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         config = uvicorn.Config(
             "chatmemory.asgi:application",
@@ -138,9 +168,82 @@ def _listen(port: int) -> socket.socket:
 def _prepared() -> QuickstartData:
     try:
         call_command("migrate", interactive=False, verbosity=0)
-        return quickstart.prepare()
+        return prepare()
     finally:
         connections.close_all()
+
+
+def folder() -> Path:
+    """Return the folder of quickstart's file and logs: next to the SQLite database, else `var/`."""
+    if settings.IS_SQLITE:
+        return Path(settings.DATABASES["default"]["NAME"]).absolute().parent
+    return Path(settings.VAR_DIR)
+
+
+def prepare() -> QuickstartData:
+    """Create what is missing. The tables must exist. The sample is folded here only if that calls no upstream."""
+    path = folder() / "quickstart.json"
+    kept: dict[str, str] = {}
+    with suppress(FileNotFoundError, ValueError, TypeError):
+        kept = dict(json.loads(path.read_text(encoding="utf-8")))
+
+    password = str(kept.get("admin_password", ""))
+    if (admin := User.objects.filter(username=ADMIN).first()) is None:
+        password = password or secrets.token_urlsafe(12)
+        User.objects.create_superuser(ADMIN, password=password)
+    elif not (password and admin.check_password(password)):
+        password = ""
+
+    demo, _ = User.objects.get_or_create(username=DEMO, defaults={"password": "!"})  # it has only the token
+    token = str(kept.get("demo_token", ""))
+    if not (token and AuthToken.objects.filter(user=demo, expiry=None, digest=hash_token(token)).exists()):
+        token = str(AuthToken.objects.create(demo, expiry=None)[1])
+
+    data = QuickstartData(password, token, _sample(demo))
+    written = path.with_suffix(".new")  # replaces the file whole, so that a crash loses no password
+    written.touch(mode=0o600)
+    written.chmod(0o600)
+    written.write_text(json.dumps({"admin_password": password, "demo_token": token}, indent=2))
+    written.replace(path)
+    return data
+
+
+def _sample(demo: User) -> str:
+    text = SAMPLE.read_text(encoding="utf-8")
+    (sample,) = read_chats(text)
+    chat = Chat.objects.filter(owner=demo, title=sample.title).order_by("pk").first()
+    if chat is None:
+        chat = import_chat(demo, sample)
+        if registry.is_offline():
+            texts = [message.content for message in sample.messages]
+            summaries = {
+                texts[one["through"] - 2]: "\n".join(f"- {point}" for point in one["points"])
+                for one in json.loads(text)["summaries"]
+            }
+            with registry.wrap_models(lambda _: SampleSummarizer(summaries)):
+                resummarize_now(chat, "update")
+    return str(chat.pk)
+
+
+class SampleSummarizer(OfflineModel):
+    """The built-in model, except that it answers with the sample's own summaries.
+
+    It cannot write prose. So the sample brings summaries written by hand in the style of a model, and each revision
+    says so. They go through the same fold as any other answer.
+    """
+
+    def __init__(self, summaries: Mapping[str, str]) -> None:
+        super().__init__()
+        self._summaries = summaries
+        """By the question of the last turn that each covers."""
+
+    def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
+        """Return the summary that covers the turns of the input; else the built-in model's."""
+        last_turn = prompt.messages[-1].content.rpartition("\nUser: ")[2]
+        written = self._summaries.get(last_turn.partition("\nAssistant: ")[0])
+        if written is None or prompt.schema is not None:
+            return super().complete(prompt, variant, timeout=timeout)
+        return Completion(written, model=BY_HAND, usage=Usage(0, 0, 0))
 
 
 def _end_of(log: Path) -> str:
@@ -159,7 +262,7 @@ def _screen(port: int, prepared: QuickstartData, log: Path) -> str:
         **places,
         model=OFFLINE if registry.is_offline() else ONLINE,
         playground=PLAYGROUND.format(**places) if settings.PLAYGROUND == "open" else "",
-        admin=quickstart.ADMIN,
+        admin=ADMIN,
         password=f"password {password}" if password else "with your own password",
         log=log,
         body=json.dumps({"chat_id": prepared.chat_id, "message": QUESTION}),

@@ -19,8 +19,8 @@ from django.core.management import CommandError, call_command
 from django.urls import resolve
 from knox.models import AuthToken
 
-from conversations import quickstart
 from conversations.models import Chat
+from memory.management.commands import quickstart
 from memory.models import ConversationBrief
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream

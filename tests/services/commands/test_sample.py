@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from conversations import quickstart
 from conversations.models import Chat
-from conversations.quickstart import BY_HAND, SAMPLE
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
+from memory.management.commands import quickstart
+from memory.management.commands.quickstart import BY_HAND, SAMPLE
 from memory.revisions.diff import difference
 from tests.support.factories import add_turn
 from tests.support.folds import revisions
