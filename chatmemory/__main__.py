@@ -40,6 +40,9 @@ def _run(command: str) -> None:
         sys.exit(problem)
     try:
         execute_from_command_line(sys.argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `head` has seen enough
+        os._exit(1)
     except (DatabaseError, InterfaceError):
         if problem := startup.problem(database) or startup.migrations_problem():
             sys.exit(problem)
