@@ -9,8 +9,8 @@ The limit for a name from all addresses is ten times as high: it slows down gues
 once.
 """
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from django.conf import settings
@@ -27,27 +27,26 @@ IPV6_NETWORK_BITS = 64
 """Prefix length of the smallest network that a provider gives a customer: its addresses count as one."""
 
 
-def count_attempt(username: str, address: str) -> tuple[str, ...]:
-    """Count an attempt; return the keys to pass to `uncount_attempt`. Raises `RateLimited`."""
+@contextmanager
+def attempt(username: str, address: str) -> Iterator[None]:
+    """Count an attempt, and uncount it unless the block, which checks the password, raises. Raises `RateLimited`."""
     limit = settings.LIMIT_SIGN_INS
     if not quotas.enabled() or not limit:
-        return ()
+        yield
+        return
     name, origin = username.casefold(), network_of(address)
     allowed = {
         _key("name-and-address", f"{origin} {name}"): limit,
         _key("address", origin): ADDRESS_FACTOR * limit,
         _key("name", name): NAME_FACTOR * limit,
     }
+    keys = sorted(allowed)  # in a fixed order, so that two attempts cannot deadlock
     with transaction.atomic():
-        for key in sorted(allowed):  # in a fixed order, so that two attempts cannot deadlock
+        for key in keys:
             quotas.take("sign_ins", key, allowed[key])
-    return tuple(allowed)
-
-
-def uncount_attempt(keys: Iterable[str]) -> None:
-    """Uncount an attempt whose password was right."""
+    yield
     with transaction.atomic():
-        for key in sorted(keys):  # in the order of `count_attempt`
+        for key in keys:
             quotas.give_back("sign_ins", key)
 
 

@@ -208,15 +208,12 @@ class LimitedSignIn(AdminAuthenticationForm):
 
     def clean(self) -> dict[str, Any]:
         assert self.request is not None  # the login view passes it
+        name, address = self.cleaned_data.get("username") or "", self.request.META.get("REMOTE_ADDR", "")
         try:
-            taken = sign_in_limits.count_attempt(
-                self.cleaned_data.get("username") or "", self.request.META.get("REMOTE_ADDR", "")
-            )
+            with sign_in_limits.attempt(name, address):
+                return super().clean()
         except RateLimited as exc:
             raise ValidationError(f"{exc.message} Try again in {exc.retry_after} seconds.") from exc
-        cleaned = super().clean()
-        sign_in_limits.uncount_attempt(taken)
-        return cleaned
 
 
 admin.site.login_form = LimitedSignIn

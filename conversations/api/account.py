@@ -80,9 +80,8 @@ class TokenView(APIView):
     )
     def post(self, request: Request) -> Response:
         fields = validated(TokenIn, request.data)
-        taken = sign_in_limits.count_attempt(fields["username"], _address(request))
-        token, text = _issued(request, **fields)
-        sign_in_limits.uncount_attempt(taken)
+        with sign_in_limits.attempt(fields["username"], _address(request)):
+            token, text = _issued(request, **fields)
         return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
 
     @account_operation(
@@ -230,10 +229,9 @@ def _require_password(request: Request, user: User, password: str | None) -> Non
     """Raise unless this is the user's password. Wrong passwords count as failed sign-ins."""
     if password is None:
         raise ValidationError({"password": ["Your password is required to delete your account."]})
-    taken = sign_in_limits.count_attempt(user.get_username(), _address(request))
-    if not user.check_password(password):
-        raise PermissionDenied("Wrong password.")
-    sign_in_limits.uncount_attempt(taken)
+    with sign_in_limits.attempt(user.get_username(), _address(request)):
+        if not user.check_password(password):
+            raise PermissionDenied("Wrong password.")
 
 
 def _require_confirmation(request: Request, user: User, name: str | None) -> None:
