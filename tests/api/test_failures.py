@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm import registry
-from chatmemory.llm.openai import failures
+from chatmemory.llm.openai import client as upstream_client
 from chatmemory.llm.protocol import Deadlines
 from tests.api.talking import Turn, error, messages, say
 from tests.support.exhaustive import first_of, first_row_of
@@ -130,7 +130,7 @@ def test_the_upstreams_retry_after_is_passed_on_within_bounds(
 def test_a_summarizers_retry_after_is_passed_on(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failures, "TRIES", 1)
+    monkeypatch.setattr(upstream_client, "PAUSES", ())
     upstream.behave("status?code=429&retry_after=7", lane="complete")
     talk = [{"role": role, "content": lorem(40)} for role in ("user", "assistant")]
     answer = alice.post("summarize", json={"messages": talk})

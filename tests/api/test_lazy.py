@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from chatmemory.llm.openai import failures
+from chatmemory.llm.openai import client as upstream_client
 from memory.briefs import Memory
 from memory.folding import request, work
 from memory.models import ConversationBrief
@@ -39,7 +39,7 @@ SMALL = {"trigger_messages": 4, "recent_messages": 2}
 def facts(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the summarizer answer with one fact, and retries quick."""
     upstream.behave("normal", lane="complete", text=ANSWER)
-    monkeypatch.setattr(failures, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(upstream_client, "PAUSES", (0.01, 0.02))
 
 
 def due_chat(client: Client, turns: int = 3, **options: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm.openai import failures
+from chatmemory.llm.openai import client as upstream_client
 from chatmemory.llm.openai.reading import Style
 from conversations.models import Chat
 from memory.folding.request import request_resummarize
@@ -83,7 +83,7 @@ def test_a_fold_with_something_odd_is_published_or_refused(
     upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     """In any place of the whole answer, or of the object that the summarizer is asked for."""
-    monkeypatch.setattr(failures, "TRIES", 1)
+    monkeypatch.setattr(upstream_client, "PAUSES", ())
     chat = make_chat(policy=policy)
     add_turns(chat, [TURN] * 12)  # more than any policy's window
     if policy == "chunked":

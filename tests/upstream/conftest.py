@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from chatmemory.llm.openai import failures
+from chatmemory.llm.openai import client
 from tests.support.fakes.upstream import FakeUpstream
 
 
 @pytest.fixture
 def _brisk_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(client, "PAUSES", (0.01, 0.02))
 
 
 @pytest.fixture(scope="package")

@@ -8,31 +8,9 @@ from chatmemory.llm.openai import failures
 from chatmemory.llm.openai.failures import (
     FAILURES,
     REST_SECONDS,
-    TRIES,
     Breaker,
-    pause_before_retry,
     retry_after_in,
 )
-
-
-@given(
-    st.integers(1, 6),
-    st.floats(0, 100),
-    st.none() | st.floats(0, allow_infinity=True, allow_nan=False),
-    st.floats(0, 1),
-)
-def test_a_pause_always_leaves_time_and_heeds_the_server(
-    tries: int, remaining: float, retry_after: float | None, jitter: float
-) -> None:
-    pause = pause_before_retry(tries, remaining=remaining, retry_after=retry_after, jitter=jitter)
-    if pause is not None:
-        assert tries < TRIES
-        assert (retry_after or 0) <= pause < remaining
-
-
-@pytest.mark.parametrize(("tries", "pause"), [(1, 0.5), (2, 1.0), (3, None)])
-def test_pauses_double_and_end(tries: int, pause: float | None) -> None:
-    assert pause_before_retry(tries, remaining=60, retry_after=None, jitter=0) == pause
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import Any
 
 from chatmemory.llm.openai import failures, reading
-from chatmemory.llm.openai.failures import Breaker, MalformedError, pause_before_retry
+from chatmemory.llm.openai.failures import Breaker, MalformedError
 from chatmemory.llm.openai.reading import ReplyReader, Style, Terminal
-from chatmemory.llm.openai.requests import is_openai_host, request_body, stops_of
+from chatmemory.llm.openai.requests import is_openai_host, request_body, stops_to_cut_at
 from chatmemory.llm.openai.transport import Server, as_upstream_error
 from chatmemory.llm.protocol import (
     Completion,
@@ -49,6 +49,9 @@ WORTHWHILE_PAUSE = 0.01
 LONGEST_PAUSE = 0.2
 SHORTEST_VECTOR = 1e-6
 """A shorter vector has no meaningful direction."""
+PAUSES = 0.5, 1.0
+"""Seconds before a background call is tried again. A retry after a lost answer can be billed twice, and nobody waits
+for a summary; so there are few, and none that could not end in time. Interactive calls are never retried."""
 
 
 class OpenAIModel:
@@ -81,18 +84,25 @@ class OpenAIModel:
             terminal=self._terminal,
             max_bytes=deadlines.max_bytes,
             takes_calls=bool(prompt.tools),
-            stops=stops_of(prompt) if self._style == "responses" else (),
+            stops=stops_to_cut_at(prompt, self._style),
         )
         cause: Exception | None = None
         self._open += 1
         try:
-            body = self._body(prompt, variant, stream=True)
-            async with aclosing(self._chunks(body, deadlines, reader)) as chunks:
-                async for chunk in chunks:
+            chunks = self._server.chunks(self._path, self._body(prompt, variant, stream=True))
+            now = asyncio.get_running_loop().time
+            last, seconds = now() + deadlines.total, deadlines.first_byte
+            async with aclosing(chunks):
+                while chunk := await _next(chunks, min(last, now() + seconds)):
+                    seconds = deadlines.idle
                     if text := reader.feed(chunk):
                         yield Delta(text)
                         if (pause := pause_between_reads(self._open)) and not reader.has_ended:
                             await asyncio.sleep(pause)
+                    if reader.has_ended:
+                        last = min(last, now() + (SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE))
+                    if now() >= last:  # a flood of data would never let a timer fire
+                        raise TimeoutError
         except Exception as exc:  # noqa: BLE001 - any exception of the SDK or its HTTP stack ends as a `Reply`
             if not reader.has_ended:
                 cause = exc
@@ -105,27 +115,6 @@ class OpenAIModel:
         if reply.error:
             _log_failure(reply.error, variant, started, cause)
         yield reply
-
-    async def _chunks(
-        self, body: dict[str, Any], deadlines: Deadlines, reader: ReplyReader
-    ) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes of a streamed answer as they arrive. Raise `TimeoutError` at a deadline.
-
-        Deadlines only cover our own reads: nothing is cancelled while the consumer works between two of them.
-        """
-        now = asyncio.get_running_loop().time
-        last = now() + deadlines.total
-        async with aclosing(self._server.chunks(self._path, body)) as chunks:
-            async with asyncio.timeout_at(min(last, now() + deadlines.first_byte)):
-                chunk = await anext(chunks, b"")
-            while chunk:
-                yield chunk
-                if reader.has_ended:
-                    last = min(last, now() + (SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE))
-                if now() >= last:  # a flood of data would never let a timer fire
-                    raise TimeoutError
-                async with asyncio.timeout_at(min(last, now() + deadlines.idle)):
-                    chunk = await anext(chunks, b"")
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
         """Answer within `timeout` seconds, including all tries and pauses. Raise `UpstreamError`.
@@ -162,23 +151,21 @@ class OpenAIModel:
 
     async def _complete_with_retries(self, prompt: Prompt, variant: Variant, deadline: float) -> Completion:
         body = self._body(prompt, variant, stream=False)
-        tries = 0
-        while True:
-            tries += 1
+        for pause in (*PAUSES, None):
             try:
                 answer = await self._server.whole_answer(self._path, body)
                 return reading.read_answer(answer, is_chat=self._style == "chat", model=variant.model)
             except Exception as exc:  # noqa: BLE001 - retried or raised, never swallowed
                 failure = as_upstream_error(exc)
-            remaining = deadline - asyncio.get_running_loop().time()
-            jitter = random.random()  # noqa: S311 - spreads load, guards nothing
-            after = failure.reason.retry_after
-            pause = pause_before_retry(tries, remaining=remaining, retry_after=after, jitter=jitter)
             if pause is None or not failure.may_retry:
-                raise failure
-            extra = {**_log_fields(failure.reason), "tries": tries, "pause": pause}
-            logger.info("upstream is asked again", extra=extra)
-            await asyncio.sleep(pause)
+                break
+            jittered = pause * random.uniform(0.5, 1)  # noqa: S311 - spreads load, guards nothing
+            seconds = max(jittered, failure.reason.retry_after or 0)
+            if seconds >= deadline - asyncio.get_running_loop().time():
+                break
+            logger.info("upstream is asked again", extra={**_log_fields(failure.reason), "pause": seconds})
+            await asyncio.sleep(seconds)
+        raise failure
 
     def _body(self, prompt: Prompt, variant: Variant, *, stream: bool) -> dict[str, Any]:
         return request_body(prompt, variant, style=self._style, is_openai=self._is_openai, stream=stream)
@@ -221,6 +208,12 @@ class UpstreamEmbedder:
     def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
         """Do the same in a thread without a running event loop."""
         return self._server.run(self.embed(texts, timeout=timeout))
+
+
+async def _next(chunks: AsyncGenerator[bytes, None], deadline: float) -> bytes:
+    """The next chunk; empty at the end. Deadlines only cover our own reads, not the work of whoever consumes them."""
+    async with asyncio.timeout_at(deadline):
+        return await anext(chunks, b"")
 
 
 def pause_between_reads(streams: int) -> float:

@@ -1,10 +1,7 @@
-"""Why an upstream gave no whole answer, in our codes, which clients rely on, and when to ask it again. Pure.
+"""Why an upstream gave no whole answer, in our codes, which clients rely on, and whether to ask it again. Pure.
 
 Sentences for people contain a status code at most. They never repeat what the upstream wrote, which can quote users or
 keys; `upstream_reason` does, for a request that it rejected as invalid.
-
-A retry after a lost answer can be billed twice, and nobody waits for a summary; so there are few, and none that could
-not end in time. Interactive calls are never retried.
 """
 
 import re
@@ -123,25 +120,6 @@ def _sentence(status: int) -> str:
     if status >= 500:
         return f"The model provider failed ({status})."
     return f"The model provider rejected the request ({status})."
-
-
-TRIES = 3
-FIRST_PAUSE = 0.5
-MAX_PAUSE = 8.0
-
-
-def pause_before_retry(
-    tries: int, *, remaining: float, retry_after: float | None, jitter: float
-) -> float | None:
-    """Seconds to wait after `tries` failed tries, or None to give up: then, or if that many seconds do not remain.
-
-    `jitter` in 0..1 takes off up to half of the pause, so that workers do not return together.
-    """
-    if tries >= TRIES:
-        return None
-    pause = min(FIRST_PAUSE * 2.0 ** (tries - 1), MAX_PAUSE) * (1 - jitter / 2)
-    pause = max(pause, retry_after or 0.0)
-    return pause if pause < remaining else None
 
 
 def retry_after_in(headers: Mapping[str, str]) -> float | None:

@@ -112,7 +112,8 @@ class ReplyReader:
     def feed(self, chunk: bytes) -> str:
         """Return the clean text that `chunk` completes; may be empty."""
         self._raw_room -= len(chunk)
-        text = self._within_room(self._stops.feed(self._cleaner.feed(self._text_in(chunk))))
+        read = "" if self._is_closed else self._text_in(chunk)
+        text = self._within_room(self._stops.feed(self._cleaner.feed(read)))
         if self._raw_room < 0:
             self.fail(failures.TOO_LONG)
         return text
@@ -154,29 +155,27 @@ class ReplyReader:
 
     def _text_in(self, chunk: bytes) -> str:
         """The text of the events that `chunk` completes, uncleaned. An event without its blank line does not count."""
-        if self._is_closed:
-            return ""
         texts: list[str] = []
         ended, newline, rest = chunk.rpartition(b"\n")
         if newline:
-            ended, self._unended = bytes(self._unended) + ended, bytearray(rest)
+            ended, self._unended = bytes(self._unended) + ended, bytearray()
             for line in ended.split(b"\n"):
-                if line.startswith(b"data:"):
+                if line[:5] == b"data:":
                     self._data.append(line[5:])
                     self._data_bytes += len(line)
-                elif self._data and not line.rstrip(b"\r"):
+                elif self._data and (not line or line == b"\r"):
                     texts.append(self._event())
-        else:
-            self._unended += rest
+                    if self._is_closed:
+                        break
+        self._unended += rest
         if len(self._unended) + self._data_bytes > self._max_event_bytes:
             self._close(failures.TOO_LONG)
         return "".join(texts)
 
     def _event(self) -> str:
         """The text of the event that is whole now."""
-        data, self._data, self._data_bytes = b"\n".join(self._data).strip(), [], 0
-        if self._is_closed:
-            return ""
+        data = b"\n".join(self._data).strip()
+        self._data, self._data_bytes = [], 0
         if data == b"[DONE]":
             if self._terminal == "done" and not self._is_told:
                 self._tell(failures.REFUSED if self._refused else None)
@@ -438,9 +437,11 @@ def load_object(data: bytes) -> dict[str, Any]:
 
 def text_in(value: object) -> str:
     """Return a text field; null and absent are empty. Raise `MalformedError` for other types."""
-    if not isinstance(value, str | None):
+    if isinstance(value, str):
+        return value
+    if value is not None:
         raise MalformedError
-    return value or ""
+    return ""
 
 
 def object_in(value: object) -> dict[str, Any]:

@@ -42,9 +42,9 @@ def is_openai_host(base_url: str) -> bool:
     return host == OPENAI_HOST or host.endswith(f".{OPENAI_HOST}")
 
 
-def stops_of(prompt: Prompt) -> tuple[str, ...]:
-    """Return the stop sequences of a prompt, of which the Responses API knows nothing."""
-    stops = prompt.parameters.get("stop") or ()
+def stops_to_cut_at(prompt: Prompt, style: Style) -> tuple[str, ...]:
+    """Return the stop sequences of a prompt if the API knows nothing of them."""
+    stops = (prompt.parameters.get("stop") or ()) if style == "responses" else ()
     return (stops,) if isinstance(stops, str) else tuple(stops)
 
 

@@ -9,7 +9,6 @@ import atexit
 import base64
 import functools
 import os
-import ssl
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -38,14 +37,12 @@ NO_KEY = "no-key"
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 CLOSE_SECONDS = 1.0
 MAX_ERROR_BYTES = 64 * 1024
+TLS_CONTEXT = httpx2.create_ssl_context()
+"""One for all clients: reading the certificates (20 ms) takes longer than the rest of creating a client."""
 LIMITS = httpx2.Limits(max_connections=0, max_keepalive_connections=None, keepalive_expiry=5.0)
 """Any number of connections (aiohttp's 0), because another stream would wait for one until its deadline. An unused one
 is closed after a few seconds, so that we are first: a request on a connection that the server closes would fail.
 """
-
-
-HEADERS = {"Accept-Encoding": "identity"}
-"""So that a few bytes on the wire cannot become many in memory."""
 
 
 class Server:
@@ -102,7 +99,7 @@ class Server:
         # aiohttp parses answers in C, and returns all that has arrived in one read: a third of the CPU of a stream by
         # the SDK's default transport.
         http = DefaultAioHttpClient(
-            verify=_tls_context(),
+            verify=TLS_CONTEXT,
             limits=LIMITS,
             follow_redirects=False,
             event_hooks={"response": [_refuse_errors]},
@@ -112,7 +109,7 @@ class Server:
             base_url=self._base_url,
             max_retries=0,
             timeout=None,
-            default_headers=HEADERS,
+            default_headers={"Accept-Encoding": "identity"},  # a few bytes could become many in memory
             http_client=http,
         )
 
@@ -212,9 +209,3 @@ async def _pieces(parts: Sequence[bytes | Attachment]) -> AsyncIterator[bytes]:
         else:
             for piece in slices(part.data or b""):
                 yield base64.b64encode(piece)
-
-
-@functools.cache
-def _tls_context() -> ssl.SSLContext:
-    """One context for all clients: reading the certificates (20 ms) takes longer than the rest of creating a client."""
-    return httpx2.create_ssl_context()
