@@ -32,7 +32,7 @@ from chatmemory.errors import RateLimited
 from chatmemory.templatetags.viewing import viewer_time
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
-from conversations.admin.access import LIST_LIMIT, ReadOnlyAdmin
+from conversations.admin.access import LIST_LIMIT, ReadOnlyAdmin, signed_in
 from conversations.admin.html import admin_url, column, link, moment
 from conversations.models import Allowance
 
@@ -151,8 +151,7 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        user, viewer = get_object_or_404(User, pk=user_id), request.user
-        assert isinstance(viewer, User)  # the admin admits only users
+        user, viewer = get_object_or_404(User, pk=user_id), signed_in(request)
         is_own = viewer.pk == user.pk and viewer.has_perm("knox.add_authtoken")
         may_make = user.is_active and (viewer.is_superuser or is_own)
         revokes = viewer.has_perm("knox.delete_authtoken")

@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from chatmemory.errors import ChatMemoryError
-from conversations.admin.access import ContentAdmin, may_see, record_list
+from conversations.admin.access import ContentAdmin, may_see, record_list, signed_in
 from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
 from memory.folding.estimate import estimate_for
@@ -84,14 +84,13 @@ class MemoryActions(ContentAdmin):
         act = ACTS[request.POST["action"]]
         if act.explained and "confirmed" not in request.POST:
             return self._confirmation(request, rows, act)
-        assert isinstance(request.user, User)  # the admin admits only users
         done = []
         for chat_id in rows.values_list("pk", flat=True).iterator(chunk_size=500):
             chat = Chat.objects.filter(pk=chat_id).first()
             if chat is None:  # deleted in the meantime
                 continue
             try:
-                act.does(chat, request.user)
+                act.does(chat, signed_in(request))
             except ChatMemoryError as error:
                 self.message_user(request, error.message, messages.ERROR)
                 continue

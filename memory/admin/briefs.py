@@ -8,14 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path
 
 from chatmemory.errors import ChatMemoryError
-from conversations.admin.access import may_see, number_in, refused
+from conversations.admin.access import may_see, number_in, refused, signed_in
 from conversations.admin.html import admin_url, column, heading, since
 from conversations.models import Chat
 from memory.admin.actions import MAY_CHANGE, MemoryActions
@@ -86,10 +85,9 @@ class BriefAdmin(MemoryActions):
 
     def _save(self, request: HttpRequest, chat: Chat) -> HttpResponse:
         """Save it, and show the new version, with what changed in it."""
-        assert isinstance(request.user, User)  # the admin admits only users
         texts, pauses = _texts(request.POST), bool(request.POST.get("pause"))
         on_version = number_in(request.POST.get("on_version")) or 0
-        brief = edit_by_hand(chat, texts, request.user, on_version=on_version, pauses=pauses)
+        brief = edit_by_hand(chat, texts, signed_in(request), on_version=on_version, pauses=pauses)
         self.log_change(request, brief, f"Edited by hand: version {brief.head}, from {on_version}.")
         paused = " Updates are paused." if brief.paused_at else ""
         self.message_user(request, f"Saved as version {brief.head}, now in use.{paused}", messages.SUCCESS)

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Exists, F, OuterRef, QuerySet, Sum
 from django.db.models.functions import Left, Length
@@ -132,7 +131,6 @@ class ChatAdmin(MemoryActions):
         except NotFound:
             self.message_user(request, "This pin was already removed.", messages.WARNING)
         else:
-            assert isinstance(request.user, User)  # the admin admits only users
             self.log_change(request, chat, f"Removed pin {pin_id}.")
             self.message_user(request, "The pin was removed. It will not be in any further prompt.")
         return redirect(admin_url("conversations_chat", "change", chat_id))
@@ -152,10 +150,6 @@ class ChatAdmin(MemoryActions):
 
     def delete_model(self, request: HttpRequest, obj: Chat) -> None:
         chat_lifecycle.delete_chat(obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Chat]) -> None:
-        for chat in queryset:
-            chat_lifecycle.delete_chat(chat)
 
 
 # A page of turns

@@ -29,14 +29,12 @@ from conversations.admin.access import (
 from conversations.admin.html import column, heading, link, moment, since
 from conversations.models import ActiveReply, Chat, Message
 from memory.models import ContextRecord
-from memory.recall.search import Hit, search, search_chat
+from memory.recall.search import MAX_QUERY_CHARS, Hit, search, search_chat
 from memory.templatetags.remembering import as_json, as_text, marked
 
 LONG_COLUMNS = ("content", "metadata", "terms")
 """Columns so long that lists leave them in the database."""
 EXCERPT_CHARS = 160
-QUERY_CHARS = 2000
-"""The longest search query, in characters: more would not find more."""
 HITS_OF_ONE_OWNER = 20
 HITS = 50
 """Of one chat; and once so many are found, no further owner is searched."""
@@ -89,7 +87,7 @@ class MessageAdmin(ContentAdmin):
         self, request: HttpRequest, queryset: QuerySet[Message], search_term: str
     ) -> tuple[QuerySet[Message], bool]:
         """Also find messages by their words, for those who may read them; their excerpts are shown in the list."""
-        words = search_term.replace("\0", "").strip()[:QUERY_CHARS]
+        words = search_term.replace("\0", "").strip()[:MAX_QUERY_CHARS]
         if not words or uuid_in(words) is not None or not may_see(request):
             return super().get_search_results(request, queryset, search_term)
         if chat_id := uuid_in(request.GET.get(self.chat_parameter, "")):
@@ -140,10 +138,6 @@ class MessageAdmin(ContentAdmin):
             message_changes.forget_message(obj.chat_id, obj.pk)
         except ChatMemoryError as exc:  # a reply to it has begun just now
             self.message_user(request, f"Not deleted: message {obj.seq}. {exc.message}", messages.ERROR)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Message]) -> None:
-        for message in queryset.only("pk", "chat_id", "seq"):
-            self.delete_model(request, message)
 
 
 def _in_all_chats(words: str) -> tuple[list[Hit], bool]:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import get_object_or_404, redirect
@@ -12,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
-from conversations.admin.access import COST, ContentAdmin, may_see, number_in
+from conversations.admin.access import COST, ContentAdmin, may_see, number_in, signed_in
 from conversations.admin.html import admin_url, column, heading, since
 from memory.admin.actions import MAY_CHANGE
 from memory.admin.filters import chip
@@ -83,9 +82,8 @@ class VersionAdmin(ContentAdmin):
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         row = get_object_or_404(SummaryRevision.objects.select_related("chat"), pk=pk)
-        assert isinstance(request.user, User)  # the admin admits only users
         try:
-            brief = restore(row.chat, row.version, request.user, pauses=bool(request.POST.get("pause")))
+            brief = restore(row.chat, row.version, signed_in(request), pauses=bool(request.POST.get("pause")))
         except ChatMemoryError as error:
             self.message_user(request, error.message, messages.ERROR)
         else:

@@ -30,10 +30,8 @@ from memory.api.serializers import RecallOut
 from memory.explain.fact import WAYS
 from memory.explain.trace import MAX_CHARS, trace_fact
 from memory.models import RevisionKind
-from memory.recall.search import search
+from memory.recall.search import MAX_QUERY_CHARS, search
 
-MAX_QUERY_CHARS = 2000
-"""The longest query, in characters: more would not find more."""
 DEFAULT_LIMIT, MAX_LIMIT = 20, 50
 """The default and the highest number of results of one answer."""
 

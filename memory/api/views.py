@@ -22,7 +22,7 @@ from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
 from conversations.api.replies import LimitedView
 from conversations.api.serializers import spoken
-from conversations.models import Chat, get_chat, get_message, usage_json
+from conversations.models import get_chat, get_message, usage_json
 from conversations.replies.generation import (
     begin_call,
     cancel_on_drain,
@@ -44,13 +44,6 @@ from memory.models import MAX_PINS, ConversationBrief, Pin, SummaryRevision
 from memory.pins import pins
 from memory.revisions import by_hand, diff
 from memory.usage import daily
-
-
-def _revision(chat: Chat, version: int) -> SummaryRevision:
-    revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
-    if revision is None:
-        raise NotFound("This chat's memory has no such version.")
-    return revision
 
 
 class BriefViews(ViewSet):
@@ -116,7 +109,7 @@ class BriefViews(ViewSet):
         query = validated(serializers.EstimateQuery, request.query_params.dict())
         mode, after = query["mode"], None
         if version := query.get("restore"):
-            mode, after = "update", _revision(chat, version).through_seq
+            mode, after = "update", by_hand.get_revision(chat, version).through_seq
         elif policy := query.get("policy"):
             mode, chat.policy = "rebuild", policy  # only for the estimate: it is not saved
         return Response(serializers.EstimateOut(estimate_for(chat, mode, after_seq=after)).data)
@@ -157,7 +150,9 @@ class RevisionViews(ViewSet):
         description="Its text, what it was made from, by which model, and what it kept and lost.",
     )
     def read(self, request: Request, chat_id: UUID, version: int) -> Response:
-        return Response(serializers.RevisionOut(_revision(get_chat(caller(request), chat_id), version)).data)
+        return Response(
+            serializers.RevisionOut(by_hand.get_revision(get_chat(caller(request), chat_id), version)).data
+        )
 
     @memory_operation(
         parameters=[serializers.DifferenceQuery],
@@ -168,9 +163,9 @@ class RevisionViews(ViewSet):
         "numbers, ids and names that were removed or added.",
     )
     def compare(self, request: Request, chat_id: UUID, version: int) -> Response:
-        revision = _revision(get_chat(caller(request), chat_id), version)
+        revision = by_hand.get_revision(get_chat(caller(request), chat_id), version)
         against = validated(serializers.DifferenceQuery, request.query_params.dict()).get("against")
-        older = diff.parent_of(revision) if against is None else _revision(revision.chat, against)
+        older = diff.parent_of(revision) if against is None else by_hand.get_revision(revision.chat, against)
         return Response(serializers.DifferenceOut(diff.difference(revision, older)).data)
 
     @memory_operation(

@@ -22,6 +22,8 @@ from memory.recall.question import Question, read_question
 from memory.recall.ranking import Indexed, score_alone
 from memory.recall.terms import highlights, passages, terms
 
+MAX_QUERY_CHARS = 2000
+"""The longest query, in characters: more would not find more."""
 MAX_READ = 80
 """Messages that are read closely."""
 ASSUMED_MESSAGES = 20_000

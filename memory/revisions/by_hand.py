@@ -130,11 +130,17 @@ def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) ->
     return brief
 
 
-def _readable(chat: Chat, version: int, done: str) -> SummaryRevision:
-    """The revision, if it has a text that a policy understands."""
+def get_revision(chat: Chat, version: int) -> SummaryRevision:
+    """A revision of the chat. Raises `NotFound`."""
     revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
     if revision is None:
         raise NotFound("This chat's memory has no such version.")
+    return revision
+
+
+def _readable(chat: Chat, version: int, done: str) -> SummaryRevision:
+    """The revision, if it has a text that a policy understands."""
+    revision = get_revision(chat, version)
     if revision.forgotten_at is not None:
         raise Conflict(f"The texts of version {version} were deleted. It cannot be {done}.")
     if revision.policy not in POLICIES:
