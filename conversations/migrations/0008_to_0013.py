@@ -4,11 +4,6 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 PIECE_BYTES = 192 * 1024
-NAMES = {
-    "activereply": "reply being written",
-    "allowance": "limits",
-    "contentview": "audit log entry",
-}
 
 
 def split(apps, schema_editor):
@@ -28,15 +23,6 @@ def split(apps, schema_editor):
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
-def rename_permissions(apps, schema_editor):
-    """Models are named in the words of the pages, in permissions that were granted already, too."""
-    permissions = apps.get_model("auth", "Permission").objects.using(schema_editor.connection.alias)
-    for model, name in NAMES.items():
-        of_model = permissions.filter(content_type__app_label="conversations", content_type__model=model)
-        for action in ("add", "change", "delete", "view"):
-            of_model.filter(codename=f"{action}_{model}").update(name=f"Can {action} {name}")
-
-
 class Migration(migrations.Migration):
 
     replaces = [
@@ -48,11 +34,7 @@ class Migration(migrations.Migration):
         ("conversations", "0013_limits_in_windows"),
     ]
 
-    dependencies = [
-        ("auth", "0012_alter_user_first_name_max_length"),
-        ("contenttypes", "0002_remove_content_type_name"),
-        ("conversations", "0001_to_0007"),
-    ]
+    dependencies = [("conversations", "0001_to_0007")]
 
     operations = [
         migrations.RemoveIndex(model_name="chatcompletion", name="completion_listed"),
@@ -94,7 +76,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="contentview", name="chat_id", field=models.UUIDField(db_index=True, null=True)
         ),
-        migrations.RunPython(rename_permissions, migrations.RunPython.noop),
         migrations.RunSQL("DROP TABLE IF EXISTS conversations_signinattempts"),  # of an earlier version
         migrations.RemoveField(model_name="allowance", name="exported_at"),
         migrations.RemoveField(model_name="allowance", name="hour"),

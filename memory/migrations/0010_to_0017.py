@@ -5,6 +5,9 @@ from django.db.models import Max
 from django.db.models.functions import Now
 
 NAMES = {
+    "activereply": "reply being written",
+    "allowance": "limits",
+    "contentview": "audit log entry",
     "contextrecord": "prompt sent",
     "conversationbrief": "memory",
     "summaryrevision": "version",
@@ -14,12 +17,11 @@ DROPPED = ["workerprocess", "watch", "comparison"]
 
 
 def rename_permissions(apps, schema_editor):
-    """Models are named in the words of the pages, in permissions that were granted already, too."""
+    """Models of both apps are named in the words of the pages, in permissions that were granted already, too."""
     permissions = apps.get_model("auth", "Permission").objects.using(schema_editor.connection.alias)
     for model, name in NAMES.items():
-        of_model = permissions.filter(content_type__app_label="memory", content_type__model=model)
         for action in ("add", "change", "delete", "view"):
-            of_model.filter(codename=f"{action}_{model}").update(name=f"Can {action} {name}")
+            permissions.filter(codename=f"{action}_{model}").update(name=f"Can {action} {name}")
 
 
 def note_last_message(apps, schema_editor):
@@ -48,7 +50,6 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ("auth", "0012_alter_user_first_name_max_length"),
-        ("contenttypes", "0002_remove_content_type_name"),
         ("conversations", "0008_to_0013"),
         ("memory", "0001_to_0009"),
     ]
