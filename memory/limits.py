@@ -8,14 +8,11 @@ TurnsAs = Literal["messages", "text"]
 BudgetFor = Literal["memory", "prompt"]
 RecallMode = Literal["auto", "always", "off"]
 
-RECALL_MODES: tuple[RecallMode, ...] = ("auto", "always", "off")
-
 RECALL_SOME_SHARE = 0.1
 """Share of the prompt's budget for excerpts that are context rather than an answer."""
 
 MAX_TURNS = 200
 """Turns that a context considers, however long the unfolded span is. Of older ones, only their number is known."""
-
 
 OPEN_TURN_BUDGETS = 4
 """How many times the budget of memory an open turn may have: an agent needs what it has just looked up."""

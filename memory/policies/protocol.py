@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import JsonValue
 
@@ -27,7 +27,7 @@ from memory.history.turns import (
     lines_head_cost,
     verbatim_head_cost,
 )
-from memory.limits import MAX_TURNS, RECALL_MODES, RECALL_SOME_SHARE, MemoryLimits, RecallMode
+from memory.limits import MAX_TURNS, RECALL_SOME_SHARE, BudgetFor, MemoryLimits, RecallMode, TurnsAs
 from memory.policies.state_parts import BadEdit, EditField, clean, require_within
 
 JSON: TypeAlias = JsonValue
@@ -333,13 +333,13 @@ MAX_NAME_CHARS = 40
 
 EVERY_POLICY: Final[dict[str, Bounds]] = {
     "budget": Bounds.whole(200, MAX_BUDGET),
-    "budget_for": Bounds.words("memory", "prompt"),
+    "budget_for": Bounds.words(*get_args(BudgetFor)),
     "focus": Bounds.text(MAX_FOCUS_CHARS),
     "min_fold_tokens": Bounds.whole(0, MAX_BUDGET),
-    "recall": Bounds.words(*RECALL_MODES),
+    "recall": Bounds.words(*get_args(RecallMode)),
     "recall_share": Bounds.share(0.9),
     "sources_token_budget": Bounds.whole(0, MAX_BUDGET),
-    "turns_as": Bounds.words("messages", "text"),
+    "turns_as": Bounds.words(*get_args(TurnsAs)),
 }
 """What every chat may choose, by the name of the option. Only `focus` changes what is remembered."""
 
