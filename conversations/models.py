@@ -15,13 +15,13 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from chatmemory.database.compiled import Select
+from chatmemory.database.compiled import QuickInsert, Select
 from chatmemory.database.ids import new_id
 from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import ReplyError, Usage
 
 
-class Chat(models.Model):
+class Chat(QuickInsert):
     """A conversation of one owner, with the memory policy that applies to it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -88,7 +88,7 @@ def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] 
     }
 
 
-class Message(models.Model):
+class Message(QuickInsert):
     """One message as it was said. Summarizing never changes its text."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -289,7 +289,7 @@ class Window(models.Model):
         default_permissions = ()  # it is shown to nobody
 
 
-class ActiveReply(Reserved):
+class ActiveReply(QuickInsert, Reserved):
     """A reply being written. A chat has at most one, hence the key. Deleted when the reply is final."""
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")

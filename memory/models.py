@@ -14,6 +14,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory.database.compiled import QuickInsert
 from chatmemory.database.ids import new_id
 from chatmemory.database.vector_field import VectorField
 from conversations.models import Chat, Message
@@ -34,7 +35,7 @@ class Requested(models.TextChoices):
     REBUILD = "rebuild"
 
 
-class ConversationBrief(models.Model):
+class ConversationBrief(QuickInsert):
     """The current memory of a chat, and the state of the work on it.
 
     `version` only grows; `head` is the revision in use (0 if there is none). `epoch` is raised whenever something was
@@ -344,7 +345,7 @@ class ContextText(models.Model):
         constraints = [models.UniqueConstraint(fields=["chat", "sha256"], name="context_text_chat_hash")]
 
 
-class ContextRecord(models.Model):
+class ContextRecord(QuickInsert):
     """The prompt sent for one reply, as a plan over stored texts; `prompt_hash` verifies the rebuilt prompt.
 
     `history_tokens` is the size in tokens of all turns before the question, which would have been sent without memory

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from benchmarks.chats import make_chat
 from chatmemory.database.compiled import Select
 from conversations import models
-from conversations.models import ActiveReply, Chat, Message
+from conversations.models import ActiveReply, Chat, Message, Role
 from conversations.replies import begin, finish
 from memory import briefs, turn
 from memory.briefs import Memory, brief_of
@@ -144,15 +144,22 @@ def test_the_writes_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
     assert rows() == by_orm
 
 
-def test_an_active_reply_is_deleted_only_by_its_own_message(chat: Chat) -> None:
-    row = ActiveReply.objects.create(
+def test_a_saved_row_is_the_one_that_the_orm_inserts(chat: Chat) -> None:
+    """With texts, numbers, JSON, times, a relation, and nothing."""
+    question = Message.objects.filter(chat=chat, role=Role.USER).latest("seq")
+    row = ActiveReply(
         chat=chat,
         message_id=uuid4(),
-        user_message=Message.objects.filter(chat=chat).latest("seq"),
-        context={},
+        user_message=question,
+        model_variant="arco",
+        context={"text": 'ünï"1', "list": [1, None, True]},
         started_at=timezone.now(),
-        lease_expires_at=timezone.now(),
+        lease_expires_at=timezone.now() + timedelta(days=2),
+        reserved_tokens=12,
     )
+    row.save(force_insert=True)
+    saved = ActiveReply.objects.values().get()
     assert finish._DELETE_ACTIVE.run(chat.pk, uuid4()) == 0
     assert finish._DELETE_ACTIVE.run(chat.pk, row.message_id) == 1
-    assert not ActiveReply.objects.exists()
+    ActiveReply.objects.bulk_create([row])  # which goes past QuickInsert
+    assert saved == ActiveReply.objects.values().get()
