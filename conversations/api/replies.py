@@ -5,7 +5,7 @@ there after what they wait for, and answers made on the event loop.
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any
@@ -140,14 +140,14 @@ class ReplyView(LimitedView):
         ids = {"chat_id": str(head.chat_id), "user_message_id": str(head.user_message_id)}
         with closing(slot) if slot else nullcontext():
             reply = stream.reply_of(head.chat_id, head.message_id)
-            return await _whole(reply, lambda message: {**ids, "message": events.message_json(message)})
+            return await _whole(reply, ids)
 
 
-async def _whole(reply: GrowingReply, body_of: Callable[[Message], dict[str, Any]]) -> Response:
+async def _whole(reply: GrowingReply, ids: Mapping[str, str]) -> Response:
     """Wait for the end of a reply. Raises `UpstreamFailed` if the model did not answer."""
     with reply:
         message = await stream.final_of(reply)
-    body = body_of(message)
+    body = {**ids, "message": events.message_json(message)}
     if message.status != "failed":
         return Response(body)
     error = failure_of(message)
@@ -343,7 +343,7 @@ class AskView(LimitedView):
         await opened.reserve(caller(self.request).pk)
         if self.wants_stream:
             return streamed(_unstored_events(opened))
-        return await _whole(opened, lambda message: {"message": events.unstored_json(message)})
+        return await _whole(opened, {})
 
 
 async def _unstored_events(reply: UnstoredReply) -> AsyncIterator[bytes]:
@@ -352,4 +352,4 @@ async def _unstored_events(reply: UnstoredReply) -> AsyncIterator[bytes]:
         async for text in stream.texts_of(reply):
             yield events.event("content.delta", {"delta": text}) if text else events.KEEP_ALIVE
         message = await stream.final_of(reply)
-    yield events.unstored_final(message)
+    yield events.final(message)

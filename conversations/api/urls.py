@@ -1,19 +1,13 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from conversations.accounts.api_tokens import ID_PATTERN
 from conversations.api import account, chats, replies
-
-
-class TokenId(StringConverter):
-    regex = ID_PATTERN
 
 
 class Sha256(StringConverter):
     regex = "[0-9a-f]{64}"
 
 
-register_converter(TokenId, "token")
 register_converter(Sha256, "sha256")
 
 chat = "chats/<uuid:chat_id>"
@@ -22,7 +16,7 @@ message = f"{chat}/messages/<uuid:message_id>"
 urlpatterns = [
     path("auth/token", account.TokenView.as_view()),
     path("auth/tokens", account.TokensView.as_view()),
-    path("auth/tokens/<token:token_id>", account.KnownTokenView.as_view()),
+    path("auth/tokens/<slug:token_id>", account.KnownTokenView.as_view()),
     path("message/first", replies.FirstMessageView.as_view()),
     path("message", replies.SendMessageView.as_view()),
     path("chats", chats.ChatsView.as_view()),

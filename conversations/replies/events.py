@@ -23,6 +23,8 @@ _ENDED = {"complete": "completed", "deleted": "failed"}
 """Statuses whose final event has another name."""
 _TOOL_CALL = {"call_id": "id", "name": "name", "arguments": "arguments", "custom": "custom"}
 """What a call of a tool shows of its payload, and under which names; its output has the first two."""
+_UNSTORED = ("role", "content", "status", "model_variant", "model", "usage", "error")
+"""What a message shows of a reply that is not stored."""
 
 
 def event(name: str, data: dict[str, Any], id: int | None = None) -> bytes:  # noqa: A002 (the wire's own word)
@@ -49,28 +51,6 @@ def json_line(value: object) -> bytes:
     return text.encode()
 
 
-class ReplyEvents:
-    """Events of one reply as bytes, encoded once for all readers at the same position."""
-
-    def __init__(self) -> None:
-        self._span = (-1, -1)
-        self._delta = self._ending = b""
-
-    def delta(self, text: str, position: int) -> bytes:
-        """Return the event that brings `text` to readers at `position`."""
-        span = (position, position + len(text))
-        if span != self._span:
-            self._span, self._delta = span, event("content.delta", {"delta": text}, span[1])
-        return self._delta
-
-    def ending(self, message: Message | None) -> bytes:
-        """Return the last event: `reconnect` if there is no final message."""
-        if message is None:  # another reader may see the final message
-            return RECONNECT
-        self._ending = self._ending or final(message)
-        return self._ending
-
-
 def created(head: ReplyHead) -> bytes:
     sent = head.snapshot
     data = {
@@ -93,16 +73,8 @@ def final(message: Message) -> bytes:
     if message.status != "complete":
         unknown = {"code": message.status, "message": f"The reply was {message.status}."}
         data["error"] = message.error or unknown
-    return event(_final_name(message), data, len(message.content))
-
-
-def unstored_final(message: Message) -> bytes:
-    error = {"error": message.error} if message.error else {}
-    return event(_final_name(message), {"message": unstored_json(message), **error})
-
-
-def _final_name(message: Message) -> str:
-    return f"message.{_ENDED.get(message.status, message.status)}"
+    name = _ENDED.get(message.status, message.status)
+    return event(f"message.{name}", data, None if message.chat_id is None else len(message.content))
 
 
 RECONNECT = event("reconnect", {"retry_ms": 1000})
@@ -117,7 +89,7 @@ def iso(moment: Any) -> str | None:
 
 
 def message_json(message: Message) -> dict[str, Any]:
-    """Return a message as the API shows it."""
+    """Return a message as the API shows it; of a reply that is not stored, only what it has."""
     shown = {
         "id": str(message.pk),
         "chat_id": str(message.chat_id),
@@ -143,16 +115,7 @@ def message_json(message: Message) -> dict[str, Any]:
         shown["tool_call"] = {name: payload[key] for key, name in _TOOL_CALL.items() if key in payload}
     if attached := attachments_in(payload):
         shown["attachments"] = [one.to_json() for one in attached]
-    return shown
-
-
-def unstored_json(message: Message) -> dict[str, Any]:
-    """Return a reply that is not stored, so it has no id."""
-    whole = message_json(message)
-    return {
-        name: whole[name]
-        for name in ("role", "content", "status", "model_variant", "model", "usage", "error")
-    }
+    return shown if message.chat_id else {name: shown[name] for name in _UNSTORED}
 
 
 def streaming_json(active: ActiveReply, last_seq: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Seque
 from contextlib import aclosing
 from typing import Any, Self, TypeVar, cast
 from uuid import UUID
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
@@ -34,7 +34,6 @@ from conversations import attachments
 from conversations.accounts import quotas
 from conversations.models import Message, Status
 from conversations.replies import finish
-from conversations.replies.events import ReplyEvents
 from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, tokens_used
 from memory.policies.card import CardStream
 
@@ -103,29 +102,29 @@ class Broadcast:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[asyncio.Future[bool]] = []
+        self._waiting: list[asyncio.Future[None]] = []
         self._woken_at = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def changed(self, seconds: float) -> bool:
-        """Wait until there is more to read. Return False if nothing came for `seconds`, the same for all readers."""
+    async def changed(self, seconds: float) -> None:
+        """Wait until there is more to read, or nothing came for `seconds`, the same for all readers."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[bool] = loop.create_future()
+        future = loop.create_future()
         self._waiting.append(future)
         if self._timer is None:
             _waited_for.add(self)
             self._timer = loop.call_later(seconds, self._silent, seconds)
-        return await future
+        await future
 
-    def wake(self, *, more: bool = True) -> None:
-        """Wake all readers that wait now: there is `more`, or nothing came for so long that a keep-alive is due."""
+    def wake(self) -> None:
+        """Wake all readers that wait now."""
         global _pacing  # one per process
         self._woken_at = time.monotonic()
         waiting, self._waiting = self._waiting, []
         if len(waiting) <= BATCH:
-            _release(waiting, more)
+            _release(waiting)
             return
-        _crowd.extend((future, more) for future in waiting)
+        _crowd.extend(waiting)
         if _pacing is None or _pacing.done():
             _pacing = asyncio.get_running_loop().create_task(_pace(), context=contextvars.Context())
 
@@ -140,30 +139,28 @@ class Broadcast:
         waits = self._woken_at + seconds - time.monotonic()
         self._timer = None
         if waits <= 0:
-            self.wake(more=False)
+            self.wake()
         elif self._waiting:
             self._timer = asyncio.get_running_loop().call_later(waits, self._silent, seconds)
 
 
 _waited_for: WeakSet[Broadcast] = WeakSet()
-_crowd: deque[tuple[asyncio.Future[bool], bool]] = deque()
-"""Readers of large audiences that are still to be woken, each with its result."""
+_crowd: deque[asyncio.Future[None]] = deque()
+"""Readers of large audiences that are still to be woken."""
 _pacing: asyncio.Task[None] | None = None
 
 
-def _release(futures: Iterable[asyncio.Future[bool]], more: bool) -> None:
+def _release(futures: Iterable[asyncio.Future[None]]) -> None:
     for future in futures:
         if not future.done():
-            future.set_result(more)
+            future.set_result(None)
 
 
 async def _pace() -> None:
     """Wake the readers of large audiences batch by batch."""
     loop = asyncio.get_running_loop()
     while _crowd:
-        for _ in range(min(BATCH, len(_crowd))):
-            future, more = _crowd.popleft()
-            _release([future], more)
+        _release(_crowd.popleft() for _ in range(min(BATCH, len(_crowd))))
         begun = loop.time()
         await asyncio.sleep(PAUSE_SECONDS)
         if (late := loop.time() - begun - PAUSE_SECONDS) > PAUSE_SECONDS:
@@ -180,7 +177,6 @@ class GrowingReply:
         """The final message. None although `done` if it is stored by another process, or not at all."""
         self.changes = Broadcast()
         """Wakes the readers of the log."""
-        self.events = ReplyEvents()
 
     def __enter__(self) -> Self:
         return self
@@ -334,7 +330,7 @@ class TurnReply(Generation):
         text = self.log.text()
         for attempt in range(FINISH_TRIES):
             try:
-                async with _finishing():
+                async with _finishing:
                     message = await executors.write(finish.finish, self.pending, text, ending)
                 return message or (await executors.read(self._final) if attempt else None)
             except executors.UNSTORABLE:
@@ -356,18 +352,12 @@ class TurnReply(Generation):
         return Message.objects.filter(pk=self.pending.message_id).first()
 
 
-def _finishing() -> asyncio.Semaphore:
-    """Return the semaphore that limits how many replies are being finished on the running loop."""
-    return _finishing_on.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(FINISHED_AT_ONCE))
-
-
-_finishing_on: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_finishing = asyncio.Semaphore(FINISHED_AT_ONCE)
 _running: dict[UUID, TurnReply] = {}
 _tasks: dict[asyncio.Task[Any], Callable[[], object]] = {}
 """What is at work, and how it is ended if the process is told to stop and it takes too long."""
 _watching: asyncio.Task[None] | None = None
 _checkpointer: asyncio.Task[None] | None = None
-_draining = False
 _drain_task: asyncio.Task[None] | None = None
 
 
@@ -398,12 +388,12 @@ def running(message_id: UUID) -> TurnReply | None:
 
 
 def is_draining() -> bool:
-    return _draining
+    return _drain_task is not None
 
 
 def refuse_when_draining() -> None:
     """Raise `Unavailable` if this process is shutting down: new turns go to another process."""
-    if _draining:
+    if is_draining():
         raise Unavailable("This server is restarting. Try again in a moment.", retry_after=1)
 
 
@@ -412,13 +402,12 @@ def start_draining() -> None:
 
     Not only at shutdown, because that comes after the last response: one with `"stream": false` waits for its reply.
     """
-    global _draining, _drain_task  # a process drains once
-    if not _draining:
-        _draining = True
+    global _drain_task  # a process drains once
+    if _drain_task is None:
         logger.info("draining", extra={"replies": len(_running)})
+        _drain_task = asyncio.get_running_loop().create_task(_drain(), context=contextvars.Context())
         for broadcast in list(_waited_for):
             broadcast.wake()
-        _drain_task = asyncio.get_running_loop().create_task(_drain(), context=contextvars.Context())
 
 
 async def shut_down() -> None:

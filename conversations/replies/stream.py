@@ -68,7 +68,8 @@ def text_after(chat_id: UUID, message_id: UUID, position: int) -> str | None:
 
 def reply_of(chat_id: UUID, message_id: UUID) -> GrowingReply:
     """Return a reply of any process, to be entered at once by the reader that asks for it."""
-    return generation.running(message_id) or Poller.of(chat_id, message_id)
+    key = chat_id, message_id
+    return generation.running(message_id) or _pollers.get(key) or Poller(key)
 
 
 async def texts_of(reply: GrowingReply, after: int = 0, *, stays: bool = True) -> AsyncIterator[str]:
@@ -83,8 +84,10 @@ async def texts_of(reply: GrowingReply, after: int = 0, *, stays: bool = True) -
             yield text
         elif reply.done or (generation.is_draining() and not stays):
             return
-        elif not await reply.changes.changed(events.KEEP_ALIVE_SECONDS):
-            yield ""
+        else:
+            await reply.changes.changed(events.KEEP_ALIVE_SECONDS)
+            if len(reply.log) <= after and not reply.done:
+                yield ""
 
 
 async def final_of(reply: GrowingReply) -> Message:
@@ -92,7 +95,8 @@ async def final_of(reply: GrowingReply) -> Message:
     while not reply.done and (isinstance(reply, Generation) or not generation.is_draining()):
         await reply.changes.changed(events.KEEP_ALIVE_SECONDS)
     if reply.final is None and isinstance(reply, TurnReply):  # another process finished it
-        with Poller.of(reply.pending.chat_id, reply.pending.message_id) as elsewhere:
+        key = reply.pending.chat_id, reply.pending.message_id
+        with _pollers.get(key) or Poller(key) as elsewhere:
             return await final_of(elsewhere)
     if isinstance(reply, Poller) and reply.error is not None:
         raise reply.error
@@ -121,27 +125,22 @@ async def reply_events(head: ReplyHead, after: int = 0) -> AsyncIterator[bytes]:
         if after == 0:
             yield events.created(head)
         async for text in texts_of(reply, after, stays=False):
-            yield reply.events.delta(text, after) if text else events.KEEP_ALIVE
             after += len(text)
+            yield events.event("content.delta", {"delta": text}, after) if text else events.KEEP_ALIVE
         # If the chat was deleted, the client learns it on reconnecting.
-        yield reply.events.ending(reply.final)
+        yield events.final(reply.final) if reply.final else events.RECONNECT
 
 
 class Poller(GrowingReply):
     """One reply of another process, as far as it has been read here."""
 
-    def __init__(self, chat_id: UUID, message_id: UUID) -> None:
+    def __init__(self, key: tuple[UUID, UUID]) -> None:
         super().__init__()
-        self.key = chat_id, message_id
+        self.key = key
         self.error: Exception | None = None
         """What ended the polling, if anything did."""
         self._readers = 0
         self._task: asyncio.Task[None] | None = None
-
-    @classmethod
-    def of(cls, chat_id: UUID, message_id: UUID) -> Poller:
-        """Return the poller that other readers of this reply have joined, else a new one, which begins when entered."""
-        return _pollers.get((chat_id, message_id)) or cls(chat_id, message_id)
 
     def __enter__(self) -> Self:
         self._readers += 1

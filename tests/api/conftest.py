@@ -38,7 +38,6 @@ def ask(alice: Client) -> Iterator[OpenAI]:
 @pytest.fixture
 def drain(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that makes the server drain; undone when the test ends."""
-    monkeypatch.setattr(generation, "_draining", False)
     monkeypatch.setattr(generation, "_drain_task", None)
 
     async def start() -> None:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.models import Message
-from conversations.replies.events import ReplyEvents, event
+from conversations.replies.events import event
 
 SEPARATORS, HALVES = "\r\n\x0b\x1c\x85\u2028\u2029", "\ud83d\ude00"
 texts = st.text(st.sampled_from(SEPARATORS + HALVES) | st.characters(exclude_categories=()))
@@ -51,10 +50,3 @@ def test_what_is_not_json_is_refused() -> None:
         event("message.completed", {"share": float("nan")})
     with pytest.raises(TypeError):
         event("message.completed", {"id": object()})
-
-
-def test_a_reader_that_was_sent_on_changes_the_ending_of_no_other() -> None:
-    """While a process drains, one reader may leave just before the reply ends, and another read on to its end."""
-    events = ReplyEvents()
-    assert b"event: reconnect" in events.ending(None)
-    assert b"event: message.completed" in events.ending(Message(status="complete", role="assistant"))
