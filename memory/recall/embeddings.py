@@ -7,11 +7,9 @@ The vector of a question is requested before the turn begins, within a hard dead
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
 from functools import cache
@@ -92,40 +90,32 @@ def last_question(chat_id: UUID) -> str:
 
 async def near_in_meaning(chat_id: UUID, question: str) -> tuple[Near, ...]:
     """Return the messages nearest to `question`, nearest first; () if they cannot be determined in time."""
-    embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
-    with _unless_it_rests(chat_id, embedder) as may_ask:
-        if may_ask:
-            async with asyncio.timeout(seconds):
-                made = await embedder.embed([question[:QUESTION_CHARS]], timeout=seconds)
-                embedder.breaker.succeeded()
-                return await executors.read(nearest_messages, chat_id, made.vectors[0])
-    return ()
+    vector = await _vector_of(question, chat_id)
+    return await executors.read(nearest_messages, chat_id, vector) if vector else ()
 
 
 def near_now(chat_id: UUID, question: str) -> tuple[Near, ...]:
     """Do the same in threads without a running event loop; return () at once if there is nothing to compare."""
     if not question or not embeds() or not _of(chat_id).exists():
         return ()
-    embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
-    with _unless_it_rests(chat_id, embedder) as may_ask:
-        if may_ask:
-            made = embedder.embed_now([question[:QUESTION_CHARS]], timeout=seconds)
-            embedder.breaker.succeeded()
-            return nearest_messages(chat_id, made.vectors[0])
-    return ()
+    vector = registry.embedder().run(_vector_of(question, chat_id))
+    return nearest_messages(chat_id, vector) if vector else ()
 
 
-@contextmanager
-def _unless_it_rests(chat_id: UUID, embedder: UpstreamEmbedder) -> Iterator[bool]:
-    """Yield whether the endpoint may be called; a failure of the call is counted, logged and not raised."""
-    breaker = embedder.breaker
+async def _vector_of(question: str, chat_id: UUID) -> list[float] | None:
+    """Return the vector of a question; None if the call fails, which is counted and logged, or may not be made now."""
+    embedder = registry.embedder()
+    if not embedder.breaker.allows(time.monotonic()):
+        return None
     try:
-        yield breaker.allows(time.monotonic())
-    except (UpstreamError, TimeoutError) as error:
-        code = error.reason.code if isinstance(error, UpstreamError) else "upstream_timeout"
-        logger.warning("question not embedded", extra={"chat": str(chat_id), "code": code})
-        if breaker.failed(time.monotonic()):
+        made = await embedder.embed([question[:QUESTION_CHARS]], timeout=settings.MEMORY_EMBEDDINGS_SECONDS)
+    except UpstreamError as error:
+        logger.warning("question not embedded", extra={"chat": str(chat_id), "code": error.reason.code})
+        if embedder.breaker.failed(time.monotonic()):
             logger.warning("embeddings endpoint left alone", extra={"seconds": REST_SECONDS})
+        return None
+    embedder.breaker.succeeded()
+    return made.vectors[0]
 
 
 def nearest_messages(chat_id: UUID, vector: list[float]) -> tuple[Near, ...]:
@@ -200,7 +190,7 @@ def _embed_some(chat_id: UUID) -> bool:
     missing = {seq: text for seq, text in said.items() if text.strip() and seq not in known}
     texts = [text[:CHARS] for text in missing.values()]
     try:
-        made = embedder.embed_now(texts, timeout=SECONDS) if texts else Embedded((), 0)
+        made = embedder.run(embedder.embed(texts, timeout=SECONDS)) if texts else Embedded((), 0)
     except UpstreamError as error:
         logger.warning(
             "embeddings failed",

@@ -189,6 +189,8 @@ class UpstreamEmbedder:
         self.breaker = Breaker()
         """So that no turn waits for an endpoint that is down or too slow."""
         self._server = Server(api_key, base_url)
+        self.run = self._server.run
+        """For threads without a running event loop."""
 
     async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
         """Return the vectors of `texts` within `timeout` seconds, with one request. Raise `UpstreamError`."""
@@ -204,10 +206,6 @@ class UpstreamEmbedder:
             return _embedded(answer, len(texts), self.dimensions)
         except Exception as exc:  # noqa: BLE001 - callers handle one exception
             raise as_upstream_error(exc) from None
-
-    def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """Do the same in a thread without a running event loop."""
-        return self._server.run(self.embed(texts, timeout=timeout))
 
 
 async def _next(chunks: AsyncGenerator[bytes, None], deadline: float) -> bytes:

@@ -228,15 +228,15 @@ def test_what_is_edited_or_forgotten_has_no_vector_any_more(upstream: FakeUpstre
 def test_what_is_forgotten_while_it_is_embedded_stays_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     chat = long_chat(10)
     embedder = registry.embedder()
-    embed = embedder.embed_now
+    run = embedder.run
 
-    def forgetting(texts: Any, *, timeout: float) -> Any:
-        made = embed(texts, timeout=timeout)
+    def forgetting(work: Any) -> Any:
+        made = run(work)
         forget_message(chat.pk, message(chat, 3).pk)
         forget_message(chat.pk, message(chat, 4).pk)
         return made
 
-    monkeypatch.setattr(embedder, "embed_now", forgetting)
+    monkeypatch.setattr(embedder, "run", forgetting)
     embed_task(str(chat.pk))
     assert seqs(chat) == []
     monkeypatch.undo()
