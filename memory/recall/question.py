@@ -100,9 +100,6 @@ class Form:
     """It asks for what the assistant said."""
 
 
-NO_FORM = Form()
-
-
 def form_of(text: str) -> Form:
     """Return the form of a message. Of a long one only the beginning and the end are read."""
     if len(text) > 2 * READ_CHARS:
@@ -155,7 +152,7 @@ class Question:
     pairs: tuple[tuple[int, int], ...] = ()
     times: tuple[Time, ...] = ()
     """Days or months that it names."""
-    form: Form = NO_FORM
+    form: Form = Form()
 
 
 def read_question(text: str, owner_id: int) -> Question:
@@ -168,10 +165,7 @@ def read_question(text: str, owner_id: int) -> Question:
     kept = [term for term in dict.fromkeys(found) if term in ranked]
     places = {term: place for place, term in enumerate(kept)}
     codes = _codes(kept, text)
-    words = tuple(
-        Word(token, _weight(term), term, term in codes)
-        for token, term in zip(hashed(kept, owner_id), kept, strict=True)
-    )
+    words = tuple(Word(hashed(term, owner_id), _weight(term), term, term in codes) for term in kept)
     beside = {(a, b) for a, b in pairwise(found) if a != b and a in places and b in places}
     pairs = tuple(sorted((places[a], places[b]) for a, b in beside))
     return Question(words, pairs, times(fold(text[:HEAD_CHARS])), form_of(text))

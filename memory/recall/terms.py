@@ -147,60 +147,43 @@ def _unspaced(word: str) -> Iterator[str]:
 
 
 STOP_WORDS = frozenset(
-    (
-        # English
-        """
+    """
 a about after again all also am an and any are as at be because been before being but by can could did do does doing
 done down for from had has have having he her here hers him his how i if in into is it its just let may me might mine
 more most must my no nor not now of off ok okay on once only or other our ours out over own please said same shall she
 should so some such sure tell than thank thanks that the their theirs them then there these they this those through to
 too under until up us very was we were what when where which while who whom whose why will with would yes you your yours
 hello hi hey yeah yep oh well please get got know
-"""
-        # German
-        """
+
 aber als am an auch auf aus bei bin bis bist da damit dann das dass dem den der des dich die dies diese dieser dir doch
 du ein eine einem einen einer eines er es euch fur habe haben hat hatte ich ihm ihn ihr im ist ja kann mein meine meinem
 meinen meiner mich mir mit nach nein nicht noch nur ob oder schon sein seine sich sie sind so und uns unser von vor war
 waren was wann warum weil welche welchen welcher welches wem wen wenn wer wie wir wird wo wurde zu zum zur bitte danke
-"""
-        # French
-        """
+
 ai au aux avec avez avons bonjour ce ces cet cette dans de des donc du elle elles en est et etait ete il ils je la le
 les leur lui ma mais me mes merci moi mon ne nos notre nous on ont ou par pas plus pour qu que quel quelle quels quelles
 qui sa sans se ses si son sont suis sur ta te tes toi ton tu un une vos votre vous
-"""
-        # Spanish
-        """
+
 al como con cual cuales cuando de del donde el ella ellos en era es esa ese eso esta estaba este esto fue gracias ha han
 hay he hola la las le les lo los mas me mi mis muy nos o para pero por porque que quien se si sin sobre son soy su sus
 tambien te tengo tiene tu tus un una y ya yo
-"""
-        # Italian
-        """
+
 che chi ci ciao come con cosa cui da dal dalla dei del della delle di dove e ed era gli grazie ha hanno ho i il in io la
 le lei lo lui ma mi mia mio ne nel nella non o per piu qual quale quali quando quello questa questo se si sono su sul ti
 tu un una uno
-"""
-        # Portuguese
-        """
+
 ao aos as com como da das de do dos e ela ele em era essa esse esta este eu foi isso ja mais mas me meu minha na nao nas
 no nos o obrigado onde os ou para pela pelo por porque qual quais quando que quem se sem ser seu sua tem um uma voce
-"""
-        # Dutch
-        """
+
 aan als bij dan dat de den der deze die dit een en er had heb hebben heeft het hij hoe ik in is je jij kan maar me met
 mij mijn naar niet nog of om onze ook op te tot uit van veel voor waar wanneer was wat we wel welke werd wie wij zijn zo
-"""
-        # Russian
-        """
+
 а бы был была были было в вам вас ваш вы где да для до его ее если есть еще же за и из или им их к как какая какие какой
 каком когда кто ли меня мне мой моя мое мои мы на нам нас наш не нет но о об он она они оно от по при с со спасибо так
 там то тоже только ты у уже что чтобы это этот эта эти я
-"""
-    ).split()
+""".split()
 )
-"""Folded: without case and accents."""
+"""Folded (without case and accents): English, German, French, Spanish, Italian, Portuguese, Dutch, Russian."""
 
 _LONG = 5
 """Letters that a word must have to lose -ies or a final e. A plural -s is removed from one letter less."""
@@ -251,7 +234,6 @@ def _shortened(pattern: re.Pattern[str], word: str, at_least: int = 4) -> str:
 
 HASH_BYTES = 4
 """Bytes of a hash. Of 100,000 words of one owner, about one pair collides; a match is one of many words."""
-HASH_CHARS = 2 * HASH_BYTES
 MOST_TERMS = 30_000
 """Maximum number of terms of one message: about 200,000 characters. A database limits the size of an index entry."""
 
@@ -261,7 +243,7 @@ def stored_terms(text: str, owner_id: int) -> str:
     lines: list[str] = []
     left = MOST_TERMS
     for start, end in passages(text):
-        found = list(dict.fromkeys(_hash(term, owner_id) for term in terms(text[start:end])))
+        found = list(dict.fromkeys(hashed(term, owner_id) for term in terms(text[start:end])))
         if len(found) > left:
             break
         left -= len(found)
@@ -269,13 +251,9 @@ def stored_terms(text: str, owner_id: int) -> str:
     return "\n".join(lines) if any(lines) else ""
 
 
-def hashed(words: Iterable[str], owner_id: int) -> list[str]:
-    """Hash terms as they are stored for that owner."""
-    return [_hash(word, owner_id) for word in words]
-
-
 @lru_cache(maxsize=50_000)
-def _hash(term: str, owner_id: int) -> str:
+def hashed(term: str, owner_id: int) -> str:
+    """Hash a term as it is stored for that owner."""
     key = owner_id.to_bytes(8, "big", signed=True)
     return hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=HASH_BYTES, key=key).hexdigest()
 
@@ -345,8 +323,6 @@ def times(folded: str) -> tuple[Time, ...]:
     """The days named in `folded`; if there are none, the months."""
     if days := tuple(one for day in _days(folded) if (one := Time(*day)).span(one.year or _LEAP)):
         return days
-    if not any(beginning in folded for beginning in _BEGINNINGS):
-        return ()
     found = _MONTH.findall(folded)
     return tuple(Time(int(one or other or 0), _MONTHS[name or again]) for name, one, again, other in found)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.tokens import count_tokens
 from memory.recall.terms import (
-    HASH_CHARS,
+    HASH_BYTES,
     LONGEST_TERM,
     MOST_TERMS,
     hashed,
@@ -103,10 +103,10 @@ def test_what_is_stored_has_a_line_a_passage_and_hashes_alone(text: str) -> None
     stored = stored_terms(text, 7)
     if stored:
         assert len(stored.split("\n")) == len(passages(text))
-    assert {len(token) for token in stored.split()} <= {HASH_CHARS}
+    assert {len(token) for token in stored.split()} <= {2 * HASH_BYTES}
     assert set(stored) <= set("0123456789abcdef \n")
     if len(passages(text)) == 1:
-        assert set(hashed(terms(text), 7)) == set(stored.split())
+        assert {hashed(term, 7) for term in terms(text)} == set(stored.split())
 
 
 def test_two_owners_share_no_stored_term() -> None:
