@@ -12,11 +12,12 @@ newest, on PostgreSQL those of the newest blocks. Every match is checked against
 is never returned.
 
 `Search` takes a few selects by key or index, independent of the chat's length: matches of the question's terms;
-speakers and lengths of the most promising messages; the terms of the best of them; the texts of those that are shown
-and long. Messages that are near in meaning are passed in (`memory.recall.embeddings`). `memory.recall.question` parses
+speakers and lengths of the most promising messages; the terms of the best of them; the texts of those that are
+shown. Messages that are near in meaning are passed in (`memory.recall.embeddings`). `memory.recall.question` parses
 the question; `memory.recall.ranking` decides whether it calls for earlier turns, and which passages are good.
 """
 
+import json
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from uuid import UUID
 from django.db import DEFAULT_DB_ALIAS, connection, transaction
 
 from chatmemory.database import vector_field
-from conversations.models import TEXT_STATUSES, Chat, Message, Role
+from conversations.models import TEXT_STATUSES, Chat, Message
 from memory.limits import MemoryLimits
 from memory.recall.question import Question, read_question
 from memory.recall.ranking import (
@@ -127,17 +128,10 @@ TRIGGERS = {
 
 def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
     """After a migration: index messages that have no terms yet, restore the index, set up pgvector."""
-    if using == DEFAULT_DB_ALIAS and has_terms():
+    if using == DEFAULT_DB_ALIAS and MESSAGES in connection.introspection.table_names():
         fill()
         ensure()
         vector_field.ensure()
-
-
-def has_terms() -> bool:
-    """Whether messages can have terms: not if the database was migrated back to before there was an index."""
-    with connection.cursor() as cursor:
-        columns = connection.introspection.get_table_description(cursor, MESSAGES)
-    return any(column.name == "terms" for column in columns)
 
 
 def ensure() -> bool:
@@ -241,60 +235,47 @@ def postings(
     """
     if not tokens:
         return []
-    look_up = _postgresql if connection.vendor == "postgresql" else _sqlite
-    found = look_up(chat_id, tokens, before_seq, most)
-    return [list(map(int, one.split(","))) if one else [] for one in found]
+    key = chat_id.hex[-KEY_CHARS:]
+    params: dict[str, Any] = {"before": before_seq, "most": most}
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            terms = [" & ".join(f"{one}{key}#" for one in token.split()) for token in tokens]
+            cursor.execute(_POSTGRESQL, {**params, "chat": chat_id, "terms": terms})
+            cursor.nextset()
+        else:
+            terms = [" AND ".join(one + key for one in token.split()) for token in tokens]
+            cursor.execute(_SQLITE, {**params, "chat": chat_id.hex, "terms": json.dumps(terms)})
+        found = cursor.fetchall() or [(None,)] * len(tokens)  # in SQLite, a chat without terms has no row
+    return [list(map(int, seqs.split(","))) if seqs else [] for (seqs,) in found]
 
 
-_SQLITE_ONE = (
-    f"(SELECT group_concat(seq) FROM (SELECT rowid & {2**SEQ_BITS - 1} AS seq FROM {FTS} WHERE {FTS} MATCH %(term{{}})s"
+_SQLITE = (
+    f"SELECT (SELECT group_concat(seq) FROM (SELECT rowid & {2**SEQ_BITS - 1} AS seq"
+    f" FROM {FTS} WHERE {FTS} MATCH term.value"
     f" AND rowid > chat.id << {SEQ_BITS} AND rowid < chat.id << {SEQ_BITS} | %(before)s"
     f" ORDER BY rowid DESC LIMIT %(most)s))"
+    f" FROM {CHATS} AS chat, json_each(%(terms)s) AS term WHERE chat.chat_id = %(chat)s ORDER BY term.key"
 )
-
-
-def _sqlite(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> Sequence[str | None]:
-    key = chat_id.hex[-KEY_CHARS:]
-    ones = ", ".join(_SQLITE_ONE.format(at) for at in range(len(tokens)))
-    params: dict[str, str | int] = {
-        f"term{at}": " AND ".join(one + key for one in token.split()) for at, token in enumerate(tokens)
-    }
-    params |= {"chat": chat_id.hex, "before": before_seq, "most": most}
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {ones} FROM {CHATS} AS chat WHERE chat.chat_id = %(chat)s", params)
-        found: Sequence[str | None] | None = cursor.fetchone()
-    return found or [None] * len(tokens)
-
-
-_FIND = (
+_POSTGRESQL = (
     "SET LOCAL jit = off;"
     f" SELECT (SELECT string_agg(seq::text, ',') FROM (SELECT found.seq"
     f" FROM generate_series(%(before)s >> {BLOCK_BITS}, 0, -1) AS block CROSS JOIN LATERAL"
     f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ replace(term.token, '#', block::text)::tsquery"
     f" AND {PG_LIVE} OFFSET 0) AS found"
     f" WHERE found.chat_id = %(chat)s AND found.seq < %(before)s LIMIT %(most)s) AS finds)"
-    f" FROM unnest(%(tokens)s::text[]) WITH ORDINALITY AS term (token, place) ORDER BY place"
+    f" FROM unnest(%(terms)s::text[]) WITH ORDINALITY AS term (token, place) ORDER BY place"
 )
 """Blocks ("#" stands for their number) are searched one by one, newest first, until there are enough matches. OFFSET
 keeps the planner from reading the whole chat by its other index instead. Where there are many messages, it would
 overestimate the cost and compile the statement, which takes 20 times as long as to run it (measured)."""
 
 
-def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> Sequence[str | None]:
-    key = str(chat_id)[-KEY_CHARS:]
-    terms = [" & ".join(f"{one}{key}#" for one in token.split()) for token in tokens]
-    params: dict[str, Any] = {"chat": chat_id, "before": before_seq, "most": most, "tokens": terms}
-    with connection.cursor() as cursor:
-        cursor.execute(_FIND, params)
-        cursor.nextset()
-        return [row[0] for row in cursor.fetchall()]
-
-
 def owner_matches(owner_id: int, tokens: Sequence[str]) -> list[list[tuple[UUID, int]]]:
     """Return the matches of each of `tokens` in all chats of that owner, as chat and seq: at most `MAX_EVERYWHERE`."""
-    statement = _POSTGRESQL_ALL if connection.vendor == "postgresql" else _SQLITE_ALL
-    joined = " & " if connection.vendor == "postgresql" else " AND "
-    suffix = ":*" if connection.vendor == "postgresql" else "*"
+    is_postgresql = connection.vendor == "postgresql"
+    statement, joined, suffix = (
+        (_POSTGRESQL_ALL, " & ", ":*") if is_postgresql else (_SQLITE_ALL, " AND ", "*")
+    )
     found: list[list[tuple[UUID, int]]] = []
     with connection.cursor() as cursor:
         for token in tokens:
@@ -319,45 +300,30 @@ _POSTGRESQL_ALL = (
 # What a question finds
 
 
-SHORT_CHARS = 1500
-"""Longest text that is read along with the terms. PostgreSQL stores longer ones (from 2 kB) outside of the row."""
-
 _STATUSES = ", ".join(f"'{status}'" for status in TEXT_STATUSES)
 _LIVE = f"AND status IN ({_STATUSES}) AND superseded_by_id IS NULL AND token_count > 0"
-_SHORT = f"CASE WHEN length(content) <= {SHORT_CHARS} THEN content END"
 
 
 def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
     """Return these messages by seq, superseded ones included: an old prompt is shown as it was."""
-    rows = _select(chat_id, seqs, "seq, role, token_count, NULL, content, {id}, {day}", live=False)
-    return {row[0]: _said(row) for row in rows}
-
-
-def _said(row: Sequence[Any]) -> RecalledMessage:
-    seq, role, tokens, _, text, key, day = row
-    return RecalledMessage(
-        UUID(key), seq, role == Role.USER, day, text or "", tokens, is_output=role == Role.TOOL
-    )
+    rows = _select(chat_id, seqs, "id, seq, role, created_at, content, token_count", live=False)
+    return {
+        seq: RecalledMessage(UUID(str(key)), seq, role, str(at)[:10], text, tokens)
+        for key, seq, role, at, text, tokens in rows
+    }
 
 
 def _select(chat_id: UUID, seqs: Iterable[int], columns: str, *, live: bool = True) -> list[Any]:
     """Return columns of messages of a chat, only of those that are part of a turn if `live`.
 
-    Written by hand, with one parameter for any number of seqs: as a queryset it took two thirds longer.
+    Written by hand: as a queryset it takes two thirds longer.
     """
-    wanted = sorted(set(seqs))
-    if not wanted:
+    if not (listed := ",".join(map(str, seqs))):
         return []
-    listed = ",".join(map(str, wanted))
-    if connection.vendor == "postgresql":
-        among, params = "= ANY(%s::integer[])", [str(chat_id), f"{{{listed}}}"]
-        columns = columns.format(id="id::text", day="(created_at AT TIME ZONE 'UTC')::date::text")
-    else:
-        among, params = "IN (SELECT value FROM json_each(%s))", [chat_id.hex, f"[{listed}]"]
-        columns = columns.format(id="id", day="substr(created_at, 1, 10)")
-    where = f"chat_id = %s AND seq {among} {_LIVE if live else ''}"
+    key = Message._meta.get_field("chat").get_db_prep_value(chat_id, connection)
+    where = f"chat_id = %s AND seq IN ({listed}) {_LIVE if live else ''}"
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {columns} FROM {MESSAGES} WHERE {where} ORDER BY seq", params)
+        cursor.execute(f"SELECT {columns} FROM {MESSAGES} WHERE {where} ORDER BY seq", [key])
         return list(cursor.fetchall())
 
 
@@ -383,8 +349,8 @@ class Search:
         self._near = [one for one in near if one.seq < before_seq]
         self._question = read_question(question, chat.owner_id)
         self._matches = _look_up(chat.pk, self._question, before_seq)
-        self._rows: dict[int, Sequence[Any]] = {}
-        """The messages that were read: seq, role, tokens, terms, text (None if it is long), id and day (UTC)."""
+        self._messages: dict[int, Indexed] = {}
+        """The messages that were read, by seq."""
 
     def decision(self, limits: MemoryLimits, shown: Iterable[int], remembered: Collection[str]) -> Recall:
         """Whether earlier turns are worth their tokens, given the messages `shown` and the terms `remembered`."""
@@ -402,42 +368,36 @@ class Search:
         if near := [one for one in self._near if one.seq not in hidden]:
             ranked = self._fused(ranked, near)
         ranked = worth_showing(ranked, SPARE_FACTOR * room)
-        rows = [self._rows[seq] for seq in {one.message.seq for one in ranked}]
-        said = {row[0]: _said(row) for row in rows if row[4] is not None}
-        said |= quoted(self._chat_id, [row[0] for row in rows if row[4] is None])
+        said = quoted(self._chat_id, [one.message.seq for one in ranked])
         return Recalled(tuple(excerpts(ranked, said)), said)
 
     def _ranked(self, most: int, hidden: frozenset[int]) -> list[Ranked]:
         """The passages that have the question's words, best first."""
         scores = promising(self._matches, hidden, PRESELECT_FACTOR * most)
         there = [seq for seq in scores if seq < self._before_seq]
-        user = Role.USER.value
         rows = _select(self._chat_id, there, "seq, role, token_count")
-        sizes = {seq: (role == user, tokens) for seq, role, tokens in rows}
+        sizes = {seq: (role == "user", tokens) for seq, role, tokens in rows}
         lengths = Lengths.of(self._question, sizes.values())
-        messages = self._read(closest(scores, sizes, lengths, most))
-        return rank(self._question, self._matches, messages, lengths)
+        self._read(closest(scores, sizes, lengths, most))
+        return rank(self._question, self._matches, self._messages.values(), lengths)
 
     def _fused(self, ranked: Sequence[Ranked], near: Sequence[Near]) -> list[Ranked]:
         """Merge the matches by words with those near in meaning, for which more messages are read."""
         seqs = {one.seq for one in near[:BY_MEANING]}
-        self._read(seqs - self._rows.keys())
+        self._read(seqs - self._messages.keys())
         by_meaning = seqs - {one.message.seq for one in ranked}
-        messages = [_indexed(row) for row in self._rows.values()]
+        messages = self._messages.values()
         others = [Ranked(0.0, one, None if one.is_whole else 0) for one in messages if one.seq in by_meaning]
         lengths = Lengths.of(self._question, [(one.is_user, one.tokens) for one in messages])
         return fuse([*ranked, *others], near, lengths)
 
-    def _read(self, seqs: Iterable[int]) -> list[Indexed]:
-        """Read these messages, in order. Those that are not part of a turn are skipped."""
-        rows = _select(self._chat_id, seqs, f"seq, role, token_count, terms, {_SHORT}, {{id}}, {{day}}")
-        self._rows |= {row[0]: row for row in rows}
-        return [_indexed(row) for row in rows]
-
-
-def _indexed(row: Sequence[Any]) -> Indexed:
-    seq, role, tokens, terms, _, _, day = row
-    return Indexed(seq, role == "user", tokens, tuple((terms or "").split("\n")), day)
+    def _read(self, seqs: Iterable[int]) -> None:
+        """Read these messages. Those that are not part of a turn are skipped."""
+        for seq, role, tokens, terms, at in _select(
+            self._chat_id, seqs, "seq, role, token_count, terms, created_at"
+        ):
+            passages = tuple((terms or "").split("\n"))
+            self._messages[seq] = Indexed(seq, role == "user", tokens, passages, str(at)[:10])
 
 
 def _look_up(chat_id: UUID, question: Question, before_seq: int) -> Matches:

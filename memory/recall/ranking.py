@@ -398,18 +398,16 @@ class RecalledMessage:
 
     id: UUID
     seq: int
-    is_user: bool
+    role: str
     on: str
     """The day it was sent."""
     text: str
     tokens: int
-    is_output: bool = False
-    """Whether it is the output of a tool."""
 
     @property
     def speaker(self) -> str:
         """The name of the speaker in a prompt."""
-        return "User" if self.is_user else "Tool" if self.is_output else "Assistant"
+        return "Assistant" if self.role == "tool_call" else self.role.capitalize()
 
 
 class Quote(NamedTuple):

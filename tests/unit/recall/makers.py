@@ -35,7 +35,12 @@ def said_of(texts: Sequence[str], first: int = 1) -> dict[int, RecalledMessage]:
     """Messages, alternately of the user and the assistant."""
     return {
         seq: RecalledMessage(
-            UUID(int=seq), seq, (seq - first) % 2 == 0, "2026-05-03", text, count_tokens(text)
+            UUID(int=seq),
+            seq,
+            ("user", "assistant")[(seq - first) % 2],
+            "2026-05-03",
+            text,
+            count_tokens(text),
         )
         for seq, text in enumerate(texts, start=first)
     }
@@ -66,7 +71,7 @@ class Told:
         self.messages = {
             seq: Indexed(
                 seq,
-                one.is_user,
+                one.role == "user",
                 count_tokens(one.text),
                 tuple(stored_terms(one.text, 1).split("\n")),
                 days.get(seq, one.on),
