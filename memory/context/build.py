@@ -212,12 +212,8 @@ def with_text(chat_id: UUID, span: Newest, plan: Plan) -> Sequence[Turn]:
     if not missing:
         return span.turns
     found = Message.objects.filter(chat_id=chat_id, seq__in=missing)
-    texts = {seq: (text, payload) for seq, text, payload in found.values_list("seq", "content", "payload")}
-    rows: list[StoredMessage] = []
-    for row in span.rows:
-        content, payload = texts.get(row.seq, (row.content, row.payload))
-        rows.append(row._replace(content=content, payload=payload))
-    return to_turns(rows)
+    rows = {row.seq: row for row in map(StoredMessage._make, found.values_list(*StoredMessage._fields))}
+    return to_turns([rows.get(row.seq, row) for row in span.rows])
 
 
 def planned_turns(chat_id: UUID, plan: Plan) -> Sequence[Turn]:
@@ -257,8 +253,6 @@ def _recalled(
     beyond = span.older_turns or brief.folded_through_seq
     if not beyond and len(plan.verbatim) == len(material.turns):
         return Recall("none", "all_shown"), material, Recalled()
-    if not request.question:
-        return Recall("none", "no_words"), material, Recalled()
     before = brief.chat.last_seq + 1 if span.before_seq is None else span.before_seq
     search = Search(brief.chat, request.question, before_seq=before, near=request.near)
     remembered = frozenset(terms("\n".join(section.text for section in state)))

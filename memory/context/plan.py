@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 from pydantic import AliasChoices, BeforeValidator, Field, InstanceOf, TypeAdapter
 
-from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import PromptMessage, Role
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import (
@@ -202,15 +201,8 @@ class Snapshot:
 
     def columns(self) -> dict[str, Any]:
         """The columns of the record of a finished reply (`ContextRecord`), except what became of its card."""
-        plan = self.plan
-        of_the_plan = {
-            "budget": plan.budget,
-            "unrepresented": plan.unrepresented,
-            "clipped": plan.clipped,
-            "dropped": plan.dropped,
-        }
         stored = {name: value for name, value in self.to_json().items() if name not in _OF_THE_TURN}
-        return stored | of_the_plan
+        return stored | {name: getattr(self.plan, name) for name in _OF_THE_PLAN}
 
     def to_json(self) -> dict[str, Any]:
         """The snapshot as a JSON object, which is kept while the reply is being written."""
@@ -227,6 +219,7 @@ class Snapshot:
 
 _OF_THE_TURN = frozenset({"anchor_before", "again", "card_epoch"})
 """What is known only while the reply is being written."""
+_OF_THE_PLAN = ("budget", "unrepresented", "clipped", "dropped")
 _SNAPSHOT = TypeAdapter(Snapshot)
 
 
@@ -278,11 +271,6 @@ def _disarmed(part: Section) -> Section:
     if messages == part.messages:
         return part
     return section_of(part.kind, messages, part.message_ids, clipped=part.clipped)
-
-
-def render_question(text: str, attachments: tuple[Attachment, ...]) -> Section:
-    """Render the user's question, with the images and files that came with it."""
-    return section_of("question", [PromptMessage("user", text, attachments=attachments)] if text else [])
 
 
 def render_steps(steps: Sequence[Step], clips: Clips, *, disarms: bool) -> Section:
@@ -346,11 +334,8 @@ def outline_sections(outline: str) -> list[StateSection]:
     """The section that shows `outline`; none for an empty one."""
     if not outline:
         return []
-    return [StateSection("outline", clip_end(OUTLINE + quote_markers(outline), OUTLINE_TOKENS))]
-
-
-OUTLINE: Final = "Previous response outline: "
-"""Prefix of the outline, exactly as in seed 002."""
+    text = f"Previous response outline: {quote_markers(outline)}"  # the prefix exactly as in seed 002
+    return [StateSection("outline", clip_end(text, OUTLINE_TOKENS))]
 
 
 # Turns in full

@@ -13,11 +13,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from chatmemory.llm.attachments import Attachment
-from chatmemory.llm.protocol import CALL_OVERHEAD, Prompt
+from chatmemory.llm.protocol import CALL_OVERHEAD, Prompt, PromptMessage
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import SOURCES_HEADING
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
@@ -27,7 +26,6 @@ from memory.context.plan import (
     Section,
     Source,
     render_memory,
-    render_question,
     render_sources,
     render_steps,
     section_of,
@@ -41,8 +39,6 @@ from memory.policies.protocol import StateSection
 from memory.recall.ranking import Near, RecalledMessage
 
 Made = TypeVar("Made")
-
-NOTHING_SAID: Mapping[int, RecalledMessage] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +111,7 @@ def assemble(
     turns: Sequence[Turn],
     request: PromptRequest,
     *,
-    said: Mapping[int, RecalledMessage] = NOTHING_SAID,
+    said: Mapping[int, RecalledMessage] | None = None,
     pinned: PinSection = NO_PINS,
     attached: Sequence[int] = (),
 ) -> Context:
@@ -134,7 +130,7 @@ def assemble(
     def rendered(allowance: int) -> tuple[tuple[Plan, list[Section]], int]:
         smaller = largest if allowance == limits.prompt_budget else choose(loaded, allowance)
         smaller = replace(smaller, disarms=request.disarms, attached=tuple(attached))
-        memory = render_memory(smaller, state, turns, said)
+        memory = render_memory(smaller, state, turns, said or {})
         return (smaller, memory), _tokens(memory)
 
     plan, memory = _fitting(limits.prompt_budget, rendered)
@@ -172,7 +168,7 @@ def rebuild(
     state: Sequence[StateSection],
     turns: Sequence[Turn],
     request: PromptRequest,
-    said: Mapping[int, RecalledMessage] = NOTHING_SAID,
+    said: Mapping[int, RecalledMessage] | None = None,
     pinned: Mapping[str, str] | None = None,
 ) -> Context:
     """Rebuild the context that `plan` was stored for, from the texts it names.
@@ -180,7 +176,7 @@ def rebuild(
     If one of them has been edited or erased since, the prompt differs, and so does its hash.
     """
     request = request.disarmed() if plan.disarms else request
-    return _finish(plan, render_memory(plan, state, turns, said, pinned), request)
+    return _finish(plan, render_memory(plan, state, turns, said or {}, pinned), request)
 
 
 def hash_prompt(prompt: Prompt) -> str:
@@ -197,9 +193,10 @@ def _finish(plan: Plan, memory: Sequence[Section], request: PromptRequest) -> Co
         Section("tools", count_repeated(tools), tools),
     ]
     cut = any(clip is not None for clip in plan.sources)
+    question = PromptMessage("user", request.question, attachments=request.attachments)
     after = [
         section_of("sources", render_sources(request.sources, plan.sources), clipped=cut),
-        render_question(request.question, request.attachments),
+        section_of("question", [question] if question.content else []),
         render_steps(request.open_turn, request.open_clips, disarms=plan.disarms),
     ]
     sections = [*memory, *(section for section in after if section.messages)]
