@@ -207,7 +207,7 @@ def _converted(row: Sequence[Any], compiled: _Compiled, connection: BaseDatabase
 class QuickInsert(Model):
     """A model whose new rows are saved by a statement that is put together once. Signals and defaults are as always.
 
-    Its values are plain, not expressions.
+    Its values are plain, not expressions, and the database sets none of them: a column's `db_default` is for others.
     """
 
     class Meta:
@@ -222,7 +222,7 @@ class QuickInsert(Model):
         raw: bool,
     ) -> Any:
         """Insert this row, as Django's method of this name."""
-        if raw or returning_fields:
+        if raw:
             return super()._do_insert(manager, using, fields, returning_fields, raw)  # type: ignore[misc]
         connection = connections[using]
         statement, plain_types = _insert_into(type(self), tuple(fields))

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.chats import make_chat
-from chatmemory.database.compiled import Select
+from chatmemory.database.compiled import QuickInsert, Select
 from conversations import models
 from conversations.models import ActiveReply, Chat, Message, Role
 from conversations.replies import begin, finish
@@ -163,3 +163,8 @@ def test_a_saved_row_is_the_one_that_the_orm_inserts(chat: Chat) -> None:
     assert finish._DELETE_ACTIVE.run(chat.pk, row.message_id) == 1
     ActiveReply.objects.bulk_create([row])  # which goes past QuickInsert
     assert saved == ActiveReply.objects.values().get()
+
+
+@pytest.mark.parametrize("model", QuickInsert.__subclasses__())
+def test_the_database_sets_no_value_of_a_quick_insert(model: type[Model]) -> None:
+    assert all(field.has_default() for field in model._meta.concrete_fields if field.has_db_default())
