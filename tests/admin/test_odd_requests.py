@@ -30,7 +30,7 @@ QUERIES = [
     *"chat__id__exact=%00 chat__id__exact=x seq__gte=%00 version=%00 against=-1 policy=%00 budget=%00".split(),
     *"message=%00 message=%ED%A0%80 since=99999-99-99".split(),
     *(f"chat__id__exact={ID}&status__exact=%00", f"chat__id__exact={ID}&o=3", "q=" + "x" * 5000),
-    *(f"{name}={'9' * 40}" for name in ("p", "owner", "at", "from", "against")),
+    *(f"{name}={'9' * 40}" for name in ("p", "owner__id__exact", "at", "from", "against")),
     "seq__gte=-" + "9" * 40,
 ]
 
