@@ -18,6 +18,7 @@ from memory.explain.reasons import error_words
 from memory.folding import work
 from memory.folding.fold import RebuildProgress, current_progress
 from memory.models import ConversationBrief, Requested
+from memory.usage.figures import counted
 from memory.worker import alive
 
 WorkPhase = Literal["idle", "queued", "folding", "rebuilding", "waiting", "paused", "no_worker"]
@@ -100,10 +101,9 @@ def work_of(
     failures = last.get("attempt", brief.attempts) if last and brief.attempts else 0
     error = last.get("code") if failures else None
     if failures:
-        attempts = f"attempt{'' if failures == 1 else 's'}"
-        label = f"Failing ({failures} {attempts})"
+        label = f"Failing ({counted(failures, 'attempt')})"
         sentence = " ".join(
-            filter(None, [f"{failures} failed {attempts}.", error and error_words(error), sentence])
+            filter(None, [f"{counted(failures, 'failed attempt')}.", error and error_words(error), sentence])
         )
     if brief.degraded:
         sentence += " Until then, a version by the built-in summarizer is in use."
@@ -122,11 +122,7 @@ def _wait(brief: ConversationBrief, now: datetime, is_flagged: bool) -> str:
     if until is None:
         return ""
     seconds = round((until - now).total_seconds()) + 1
-    wait = (
-        f"{seconds} second{'' if seconds == 1 else 's'}"
-        if seconds < 120
-        else f"{round(seconds / 60)} minutes"
-    )
+    wait = counted(seconds, "second") if seconds < 120 else f"{round(seconds / 60)} minutes"
     if until == brief.delayed_until:
         return f"Rate-limited because of frequent changes; continues in {wait}."
     return f"The next attempt comes in {wait}."
@@ -140,7 +136,6 @@ def _at_rest(brief: ConversationBrief) -> MemoryWork:
         return MemoryWork("idle", "Up to date", sentence, "good")
     sentence = "Updates are paused."
     if brief.head:
-        turns = unfolded(brief).turns
-        left = f"{turns:,} turn{'' if turns == 1 else 's'} not summarized"
-        sentence = f"Updates are paused: version {brief.head} stays as it is, with {left}."
+        left = counted(unfolded(brief).turns, "turn")
+        sentence = f"Updates are paused: version {brief.head} stays as it is, with {left} not summarized."
     return MemoryWork("paused", "Updates paused", sentence, "paused", brief.paused_at)

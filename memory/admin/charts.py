@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-from memory.usage.figures import short, usd
+from memory.usage.figures import counted, short, usd
 
 Row = Mapping[str, Any]
 
@@ -88,9 +88,11 @@ def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) ->
     spent, saved = total(folds, *tokens), total(usage, "saved_tokens")
     cost = total(usage, "cost_usd") + total(folds, "cost_usd")
     unpriced = total(usage, "billed") - total(usage, "priced")
-    found = [f"{_replies(replies)} with {short(total(usage, *tokens))} tokens, {failed:,} failed."]
+    found = [
+        f"{counted(replies, 'reply', 'replies')} with {short(total(usage, *tokens))} tokens, {failed:,} failed."
+    ]
     if with_cost:
-        unknown = f", without {_replies(unpriced)} of unknown price" if unpriced else ""
+        unknown = f", without {counted(unpriced, 'reply', 'replies')} of unknown price" if unpriced else ""
         found.append(f"Cost: {usd(cost)}{unknown}, summary updates included.")
     if total(usage, "compared"):
         net = saved - spent
@@ -115,7 +117,3 @@ def card_trouble(usage: Sequence[Row]) -> str:
     if cards < FEWEST_CARDS or bad <= MAX_BAD_CARDS:
         return ""
     return f"{bad:.1%} of {cards:,}, more than {MAX_BAD_CARDS:.0%}: choose another model or policy"
-
-
-def _replies(number: int) -> str:
-    return "1 reply" if number == 1 else f"{number:,} replies"

@@ -8,6 +8,7 @@ from memory.context.plan import Plan, Section
 from memory.policies import POLICIES
 from memory.policies.protocol import FAULTS
 from memory.recall.ranking import REASONS
+from memory.usage.figures import counted
 
 SECTION_NAMES = {
     **{kind: title for policy in POLICIES.values() for kind, title in policy.section_titles.items()},
@@ -67,31 +68,27 @@ def _turns(plan: Plan) -> Iterator[Explanation]:
     if merged := plan.merged:
         rest, more = rest - merged.turns, " more"
         yield Explanation(
-            f"{_count(merged.turns)} between messages {merged.from_seq} and {merged.through_seq} did not fit as "
-            "one-line summaries and are only counted. They can be recalled.",
+            f"{counted(merged.turns, 'turn')} between messages {merged.from_seq} and {merged.through_seq} did not fit "
+            "as one-line summaries and are only counted. They can be recalled.",
             merged.from_seq,
         )
     if rest > 0:
-        yield Explanation(f"{_count(rest)}{more} did not fit. They can be recalled.")
+        yield Explanation(f"{counted(rest, 'turn')}{more} did not fit. They can be recalled.")
     if plan.lines:
         first, last = plan.lines[0].from_seq, plan.lines[-1].through_seq
         yield Explanation(
-            f"{_count(len(plan.lines))} of messages {first} to {last} as one-line summaries: "
+            f"{counted(len(plan.lines), 'turn')} of messages {first} to {last} as one-line summaries: "
             "there was no room for the full text.",
             first,
         )
     if plan.dropped:
-        yield Explanation(f"{_count(plan.dropped)} that should be shown in full did not fit.")
+        yield Explanation(f"{counted(plan.dropped, 'turn')} that should be shown in full did not fit.")
     for shown in (one for one in plan.verbatim if one.clipped):
         first, last = shown.from_seq, shown.through_seq
         which = f"Message {first}" if first == last else f"The turn of messages {first} to {last}"
         sides = (("of the user's message", shown.user_clip), ("of the reply", shown.assistant_clip))
         left = ", ".join(f"{clip:,} tokens {side} remain" for side, clip in sides if clip is not None)
         yield Explanation(f"{which} was too long and is shortened in the middle: {left}.", first)
-
-
-def _count(turns: int) -> str:
-    return "1 turn" if turns == 1 else f"{turns:,} turns"
 
 
 def _recalled(plan: Plan) -> Iterator[Explanation]:

@@ -25,3 +25,8 @@ def usd(amount: Decimal | float | None) -> str:
     if abs(value) >= 1:
         return f"${value:,.2f}"
     return f"${value:.6f}" if abs(value) < 0.001 else f"${value:.4f}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: `1 turn`, `1,234 turns`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
