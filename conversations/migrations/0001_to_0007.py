@@ -213,9 +213,6 @@ class Migration(migrations.Migration):
                 ('expires_at', models.DateTimeField(db_index=True)),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
-            options={
-                'abstract': False,
-            },
         ),
         migrations.CreateModel(
             name='StoredAttachment',
