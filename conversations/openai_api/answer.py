@@ -13,7 +13,6 @@ from conversations.models import Status
 from conversations.openai_api.errors import ModelNotFound
 from conversations.replies import events
 
-PREFIX = "chatcmpl-"
 MARK = "\x00text\x00"
 """Placeholder for a text in a chunk: nothing that a client sends contains a NUL."""
 DONE = b"data: [DONE]\n\n"
@@ -22,7 +21,7 @@ _FINISH = {"too_long": "length", "refused": "content_filter"}
 
 
 def completion_id(message_id: UUID) -> str:
-    return f"{PREFIX}{message_id.hex}"
+    return f"chatcmpl-{message_id.hex}"
 
 
 def finish_reason(status: str, error: Mapping[str, Any] | None) -> str | None:

@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from chatmemory.llm.attachments import IMAGE_TYPES, Attachment, file_of, image_of, read_data_url
-from chatmemory.llm.openai.reading import extra_in
+from chatmemory.llm.openai.reading import MAX_CALLS, MAX_NAME_CHARS, extra_in
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import (
@@ -49,11 +49,8 @@ TOOL_NAME = r"^[a-zA-Z0-9_-]{1,64}$"
 MAX_JSON_BYTES = 256 * 1024
 """Limit of the JSON of all tools, which are stored once per chat, and of the parameters passed to the model, which
 each prompt's record has: a schema may be long, but a record must not be."""
-MAX_CALLS = 128
-"""Maximum number of tool calls in one message."""
 MAX_ATTACHMENTS = 100
 """Maximum number of images and files in one message."""
-ID_CHARS = 256
 URL_MAX_CHARS = 8192
 NAME_MAX_CHARS = 255
 ONE_SPEAKER = re.compile(r"[^\s<|\\/>]{1,64}")
@@ -100,7 +97,7 @@ class ChatRequest:
 
 Text = Annotated[str, BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)]
 """A text as it can be stored: no NUL, no lone surrogate."""
-Id = Annotated[Text, MinLen(1), MaxLen(ID_CHARS)]
+Id = Annotated[Text, MinLen(1), MaxLen(MAX_NAME_CHARS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +173,8 @@ class Part(Typed):
     type: Literal["text", "refusal", "image_url", "file"]
     text: Text | None = None
     refusal: Text | None = None
-    image_url: Image | None = None
-    file: File | None = None
-
-    def read(self) -> str | Attachment:
-        part = getattr(self, self.type)
-        if isinstance(part, Image):
-            return cast("str | Attachment", part.url)
-        return cast("str | Attachment", part.file_data if isinstance(part, File) else part)
+    image_url: Annotated[Image, AfterValidator(lambda image: image.url)] | None = None
+    file: Annotated[File, AfterValidator(lambda file: file.file_data)] | None = None
 
 
 def _parts(value: object, parts: ValidatorFunctionWrapHandler) -> list[str | Attachment]:
@@ -191,7 +182,7 @@ def _parts(value: object, parts: ValidatorFunctionWrapHandler) -> list[str | Att
         return [clean(value)]
     if not isinstance(value, list):
         raise invalid_field("a string or a list of parts is expected", "invalid_type")
-    return [part.read() for part in parts(value)]
+    return [getattr(part, part.type) for part in parts(value)]
 
 
 class FunctionOfCall(Wire):

@@ -62,9 +62,6 @@ TASK_HEADER, TASK = "x-openwebui-task", "### Task:"
 DECISION = "x-chatmemory-conversation"
 """Response header: what became of the request."""
 
-Opening = tuple[CompletionRequest, TurnPlace]
-"""A completion, and the place where its turn belongs."""
-
 
 class CompletionsView(OpenAIView):
     """Finds the chat that the messages belong to, and sends the model the prompt that memory makes for it."""
@@ -73,7 +70,7 @@ class CompletionsView(OpenAIView):
     answer_frees_memory = True
 
     @schema.completions_create
-    def post(self, request: Request) -> Opening | UnstoredReply:
+    def post(self, request: Request) -> tuple[CompletionRequest, TurnPlace] | UnstoredReply:
         user = caller(request)
         self.limits = quotas.remaining(user.pk)
         generation.refuse_when_draining()

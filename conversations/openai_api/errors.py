@@ -77,11 +77,9 @@ def validation_error(error: ValidationError) -> RequestError:
     kind, found = first["type"], first.get("ctx", {})
     loc = (f"[{one}]" if isinstance(one, int) else one[:256] for one in first["loc"])
     at = ".".join(filter(None, (*loc, found.get("at"))))
-    if kind == "none_required":
+    if kind == "none_required" or (kind == "extra_forbidden" and len(first["loc"]) > 1):
         return unsupported(at)
     if kind == "extra_forbidden":
-        if len(first["loc"]) > 1:
-            return unsupported(at)
         return RequestError(
             f"Unrecognized request argument supplied: {at}", param=at, code="unknown_parameter"
         )

@@ -46,9 +46,7 @@ def _branch(chat: Chat, through_seq: int) -> PreparedChat:
     """
     messages = list(Message.objects.filter(chat=chat, seq__lte=through_seq).order_by("seq"))
     calls = (messages[-1].payload or {}).get("calls", 0) if messages else 0
-    if calls:
-        later = Message.objects.filter(chat=chat, seq__gt=through_seq, seq__lte=through_seq + calls)
-        messages += later.order_by("seq")
+    messages += Message.objects.filter(chat=chat, seq__gt=through_seq).order_by("seq")[:calls]
     question = next((one.seq for one in reversed(messages) if one.role == Role.USER), 0)
     branch = copy(chat)
     branch.pk, branch.last_seq, branch.open_seq = new_id(), through_seq + calls, question if calls else 0
