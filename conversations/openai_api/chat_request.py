@@ -127,7 +127,7 @@ class Typed(Wire):
         return self
 
 
-def _image(url: str, info: ValidationInfo) -> Attachment:
+def _image(url: str, info: ValidationInfo[RequestLimits]) -> Attachment:
     detail = info.data.get("detail") or ""
     if url[:8].lower().startswith(("https://", "http://")):
         url = clean(url)
@@ -142,13 +142,13 @@ def _image(url: str, info: ValidationInfo) -> Attachment:
     return image
 
 
-def _file(url: str, info: ValidationInfo) -> Attachment:
+def _file(url: str, info: ValidationInfo[RequestLimits]) -> Attachment:
     name = "".join(one for one in (info.data.get("filename") or "") if one.isprintable())
     media_type, data = _bytes(url, info)
     return file_of(data, media_type, name.strip()[:NAME_MAX_CHARS])
 
 
-def _bytes(url: str, info: ValidationInfo) -> tuple[str, bytes]:
+def _bytes(url: str, info: ValidationInfo[RequestLimits]) -> tuple[str, bytes]:
     """Return the media type and the bytes of a data URL."""
     found, limit = read_data_url(url), info.context.attachment_bytes
     if found is None or not found[1]:
@@ -239,7 +239,7 @@ class WireMessage(Wire):
         }
 
 
-def _read(message: WireMessage, info: ValidationInfo) -> PromptMessage | str:
+def _read(message: WireMessage, info: ValidationInfo[RequestLimits]) -> PromptMessage | str:
     """Return what is said; a text for instructions. Raises for what is too long, or has what its role may not."""
     role, parts = message.role, cast("list[str | Attachment] | None", message.content)
     if parts is None:
