@@ -1,10 +1,12 @@
+from functools import partial
+
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 import chatmemory.api.openapi  # noqa: F401  # registers the OpenAPI extensions
-from chatmemory.api.error_handler import no_such_page, page_error
+from chatmemory.api.error_handler import error_page, no_such_page
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import landing, playground
 from memory.admin.start_page import start
@@ -28,7 +30,7 @@ urlpatterns = [
     path("v1/", include("memory.api.urls")),
 ]
 
-handler400 = page_error(400)
-handler403 = page_error(403)
+handler400 = partial(error_page, 400)
+handler403 = partial(error_page, 403)
 handler404 = no_such_page
-handler500 = page_error(500)
+handler500 = partial(error_page, 500)

@@ -163,17 +163,9 @@ def cannot_serve(exc: Exception) -> bool:
 # Answers outside of our views, as JSON, too
 
 
-def error_page(status: int) -> JsonResponse:
+def error_page(status: int, *_: Any, **__: Any) -> JsonResponse:
+    """The answer to a request, which Django passes to the handlers of `chatmemory.urls` with its exception."""
     return JsonResponse(error_body(*ERRORS[status]), status=status, headers=LATER if status == 503 else None)
-
-
-def page_error(status: int) -> Any:
-    """Return a handler for urls.py."""
-
-    def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-        return error_page(status)
-
-    return handler
 
 
 def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

@@ -7,7 +7,6 @@ held while a stream is open (P16). Jobs run in the caller's context, so that log
 
 import asyncio
 import contextvars
-import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -20,8 +19,6 @@ from django.conf import settings
 from django.db import DataError, IntegrityError, connection, transaction
 
 from chatmemory.errors import Unavailable
-
-logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -129,22 +126,6 @@ def truncate_wal() -> None:
             cursor.fetchall()
         finally:
             cursor.execute(f"PRAGMA busy_timeout = {patience}")
-
-
-def after_commit(run: Callable[[], object]) -> None:
-    """Run a function after the transaction has committed, or now if there is none. Errors are logged, not raised.
-
-    Django's `robust=True` is not used: its log line reads the function's name, and a `partial` has none, so the error
-    was raised after the commit all the same (Django 5.2).
-    """
-
-    def guarded() -> None:
-        try:
-            run()
-        except Exception:
-            logger.exception("work after a commit failed")
-
-    transaction.on_commit(guarded)
 
 
 async def write(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
