@@ -8,10 +8,10 @@ models, and a test compares its rows with the ORM's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -41,7 +41,8 @@ class _Compiled:
     constants: tuple[Any, ...]
     places: tuple[tuple[int, int, Callable[[Any], Any]], ...]
     """Which parameter takes which value, and the function that converts it for the database."""
-    converters: tuple[tuple[int, Sequence[Callable[..., Any]], Any], ...]
+    converted: Callable[[Iterable[Sequence[Any]]], Iterator[list[Any]]]
+    """Converts rows of the database to lists of Python's values."""
     instance: Callable[[list[Any]], Any]
     """Makes a row of a select an instance of the queryset's model."""
 
@@ -84,13 +85,12 @@ class _Statement:
             if (adapter := _adapter(param, stand_in, connection)) is not None
         ]
         assert {at for _, at, _ in places} == set(range(len(stand_ins))), "a value has no place in the query"
-        columns = [expression for expression, _, _ in compiler.select or ()]
-        converters = compiler.get_converters(columns)
+        converters = compiler.get_converters(expression for expression, _, _ in compiler.select or ())
         return _Compiled(
             sql=sql,
             constants=tuple(params),
             places=tuple(places),
-            converters=tuple((at, functions, column) for at, (functions, column) in converters.items()),
+            converted=partial(compiler.apply_converters, converters=converters),
             instance=_instances(compiler),
         )
 
@@ -127,7 +127,7 @@ class Select(_Statement, Generic[M]):
         compiled = self._compiled(connection, values)
         with connection.cursor() as cursor:
             cursor.execute(compiled.sql, compiled.params(values))
-            return compiled, [_converted(row, compiled, connection) for row in cursor.fetchall()]
+            return compiled, list(compiled.converted(cursor.fetchall()))
 
 
 class Write(_Statement):
@@ -192,16 +192,6 @@ def _adapter(param: Any, stand_in: Value, connection: BaseDatabaseWrapper) -> Ca
     elif param != stand_in:
         return None
     return adapt if param == adapt(stand_in) else None
-
-
-def _converted(row: Sequence[Any], compiled: _Compiled, connection: BaseDatabaseWrapper) -> list[Any]:
-    values = list(row)
-    for at, functions, column in compiled.converters:
-        value = values[at]
-        for function in functions:
-            value = function(value, column, connection)
-        values[at] = value
-    return values
 
 
 class QuickInsert(Model):
