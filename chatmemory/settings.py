@@ -96,7 +96,6 @@ MIDDLEWARE = [
     "chatmemory.api.middleware.BrowserMiddleware",
 ]
 ROOT_URLCONF = "chatmemory.urls"
-ASGI_APPLICATION = "chatmemory.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -219,7 +218,6 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["chatmemory.api.http.JSONBody"],
     "DEFAULT_SCHEMA_CLASS": "chatmemory.api.openapi.OperationSchema",
     "EXCEPTION_HANDLER": "chatmemory.api.error_handler.exception_handler",
-    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_TTL": None}
 _API_INTRODUCTION = """\
@@ -243,7 +241,6 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_AUTHENTICATION": [],
-    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     # With deep links, each operation is a link inside of a button, which screen readers cannot distinguish.

@@ -10,7 +10,6 @@ come, first served. So the memory that they take does not depend on how many cli
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from io import BytesIO
 from typing import Any, ClassVar
 
@@ -103,13 +102,13 @@ class AsyncView(APIView):
         self.memory = AsyncExitStack()
         """The part of the budget for large bodies that this request holds."""
         self.length = length = int(request.META.get("CONTENT_LENGTH") or 0)
+        self.request = self.initialize_request(request, *args, **kwargs)
+        self.headers = self.default_response_headers
         try:
             size = BODY_COPIES * length
             await self.memory.enter_async_context(_memory.hold(size if size > SMALL_BYTES else 0))
         except Unavailable as exc:
-            answer = await executors.read(partial(self._open, request, *args, refusal=exc, **kwargs))
-            assert isinstance(answer, HttpResponseBase)
-            return answer
+            return self._rendered(self._failed(exc))
         try:
             if length > SMALL_BYTES:  # from a file
                 await asyncio.to_thread(_take_body, request)
@@ -118,7 +117,7 @@ class AsyncView(APIView):
         except BaseException:
             await self.memory.aclose()
             raise
-        work = asyncio.get_running_loop().create_task(self._serve(request, *args, **kwargs))
+        work = asyncio.get_running_loop().create_task(self._serve())
         _serving.add(work)
         work.add_done_callback(_serving.discard)
         try:
@@ -128,18 +127,18 @@ class AsyncView(APIView):
                 work.cancel()
             raise
 
-    async def _serve(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    async def _serve(self) -> HttpResponseBase:
         async with self.memory:
-            return await self._answered(request, *args, **kwargs)
+            return await self._answered()
 
-    async def _answered(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        only_reads = self.is_stateless or self.reads_first or request.method in SAFE_METHODS
+    async def _answered(self) -> HttpResponseBase:
+        only_reads = self.is_stateless or self.reads_first or self.request.method in SAFE_METHODS
         run = executors.read if only_reads else executors.write
         try:
             async with _parsing.hold(int(self.length > SMALL_BYTES)):
-                opened = await run(self._open, request, *args, **kwargs)
+                opened = await run(self._open)
         except Unavailable as exc:
-            opened = await executors.read(partial(self._open, request, *args, refusal=exc, **kwargs))
+            opened = self._rendered(self._failed(exc))
         if isinstance(opened, HttpResponseBase):
             self.drop_body()
             if opened.status_code == 400 or (self.length > SMALL_BYTES and opened.status_code == 404):
@@ -157,24 +156,16 @@ class AsyncView(APIView):
                 await self.count_refusal()
         return answer if not isinstance(answer, Response) else self._rendered(answer)
 
-    def _open(
-        self, request: HttpRequest, *args: Any, refusal: Unavailable | None = None, **kwargs: Any
-    ) -> Any:
+    def _open(self) -> Any:
         """Run DRF's dispatch up to and including the handler. A `Response` is returned rendered."""
-        self.args, self.kwargs = args, kwargs
-        drf_request = self.initialize_request(request, *args, **kwargs)
-        self.request = drf_request
-        self.headers = self.default_response_headers
         try:
-            if refusal is not None:
-                raise refusal
-            self.initial(drf_request, *args, **kwargs)
-            method = (request.method or "").lower()
+            self.initial(self.request, *self.args, **self.kwargs)
+            method = (self.request.method or "").lower()
             # Look up method names only: `getattr` would find any other attribute of the view, too.
             known = method in self.http_method_names
             handler = getattr(self, method, None) if known else None
             handler = handler or self.http_method_not_allowed
-            opened = handler(drf_request, *args, **kwargs)
+            opened = handler(self.request, *self.args, **self.kwargs)
         except Exception as exc:  # noqa: BLE001  # as above
             opened = self._failed(exc)
         return self._rendered(opened) if isinstance(opened, Response) else opened

@@ -1,10 +1,8 @@
 """The base of all views of OpenAI's API, and the models that a client may choose."""
 
 import time
-from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -31,10 +29,10 @@ class OpenAIView(LimitedView):
     told: dict[str, str]
     """Further headers of the response, those that are not empty."""
 
-    async def _serve(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    async def _serve(self) -> HttpResponseBase:
         began = time.perf_counter()
         self.limits, self.told = {}, {}
-        response = await super()._serve(request, *args, **kwargs)
+        response = await super()._serve()
         response["openai-version"] = VERSION
         response["openai-processing-ms"] = str(round((time.perf_counter() - began) * 1000))
         for name, left in self.limits.items():
