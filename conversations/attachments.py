@@ -119,10 +119,11 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
     _keep_within_cap(user_id, set(ids.values()))
 
 
-def stored_hashes(user_id: int, hashes: Iterable[str]) -> set[str]:
-    """Return those of `hashes` whose bytes are stored."""
-    mine = StoredAttachment.objects.filter(user=user_id, sha256__in=set(hashes))
-    return set(mine.values_list("sha256", flat=True))
+def stored(user_id: int, attachments: Iterable[Attachment]) -> dict[str, StoredBytes]:
+    """Return those of these attachments whose bytes are stored, by hash."""
+    hashes = {one.sha256 for one in attachments if one.sha256}
+    rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
+    return {sha256: StoredBytes(pk, size) for sha256, pk, size in rows.values_list("sha256", "pk", "size")}
 
 
 def find(chat: Chat, sha256: str) -> StoredAttachment | None:
@@ -136,7 +137,9 @@ def with_bytes(prompt: Prompt, user_id: int) -> Prompt:
 
     Expired ones are left out; their mark stays.
     """
-    found = _stored(user_id, prompt.attachments)
+    if not prompt.attachments:
+        return prompt
+    found = stored(user_id, prompt.attachments)
     messages = tuple(
         replace(
             message,
@@ -149,12 +152,6 @@ def with_bytes(prompt: Prompt, user_id: int) -> Prompt:
         for message in prompt.messages
     )
     return replace(prompt, messages=messages)
-
-
-def with_stored_bytes(user_id: int, attachments: Sequence[Attachment]) -> list[Attachment]:
-    """Return `attachments` with their bytes where they are stored, for an export that reads them as it writes."""
-    found = _stored(user_id, attachments)
-    return [replace(one, pieces=found.get(one.sha256)) for one in attachments]
 
 
 def release(message: Message, kept: Sequence[Attachment] = ()) -> None:
@@ -191,13 +188,6 @@ def remove_old() -> int:
         removed += len(ids)
         if len(ids) < REMOVED_AT_ONCE:
             return removed
-
-
-def _stored(user_id: int, attachments: Iterable[Attachment]) -> dict[str, StoredBytes]:
-    """Return those of these attachments whose bytes are stored, by hash."""
-    hashes = {one.sha256 for one in attachments if one.sha256}
-    rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
-    return {sha256: StoredBytes(pk, size) for sha256, pk, size in rows.values_list("sha256", "pk", "size")}
 
 
 def _keep_within_cap(user_id: int, just_sent: set[UUID]) -> None:

@@ -286,8 +286,9 @@ class CancelView(AsyncView):
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:
         chat = get_chat(caller(request), chat_id)
-        found = get_message(chat, message_id)
-        if not isinstance(found, ActiveReply) or not finish.request_cancel(chat_id, message_id):
+        get_message(chat, message_id)  # only of this chat
+        active = ActiveReply.objects.filter(chat=chat, message_id=message_id)
+        if not active.update(cancel_requested=True):  # its process stops
             raise Conflict("This reply is already finished.")
         fault_points.point("cancel.requested")
         return chat_id, message_id

@@ -7,7 +7,7 @@ transaction. An export reads a chat as it is now, without a reply that is still 
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -183,9 +183,10 @@ def message_fields(chat: Chat) -> Iterator[dict[str, Any]]:
             "superseded_by": row.heir,
         }
         if attached := attachments_in(row.payload):
+            found = attachments.stored(chat.owner_id, attached)
+            with_bytes = (replace(one, pieces=found.get(one.sha256)) for one in attached)
             fields["attachments"] = [
-                one.to_json() | ({"data": one} if one.pieces is not None else {})
-                for one in attachments.with_stored_bytes(chat.owner_id, attached)
+                one.to_json() | ({"data": one} if one.pieces is not None else {}) for one in with_bytes
             ]
         elif row.payload is not None:
             fields["tool"] = row.payload

@@ -46,10 +46,8 @@ from memory.recall.ranking import Near
 from memory.turn import StaleMemory, prompt_for
 
 T = TypeVar("T")
-KEY_LIFETIME = timedelta(hours=24)
-"""After this time an idempotency key may be used for another request. The sweep removes it."""
-KEY_IS_OLD = Q(created_at__lt=Now() - KEY_LIFETIME)
-"""By the database's clock, as servers' clocks may differ."""
+KEY_IS_OLD = Q(created_at__lt=Now() - timedelta(hours=24))
+"""Then an idempotency key may be used for another request, and the sweep removes it. By the database's clock."""
 
 _CHAT = Select(
     lambda chat: (
@@ -296,10 +294,9 @@ def _begin_reply(
         lease_expires_at=chat.now + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
         **(reservation._asdict() if reservation else {}),
     )
-    prompt = replace(prepared.prompt, parameters=request.parameters)
-    return BegunTurn(
-        Pending.of(active, chat, prepared), prompt, variant, prepared.snapshot.card_epoch is not None
-    )
+    prompt = attachments.with_bytes(prepared.prompt, chat.owner_id)
+    prompt = replace(prompt, parameters=request.parameters)
+    return BegunTurn(Pending.of(active, chat, prepared), prompt, variant)
 
 
 def _last_turn(chat: Chat, message_id: UUID) -> list[Message]:

@@ -82,13 +82,6 @@ def finish(pending: Pending, text: str, ending: Ending) -> Message | None:
     return message
 
 
-def request_cancel(chat_id: UUID, message_id: UUID) -> bool:
-    """Ask the process that writes this reply to stop. Return False if it is not being written (any more)."""
-    return bool(
-        ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id).update(cancel_requested=True)
-    )
-
-
 def checkpoint(renew: Sequence[UUID]) -> dict[UUID, bool]:
     """Renew the leases of `renew`. Return this process's replies, each with whether its cancel was requested.
 

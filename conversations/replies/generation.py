@@ -30,7 +30,6 @@ from chatmemory.llm.protocol import Delta, Prompt, PromptMessage, Reply, ReplyEr
 from chatmemory.runtime import fault_points
 from chatmemory.runtime.logs import request_id
 from chatmemory.text.tokens import count_tokens
-from conversations import attachments
 from conversations.accounts import quotas
 from conversations.models import Message, Status
 from conversations.replies import finish
@@ -221,8 +220,7 @@ class Generation(GrowingReply):
 
     async def _read(self) -> Reply:
         fault_points.point("generate.started")
-        prompt = await self._prompt_with_bytes()
-        stream = registry.chat_model().stream(prompt, self.variant, settings.REPLY_DEADLINES)
+        stream = registry.chat_model().stream(self.prompt, self.variant, settings.REPLY_DEADLINES)
         async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
             count = 0
             async for item in items:
@@ -246,9 +244,6 @@ class Generation(GrowingReply):
             logger.error("generation failed", exc_info=error)
             return Ending.cut_off(self.log.text(), BROKEN)
         return Ending.of(self._upstream.result())
-
-    async def _prompt_with_bytes(self) -> Prompt:
-        return self.prompt
 
     async def _finish(self, ending: Ending) -> None:
         """Set `final`, and store what is to be stored."""
@@ -290,7 +285,8 @@ class TurnReply(Generation):
     """The reply of a turn. Any number of readers may come and go, in any process."""
 
     def __init__(self, begun: BegunTurn) -> None:
-        super().__init__(begun.prompt, begun.variant, CardStream() if begun.brings_card else None)
+        brings_card = begun.pending.snapshot.card_epoch is not None
+        super().__init__(begun.prompt, begun.variant, CardStream() if brings_card else None)
         self.pending = begun.pending
         self.checkpointed = 0
         self._is_lost = False
@@ -299,11 +295,6 @@ class TurnReply(Generation):
         """Stop without finishing: the reply no longer belongs to this process."""
         self._is_lost = True
         self.stop()
-
-    async def _prompt_with_bytes(self) -> Prompt:
-        if not self.prompt.attachments:
-            return self.prompt
-        return await executors.read(attachments.with_bytes, self.prompt, self.pending.owner_id)
 
     async def _finish(self, ending: Ending) -> None:
         if self._is_lost:

@@ -111,8 +111,6 @@ class BegunTurn:
     pending: Pending
     prompt: Prompt
     variant: Variant
-    brings_card: bool = False
-    """Whether the reply is to contain a memory card, which its reader must not see."""
 
 
 @dataclass(frozen=True, slots=True)

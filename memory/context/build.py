@@ -94,8 +94,7 @@ def _sent_again(
     attached = [turn for turn in reversed(turns) if turn.attachments and turn.from_seq in whole]
     if not attached:
         return ()
-    hashes = [one.sha256 for turn in attached for one in turn.attachments]
-    there = attachments.stored_hashes(brief.chat.owner_id, hashes)
+    there = attachments.stored(brief.chat.owner_id, (one for turn in attached for one in turn.attachments))
     chosen: list[int] = []
     for turn in attached:
         room -= len(turn.attachments)
