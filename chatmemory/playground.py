@@ -17,7 +17,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from memory.explain.reasons import SECTION_NAMES
+from memory.explain.reasons import SECTIONS
 from memory.policies import POLICIES
 from memory.policies.protocol import bounds_for
 
@@ -30,28 +30,6 @@ MODULES = [
     if not ON_DEMAND.match(path.relative_to(SCRIPTS).as_posix())
 ]
 """All other scripts, which the browser loads at once, without reading one to find the next."""
-
-
-SECTIONS = {
-    **{kind: (name, "") for kind, name in SECTION_NAMES.items()},
-    "pins": ("Pins", "always in the prompt until removed"),
-    "summary": ("Summary", "older messages in a few sentences"),
-    "data": ("Key data", "details that must not get lost"),
-    "narrative": ("Story", "how the conversation went so far"),
-    "facts": ("Facts", "what is known, by name"),
-    "card": ("Notes", "written by the model with its last reply"),
-    "outline": ("Outline", "the last reply in a few words"),
-    "lines": ("One-line summaries", "messages that didn't fit in full"),
-    "window": ("Recent messages", "full text"),
-    "recall": ("Recalled", "earlier messages that match your question"),
-    "instructions": ("Instructions", "the system prompt of this chat"),
-    "tools": ("Tools", "what the model may call"),
-    "sources": ("Sources", "material that came with the question"),
-    "question": ("Question", "your message"),
-    "open_turn": ("Calls so far", "tools called for your message, and their output"),
-    "attachments": ("Images and files", "that came with your message or a recent one"),
-}
-"""The names and descriptions of a prompt's sections, as shown next to a chat."""
 
 
 @require_safe

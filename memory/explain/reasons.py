@@ -10,21 +10,26 @@ from memory.policies.protocol import FAULTS
 from memory.recall.ranking import REASONS
 from memory.usage.figures import counted
 
-SECTION_NAMES = {
-    **{kind: title for policy in POLICIES.values() for kind, title in policy.section_titles.items()},
-    "instructions": "Instructions",
-    "pins": "Pins",
-    "outline": "Outline of the last reply",
-    "lines": "One-line summaries",
-    "window": "Recent messages (full text)",
-    "recall": "Recalled from earlier",
-    "tools": "Tools",
-    "sources": "Sources",
-    "question": "Question",
-    "open_turn": "Calls so far, and their output",
-    "attachments": "Images and files",
+SECTIONS = {
+    **{kind: (title, "") for policy in POLICIES.values() for kind, title in policy.section_titles.items()},
+    "pins": ("Pins", "always in the prompt until removed"),
+    "summary": ("Summary", "older messages in a few sentences"),
+    "data": ("Key data", "details that must not get lost"),
+    "narrative": ("Story", "how the conversation went so far"),
+    "facts": ("Facts", "what is known, by name"),
+    "card": ("Notes", "written by the model with its last reply"),
+    "outline": ("Outline", "the last reply in a few words"),
+    "lines": ("One-line summaries", "messages that didn't fit in full"),
+    "window": ("Recent messages", "full text"),
+    "recall": ("Recalled", "earlier messages that match your question"),
+    "instructions": ("Instructions", "the system prompt of this chat"),
+    "tools": ("Tools", "what the model may call"),
+    "sources": ("Sources", "material that came with the question"),
+    "question": ("Question", "your message"),
+    "open_turn": ("Calls so far", "tools called for your message, and their output"),
+    "attachments": ("Images and files", "that came with your message or a recent one"),
 }
-"""The names of a prompt's sections, by kind."""
+"""The names and descriptions of a prompt's sections, by kind."""
 
 
 Topic = Literal["Left out or shortened", "Brought back by recall", "In the prompt"]
@@ -40,7 +45,7 @@ class Explanation(NamedTuple):
 
 def name_of(kind: str) -> str:
     """The name of a section of that kind."""
-    return SECTION_NAMES.get(kind, kind.capitalize())
+    return SECTIONS[kind][0] if kind in SECTIONS else kind.capitalize()
 
 
 def explain(plan: Plan, *, head: int, folded_through: int) -> list[Explanation]:
