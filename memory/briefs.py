@@ -133,15 +133,9 @@ class Standing:
 
 def limits_for(policy: Policy, options: Mapping[str, Any], instructions: Callable[[], str]) -> MemoryLimits:
     """The limits of the settings, modified by `options`; the instructions are read and counted only if they count."""
-    limits = with_options(settings.MEMORY_LIMITS, policy, options)
+    limits = policy.adapted(with_options(settings.MEMORY_LIMITS, policy, options))
     counts = policy.counts_instructions or limits.budget_for == "prompt"
-    return replace(
-        limits,
-        window_share=1.0 if policy.window_first else limits.window_share,
-        recall=policy.recall_mode(limits),
-        recall_some_share=policy.recall_some_share,
-        instructions_tokens=count_tokens(instructions()) if counts else 0,
-    )
+    return replace(limits, instructions_tokens=count_tokens(instructions()) if counts else 0)
 
 
 # Briefs and their unfolded turns

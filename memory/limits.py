@@ -8,9 +8,6 @@ TurnsAs = Literal["messages", "text"]
 BudgetFor = Literal["memory", "prompt"]
 RecallMode = Literal["auto", "always", "off"]
 
-RECALL_SOME_SHARE = 0.1
-"""Share of the prompt's budget for excerpts that are context rather than an answer."""
-
 MAX_TURNS = 200
 """Turns that a context considers, however long the unfolded span is. Of older ones, only their number is known."""
 
@@ -44,8 +41,8 @@ class MemoryLimits:
     """When earlier turns are searched: if the question calls for it, for every question, or never."""
     recall_share: float = 0.2
     """Share of the prompt's budget that is reserved for excerpts of earlier turns; 0: nothing is recalled."""
-    recall_some_share: float = RECALL_SOME_SHARE
-    """A policy chooses it."""
+    recall_some_share: float = 0.1
+    """Share of the prompt's budget for excerpts that are context rather than an answer. A policy may change it."""
     window_share: float = 0.4
     """Largest share of the prompt's budget for the window, to which long replies are clipped; 1: no such limit."""
     sources_budget: int = 4000

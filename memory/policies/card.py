@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from chatmemory.llm.protocol import Completion, Schema
@@ -163,9 +163,10 @@ class CardPolicy(Policy):
     def window_reach(self, limits: MemoryLimits) -> int:
         return CardNumbers.of(limits).window_turns
 
-    def recall_mode(self, limits: MemoryLimits) -> RecallMode:
-        """The policy's own mode; off if recall is off altogether."""
-        return "off" if limits.recall == "off" else cast(RecallMode, CardNumbers.of(limits).recall)
+    def adapted(self, limits: MemoryLimits) -> MemoryLimits:
+        """Recall has the policy's own mode, unless it is off altogether."""
+        recall = "off" if limits.recall == "off" else CardNumbers.of(limits).recall
+        return replace(limits, recall=cast(RecallMode, recall))
 
     def reply_instructions(self, limits: MemoryLimits) -> str:
         form = IN_REPLY.format(cap=CardNumbers.of(limits).reply_tokens)

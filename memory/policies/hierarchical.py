@@ -321,9 +321,6 @@ class Hierarchical(Policy):
     label = "Facts + story"
     description = "Facts are stored by name, beside a short story of the conversation."
     section_titles = {"facts": "Facts", "narrative": "Story"}
-    window_first = True
-    recall_some_share = 0.125
-    """Little of what is far back is kept, so it recalls more (chosen on the long chats of docs/lab.md)."""
     numbers = HierarchicalNumbers
     uses_options = ()
 
@@ -331,6 +328,10 @@ class Hierarchical(Policy):
         """Turns: due with more messages than the trigger, some beyond the window (seed 003, "When It Activates")."""
         trigger = HierarchicalNumbers.of(limits).trigger_messages // MESSAGES_A_TURN
         return FoldProgress("turns", counts.turns, max(trigger, self.window_reach(limits)) + 1)
+
+    def adapted(self, limits: MemoryLimits) -> MemoryLimits:
+        """Little of what is far back is kept, so it recalls more (chosen on the long chats of docs/lab.md)."""
+        return replace(limits, window_share=1.0, recall_some_share=0.125)
 
     def window_reach(self, limits: MemoryLimits) -> int:
         return -(-HierarchicalNumbers.of(limits).recent_messages // MESSAGES_A_TURN)

@@ -143,7 +143,6 @@ class Progressive(Policy):
     label = "Key data + story"
     description = "Key data is kept apart from a growing story of the conversation."
     section_titles = {"data": "Key data", "narrative": "Story"}
-    window_first = True
     numbers = ProgressiveNumbers
     uses_options = ()
     counts_instructions = True
@@ -151,6 +150,9 @@ class Progressive(Policy):
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
         threshold = ProgressiveNumbers.of(limits).threshold
         return FoldProgress("tokens", self._fixed(state, limits) + counts.tokens, threshold)
+
+    def adapted(self, limits: MemoryLimits) -> MemoryLimits:
+        return replace(limits, window_share=1.0)
 
     def window(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
         """The newest turns that, with everything else, leave a third of the threshold for new turns; at least one.

@@ -27,7 +27,7 @@ from memory.history.turns import (
     lines_head_cost,
     verbatim_head_cost,
 )
-from memory.limits import MAX_TURNS, RECALL_SOME_SHARE, BudgetFor, MemoryLimits, RecallMode, TurnsAs
+from memory.limits import MAX_TURNS, BudgetFor, MemoryLimits, RecallMode, TurnsAs
 from memory.policies.state_parts import BadEdit, EditField, clean, require_within
 
 JSON: TypeAlias = JsonValue
@@ -229,10 +229,6 @@ class Policy(ABC):
     """The numbers of memory that this policy uses, of those that not all do (`SOME_POLICIES`)."""
     counts_instructions: ClassVar[bool] = False
     """Whether its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""
-    window_first: ClassVar[bool] = False
-    """Whether its window may use the whole budget (`MemoryLimits.window_share` does not apply)."""
-    recall_some_share: ClassVar[float] = RECALL_SOME_SHARE
-    """Share of the prompt's budget for excerpts that are context rather than an answer."""
     asks_for_card: ClassVar[bool] = False
     """Whether replies include what is to be remembered of their turn (`memory.policies.card`).
 
@@ -282,9 +278,9 @@ class Policy(ABC):
         """What replies are told, so that they include what is to be remembered of their turn; "": nothing."""
         return ""
 
-    def recall_mode(self, limits: MemoryLimits) -> RecallMode:
-        """When earlier turns are searched."""
-        return limits.recall
+    def adapted(self, limits: MemoryLimits) -> MemoryLimits:
+        """The limits of its chats, which differ from those of other policies."""
+        return limits
 
     def lazy_seconds(self, limits: MemoryLimits) -> float:
         """How long a turn that begins while the chat is due may wait for the fold, in seconds; 0: it does not wait."""
@@ -395,11 +391,7 @@ def option_errors(
         shown, known = unknown[0][:MAX_NAME_CHARS], ", ".join(sorted(bounds))
         errors.append(f"The policy {policy.name} has no option {shown!r}; it has: {known}")
     # Values that are valid by themselves but not together. Settings are checked when the server starts.
-    if (
-        not errors
-        and "summary_token_cap" in policy.uses_options
-        and options.keys() & {"budget", "summary_token_cap"}
-    ):
+    if not errors and "summary_token_cap" in policy.uses_options:
         chosen = with_options(limits, policy, options)
         if chosen.summary_cap >= chosen.prompt_budget:
             errors.append(
