@@ -42,7 +42,6 @@ def shared_prefix(earlier: Prompt, later: Prompt) -> int:
 
 
 def _parts(prompt: Prompt) -> list[tuple[str, str]]:
-    """Role and text of each message in the order of sending."""
     system = [("system", prompt.instructions)] if prompt.instructions else []
     return [*system, *((message.role, message.text) for message in prompt.messages)]
 
@@ -144,7 +143,6 @@ class Outcome:
 
     @property
     def rows(self) -> list[Row]:
-        """One row per policy."""
         return [self._row(policy, runs) for policy, runs in self.runs.items()]
 
     @property

@@ -57,16 +57,16 @@ def rows_of(outcome: Outcome) -> list[list[str]]:
 def _entries(row: Row, whole: float | None) -> list[str]:
     return [
         row.policy,
-        _number(row.memory_mean),
-        _number(row.memory_max),
+        f"{row.memory_mean:,.0f}",
+        f"{row.memory_max:,}",
         _share(row.over_budget),
         _share(row.coverage),
         _share(row.cacheable),
         short(row.input_tokens),
-        _number(row.calls),
+        f"{row.calls:,}",
         _usd(row.usd),
         _ratio(row.usd, whole),
-        _number(row.named),
+        f"{row.named:,}",
         _share(row.held),
     ]
 
@@ -122,10 +122,6 @@ def draw(outcome: Outcome, path: Path) -> None:
         panel.grid(axis="y", linewidth=0.3)
         metadata = {"Date": None} if path.suffix.lower() == ".svg" else {}
         figure.savefig(path, dpi=150, metadata=metadata)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}"
 
 
 def _share(value: float | None) -> str:

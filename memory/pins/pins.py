@@ -238,7 +238,6 @@ class _HoldingPins:
         self._changed[pin.pk] = pin
 
     def save(self) -> None:
-        """Write new and changed pins."""
         Pin.objects.bulk_create(self._new)
         for pin in self._changed.values():
             if pin not in self._new:

@@ -65,9 +65,8 @@ def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> Pi
     shown: list[ShownPin] = []
     left = room - head_cost() - (count_tokens(_left_out(len(pins))) + 1 if len(pins) > 1 else 0)
     for number, pin in enumerate(pins):
-        most = min(
-            left, left if number == len(pins) - 1 else max(left // 2, room // 3)
-        )  # leaves room for others
+        is_last = number == len(pins) - 1
+        most = left if is_last else min(left, max(left // 2, room // 3))  # leaves room for others
         if (cost := pin_cost(pin.text)) <= most:
             shown.append(ShownPin(pin.id))
             left -= cost

@@ -194,7 +194,6 @@ class CardPolicy(Policy):
         return _updated(state, fields, budget, budget, is_ahead=_is_ahead(state))
 
     def render(self, state: State) -> list[StateSection]:
-        """Render the card in wire form, with the seed's prefix."""
         card = _card_of(state)
         return [] if card == EMPTY else [StateSection("card", CONTEXT + quote_markers(wire(card)))]
 
@@ -320,8 +319,6 @@ class CardStream:
         self._held = ""
         """Outside a block, what may be the beginning of one; inside, the block so far, or the end of a long one."""
         self._is_inside = False
-        self._searched = 0
-        """Characters held in which the tag that is searched cannot begin."""
         self._card: str | None = None
 
     def feed(self, text: str) -> str:
@@ -330,16 +327,15 @@ class CardStream:
             return text
         self._held += text
         shown: list[str] = []
-        while found := (_CLOSE if self._is_inside else _OPEN).search(self._held, self._searched):
+        while found := (_CLOSE if self._is_inside else _OPEN).search(self._held):
             if self._is_inside:
                 self._card = self._held[: found.start()][-BLOCK_CHARS:] or CARD_OPEN
             else:
                 shown.append(self._held[: _without_space(self._held, found.start())])
-            self._held, self._searched = self._held[found.end() :], 0
+            self._held = self._held[found.end() :]
             self._is_inside = not self._is_inside
         if self._is_inside:
             self._held = self._held[-BLOCK_CHARS - len(CARD_CLOSE) :]
-            self._searched = max(0, len(self._held) - len(CARD_CLOSE) + 1)
         else:
             start, _ = _edge(self._held)
             shown.append(self._held[:start])
@@ -361,20 +357,16 @@ class CardStream:
 
 def _edge(text: str) -> tuple[int, int]:
     """Start of the suffix of `text` that may belong to a block: with its whitespace, and of the tag by itself."""
-    tag = len(text)
-    for length in range(min(len(text), len(CARD_OPEN) - 1), 0, -1):
-        if text[-length:].upper() == CARD_OPEN[:length]:
-            tag = len(text) - length
-            break
+    lengths = range(min(len(text), len(CARD_OPEN) - 1), 0, -1)
+    begun = next((length for length in lengths if text[-length:].upper() == CARD_OPEN[:length]), 0)
+    tag = len(text) - begun
     return _without_space(text, tag), tag
 
 
 def _without_space(text: str, end: int) -> int:
     """Start of the whitespace before `end`, but at most `SPACE_CHARS` back."""
-    start = end
-    while start > max(0, end - SPACE_CHARS) and text[start - 1].isspace():
-        start -= 1
-    return start
+    before = text[max(0, end - SPACE_CHARS) : end]
+    return end - len(before) + len(before.rstrip())
 
 
 RUN_WORDS = 6

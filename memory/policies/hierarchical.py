@@ -99,11 +99,6 @@ class Fact:
         return replace(self, key=self.key + mark)
 
     @property
-    def is_earlier(self) -> bool:
-        """Whether the value is an earlier one."""
-        return _EARLIER.search(self.key) is not None
-
-    @property
     def line(self) -> str:
         """The fact as prompts contain it, exactly as in seed 003."""
         return f"- {self.key}: {self.value}"
@@ -138,7 +133,7 @@ def merged(old: Sequence[Fact], new: Sequence[Fact], removed: Collection[str]) -
         _pop_with_earlier(by_name, name)
     for fact in new:
         values = _pop_with_earlier(by_name, fact.name)
-        if not fact.is_earlier and fact.category != STATE:
+        if not _EARLIER.search(fact.key) and fact.category != STATE:
             others = [held for held in values if held.value.casefold() != fact.value.casefold()][:MAX_EARLIER]
             numbered = [replace(held, key=fact.key).earlier(at) for at, held in enumerate(others, start=1)]
             by_name |= {earlier.name: earlier for earlier in reversed(numbered)}

@@ -68,7 +68,6 @@ class Interval(OneSummary):
         return IntervalNumbers.of(limits).token_cap
 
     def render(self, state: State) -> list[StateSection]:
-        """Render the paragraph as a message in the assistant role, with the seed's opening words."""
         paragraph = quote_markers(" ".join(state.summary.split()))
         return [StateSection("summary", f"{OPENING} {paragraph}", "assistant")] if paragraph else []
 

@@ -196,7 +196,6 @@ class Progressive(Policy):
         return _state_of(clip_end(summary, _summary_cap(fold)), data, fold)
 
     def render(self, state: State) -> list[StateSection]:
-        """Render the data as JSON, then the narrative, each under the seed's heading."""
         data = _rendered(data_of(state))
         parts = (("data", DATA_HEADING, data), ("summary", SUMMARY_HEADING, state.summary))
         return [
