@@ -24,7 +24,7 @@ from memory.history.rows import counts_between, each_turn, newest_turns, pending
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, SummaryRevision, new_brief
-from memory.pins.section import room_for_pins
+from memory.pins.section import BUDGET_DIVISOR, CARD_TOKENS
 from memory.policies import POLICIES
 from memory.policies.protocol import (
     Counts,
@@ -71,8 +71,8 @@ class Memory:
     @property
     def room_for_pins(self) -> int:
         """The most tokens that pins may have."""
-        limits = self.limits
-        return room_for_pins(limits.prompt_budget, is_card=self.policy.asks_for_card) if limits.enabled else 0
+        tenth = self.limits.prompt_budget // BUDGET_DIVISOR if self.limits.enabled else 0
+        return min(tenth, CARD_TOKENS) if self.policy.asks_for_card else tenth
 
     @property
     def limits_less_pins(self) -> MemoryLimits:

@@ -51,13 +51,7 @@ class KnownFact:
     exchanges: tuple[int, ...] = ()
 
     @property
-    def key(self) -> str:
-        """An identifier of the value, regardless of how it was written."""
-        return self.canonical.casefold()
-
-    @property
     def forms(self) -> tuple[str, ...]:
-        """All forms in which it may be written."""
         return (self.canonical, *self.surface)
 
 
@@ -136,9 +130,10 @@ def _facts(annotated: Sequence[object], places: Mapping[int, int]) -> tuple[Know
             fact = _Annotation.model_validate(one)
         except ValidationError:
             continue
-        same = found.get(fact.canonical.casefold(), KnownFact(fact.canonical))
+        key = fact.canonical.casefold()
+        same = found.get(key, KnownFact(fact.canonical))
         exchanges = {places[at] for at in fact.messages if at in places}
-        found[same.key] = replace(
+        found[key] = replace(
             same,
             surface=tuple(dict.fromkeys((*same.surface, *fact.surface))),
             exchanges=tuple(sorted({*same.exchanges, *exchanges})),

@@ -113,7 +113,7 @@ class Player:
             facts = [fact for fact in self.talk.facts if number in fact.exchanges]
         else:
             facts = spans_of(exchange.question, exchange.reply)
-        self._said |= {fact.key: fact for fact in facts}
+        self._said |= {fact.canonical.casefold(): fact for fact in facts}
 
     def run(self) -> Run:
         """The measures so far."""

@@ -53,12 +53,6 @@ class PinSection:
 NO_PINS = PinSection()
 
 
-def room_for_pins(budget: int, *, is_card: bool) -> int:
-    """The most tokens that the section may have."""
-    tenth = budget // BUDGET_DIVISOR
-    return min(tenth, CARD_TOKENS) if is_card else tenth
-
-
 def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> PinSection:
     """Fit `pins` (newest first) into a section of `room` tokens. The section is empty if not even one has room."""
     texts = {pin.id: pin.text for pin in pins}

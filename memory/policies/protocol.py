@@ -147,7 +147,6 @@ class Ask:
         return OUTPUT_ROOM * self.answer_tokens
 
     def instructions_under(self, limits: MemoryLimits) -> str:
-        """The instructions to send."""
         return instructions_of(limits.summarizer_task or self.task, limits.focus, self.answer_format)
 
 
@@ -224,7 +223,6 @@ class Policy(ABC):
     section_titles: ClassVar[Mapping[str, str]] = {}
     """Titles of its sections by kind; a missing one is the kind."""
     numbers: ClassVar[type[Numbers]] = Numbers
-    """The class of its own numbers."""
     uses_options: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")
     """The numbers of memory that this policy uses, of those that not all do (`SOME_POLICIES`)."""
     counts_instructions: ClassVar[bool] = False

@@ -71,7 +71,6 @@ class EditField:
 
     @property
     def entries(self) -> list[Entry]:
-        """The texts that it holds."""
         if self.shape == "text":
             return [Entry("", self.text)]
         lines = (line for _, line in lines_of(self.text))
@@ -149,7 +148,6 @@ class StatePart:
         ]
 
     def field(self, held: Held) -> EditField:
-        """The form field for `held`."""
         if isinstance(held, str):
             note = f"At most {self.max_tokens:,} tokens."
             return EditField(self.name, self.title, held, note)
