@@ -57,8 +57,6 @@ class KnownFact:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One conversation, ready to be played."""
-
     name: str
     instructions: str
     exchanges: tuple[Exchange, ...]

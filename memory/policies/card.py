@@ -173,7 +173,6 @@ class CardPolicy(Policy):
         return instructions_of("", limits.focus, form)
 
     def size(self, state: State) -> int:
-        """Tokens of the card in wire form; 0 if it is empty."""
         card = _card_of(state)
         return 0 if card == EMPTY else count_tokens(wire(card))
 

@@ -340,7 +340,6 @@ class Hierarchical(Policy):
         return float(numbers.lazy_seconds) if numbers.lazy else 0.0
 
     def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
-        """Make one request for both layers. The narrative so far is not shown."""
         answer_format = ANSWER_FORMAT.format(piece=PIECE_TOKENS)
         return Ask(TASK, answer_format, facts_input(stored_facts(state), turns), ANSWER_TOKENS, SCHEMA)
 

@@ -207,7 +207,6 @@ def number(default: Any, bounds: Bounds, meaning: str) -> Any:
 
 
 def bounds_of(kind: type[Numbers]) -> dict[str, Bounds]:
-    """The bounds of each number, by its name."""
     return {one.name: one.metadata["bounds"] for one in fields(kind)}
 
 
