@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import get_args
 from uuid import UUID
 
 import pytest
@@ -13,7 +14,7 @@ from memory.context.plan import Merged, Plan, Section, Snapshot, merged_text
 from memory.context.planner import MIN_NEWEST
 from memory.history import turns as history
 from memory.history.turns import MERGED_TOKENS, Turn, line_cost, lines_head_cost, turn_cost
-from memory.limits import MAX_TURNS, RECALL_MODES, MemoryLimits
+from memory.limits import MAX_TURNS, MemoryLimits, RecallMode
 from memory.policies.protocol import StateSection
 from memory.recall.ranking import Quote, excerpt_of
 from tests.unit.context.makers import chats, context_of, line_of, make_turn, plan_of, states, turn_of, words
@@ -153,7 +154,7 @@ def test_lines_stay_as_they_are_in_a_lean_plan_that_begins_as_others_do() -> Non
 @pytest.mark.parametrize("lean", [False, True])
 def test_older_turns_verbatim_have_all_but_a_tenth_of_what_is_kept_for_excerpts(lean: bool) -> None:
     turns = chat(*[200] * 20)
-    plans = [plan_of(turns, MemoryLimits(recall=mode), [SUMMARY], lean=lean) for mode in RECALL_MODES]
+    plans = [plan_of(turns, MemoryLimits(recall=mode), [SUMMARY], lean=lean) for mode in get_args(RecallMode)]
     auto, always, off = plans
     assert always.anchor_seq > auto.anchor_seq > off.anchor_seq
     if not lean:
