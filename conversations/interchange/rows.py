@@ -39,8 +39,6 @@ BATCH = 500
 CHAT_FIELDS = ("title", "title_is_automatic", "instructions", "options", "metadata")
 MESSAGE_FIELDS = ("role", "content", "status", "edited_at", "model_variant", "model", "error", "metadata")
 """Columns that an imported chat and message have, too, and a file, by the same names."""
-EXPORTED = ("seq", "created_at", "completed_at", "usage")
-"""What a file has of a message in addition, as the row has it."""
 
 
 def check_chat(chat: ImportedChat) -> None:
@@ -170,18 +168,15 @@ def message_fields(chat: Chat) -> Iterator[dict[str, Any]]:
 
     Where bytes are still to be read, the attachment itself is in it.
     """
-    last = chat.last_seq
+    last, names = chat.last_seq, (*MESSAGE_FIELDS, "seq", "created_at", "completed_at", "usage")
     rows = Message.objects.filter(chat=chat, seq__lte=last).order_by("seq").defer(*MEMORY_COLUMNS)
     rows = rows.annotate(
         question=Case(When(reply_to__seq__lte=last, then="reply_to__seq")),
         heir=Case(When(superseded_by__seq__lte=last, then="superseded_by__seq")),
     )
     for row in in_chunks(rows):
-        fields = {
-            **{name: getattr(row, name) for name in (*MESSAGE_FIELDS, *EXPORTED)},
-            "reply_to": row.question,
-            "superseded_by": row.heir,
-        }
+        fields = {name: getattr(row, name) for name in names}
+        fields |= {"reply_to": row.question, "superseded_by": row.heir}
         if attached := attachments_in(row.payload):
             found = attachments.stored(chat.owner_id, attached)
             with_bytes = (replace(one, pieces=found.get(one.sha256)) for one in attached)

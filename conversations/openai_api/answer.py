@@ -132,7 +132,7 @@ def named_models() -> dict[str, Variant]:
     """
     variants: dict[str, Variant] = settings.MODEL_VARIANTS
     upstream = {one.model: one for one in reversed(variants.values())}  # of two, the first
-    aliases = {name: variants[target] for name, target in settings.OPENAI_MODEL_ALIASES.items()}
+    aliases = {name: variants[to] for name, to in settings.OPENAI_MODEL_ALIASES.items() if name != ANY}
     return variants | upstream | aliases | variants
 
 
@@ -141,9 +141,10 @@ def variant_named(name: str) -> Variant:
     models = named_models()
     if name in models:
         return models[name]
-    if ANY in models and 0 < len(name) <= MODEL_CHARS and name.isprintable():
-        return models[ANY]
-    raise ModelNotFound(name, [one for one in models if one != ANY])
+    any_other = settings.OPENAI_MODEL_ALIASES.get(ANY)
+    if any_other and 0 < len(name) <= MODEL_CHARS and name.isprintable():
+        return models[any_other]
+    raise ModelNotFound(name, models)
 
 
 def model_object(name: str, created: int = STARTED) -> dict[str, Any]:

@@ -238,8 +238,7 @@ async def _ended(reply: GrowingReply, prompt_tokens: int) -> Ended:
     calls = await stream.tool_calls_of(reply, message)
     reason = finish_reason(message.status, message.error)
     if reason is None:
-        is_stored = message.chat_id is not None
-        raise ModelFailed(failure_of(message), completion_id(message.pk) if is_stored else None)
+        raise ModelFailed(failure_of(message), completion_id(message.pk) if message.chat_id else None)
     usage = usage_json(message.usage, prompt_tokens, message.token_count)
     return Ended(message.content, "tool_calls" if calls else reason, usage, calls)
 

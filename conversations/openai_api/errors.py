@@ -4,7 +4,7 @@ Pure. What OpenAI's SDKs do with an error depends on its status, and on `x-shoul
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -139,7 +139,7 @@ class ModelFailed(OpenAIError):
 class ModelNotFound(RequestError):
     status, code = 404, "not_found"
 
-    def __init__(self, model: str, names: Sequence[str]) -> None:
+    def __init__(self, model: str, names: Iterable[str]) -> None:
         listed = ", ".join(f"`{name}`" for name in names)
         super().__init__(
             f"The model `{model[:128]}` does not exist here. Models: {listed}.",

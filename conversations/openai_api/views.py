@@ -14,7 +14,7 @@ from conversations.accounts import quotas
 from conversations.api.replies import LimitedView
 from conversations.api.serializers import ModelOut, ModelsOut
 from conversations.openai_api import schema
-from conversations.openai_api.answer import ANY, model_object, named_models
+from conversations.openai_api.answer import model_object, named_models
 from conversations.openai_api.errors import ModelNotFound, openai_body, retry_headers
 
 VERSION = "2020-10-01"
@@ -67,7 +67,7 @@ class ModelsView(APIView):
         return Response(
             {
                 "object": "list",
-                "data": [model_object(name) for name in named_models() if name != ANY],
+                "data": [model_object(name) for name in named_models()],
                 "results": ModelOut(settings.MODEL_VARIANTS.values(), many=True).data,
                 "offline": registry.is_offline(),
             }
@@ -77,7 +77,6 @@ class ModelsView(APIView):
 class ModelView(OpenAIView):
     @schema.models_read
     def get(self, request: Request, model: str) -> Response:
-        known = [name for name in named_models() if name != ANY]
-        if model not in known:
+        if model not in (known := named_models()):
             raise ModelNotFound(model, known)
         return Response(model_object(model))
