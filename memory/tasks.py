@@ -43,7 +43,7 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
                 report.outcome = "more"
         if report.outcome == "more":
             queue.enqueue_fold(pk)
-        elif report.was_demanded or report.outcome == "idle":
+        if report.was_demanded or report.outcome == "idle":
             work.enqueue_demanded(pk)
 
 

@@ -237,6 +237,17 @@ def test_a_worker_taken_for_dead_publishes_and_leaves_the_rest_to_others(model: 
     assert OrmQ.objects.count() == 1
 
 
+@pytest.mark.django_db
+def test_an_owners_next_demand_is_queued_even_if_turns_ended_meanwhile(monkeypatch: Any) -> None:
+    chat = chat_of(12)
+    other = make_chat(chat.owner)
+    ConversationBrief.objects.update(requested="rebuild", on_demand_at=timezone.now(), queued_at=None)
+    is_due_again = ConversationBrief.objects.filter(chat=chat, version__gt=0)
+    monkeypatch.setattr("chatmemory.runtime.fault_points.point", lambda _: is_due_again.update(due=True))
+    tasks.fold_task(str(chat.pk))
+    assert brief_of(other).queued_at
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_demand_does_not_wait_for_a_change_of_what_was_demanded_before() -> None:
     """Else two changes by one user, each of which holds a chat and waits for a row of the other, would deadlock."""
