@@ -55,6 +55,12 @@ def count_repeated(text: str) -> int:
     return count
 
 
+@functools.cache
+def heading_cost(heading: str) -> int:
+    """Count the tokens of a message besides the text that follows its `heading`."""
+    return count_tokens(heading) + 1 + MESSAGE_OVERHEAD
+
+
 def clip_middle(text: str, max_tokens: int) -> str:
     """Head and tail of `text` with a note between, at most `max_tokens` by `count_tokens`.
 

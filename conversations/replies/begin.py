@@ -38,7 +38,7 @@ from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Rol
 from conversations.replies import finish, generation, open_turn
 from conversations.replies.open_turn import OpenTurn, Steps
 from conversations.replies.reply import BegunTurn, ExistingReply, Pending, TurnRequest, fingerprint
-from memory.context.build import material_of
+from memory.context.build import material_of, stored_snapshot
 from memory.context.prompt import PromptRequest
 from memory.folding.request import freshen
 from memory.recall.embeddings import near_in_meaning
@@ -162,7 +162,8 @@ def begin_regeneration(
         )
         steps: Steps = ()
         if anew is None:
-            instructions, sources = material_of(last) if last else ("", ())
+            sent = stored_snapshot(last) if last else None
+            instructions, sources = material_of(chat.pk, sent) if sent else ("", ())
             request = TurnRequest(
                 message=question.content, variant=chosen, instructions=instructions, sources=sources
             )

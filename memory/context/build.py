@@ -341,12 +341,9 @@ def card_of(reply: Message | ActiveReply) -> str:
     return ContextRecord.objects.filter(pk=reply.pk).values_list("card", flat=True).first() or ""
 
 
-def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
-    """Return the instructions and sources that were sent with the question of `reply`, to ask it again."""
-    record = ContextRecord.objects.filter(pk=reply.pk).first()
-    if record is None:
-        return "", ()
-    instructions, sources = _texts(reply.chat_id, (record.turn_instructions_hash, record.sources_hash))
+def material_of(chat_id: UUID, sent: Snapshot) -> tuple[str, tuple[Source, ...]]:
+    """Return the turn's own instructions and the sources of a prompt."""
+    instructions, sources = _texts(chat_id, (sent.turn_instructions_hash, sent.sources_hash))
     return instructions, _sources(sources)
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import attrgetter
 
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated
+from chatmemory.text.markers import LINES_HEADING, RECALL_HEADING
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, heading_cost
 from memory.context.plan import Clips, Merged, Plan, Shown, TurnSpan
 from memory.history.turns import (
     AROUND_LINE,
@@ -22,13 +23,12 @@ from memory.history.turns import (
     Turn,
     line_cost,
     line_text,
-    lines_head_cost,
     turn_cost,
     verbatim_head_cost,
 )
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
-from memory.recall.ranking import DAY, MARK, Excerpt, Quote, excerpts_head_cost
+from memory.recall.ranking import DAY, MARK, Excerpt, Quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,7 @@ class _PlanChoice:
         self.m, self.turns, self.limits = material, material.turns, material.limits
         self.budget = max(0, allowance)
         self.costs = [turn_cost(turn) for turn in self.turns]
+        self.lines_head = heading_cost(LINES_HEADING)
         self.head = verbatim_head_cost(self.limits.turns_as)
         self.state = sum(material.state_tokens) if self.limits.enabled else 0
         self.last = len(self.turns) - 1
@@ -131,7 +132,7 @@ class _PlanChoice:
         lined = self._lined(unshown) if self.limits.enabled else []
         merged = self._merged(unshown[: len(unshown) - len(lined)], has_lines=bool(lined))
         self.left -= sum(map(self._line, lined))
-        self.left -= (lines_head_cost() if lined or merged else 0) + (MERGED_TOKENS if merged else 0)
+        self.left -= (self.lines_head if lined or merged else 0) + (MERGED_TOKENS if merged else 0)
         free = max(0, self.budget - self.part + self.left) if self.limits.recalls else 0
         room = free if self.m.recall_tokens is None else min(free, self.m.recall_tokens)
         verbatim = sorted(self.verbatim)
@@ -308,7 +309,7 @@ class _PlanChoice:
         """
         if not self.limits.enabled or not (indexes or self.m.older_turns):
             return 0
-        total = lines_head_cost() + (MERGED_TOKENS if self.m.older_turns else 0)
+        total = self.lines_head + (MERGED_TOKENS if self.m.older_turns else 0)
         for index in reversed(indexes):
             if total > at_most:
                 break
@@ -321,7 +322,7 @@ class _PlanChoice:
         full = self._lines(range(before), at_most=tenth)
         if full <= tenth:
             return full
-        return tenth if tenth >= lines_head_cost() + MERGED_TOKENS else 0
+        return tenth if tenth >= self.lines_head + MERGED_TOKENS else 0
 
     def _lined(self, unshown: Sequence[int]) -> list[int]:
         """Which of `unshown` get a line: all of them, or the newest that fit next to the merged line."""
@@ -331,7 +332,7 @@ class _PlanChoice:
         room = self.left + max(borrowed, self._lent() if has_older_verbatim else 0)
         if self._lines(unshown, at_most=room) <= room:
             return list(unshown)
-        room -= lines_head_cost() + MERGED_TOKENS
+        room -= self.lines_head + MERGED_TOKENS
         lined: list[int] = []
         for index in reversed(unshown):
             room -= self._line(index)
@@ -343,7 +344,7 @@ class _PlanChoice:
     def _merged(self, rest: Sequence[int], *, has_lines: bool) -> Merged | None:
         """The line in place of the turns `rest` and of those before all turns, if there are any, and room for it."""
         count = len(rest) + self.m.older_turns
-        has_room = has_lines or self.left >= lines_head_cost() + MERGED_TOKENS
+        has_room = has_lines or self.left >= self.lines_head + MERGED_TOKENS
         if not (self.limits.enabled and count and has_room):
             return None
         first = self.m.older_from_seq if self.m.older_turns else self.turns[rest[0]].from_seq
@@ -384,7 +385,7 @@ class ExcerptChoice:
         """
         if excerpt.quote.seq in self._days:
             return excerpt.tokens - DAY - MARK
-        head = 0 if self._seqs else excerpts_head_cost()
+        head = 0 if self._seqs else heading_cost(RECALL_HEADING)
         at = bisect_left(self._seqs, excerpt.quote.seq)
         around = [self._days[seq] for seq in self._seqs[max(0, at - 1) : at + 1]]
         if excerpt.on in around:

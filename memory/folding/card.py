@@ -5,13 +5,12 @@ those turns; its own turn is then known to the state while it is still sent verb
 and renders cards.
 """
 
-import json
 import logging
 
 from chatmemory.text.spans import retained
 from conversations.models import Message, Status
 from memory.briefs import Memory, lock_brief
-from memory.context.build import open_steps, planned_turns
+from memory.context.build import material_of, open_steps, planned_turns
 from memory.context.plan import Plan, Snapshot
 from memory.folding import answer_checks, work
 from memory.folding.answer_checks import source_hash, text_of, words_of
@@ -19,7 +18,7 @@ from memory.folding.publish import write
 from memory.folding.summarizer import Folded
 from memory.history.rows import each_turn
 from memory.history.turns import Turn, before_window, last_assistant_id
-from memory.models import CardOutcome, ContextRecord, ContextText, RevisionKind
+from memory.models import CardOutcome, ContextRecord, RevisionKind
 from memory.policies.card import read_card, state_after_reply, unsaid_in
 from memory.policies.protocol import Refusal, State
 
@@ -125,14 +124,9 @@ def _said(reply: Message, plan: Plan, turns: list[Turn]) -> list[str]:
 
 def _given(memory: Memory, sent: Snapshot) -> tuple[list[str], list[str]]:
     """What was only given to the model: instructions, and titles and texts of sources, cut to about what was shown."""
-    hashes = {sent.turn_instructions_hash, sent.sources_hash} - {""}
-    rows = ContextText.objects.filter(chat_id=memory.brief.chat_id, sha256__in=hashes)
-    texts = dict(rows.values_list("sha256", "text"))
-    own = texts.get(sent.turn_instructions_hash, "")
+    own, sources = material_of(memory.brief.chat_id, sent)
     instructions = (memory.brief.chat.instructions, own, memory.limits.focus)
-    sources: list[str] = []
-    for (title, text), clip in zip(
-        json.loads(texts.get(sent.sources_hash, "[]")), sent.plan.sources, strict=False
-    ):
-        sources += [] if clip == 0 else [title, text[: clip and clip * TOKEN_CHARS]]
-    return [text for text in instructions if text], sources
+    texts: list[str] = []
+    for source, clip in zip(sources, sent.plan.sources, strict=False):
+        texts += [] if clip == 0 else [source.title, source.text[: clip and clip * TOKEN_CHARS]]
+    return [text for text in instructions if text], texts

@@ -8,15 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from chatmemory.llm.attachments import Attachment, attachments_in
 from chatmemory.llm.protocol import CALL_OVERHEAD, PromptMessage, ToolCall
-from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, clip_middle, count_repeated, count_tokens
+from chatmemory.text.markers import RECENT_HEADING
+from chatmemory.text.tokens import (
+    MESSAGE_OVERHEAD,
+    clip_end,
+    clip_middle,
+    count_repeated,
+    count_tokens,
+    heading_cost,
+)
 from chatmemory.text.turn_line import CUT_OFF
 from memory.limits import TurnsAs
 
@@ -341,12 +347,6 @@ def line_cost(line: str) -> int:
     return count_repeated(f"- {line}") + 1
 
 
-@cache
-def lines_head_cost() -> int:
-    """Tokens of the message around the lines."""
-    return count_tokens(LINES_HEADING) + 1 + MESSAGE_OVERHEAD
-
-
 OUTLINE_TOKENS: Final = 104
 """The longest outline with its prefix: 400 characters are about 100 tokens (seed 002), but not always."""
 OUTLINE_COST: Final = OUTLINE_TOKENS + MESSAGE_OVERHEAD
@@ -361,7 +361,6 @@ def turn_cost(turn: Turn) -> int:
     return turn.tokens + (CUT_OFF_TOKENS if turn.cut_off else 0)
 
 
-@cache
 def verbatim_head_cost(turns_as: TurnsAs) -> int:
     """Tokens of the message around turns that are sent as text; 0 if turns are sent as messages."""
-    return count_tokens(RECENT_HEADING) + 1 + MESSAGE_OVERHEAD if turns_as == "text" else 0
+    return heading_cost(RECENT_HEADING) if turns_as == "text" else 0

@@ -17,6 +17,8 @@ from django.utils import timezone
 
 from chatmemory.database.compiled import Select
 from chatmemory.errors import ChatBusy, Conflict, NotFound
+from chatmemory.text.markers import PINS_HEADING
+from chatmemory.text.tokens import heading_cost
 from conversations.models import Chat, Message, Role, Status, get_chat, get_message
 from memory.models import (
     MAX_CHARS,
@@ -28,7 +30,7 @@ from memory.models import (
     SummaryRevision,
     new_brief,
 )
-from memory.pins.section import ImportedPin, PinText, clipped, head_cost, pin_cost
+from memory.pins.section import ImportedPin, PinText, clipped, pin_cost
 from memory.pins.statements import Kind, Statement, place_of, replaces, statements_to_pin, takes_back
 
 logger = logging.getLogger(__name__)
@@ -174,7 +176,7 @@ def exported_pins(chat_id: UUID, last_seq: int) -> tuple[ImportedPin, ...]:
 def recount(chat_id: UUID) -> None:
     """Store in the brief how many tokens the pins that hold cost, for the rest of memory."""
     costs = [pin_cost(pin.text) for pin in holding_pins(chat_id)]
-    tokens = head_cost() + sum(costs) if costs else 0
+    tokens = heading_cost(PINS_HEADING) + sum(costs) if costs else 0
     ConversationBrief.objects.filter(pk=chat_id).exclude(pin_tokens=tokens).update(pin_tokens=tokens)
 
 

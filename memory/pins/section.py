@@ -6,14 +6,13 @@ is quoted. The number of pins without room is stated.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated, NamedTuple
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import PINS_HEADING, quote_markers
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens, heading_cost
 
 BUDGET_DIVISOR = 10
 """Pins may have one part in so many of the budget."""
@@ -57,7 +56,9 @@ def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> Pi
     """Fit `pins` (newest first) into a section of `room` tokens. The section is empty if not even one has room."""
     texts = {pin.id: pin.text for pin in pins}
     shown: list[ShownPin] = []
-    left = room - head_cost() - (count_tokens(_left_out(len(pins))) + 1 if len(pins) > 1 else 0)
+    left = (
+        room - heading_cost(PINS_HEADING) - (count_tokens(_left_out(len(pins))) + 1 if len(pins) > 1 else 0)
+    )
     for number, pin in enumerate(pins):
         is_last = number == len(pins) - 1
         most = left if is_last else min(left, max(left // 2, room // 3))  # leaves room for others
@@ -100,12 +101,6 @@ def _left_out(number: int) -> str:
 def pin_cost(text: str) -> int:
     """Tokens of one pin with its bullet and its newline."""
     return count_tokens(_line(text)) + 1
-
-
-@cache
-def head_cost() -> int:
-    """Tokens of the message around the pins."""
-    return count_tokens(PINS_HEADING) + 1 + MESSAGE_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from chatmemory.llm.protocol import Completion, Role, Schema
 from chatmemory.text.cleaning import without_invisible
-from chatmemory.text.markers import quote_markers
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
+from chatmemory.text.markers import LINES_HEADING, quote_markers
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens, heading_cost
 from memory.history.turns import (
     CUT_OFF_TOKENS,
     OUTLINE_COST,
@@ -24,7 +24,6 @@ from memory.history.turns import (
     before_window,
     line_cost,
     line_text,
-    lines_head_cost,
     verbatim_head_cost,
 )
 from memory.limits import MAX_TURNS, BudgetFor, MemoryLimits, RecallMode, TurnsAs
@@ -475,7 +474,7 @@ def _lines_fit(state: int, counts: Counts, limits: MemoryLimits) -> bool:
     become lines, and all lines fit into the tenth that is reserved for them.
     """
     head = verbatim_head_cost(limits.turns_as) + CUT_OFF_TOKENS * counts.window_turns
-    lines = lines_head_cost() + counts.line_tokens
+    lines = heading_cost(LINES_HEADING) + counts.line_tokens
     usual = replace(limits, prompt_budget=limits.usual_budget)
     stable = usual.stable_part(state)
     window = min(counts.window_tokens, usual.window_part)

@@ -22,13 +22,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from itertools import pairwise
+from operator import or_
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from chatmemory.text.markers import RECALL_HEADING
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import count_tokens
 from memory.limits import MemoryLimits
 from memory.recall.question import Question
 from memory.recall.terms import closeness, passages
@@ -124,10 +124,7 @@ class Matches:
     @property
     def words(self) -> int:
         """All words that occur anywhere."""
-        words = 0
-        for one in self.at.values():
-            words |= one
-        return words
+        return reduce(or_, self.at.values(), 0)
 
     def around(self, seq: int, own: int) -> tuple[float, int]:
         """The weight that neighbours add to message `seq`, which has the words `own`; and all words of both."""
@@ -435,12 +432,6 @@ def excerpt_of(quote: Quote, said: RecalledMessage) -> Excerpt:
     else:
         tokens = count_tokens(said.text[quote.start : quote.end]) + MORE
     return Excerpt(quote, tokens + DAY + MARK if tokens else 0, said.on)
-
-
-@cache
-def excerpts_head_cost() -> int:
-    """Tokens of the message around the excerpts."""
-    return count_tokens(RECALL_HEADING) + 1 + MESSAGE_OVERHEAD
 
 
 WORTH = 0.05

@@ -12,7 +12,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models.functions import Now
 
-from chatmemory.text.tokens import count_tokens
+from chatmemory.text.markers import PINS_HEADING
+from chatmemory.text.tokens import count_tokens, heading_cost
 from conversations.models import (
     ActiveReply,
     Allowance,
@@ -31,7 +32,7 @@ from memory.history import rows as loading
 from memory.history.turns import Turn
 from memory.models import MAX_PINS, ConversationBrief, Pin, RevisionKind, SummaryRevision
 from memory.pins.pins import holding_pins
-from memory.pins.section import head_cost, pin_cost
+from memory.pins.section import pin_cost
 from memory.policies import POLICIES
 from memory.usage import daily
 
@@ -116,7 +117,7 @@ def _unpinned_since(context: Context) -> bool:
 def _pins(brief: ConversationBrief) -> Iterator[str]:
     """Check that the token count of pins is exact, that no pin is of a forgotten message, and that they are few."""
     held = holding_pins(brief.chat_id)
-    tokens = head_cost() + sum(pin_cost(pin.text) for pin in held) if held else 0
+    tokens = heading_cost(PINS_HEADING) + sum(pin_cost(pin.text) for pin in held) if held else 0
     if brief.pin_tokens != tokens:
         yield f"{brief.pin_tokens} tokens of pins are known, but there are {tokens}"
     rows = list(Pin.objects.filter(chat=brief.chat_id, ended_at__isnull=True).select_related("message"))

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.markers import LINES_HEADING
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens, heading_cost
 from memory.context.plan import Merged, Plan, Section, Snapshot, merged_text
 from memory.context.planner import MIN_NEWEST
 from memory.history import turns as history
-from memory.history.turns import MERGED_TOKENS, Turn, line_cost, lines_head_cost, turn_cost
+from memory.history.turns import MERGED_TOKENS, Turn, line_cost, turn_cost
 from memory.limits import MAX_TURNS, MemoryLimits, RecallMode
 from memory.policies.protocol import StateSection
 from memory.recall.ranking import Quote, excerpt_of
@@ -234,7 +235,7 @@ def test_a_turn_is_left_out_only_if_its_line_has_no_room(
     places = {*shown(plan), *lined(plan)}
     newest_left_out = max(number for number in range(len(turns)) if number not in places)
     line = line_cost(" ".join(turns[newest_left_out].line.split()))
-    assert context.tokens + line + lines_head_cost() + MERGED_TOKENS > budget
+    assert context.tokens + line + heading_cost(LINES_HEADING) + MERGED_TOKENS > budget
 
 
 @given(sizes, st.integers(0, 700))
