@@ -236,6 +236,7 @@ def test_where_reads_are_paced_each_brings_all_that_came_meanwhile(
     fake: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "READS_A_SECOND", 5)
+    monkeypatch.setattr(pace, "UNPACED_STREAMS", 0)
     fake.behave("normal", deltas=60, rate=300)
     outcome = talk(fake.base_url, "responses")
     assert outcome.summary == ("complete", "", lorem(60))

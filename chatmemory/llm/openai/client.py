@@ -44,8 +44,8 @@ SECONDS_FOR_EOF = 0.05
 READS_A_SECOND = 5000
 """Reads of all streams together, per second. The cost of a read, and of the write that follows it, hardly depends on
 its size. So with many open streams each is read less often, and each read returns all that has arrived since."""
-WORTHWHILE_PAUSE = 0.01
-"""A shorter pause would cost more than it saves: with fewer than 50 streams, there is none."""
+UNPACED_STREAMS = 50
+"""With so few, the pause between two reads would cost more than it saves."""
 LONGEST_PAUSE = 0.2
 SHORTEST_VECTOR = 1e-6
 """A shorter vector has no meaningful direction."""
@@ -97,8 +97,8 @@ class OpenAIModel:
                     seconds = deadlines.idle
                     if text := reader.feed(chunk):
                         yield Delta(text)
-                        if (pause := pause_between_reads(self._open)) and not reader.has_ended:
-                            await asyncio.sleep(pause)
+                        if self._open > UNPACED_STREAMS and not reader.has_ended:
+                            await asyncio.sleep(min(self._open / READS_A_SECOND, LONGEST_PAUSE))
                     if reader.has_ended:
                         last = min(last, now() + (SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE))
                     if now() >= last:  # a flood of data would never let a timer fire
@@ -212,12 +212,6 @@ async def _next(chunks: AsyncGenerator[bytes, None], deadline: float) -> bytes:
     """The next chunk; empty at the end. Deadlines only cover our own reads, not the work of whoever consumes them."""
     async with asyncio.timeout_at(deadline):
         return await anext(chunks, b"")
-
-
-def pause_between_reads(streams: int) -> float:
-    """Seconds to wait between two reads of a stream, with so many open streams."""
-    seconds = streams / READS_A_SECOND
-    return min(seconds, LONGEST_PAUSE) if seconds >= WORTHWHILE_PAUSE else 0.0
 
 
 def _embedded(answer: dict[str, Any], number: int, dimensions: int) -> Embedded:
