@@ -273,11 +273,8 @@ class UnstoredReply(Generation):
 
     async def _finish(self, ending: Ending) -> None:
         text, self.calls = self.log.text(), ending.reply.calls
-
-        def message() -> Message:
-            return ending.message(text, self.variant.name, self.variant.model, token_count=count_tokens(text))
-
-        self.final = await executors.read(message)
+        tokens = await executors.read(count_tokens, text)
+        self.final = ending.message(text, self.variant.name, self.variant.model, token_count=tokens)
         await end_call(self._reservation, tokens_used(self.final, self.prompt_tokens))
 
 
@@ -480,7 +477,7 @@ async def cancel_on_drain(work: Coroutine[Any, Any, T]) -> T:
     try:
         await asyncio.wait([task])
         if task.cancelled():
-            raise Unavailable("This server is restarting. Try again in a moment.", retry_after=1)
+            refuse_when_draining()
         return task.result()
     finally:
         task.cancel()
