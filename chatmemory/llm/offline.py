@@ -17,8 +17,9 @@ import heapq
 import json
 import math
 import re
+import textwrap
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -190,15 +191,9 @@ NAMED = {
 LONGEST_SENTENCE = 60
 """Maximum tokens of a sentence. Longer ones are cut, so that one sentence does not fill a digest."""
 SENTENCE_CHARS = 600
-"""Longer text without punctuation is cut into pieces of this size."""
-SHORT_WORDS = 4
-"""Sentences of fewer words count only for their spans."""
+"""Longer text without punctuation is cut into pieces of this size, between words where there is a space."""
 HARD_WORTH, NAME_WORTH, AMOUNT_WORTH, PLAIN_WORTH = 1.0, 0.5, 0.2, 0.05
 """Weights of a span that is not yet covered: id, date or address; name; amount. The last is for any sentence."""
-STRESS = 3.0
-"""How much more a span counts if the user typed it, or an earlier digest kept it."""
-BULLET_COST = 2
-"""Tokens added to the cost of a sentence, to prefer whole sentences to fragments."""
 
 _SPEAKER = re.compile(r"^(?:\[(user|assistant)\]|(User|Assistant)): ", re.MULTILINE)
 _LINK = re.compile(r"https?://[^\s<>\"'`{}|\\^、。，；（）「」]{2,500}", re.IGNORECASE)
@@ -207,15 +202,12 @@ _STOPS = (".", "!", "?", "…", "。", "！", "？", '"', "”")
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
 _BULLET = re.compile(r"\A\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
 _AMOUNT = re.compile(r"[^\w]?\s?\d{1,6}(?:[.,]\d+)*%?(?: \D+)?")
-_ABBREVIATION = re.compile(r"(?:^|[\s(])(?:\w{1,2}|\w\.\w)\.$")
 _WORD = re.compile(r"\w+")
-_PIECE = re.compile(rf"\S.{{0,{SENTENCE_CHARS - 1}}}(?!\S)|\S.{{0,{SENTENCE_CHARS - 1}}}")
-"""Ends between words where there is a space: half an address or number would be another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """What a request quotes: the memory so far, its texts if it is JSON, and the new messages."""
+    """What a request quotes: the memory so far, its texts except the goal if it is JSON, and the new messages."""
 
     before: tuple[str, ...]
     goal: str
@@ -240,14 +232,9 @@ class Talk:
             if line.strip() not in ("", "NONE", "- none") and not is_marker(line)
         ]
         memory = json_object("\n".join(lines))
-        goal = memory.get("goal", memory.get("g", ""))
+        goal = memory.pop("goal", memory.pop("g", ""))
         before = tuple(json_texts(memory)) if memory else tuple(lines)
         return cls(before, goal if isinstance(goal, str) else "", tuple(messages))
-
-    @property
-    def typed(self) -> list[str]:
-        """The texts of the user's messages."""
-        return [text for text, by_user in self.messages if by_user]
 
     def sentences(self) -> list[str]:
         """The distinct sentences of the messages, in order."""
@@ -264,7 +251,7 @@ def summarize(request: str, max_tokens: int) -> str:
     talk = Talk.of(request)
     sentences_so_far = unique_sentences([*talk.before, *talk.sentences()])
     room = max_tokens or DEFAULT_TOKENS
-    bullets = "\n".join(f"- {one}" for one in best(sentences_so_far, room, [*talk.before, *talk.typed]))
+    bullets = "\n".join(f"- {one}" for one in best(sentences_so_far, room))
     return bullets or clip_end(" ".join(sentences_so_far), room)
 
 
@@ -344,7 +331,7 @@ def _empty(field: Mapping[str, Any]) -> Any:
 
 def _sentence(talk: Talk, *, is_goal: bool) -> str:
     """The goal so far, else the user's first sentence; or the user's last, unless it is the only one."""
-    typed = [one for text in talk.typed for one in sentences(text)]
+    typed = [one for text, by_user in talk.messages if by_user for one in sentences(text)]
     telling = [one for one in typed if len(_content_words(one)) > 1] or typed  # no greetings and thanks
     found = [talk.goal, *telling] if is_goal else telling[:0:-1]
     return clip_end(next(filter(None, found), ""), SHORT_TOKENS)
@@ -365,13 +352,13 @@ def _links(talk: Talk, room: int) -> list[str]:
 def _text(talk: Talk, room: int, *, is_story: bool) -> str:
     """The new messages as a story of at most `room` tokens; or the memory so far, and what was said since."""
     before = () if is_story else talk.before
-    chosen = best(unique_sentences([*before, *talk.sentences()]), room, [*before, *talk.typed])
+    chosen = best(unique_sentences([*before, *talk.sentences()]), room)
     # Those without a stop get one, so that they can be split again.
     return " ".join(text if text.endswith(_STOPS) else f"{text.rstrip(':')}." for text in chosen)
 
 
 def _sentences(field: Mapping[str, Any], talk: Talk, room: int) -> list[str]:
-    return best(unique_sentences([*talk.before, *_stated(talk)]), room, [*talk.before, *talk.typed])
+    return best(unique_sentences([*talk.before, *_stated(talk)]), room)
 
 
 def _stated(talk: Talk) -> list[str]:
@@ -385,7 +372,7 @@ def _facts(field: Mapping[str, Any], talk: Talk, room: int) -> list[dict[str, st
     used = {line.removeprefix("- ").partition(":")[0] for line in talk.before}
     categories = field["items"]["properties"].get("category", {}).get("enum", [])
     facts = []
-    for sentence in best([one for one in _stated(talk) if one not in known], room // 2, talk.typed):
+    for sentence in best([one for one in _stated(talk) if one not in known], room // 2):
         key = name = _key(sentence)
         number = 1
         while key in used:
@@ -411,23 +398,9 @@ def _content_words(text: str) -> list[str]:
 
 def sentences(text: str) -> list[str]:
     """The sentences of `text` in order, without bullets and markup at their start, and without blank ones."""
-    found: list[str] = []
-    for line in text.splitlines():
-        whole: list[str] = []
-        for part in _SENTENCE.split(_BULLET.sub("", line, count=1).replace("**", "")):
-            if whole and len(whole[-1]) < SENTENCE_CHARS and _is_abbreviated(whole[-1][-6:], part):
-                whole[-1] = f"{whole[-1]} {part}"
-            else:
-                whole.append(part)
-        found += [piece.strip() for sentence in whole for piece in _PIECE.findall(sentence)]
-    return [sentence for sentence in found if sentence]
-
-
-def _is_abbreviated(end: str, rest: str) -> bool:
-    """Whether the stop at `end` is that of an abbreviation ("Dr. Lee"). Of common words, only "No. 5" counts."""
-    found = _ABBREVIATION.search(end)
-    word = found[0].strip(" (.").casefold() if found else ""
-    return bool(word) and (word not in COMMON_WORDS or (word == "no" and rest[0].isdigit()))
+    lines = (_BULLET.sub("", line, count=1).replace("**", "") for line in text.splitlines())
+    parts = (part.strip() for line in lines for part in _SENTENCE.split(line))
+    return [piece for part in parts for piece in textwrap.wrap(part, SENTENCE_CHARS)]
 
 
 def unique_sentences(texts: Iterable[str]) -> list[str]:
@@ -465,68 +438,41 @@ def terms_of(text: str) -> set[str]:
     return terms | {ideographs[at : at + 2] for at in range(len(ideographs) - 1)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    text: str
-    cost: int
-    spans: dict[str, float]
-    """The spans in the sentence, and their weights."""
+def best(texts: Iterable[str], max_tokens: int) -> list[str]:
+    """The most informative of some sentences, in order; as bullets at most `max_tokens`. Very long ones are cut.
 
-    def gain(self, covered: set[str]) -> float:
-        """The weight per token of what the sentence adds to the `covered` spans."""
-        fresh = sum(weight for span, weight in self.spans.items() if span not in covered)
-        plain = PLAIN_WORTH if len(self.text.split(" ")) >= SHORT_WORDS else 0.0
-        return (fresh + plain) / (self.cost + BULLET_COST)
-
-
-def best(texts: Sequence[str], max_tokens: int, stressed: Iterable[str] = ()) -> list[str]:
-    """The most informative of some sentences, in order; as bullets at most `max_tokens`.
-
-    The choice is greedy: next is the sentence whose salient spans not yet covered have the highest weight per token.
-    A span weighs more the more sentences have it, and more if `stressed` texts do. Very long sentences are cut.
+    The choice is greedy: next is the sentence whose spans not yet covered have the highest weight per token. A span
+    weighs more the more sentences have it.
     """
-    weights = _span_weights(texts, stressed)
-    candidates = []
-    for text in (clip_end(sentence, LONGEST_SENTENCE) for sentence in texts):
-        spans = {span: weights.get(span, 0.0) for span in (span.casefold() for span, _ in scan(text))}
-        candidates.append(_Candidate(text, count_tokens(f"- {text}\n"), spans))
-    chosen = _choose(candidates, max_tokens)
-    while chosen:
-        result = [candidates[at].text for at in sorted(chosen)]
-        if count_tokens("\n".join(f"- {text}" for text in result)) <= max_tokens:
-            return result
-        chosen.pop()
-    return []
-
-
-def _span_weights(texts: Sequence[str], stressed: Iterable[str]) -> dict[str, float]:
-    """The weight of each span (in lower case), by its kind, its frequency, and whether `stressed` texts have it."""
-    spans = [(span.casefold(), hard) for sentence in texts for span, hard in scan(sentence)]
-    often = Counter(span for span, _ in spans)
-    stressed_spans = {span.casefold() for text in stressed for span, _ in scan(text)}
-    weights = {}
-    for span, hard in spans:
-        kind = NAME_WORTH if not hard else AMOUNT_WORTH if _AMOUNT.fullmatch(span) else HARD_WORTH
-        weights[span] = kind * (1 + math.log(often[span])) * (STRESS if span in stressed_spans else 1.0)
-    return weights
-
-
-def _choose(candidates: Sequence[_Candidate], max_tokens: int) -> list[int]:
-    """Choose greedily. Gains only shrink, so a gain that is still the highest when computed again is the highest."""
-    chosen: list[int] = []
+    candidates = [clip_end(text, LONGEST_SENTENCE) for text in texts]
+    costs = [count_tokens(f"- {text}\n") for text in candidates]
+    spans = [{span.casefold(): hard for span, hard in scan(text)} for text in candidates]
+    often = Counter(span for each in spans for span in each)
     covered: set[str] = set()
-    heap = [(-candidate.gain(covered), at) for at, candidate in enumerate(candidates)]
+
+    def gain(at: int) -> float:
+        fresh = (item for item in spans[at].items() if item[0] not in covered)
+        weight = sum(_worth(span, hard) * (1 + math.log(often[span])) for span, hard in fresh)
+        return (weight + PLAIN_WORTH) / costs[at]
+
+    chosen: list[int] = []
+    heap = [(-gain(at), at) for at in range(len(candidates))]
     heapq.heapify(heap)
-    room = max_tokens
-    while heap and room > 0:
-        _, at = heapq.heappop(heap)
-        gain = candidates[at].gain(covered)
-        if gain <= 0 or candidates[at].cost > room:
+    while heap:
+        before, at = heapq.heappop(heap)
+        if costs[at] > max_tokens:
             continue
-        if heap and -gain > heap[0][0]:
-            heapq.heappush(heap, (-gain, at))
+        # Gains only shrink, so one that is still the highest when it is computed again is the highest.
+        if (now := -gain(at)) > before:
+            heapq.heappush(heap, (now, at))
             continue
         chosen.append(at)
-        covered.update(candidates[at].spans)
-        room -= candidates[at].cost
-    return chosen
+        covered.update(spans[at])
+        max_tokens -= costs[at]
+    return [candidates[at] for at in sorted(chosen)]
+
+
+def _worth(span: str, hard: bool) -> float:
+    if not hard:
+        return NAME_WORTH
+    return AMOUNT_WORTH if _AMOUNT.fullmatch(span) else HARD_WORTH
