@@ -102,7 +102,7 @@ def _reply(prompt: Prompt, variant: Variant) -> tuple[str, Reply]:
 
 def _answer(prompt: Prompt) -> str:
     """What was said before that matches the prompt's last message."""
-    quotes = on_question(_remembered(prompt), _question(prompt), QUOTES)
+    quotes = on_question(_remembered(prompt), _last_text(prompt)[:QUESTION_CHARS], QUOTES)
     return "\n".join([FOUND, *(f"- {quote}" for quote in quotes)]) if quotes else NOTHING
 
 
@@ -113,10 +113,6 @@ def _within_limit(text: str, variant: Variant, reserved: int = 0) -> str:
 
 def _last_text(prompt: Prompt) -> str:
     return prompt.messages[-1].content if prompt.messages else ""
-
-
-def _question(prompt: Prompt) -> str:
-    return _last_text(prompt)[:QUESTION_CHARS]
 
 
 def _remembered(prompt: Prompt) -> Iterator[str]:
@@ -152,7 +148,12 @@ def card_after(prompt: Prompt, reply: str) -> str:
     question = before[at - 1].content if at > 0 and before[at - 1].role == "user" else ""
     if _JSON.search(question.partition("\n")[0]):  # it is the card
         question = ""
-    sides = (("User", question), ("Assistant", last_reply), ("User", _question(prompt)), ("Assistant", reply))
+    sides = (
+        ("User", question),
+        ("Assistant", last_reply),
+        ("User", _last_text(prompt)[:QUESTION_CHARS]),
+        ("Assistant", reply),
+    )
     talk = "\n".join(f"{name}: {text}" for name, text in sides if text)
     return extract({"properties": fields}, f"{card}\n{talk}", CARD_TOKENS)
 
@@ -305,8 +306,10 @@ def _object(schema: Mapping[str, Any], talk: Talk, room: int) -> dict[str, Any]:
         value[name] = _text(talk, int(STORY * left) if lists else left, is_story=bool(lists))
     left = room - count_tokens(dumps(value))
     for name in lists:
-        fill = _facts if kinds[name] == "facts" else _sentences
-        value[name] = fill(fields[name], talk, left // len(lists))
+        if kinds[name] == "facts":
+            value[name] = _facts(fields[name], talk, left // len(lists))
+        else:
+            value[name] = best(unique_sentences([*talk.before, *_stated(talk)]), left // len(lists))
     return value
 
 
@@ -355,10 +358,6 @@ def _text(talk: Talk, room: int, *, is_story: bool) -> str:
     chosen = best(unique_sentences([*before, *talk.sentences()]), room)
     # Those without a stop get one, so that they can be split again.
     return " ".join(text if text.endswith(_STOPS) else f"{text.rstrip(':')}." for text in chosen)
-
-
-def _sentences(field: Mapping[str, Any], talk: Talk, room: int) -> list[str]:
-    return best(unique_sentences([*talk.before, *_stated(talk)]), room)
 
 
 def _stated(talk: Talk) -> list[str]:

@@ -3,6 +3,7 @@
 Pure. For logs, commands and files that people read in a terminal; not for web pages.
 """
 
+import json
 import re
 
 _ACTS = re.compile(
@@ -26,13 +27,8 @@ def plain_lines(text: str) -> str:
 
 def plain_json(text: str) -> str:
     """JSON with control characters escaped, so that it has the same values. `text` has no tabs outside of strings."""
-    return "\n".join(_ACTS.sub(_escaped, line) for line in text.split("\n"))
+    return "\n".join(_ACTS.sub(lambda found: json.dumps(found[0])[1:-1], line) for line in text.split("\n"))
 
 
 def _spelled(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
-
-
-def _escaped(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

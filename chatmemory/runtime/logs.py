@@ -34,9 +34,7 @@ _SANE = re.compile(r"[\w.\-]{8,64}", re.ASCII)
 
 PINNED = (
     "openai",
-    "httpx",
     "httpx2",
-    "httpcore",
     "httpcore2",
     "asyncio",
     "urllib3",

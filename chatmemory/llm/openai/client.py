@@ -64,6 +64,7 @@ class OpenAIModel:
         self._server = Server(api_key, base_url)
         self._is_openai = is_openai_host(base_url)
         self._style: Style = style
+        self._path = "/responses" if style == "responses" else "/chat/completions"
         self._terminal: Terminal = terminal
         self._open = 0
         """How many replies are being streamed."""
@@ -169,10 +170,6 @@ class OpenAIModel:
 
     def _body(self, prompt: Prompt, variant: Variant, *, stream: bool) -> dict[str, Any]:
         return request_body(prompt, variant, style=self._style, is_openai=self._is_openai, stream=stream)
-
-    @property
-    def _path(self) -> str:
-        return "/responses" if self._style == "responses" else "/chat/completions"
 
 
 class UpstreamEmbedder:

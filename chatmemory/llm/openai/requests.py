@@ -85,10 +85,8 @@ def _tool_item(tool: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "function", "strict": False, **tool["function"]}
     custom = {"type": "custom", **tool["custom"]}
     if isinstance(form := custom.get("format"), Mapping) and isinstance(form.get("grammar"), Mapping):
-        custom["format"] = {
-            "type": form.get("type"),
-            **form["grammar"],
-        }  # its fields are at the top level here
+        # Its fields are at the top level here.
+        custom["format"] = {"type": form.get("type"), **form["grammar"]}
     return custom
 
 

@@ -144,12 +144,9 @@ def as_upstream_error(exc: Exception) -> UpstreamError:
 
     Deadlines are ours, and the SDK's are off: what it calls a timeout is a failed connection.
     """
-    if isinstance(exc, UpstreamError):
-        return exc
-    if isinstance(
-        exc.__cause__, UpstreamError
-    ):  # of `_refuse_errors`: the SDK takes it for a failed connection
-        return exc.__cause__
+    for error in (exc, exc.__cause__):  # the SDK takes what `_refuse_errors` raises for a failed connection
+        if isinstance(error, UpstreamError):
+            return error
     if isinstance(exc, TimeoutError):
         failure = UpstreamError(failures.TIMED_OUT)
     elif isinstance(exc, APIConnectionError):
