@@ -160,12 +160,18 @@ def _is_question(sentence: str) -> bool:
     return sentence.rstrip("\"'”’)] ").endswith(("?", "？")) or wordings.ASKS.match(sentence) is not None
 
 
+_CLAUSE_END = re.compile(r"[,;:–—](?=\s)")
+_ENOUGH = 80
+"""Characters of a long sentence, from its cue on, that are always kept."""
+
+
 def _excerpt(sentence: str, at: int) -> tuple[str, int]:
-    """Return the sentence and 0; of a long one the part from its cue on, and where that begins."""
-    whole = " ".join(sentence.split())
-    if len(whole) <= MAX_SENTENCE_CHARS:
-        return whole, 0
-    return clipped(" ".join(sentence[at:].split()), MAX_SENTENCE_CHARS), at
+    """Return the sentence and 0; of a long one the part up to the end of the cue's clause, and where that begins."""
+    if len(" ".join(sentence.split())) <= MAX_SENTENCE_CHARS:
+        return " ".join(sentence.split()), 0
+    end = next((one.start() for one in _CLAUSE_END.finditer(sentence, at + _ENOUGH)), len(sentence))
+    start = 0 if end <= MAX_SENTENCE_CHARS else at
+    return clipped(" ".join(sentence[start:end].split()), MAX_SENTENCE_CHARS), start
 
 
 _HARMLESS = frozenset({"recasts", "restricts"})

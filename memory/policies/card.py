@@ -133,6 +133,11 @@ SCHEMA = Schema(
 class CardNumbers(Numbers):
     """Options of a chat. The defaults are seed 002's."""
 
+    in_reply: bool = number(
+        True,
+        Bounds.switch(),
+        "Each reply carries its card. `false`: only the summarizer writes cards, when lines run out of room.",
+    )
     reply_tokens: int = number(120, Bounds.whole(40, 10_000), "The card of one reply, in tokens of its JSON.")
     token_budget: int = number(
         200, Bounds.whole(60, 100_000), "The card in a prompt, in tokens of its wire form."
@@ -169,8 +174,11 @@ class CardPolicy(Policy):
         return replace(limits, recall=cast(RecallMode, recall))
 
     def reply_instructions(self, limits: MemoryLimits) -> str:
-        form = IN_REPLY.format(cap=CardNumbers.of(limits).reply_tokens)
-        return instructions_of("", limits.focus, form)
+        """Ask for a card at the end of the reply, unless only the summarizer writes cards."""
+        numbers = CardNumbers.of(limits)
+        if not numbers.in_reply:
+            return ""
+        return instructions_of("", limits.focus, IN_REPLY.format(cap=numbers.reply_tokens))
 
     def size(self, state: State) -> int:
         card = _card_of(state)
@@ -324,14 +332,16 @@ class CardStream:
         """Take a chunk and return the text that can be shown now; may be empty."""
         if not (self._held or self._is_inside or "<" in text or text[-1:].isspace()):
             return text
+        # What is held of a block has no end yet, so an end begins at its last characters or later.
+        searched = max(0, len(self._held) - len(CARD_CLOSE) + 1) if self._is_inside else 0
         self._held += text
         shown: list[str] = []
-        while found := (_CLOSE if self._is_inside else _OPEN).search(self._held):
+        while found := (_CLOSE if self._is_inside else _OPEN).search(self._held, searched):
             if self._is_inside:
                 self._card = self._held[: found.start()][-BLOCK_CHARS:] or CARD_OPEN
             else:
                 shown.append(self._held[: _without_space(self._held, found.start())])
-            self._held = self._held[found.end() :]
+            self._held, searched = self._held[found.end() :], 0
             self._is_inside = not self._is_inside
         if self._is_inside:
             self._held = self._held[-BLOCK_CHARS - len(CARD_CLOSE) :]

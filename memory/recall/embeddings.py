@@ -7,9 +7,11 @@ The vector of a question is requested before the turn begins, within a hard dead
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from functools import cache
@@ -90,8 +92,12 @@ def last_question(chat_id: UUID) -> str:
 
 async def near_in_meaning(chat_id: UUID, question: str) -> tuple[Near, ...]:
     """Return the messages nearest to `question`, nearest first; () if they cannot be determined in time."""
-    vector = await _vector_of(question, chat_id)
-    return await executors.read(nearest_messages, chat_id, vector) if vector else ()
+    deadline = asyncio.get_running_loop().time() + settings.MEMORY_EMBEDDINGS_SECONDS
+    if vector := await _vector_of(question, chat_id):
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                return await executors.read(nearest_messages, chat_id, vector)
+    return ()
 
 
 def near_now(chat_id: UUID, question: str) -> tuple[Near, ...]:

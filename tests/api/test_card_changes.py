@@ -26,7 +26,7 @@ def test_a_retry_that_fails_leaves_the_standing_answers_card(alice: Client, upst
     assert card_of(chat) == GOAL
 
 
-@pytest.mark.parametrize("switch", ["policy", "memory"])
+@pytest.mark.parametrize("switch", ["policy", "memory", "option"])
 def test_other_chats_are_left_alone(
     alice: Client, upstream: FakeUpstream, settings: Any, switch: str
 ) -> None:
@@ -34,7 +34,7 @@ def test_other_chats_are_left_alone(
         settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, enabled=False)
     chat = alice.post("chats", json={}).json()["id"]
     if switch != "policy":
-        chat = card_chat(alice)
+        chat = card_chat(alice, in_reply=switch != "option")
     upstream.script("stream", answered("One.", GOAL))
     assert CARD_OPEN in alice.ask("one", chat)["message"]["content"]
     assert CARD_OPEN not in upstream.calls("stream")[0].instructions

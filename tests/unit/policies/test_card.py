@@ -74,7 +74,8 @@ def test_replies_are_asked_for_a_block_that_would_be_read() -> None:
     assert "{" not in seen + rest
 
 
-def test_only_this_policy_asks() -> None:
+def test_only_this_policy_asks_and_not_if_it_is_switched_off() -> None:
+    assert CARD.reply_instructions(limits(in_reply=False)) == ""
     assert {name for name, policy in POLICIES.items() if policy.reply_instructions(LIMITS)} == {"card"}
 
 
