@@ -79,13 +79,11 @@ class OfflineModel:
 
         For any other prompt, answer as `stream` would, but without a card.
         """
-        request = _last_text(prompt)
+        request, text = _last_text(prompt), ""
         if prompt.schema:
             text = extract(prompt.schema.schema, request, prompt.answer_tokens)
         elif quotes_a_talk(request):
             text = summarize(request, prompt.answer_tokens)
-        else:
-            text = ""
         text = text or _within_limit(_answer(prompt), variant)
         return Completion(text, model=NAME, usage=_usage(prompt, text))
 

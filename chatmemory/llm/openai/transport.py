@@ -32,8 +32,6 @@ from chatmemory.llm.protocol import UpstreamError
 
 T = TypeVar("T")
 
-NO_KEY = "no-key"
-"""Sent to servers that need no key, because the SDK refuses an empty one."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 CLOSE_SECONDS = 1.0
 MAX_ERROR_BYTES = 64 * 1024
@@ -49,7 +47,8 @@ class Server:
     """One server. Threads and event loops may share it: each loop has its own connections, made at first use."""
 
     def __init__(self, api_key: str, base_url: str) -> None:
-        self._api_key, self._base_url = api_key or NO_KEY, base_url or OPENAI_URL
+        self._api_key = api_key or "no-key"  # the SDK refuses an empty one
+        self._base_url = base_url or OPENAI_URL
         self._clients = WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI]()
         _servers.append(self)
 
