@@ -332,16 +332,14 @@ class CardStream:
         """Take a chunk and return the text that can be shown now; may be empty."""
         if not (self._held or self._is_inside or "<" in text or text[-1:].isspace()):
             return text
-        # What is held of a block has no end yet, so an end begins at its last characters or later.
-        searched = max(0, len(self._held) - len(CARD_CLOSE) + 1) if self._is_inside else 0
         self._held += text
         shown: list[str] = []
-        while found := (_CLOSE if self._is_inside else _OPEN).search(self._held, searched):
+        while found := (_CLOSE if self._is_inside else _OPEN).search(self._held):
             if self._is_inside:
                 self._card = self._held[: found.start()][-BLOCK_CHARS:] or CARD_OPEN
             else:
                 shown.append(self._held[: _without_space(self._held, found.start())])
-            self._held, searched = self._held[found.end() :], 0
+            self._held = self._held[found.end() :]
             self._is_inside = not self._is_inside
         if self._is_inside:
             self._held = self._held[-BLOCK_CHARS - len(CARD_CLOSE) :]
