@@ -12,9 +12,10 @@ newest, on PostgreSQL those of the newest blocks. Every match is checked against
 is never returned.
 
 `Search` takes a few selects by key or index, independent of the chat's length: matches of the question's terms;
-speakers and lengths of the most promising messages; the terms of the best of them; the texts of those that are
-shown. Messages that are near in meaning are passed in (`memory.recall.embeddings`). `memory.recall.question` parses
-the question; `memory.recall.ranking` decides whether it calls for earlier turns, and which passages are good.
+speakers and lengths of the most promising messages; the terms of the best of them, with short texts; long texts of
+those that are shown. Messages that are near in meaning are passed in (`memory.recall.embeddings`).
+`memory.recall.question` parses the question; `memory.recall.ranking` decides whether it calls for earlier turns, and
+which passages are good.
 """
 
 import json
@@ -300,6 +301,8 @@ _POSTGRESQL_ALL = (
 # What a question finds
 
 
+SHORT_CHARS = 1500
+"""Longest text that is read along with the terms. PostgreSQL stores longer ones (from 2 kB) outside of the row."""
 _STATUSES = ", ".join(f"'{status}'" for status in TEXT_STATUSES)
 _LIVE = f"AND status IN ({_STATUSES}) AND superseded_by_id IS NULL AND token_count > 0"
 
@@ -307,10 +310,11 @@ _LIVE = f"AND status IN ({_STATUSES}) AND superseded_by_id IS NULL AND token_cou
 def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
     """Return these messages by seq, superseded ones included: an old prompt is shown as it was."""
     rows = _select(chat_id, seqs, "id, seq, role, created_at, content, token_count", live=False)
-    return {
-        seq: RecalledMessage(UUID(str(key)), seq, role, str(at)[:10], text, tokens)
-        for key, seq, role, at, text, tokens in rows
-    }
+    return {row[1]: _said(*row) for row in rows}
+
+
+def _said(key: Any, seq: int, role: str, at: Any, text: str, tokens: int) -> RecalledMessage:
+    return RecalledMessage(UUID(str(key)), seq, role, str(at)[:10], text, tokens)
 
 
 def _select(chat_id: UUID, seqs: Iterable[int], columns: str, *, live: bool = True) -> list[Any]:
@@ -351,6 +355,8 @@ class Search:
         self._matches = _look_up(chat.pk, self._question, before_seq)
         self._messages: dict[int, Indexed] = {}
         """The messages that were read, by seq."""
+        self._said: dict[int, RecalledMessage] = {}
+        """Those of them that are short, with their texts."""
 
     def decision(self, limits: MemoryLimits, shown: Iterable[int], remembered: Collection[str]) -> Recall:
         """Whether earlier turns are worth their tokens, given the messages `shown` and the terms `remembered`."""
@@ -368,7 +374,9 @@ class Search:
         if near := [one for one in self._near if one.seq not in hidden]:
             ranked = self._fused(ranked, near)
         ranked = worth_showing(ranked, SPARE_FACTOR * room)
-        said = quoted(self._chat_id, [one.message.seq for one in ranked])
+        shown_seqs = {one.message.seq for one in ranked}
+        said = {seq: self._said[seq] for seq in shown_seqs & self._said.keys()}
+        said |= quoted(self._chat_id, shown_seqs - said.keys())
         return Recalled(tuple(excerpts(ranked, said)), said)
 
     def _ranked(self, most: int, hidden: frozenset[int]) -> list[Ranked]:
@@ -393,11 +401,14 @@ class Search:
 
     def _read(self, seqs: Iterable[int]) -> None:
         """Read these messages. Those that are not part of a turn are skipped."""
-        for seq, role, tokens, terms, at in _select(
-            self._chat_id, seqs, "seq, role, token_count, terms, created_at"
-        ):
+        short = f"CASE WHEN length(content) <= {SHORT_CHARS} THEN content END"
+        columns = f"id, seq, role, created_at, {short}, token_count, terms"
+        for *row, terms in _select(self._chat_id, seqs, columns):
+            one = _said(*row)
             passages = tuple((terms or "").split("\n"))
-            self._messages[seq] = Indexed(seq, role == "user", tokens, passages, str(at)[:10])
+            self._messages[one.seq] = Indexed(one.seq, one.role == "user", one.tokens, passages, one.on)
+            if one.text is not None:
+                self._said[one.seq] = one
 
 
 def _look_up(chat_id: UUID, question: Question, before_seq: int) -> Matches:
