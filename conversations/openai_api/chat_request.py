@@ -164,7 +164,7 @@ class Image(Wire):
 
 
 class File(Wire):
-    file_id: None = None
+    file_id: Annotated[None, BeforeValidator(lambda value: value or None)] = None
     filename: Text | None = None
     file_data: Annotated[str, AfterValidator(_file)]
 

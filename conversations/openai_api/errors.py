@@ -77,7 +77,9 @@ def validation_error(error: ValidationError) -> RequestError:
     kind, found = first["type"], first.get("ctx", {})
     loc = (f"[{one}]" if isinstance(one, int) else one[:256] for one in first["loc"])
     at = ".".join(filter(None, (*loc, found.get("at"))))
-    if kind == "none_required" or (kind == "extra_forbidden" and len(first["loc"]) > 1):
+    if kind == "none_required":  # only a `file_id` must be
+        return unsupported(at, "is not supported here: a file is sent with the message, as 'file_data'")
+    if kind == "extra_forbidden" and len(first["loc"]) > 1:
         return unsupported(at)
     if kind == "extra_forbidden":
         return RequestError(

@@ -104,6 +104,8 @@ class Broadcast:
         self._waiting: list[asyncio.Future[None]] = []
         self._woken_at = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
+        self.is_silent = False
+        """Whether readers were last woken because nothing came, so that a keep-alive is due."""
 
     async def changed(self, seconds: float) -> None:
         """Wait until there is more to read, or nothing came for `seconds`, the same for all readers."""
@@ -115,10 +117,10 @@ class Broadcast:
             self._timer = loop.call_later(seconds, self._silent, seconds)
         await future
 
-    def wake(self) -> None:
+    def wake(self, *, is_silent: bool = False) -> None:
         """Wake all readers that wait now."""
         global _pacing  # one per process
-        self._woken_at = time.monotonic()
+        self._woken_at, self.is_silent = time.monotonic(), is_silent
         waiting, self._waiting = self._waiting, []
         if len(waiting) <= BATCH:
             _release(waiting)
@@ -138,7 +140,7 @@ class Broadcast:
         waits = self._woken_at + seconds - time.monotonic()
         self._timer = None
         if waits <= 0:
-            self.wake()
+            self.wake(is_silent=True)
         elif self._waiting:
             self._timer = asyncio.get_running_loop().call_later(waits, self._silent, seconds)
 

@@ -86,7 +86,7 @@ async def texts_of(reply: GrowingReply, after: int = 0, *, stays: bool = True) -
             return
         else:
             await reply.changes.changed(events.KEEP_ALIVE_SECONDS)
-            if len(reply.log) <= after and not reply.done:
+            if reply.changes.is_silent and len(reply.log) <= after:
                 yield ""
 
 

@@ -1,6 +1,7 @@
 """A server that drains: readers leave at once, new turns are refused, replies get time to finish."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -35,6 +36,17 @@ def test_a_reply_that_takes_longer_ends_with_what_was_said(
     cut = final(alice, turn)
     assert (cut["status"], cut["error"]["code"]) == ("incomplete", "interrupted")
     assert cut["content"]
+
+
+def test_what_never_began_fails(alice: Client, upstream: FakeUpstream, drain: Any, settings: Any) -> None:
+    settings.REPLY_DRAIN_SECONDS = 0.2
+    upstream.hold("stream")
+    body = {"model": "arco", "messages": [{"role": "user", "content": "Hello"}], "stream": True}
+    with ThreadPoolExecutor() as other:
+        answer = other.submit(alice.post, "chat/completions", json=body)
+        upstream.wait_until(lambda fake: fake.active)
+        drain()
+    assert answer.result().status_code == 502
 
 
 def test_a_server_shuts_down_once_its_replies_are_stored(
