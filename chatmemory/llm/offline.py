@@ -193,6 +193,8 @@ SENTENCE_CHARS = 600
 """Longer text without punctuation is cut into pieces of this size, between words where there is a space."""
 HARD_WORTH, NAME_WORTH, AMOUNT_WORTH, PLAIN_WORTH = 1.0, 0.5, 0.2, 0.05
 """Weights of a span that is not yet covered: id, date or address; name; amount. The last is for any sentence."""
+STRESS = 3.0
+"""How much more a span counts if the user typed it, or an earlier digest kept it."""
 
 _SPEAKER = re.compile(r"^(?:\[(user|assistant)\]|(User|Assistant)): ", re.MULTILINE)
 _LINK = re.compile(r"https?://[^\s<>\"'`{}|\\^、。，；（）「」]{2,500}", re.IGNORECASE)
@@ -235,6 +237,11 @@ class Talk:
         before = tuple(json_texts(memory)) if memory else tuple(lines)
         return cls(before, goal if isinstance(goal, str) else "", tuple(messages))
 
+    @property
+    def stressed(self) -> list[str]:
+        """The memory so far and what the user typed, whose spans count more."""
+        return [*self.before, *(text for text, by_user in self.messages if by_user)]
+
     def sentences(self) -> list[str]:
         """The distinct sentences of the messages, in order."""
         return unique_sentences(text for text, _ in self.messages)
@@ -250,7 +257,7 @@ def summarize(request: str, max_tokens: int) -> str:
     talk = Talk.of(request)
     sentences_so_far = unique_sentences([*talk.before, *talk.sentences()])
     room = max_tokens or DEFAULT_TOKENS
-    bullets = "\n".join(f"- {one}" for one in best(sentences_so_far, room))
+    bullets = "\n".join(f"- {one}" for one in best(sentences_so_far, room, talk.stressed))
     return bullets or clip_end(" ".join(sentences_so_far), room)
 
 
@@ -307,7 +314,9 @@ def _object(schema: Mapping[str, Any], talk: Talk, room: int) -> dict[str, Any]:
         if kinds[name] == "facts":
             value[name] = _facts(fields[name], talk, left // len(lists))
         else:
-            value[name] = best(unique_sentences([*talk.before, *_stated(talk)]), left // len(lists))
+            value[name] = best(
+                unique_sentences([*talk.before, *_stated(talk)]), left // len(lists), talk.stressed
+            )
     return value
 
 
@@ -353,7 +362,7 @@ def _links(talk: Talk, room: int) -> list[str]:
 def _text(talk: Talk, room: int, *, is_story: bool) -> str:
     """The new messages as a story of at most `room` tokens; or the memory so far, and what was said since."""
     before = () if is_story else talk.before
-    chosen = best(unique_sentences([*before, *talk.sentences()]), room)
+    chosen = best(unique_sentences([*before, *talk.sentences()]), room, talk.stressed)
     # Those without a stop get one, so that they can be split again.
     return " ".join(text if text.endswith(_STOPS) else f"{text.rstrip(':')}." for text in chosen)
 
@@ -369,7 +378,7 @@ def _facts(field: Mapping[str, Any], talk: Talk, room: int) -> list[dict[str, st
     used = {line.removeprefix("- ").partition(":")[0] for line in talk.before}
     categories = field["items"]["properties"].get("category", {}).get("enum", [])
     facts = []
-    for sentence in best([one for one in _stated(talk) if one not in known], room // 2):
+    for sentence in best([one for one in _stated(talk) if one not in known], room // 2, talk.stressed):
         key = name = _key(sentence)
         number = 1
         while key in used:
@@ -435,22 +444,26 @@ def terms_of(text: str) -> set[str]:
     return terms | {ideographs[at : at + 2] for at in range(len(ideographs) - 1)}
 
 
-def best(texts: Iterable[str], max_tokens: int) -> list[str]:
+def best(texts: Iterable[str], max_tokens: int, stressed: Iterable[str] = ()) -> list[str]:
     """The most informative of some sentences, in order; as bullets at most `max_tokens`. Very long ones are cut.
 
     The choice is greedy: next is the sentence whose spans not yet covered have the highest weight per token. A span
-    weighs more the more sentences have it.
+    weighs more the more sentences have it, and more if `stressed` texts do.
     """
     candidates = [clip_end(text, LONGEST_SENTENCE) for text in texts]
     costs = [count_tokens(f"- {text}\n") for text in candidates]
     spans = [{span.casefold(): hard for span, hard in scan(text)} for text in candidates]
     often = Counter(span for each in spans for span in each)
+    stressed_spans = {span.casefold() for text in stressed for span, _ in scan(text)}
     covered: set[str] = set()
 
     def gain(at: int) -> float:
         fresh = (item for item in spans[at].items() if item[0] not in covered)
-        weight = sum(_worth(span, hard) * (1 + math.log(often[span])) for span, hard in fresh)
-        return (weight + PLAIN_WORTH) / costs[at]
+        weights = (
+            _worth(span, hard) * (1 + math.log(often[span])) * (STRESS if span in stressed_spans else 1)
+            for span, hard in fresh
+        )
+        return (sum(weights) + PLAIN_WORTH) / costs[at]
 
     chosen: list[int] = []
     heap = [(-gain(at), at) for at in range(len(candidates))]
