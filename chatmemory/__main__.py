@@ -40,7 +40,8 @@ def _run(command: str) -> None:
         sys.exit(problem)
     try:
         execute_from_command_line(sys.argv)
-        sys.stdout.flush()
+        if sys.stdout:  # None where it was closed
+            sys.stdout.flush()
     except BrokenPipeError:  # `head` has seen enough
         os._exit(1)
     except (DatabaseError, InterfaceError):

@@ -204,6 +204,10 @@ _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
 _BULLET = re.compile(r"\A\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
 _AMOUNT = re.compile(r"[^\w]?\s?\d{1,6}(?:[.,]\d+)*%?(?: \D+)?")
 _WORD = re.compile(r"\w+")
+_PIECES = textwrap.TextWrapper(
+    SENTENCE_CHARS, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
+)
+"""Half an address or number would be another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +410,7 @@ def sentences(text: str) -> list[str]:
     """The sentences of `text` in order, without bullets and markup at their start, and without blank ones."""
     lines = (_BULLET.sub("", line, count=1).replace("**", "") for line in text.splitlines())
     parts = (part.strip() for line in lines for part in _SENTENCE.split(line))
-    return [piece for part in parts for piece in textwrap.wrap(part, SENTENCE_CHARS)]
+    return [piece for part in parts for piece in _PIECES.wrap(part)]
 
 
 def unique_sentences(texts: Iterable[str]) -> list[str]:

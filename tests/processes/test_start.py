@@ -133,3 +133,10 @@ def test_a_server_on_an_unmigrated_database(empty: str, tmp_path: Path) -> None:
 
 PATHS = ("/v1/chats", "/v1/me/export", "/admin/login/", "/admin/")
 KNOWN = {"Authorization": f"Bearer {'a' * 64}", "Cookie": f"sessionid={'a' * 32}"}
+
+
+def test_a_process_starts_without_output_and_without_certificates() -> None:
+    load = "from chatmemory.llm import registry; registry.load()"
+    command = f'{sys.executable} manage.py shell -v 0 -c "{load}" >&-'
+    env = {**os.environ, "OPENAI_API_KEY": "x", "SSL_CERT_FILE": "/missing"}
+    assert subprocess.run(["sh", "-c", command], cwd=ROOT, env=env).returncode == 0

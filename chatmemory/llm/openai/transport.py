@@ -35,8 +35,9 @@ T = TypeVar("T")
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 CLOSE_SECONDS = 1.0
 MAX_ERROR_BYTES = 64 * 1024
-TLS_CONTEXT = httpx2.create_ssl_context()
-"""One for all clients: reading the certificates (20 ms) takes longer than the rest of creating a client."""
+_tls_context = functools.cache(httpx2.create_ssl_context)
+"""One for all clients: reading the certificates (20 ms) takes longer than the rest of creating a client. Made at first
+use: where `SSL_CERT_FILE` cannot be read, calls fail, and server and worker start all the same."""
 LIMITS = httpx2.Limits(max_connections=0, max_keepalive_connections=None, keepalive_expiry=5.0)
 """Any number of connections (aiohttp's 0), because another stream would wait for one until its deadline. An unused one
 is closed after a few seconds, so that we are first: a request on a connection that the server closes would fail.
@@ -98,7 +99,7 @@ class Server:
         # aiohttp parses answers in C, and returns all that has arrived in one read: a third of the CPU of a stream by
         # the SDK's default transport.
         http = DefaultAioHttpClient(
-            verify=TLS_CONTEXT,
+            verify=_tls_context(),
             limits=LIMITS,
             follow_redirects=False,
             event_hooks={"response": [_refuse_errors]},
