@@ -237,8 +237,9 @@ class Talk:
             if line.strip() not in ("", "NONE", "- none") and not is_marker(line)
         ]
         memory = json_object("\n".join(lines))
-        goal = memory.pop("goal", memory.pop("g", ""))
-        before = tuple(json_texts(memory)) if memory else tuple(lines)
+        goal = memory.get("goal", memory.get("g", ""))
+        rest = {name: value for name, value in memory.items() if name not in ("goal", "g")}
+        before = tuple(json_texts(rest) if memory else lines)
         return cls(before, goal if isinstance(goal, str) else "", tuple(messages))
 
     @property

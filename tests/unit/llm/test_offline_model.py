@@ -229,6 +229,9 @@ def test_no_new_fact_takes_the_key_of_a_known_one() -> None:
     )
     keys = [fact["key"] for fact in json.loads(ask(text, 200, objects(facts=FACTS)))["facts"]]
     assert keys == ["order_number_2", "order_number_3"]
+    assert "{" not in summarize(
+        '{"g":"Plan a trip"}', ("It is on 2024-05-18.", "Noted.")
+    )  # JSON is not quoted
 
 
 @given(SAYINGS, st.lists(st.tuples(SAYINGS, SAYINGS), max_size=4), st.integers(150, 400))
