@@ -116,9 +116,9 @@ def _retitled(chat_id: UUID, former: str) -> dict[str, Any]:
     title, is_automatic = Chat.objects.values_list("title", "title_is_automatic").get(pk=chat_id)
     if not (is_automatic or title_repeats(title, former)):
         return {}
-    asked = Message.objects.filter(chat=chat_id, role=Role.USER).exclude(status=Status.DELETED)
+    questions = Message.objects.filter(chat=chat_id, role=Role.USER).exclude(status=Status.DELETED)
     beginning = Left("content", TITLE_FROM_CHARS)
-    first = asked.order_by("seq").values_list(beginning, flat=True).first()
+    first = questions.order_by("seq").values_list(beginning, flat=True).first()
     return {"title": automatic_title(first or ""), "title_is_automatic": True}
 
 

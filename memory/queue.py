@@ -73,12 +73,12 @@ def waiting_tasks() -> int:
     return int(get_broker().queue_size())
 
 
-def waiting_chats(task: str, at_most: int) -> set[str]:
-    """The chats for which such a task waits, among the first `at_most` in the queue.
+def waiting_chats(task: str, limit: int) -> set[str]:
+    """The chats for which such a task waits, among the first `limit` in the queue.
 
     Read from the queue itself: a task that is queued according to the tables may have been lost.
     """
-    waiting = OrmQ.objects.filter(lock__lte=timezone.now()).order_by("pk")[:at_most]
+    waiting = OrmQ.objects.filter(lock__lte=timezone.now()).order_by("pk")[:limit]
     # A task that was signed with another SECRET_KEY has no function: the worker drops it.
     return {queued.args()[0] for queued in waiting if queued.func() == task}
 

@@ -24,13 +24,13 @@ from memory.worker import alive
 WorkPhase = Literal["idle", "queued", "folding", "rebuilding", "waiting", "paused", "no_worker"]
 Kind = Literal["good", "busy", "paused", "bad"]
 
-_WANTED = work.WANTED & work.UNPAUSED
+_HAS_WORK = work.HAS_WORK & work.UNPAUSED
 _FAILED = Q(attempts__gt=0, last_error__isnull=False)
 """An attempt is counted before it begins: only an error tells that one has failed."""
-_UNTROUBLED = _WANTED & ~_FAILED
+_UNTROUBLED = _HAS_WORK & ~_FAILED
 
 CONDITIONS: Final[Mapping[str, Q]] = {
-    "failing": _WANTED & _FAILED,
+    "failing": _HAS_WORK & _FAILED,
     "rebuild": _UNTROUBLED & (Q(requested=Requested.REBUILD) | ~work.FLAGGED),
     "update": _UNTROUBLED & work.FLAGGED & ~Q(requested=Requested.REBUILD),
     "paused": ~work.FLAGGED & Q(paused_at__isnull=False),
@@ -75,10 +75,10 @@ def work_of(
     now, expires = timezone.now(), brief.lease_expires_at
     is_held = bool(brief.lease_owner) and expires is not None and expires > now
     is_flagged = brief.due or brief.requested != Requested.NOTHING
-    is_wanted = is_flagged or (brief.degraded and brief.paused_at is None)
-    if not (is_held or is_wanted):
+    has_work = is_flagged or (brief.degraded and brief.paused_at is None)
+    if not (is_held or has_work):
         return _at_rest(brief)
-    is_rebuild = brief.requested == Requested.REBUILD or (is_wanted and not is_flagged)
+    is_rebuild = brief.requested == Requested.REBUILD or (has_work and not is_flagged)
     progress = current_progress(brief)
     begun = progress if progress is not None and progress.of_seq is not None else None
     far = f": messages 1–{begun.through_seq:,} of {begun.of_seq:,}" if begun else ""

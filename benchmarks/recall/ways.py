@@ -61,7 +61,7 @@ class Stored:
         choice = ExcerptChoice(found.excerpts, budget)
         shown: dict[int, str] = {}
         for quote in chain.from_iterable(choice.quotes):
-            piece = found.said[quote.seq].text[quote.start : quote.end]
+            piece = found.messages[quote.seq].text[quote.start : quote.end]
             shown[quote.seq] = f"{shown.get(quote.seq, '')} {piece}"
         return self._filled(shown, budget - choice.cost)
 

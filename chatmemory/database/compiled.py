@@ -163,12 +163,12 @@ def _instances(compiler: Any) -> Callable[[list[Any]], Any]:
     related = get_related_populators(info, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # typed for Django 6
 
     def instance(row: list[Any]) -> Any:
-        made = info["model"].from_db(DEFAULT_DB_ALIAS, names, row[start:end])
+        result = info["model"].from_db(DEFAULT_DB_ALIAS, names, row[start:end])
         for one in related:
-            one.populate(row, made)
+            one.populate(row, result)
         for name, place in annotations.items():
-            setattr(made, name, row[place])
-        return made
+            setattr(result, name, row[place])
+        return result
 
     return instance
 

@@ -77,7 +77,7 @@ def refusal_error(refusal: LimitRefusal, key: object = None) -> ChatMemoryError:
     )
 
 
-PASSING_MARGIN_SECONDS = 30
+UNSTORED_MARGIN_SECONDS = 30
 """Seconds by which the reservation of a call that is not stored outlives the longest possible answer."""
 
 
@@ -195,17 +195,17 @@ def require_request_left(user_id: int) -> None:
             raise refusal_error(refusal, user_id)
 
 
-def begin_passing(user_id: int, tokens: int) -> int:
+def begin_unstored(user_id: int, tokens: int) -> int:
     """Reserve for a call that is not stored; return the id of the row that holds it. Raises as `reserve` does."""
-    lasting = timedelta(seconds=settings.REPLY_DEADLINES.total + PASSING_MARGIN_SECONDS)
+    lasting = timedelta(seconds=settings.REPLY_DEADLINES.total + UNSTORED_MARGIN_SECONDS)
     with transaction.atomic():
         held = reserve(user_id, tokens)
         columns = held._asdict() if held else {}
         return PassingCall.objects.create(user_id=user_id, expires_at=Now() + lasting, **columns).pk
 
 
-def end_passing(call_id: int, spent: int | None) -> bool:
-    """Settle a call of `begin_passing`. Return False if that was done before."""
+def end_unstored(call_id: int, spent: int | None) -> bool:
+    """Settle a call of `begin_unstored`. Return False if that was done before."""
     with transaction.atomic():
         call = PassingCall.objects.select_for_update().filter(pk=call_id).first()
         if call is None:
@@ -218,7 +218,7 @@ def end_passing(call_id: int, spent: int | None) -> bool:
 def refund_expired() -> int:
     """Give back the reservations of calls whose process is gone; return how many there were. Called by the sweep."""
     expired = list(PassingCall.objects.filter(expires_at__lt=Now()).values_list("pk", flat=True)[:1000])
-    return sum(end_passing(call_id, None) for call_id in expired)
+    return sum(end_unstored(call_id, None) for call_id in expired)
 
 
 def take_export(user_id: int) -> None:
@@ -332,5 +332,5 @@ def _living(user_id: int) -> int:
     replies = ActiveReply.objects.filter(
         chat__owner=user_id, reserved_day__isnull=False, lease_expires_at__gte=Now()
     )
-    passing = PassingCall.objects.filter(user=user_id, expires_at__gte=Now())
-    return replies.count() + passing.count()
+    unstored = PassingCall.objects.filter(user=user_id, expires_at__gte=Now())
+    return replies.count() + unstored.count()

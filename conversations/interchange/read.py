@@ -143,8 +143,8 @@ def _chat(value: object) -> ImportedChat:
     messages = imported(_spoken(chat.messages))
     title, is_automatic = (chat.title or "")[:TITLE_CHARS], False
     if not title.strip():  # as for a chat begun here
-        made = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
-        title, is_automatic = made or title, bool(made)
+        automatic = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
+        title, is_automatic = automatic or title, bool(automatic)
     source = {"source_id": chat.id} if isinstance(chat.id, str | int) else {}
     return ImportedChat(
         title=title,

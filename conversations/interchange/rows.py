@@ -112,7 +112,7 @@ def prepare_chat(owner: User, chat: ImportedChat) -> PreparedChat:
     set_lines(messages)
     stated = stated_in(messages) if chat.pins is None else []
     attached = [
-        (made, one.attachments) for made, one in zip(messages, chat.messages, strict=True) if one.attachments
+        (new, one.attachments) for new, one in zip(messages, chat.messages, strict=True) if one.attachments
     ]
     return PreparedChat(row, chat.created_at, messages, chat.pins, stated, attached)
 

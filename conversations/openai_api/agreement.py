@@ -48,12 +48,12 @@ class ComparedTurn:
 def compared_turns(history: Iterable[PromptMessage]) -> list[ComparedTurn]:
     """Return the turns of a history. One that was cut off at its beginning has no question."""
     found: list[ComparedTurn] = []
-    for said in history:
-        if said.role == "user" or not found:
-            attached = identities(said.attachments)
-            found.append(ComparedTurn(said.content if said.role == "user" else None, attached=attached))
-        if said.role == "assistant":
-            found[-1] = with_answer(found[-1], said.content, said.calls)
+    for message in history:
+        if message.role == "user" or not found:
+            attached = identities(message.attachments)
+            found.append(ComparedTurn(message.content if message.role == "user" else None, attached=attached))
+        if message.role == "assistant":
+            found[-1] = with_answer(found[-1], message.content, message.calls)
     return found
 
 

@@ -247,7 +247,7 @@ def _read(message: WireMessage, info: ValidationInfo[RequestLimits]) -> PromptMe
             raise invalid_field("a string or a list of parts is expected", "invalid_type", at="content")
         parts = [clean(message.refusal) if isinstance(message.refusal, str) else ""]
     name = clean(message.name) if isinstance(message.name, str) and role != "tool" else ""
-    said = PromptMessage(
+    parsed = PromptMessage(
         "user" if role == "system" or role == "developer" else role,
         "\n\n".join(one if isinstance(one, str) else one.mark for one in parts),
         tuple(call.read() for call in message.tool_calls or ()),
@@ -255,23 +255,23 @@ def _read(message: WireMessage, info: ValidationInfo[RequestLimits]) -> PromptMe
         tuple(one for one in parts if isinstance(one, Attachment)),
         name if ONE_SPEAKER.fullmatch(name) else "",
     )
-    _check(message, said, info.context.message_chars)
-    return said.content if role == "system" or role == "developer" else said
+    _check(message, parsed, info.context.message_chars)
+    return parsed.content if role == "system" or role == "developer" else parsed
 
 
-def _check(message: WireMessage, said: PromptMessage, max_chars: int) -> None:
-    if said.calls and message.role != "assistant":
+def _check(message: WireMessage, parsed: PromptMessage, max_chars: int) -> None:
+    if parsed.calls and message.role != "assistant":
         raise invalid_field("only the assistant calls tools", "unsupported_parameter", at="tool_calls")
     if (message.tool_call_id is not None) != (message.role == "tool"):
         raise invalid_field("a tool's message, and no other, has the id of a call", at="tool_call_id")
-    if said.attachments and message.role != "user":
+    if parsed.attachments and message.role != "user":
         raise invalid_field("images and files can only be sent in messages of the user", at="content")
-    if len(said.attachments) > MAX_ATTACHMENTS:
+    if len(parsed.attachments) > MAX_ATTACHMENTS:
         why = f"at most {MAX_ATTACHMENTS} images and files are taken with one message"
         raise invalid_field(why, "array_above_max_length", at="content")
-    if len({call.id for call in said.calls}) < len(said.calls):
+    if len({call.id for call in parsed.calls}) < len(parsed.calls):
         raise invalid_field("two calls have the same id", at="tool_calls")
-    length = len(said.content) + sum(len(call.arguments) for call in said.calls)
+    length = len(parsed.content) + sum(len(call.arguments) for call in parsed.calls)
     if length > max_chars:
         why = f"it has {length} characters, and at most {max_chars} are taken"
         raise invalid_field(why, "string_above_max_length", at="content")
@@ -395,17 +395,17 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
         if name in given and (tools or name not in of_tools)
     }
     require_storable(parameters, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
-    said, instructions = _said(checked.messages, limits)
-    is_turn = bool(said) and said[-1].role != "assistant"
-    if not said:  # only system messages: they are the question, because a model answers no instructions alone
-        said, instructions = (PromptMessage("user", instructions),), ""
-    last = max((at for at, one in enumerate(said) if one.role == "assistant"), default=-1)
+    messages, instructions = _split(checked.messages, limits)
+    is_turn = bool(messages) and messages[-1].role != "assistant"
+    if not messages:  # only system messages: they are the question, as no model answers instructions alone
+        messages, instructions = (PromptMessage("user", instructions),), ""
+    last = max((at for at, one in enumerate(messages) if one.role == "assistant"), default=-1)
     named = (checked.metadata.get(name, "") for name in ("conversation_id", "session_id"))
     longest = (checked.max_tokens, checked.max_completion_tokens)
     return ChatRequest(
         model=checked.model,
-        new=said[last + 1 :],
-        history=said[: last + 1],
+        new=messages[last + 1 :],
+        history=messages[: last + 1],
         instructions=instructions,
         tools=tools,
         stream=checked.stream,
@@ -417,12 +417,12 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
     )
 
 
-def _said(messages: Sequence[object], limits: RequestLimits) -> tuple[tuple[PromptMessage, ...], str]:
+def _split(messages: Sequence[object], limits: RequestLimits) -> tuple[tuple[PromptMessage, ...], str]:
     """Return what each side said, and the instructions, from any position."""
     instructions = "\n\n".join(one for one in messages if isinstance(one, str))
     spoken = [(at, one) for at, one in enumerate(messages) if isinstance(one, PromptMessage)]
-    said = in_order(spoken, limits.message_chars)
-    if not said and not instructions.strip():
+    ordered = in_order(spoken, limits.message_chars)
+    if not ordered and not instructions.strip():
         raise RequestError("The messages say nothing.", param="messages", code="invalid_value")
     if len(instructions) > MESSAGES_OF_INSTRUCTIONS * limits.message_chars:
         raise RequestError(
@@ -431,7 +431,7 @@ def _said(messages: Sequence[object], limits: RequestLimits) -> tuple[tuple[Prom
             param="messages",
             code="string_above_max_length",
         )
-    return said, instructions
+    return ordered, instructions
 
 
 def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:

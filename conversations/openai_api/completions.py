@@ -107,7 +107,7 @@ class CompletionsView(OpenAIView):
         if isinstance(opened, UnstoredReply):
             await self.memory.aclose()
             await opened.reserve(user_id)
-            self.told = {DECISION: "not stored"}
+            self.answer_headers = {DECISION: "not stored"}
             return await self._respond(completion_id(new_id()), opened, opened.prompt_tokens)
         beginning = _begun(*opened)
         del opened
@@ -115,7 +115,7 @@ class CompletionsView(OpenAIView):
         await self.memory.aclose()
         head, slot = await stream.opened(user_id, turn)
         earlier_tokens = head.snapshot.history_tokens if head.snapshot else None
-        self.told = {
+        self.answer_headers = {
             "x-chatmemory-conversation-id": str(head.chat_id),
             DECISION: place.decision,
             "x-chatmemory-found-by": place.found_by,

@@ -132,8 +132,8 @@ class ModelFailed(OpenAIError):
             self.openai_code = "quota_exceeded" if has_no_quota else "rate_limited"
         elif self.status < 500 and failure.code == "upstream_error":
             self.openai_code = failure.upstream_code
-        told = failure.upstream_status
-        may_pass = told in (0, 408, 409, 429) or told >= 500
+        upstream = failure.upstream_status
+        may_pass = upstream in (0, 408, 409, 429) or upstream >= 500
         self.is_left_to_sdk = may_pass and not has_no_quota and failure.code not in _STATUS
         """Whether the SDK may judge for itself if it tries again, unless the upstream said when."""
 
@@ -156,8 +156,8 @@ def openai_body(status: int, ours: Mapping[str, Any], error: Exception | None = 
     code, param = reason, next(iter(details), None) if status == 400 else None
     if isinstance(error, OpenAIError):
         code, param = reason if error.openai_code is None else error.openai_code, error.param
-    kind, told = _CODES.get(code, (INVALID if status < 500 else "server_error", code or None))
-    body = {"message": ours["message"], "type": kind, "param": param, "code": told, "reason": reason}
+    kind, openai_code = _CODES.get(code, (INVALID if status < 500 else "server_error", code or None))
+    body = {"message": ours["message"], "type": kind, "param": param, "code": openai_code, "reason": reason}
     return {"error": body | ({"details": details} if details else {})}
 
 

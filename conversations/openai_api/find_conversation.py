@@ -170,19 +170,19 @@ def _unnamed(completion: CompletionRequest) -> TurnPlace:
     if matches:
         return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
     # Many chats may have the question, if it is one that people often ask; few have the answer.
-    asked_alike = _newest(completion.earlier.filter(question=keys.last_question))
-    place = _agreeing([*_with_last_answer(completion), *asked_alike], request.history)
+    same_question = _newest(completion.earlier.filter(question=keys.last_question))
+    place = _agreeing([*_with_last_answer(completion), *same_question], request.history)
     return place if place.found_by != "newest turn" or _is_alone(place, completion) else TurnPlace("imported")
 
 
-def _is_whole(completion: ChatCompletion, said: Sequence[PromptMessage]) -> bool:
+def _is_whole(completion: ChatCompletion, sent: Sequence[PromptMessage]) -> bool:
     """Whether nothing was said in the chat before what was sent: else the hash is that of a trimmed history, which
     several people may have."""
-    rows = sum(1 + len(one.calls) for one in said)
+    rows = sum(1 + len(one.calls) for one in sent)
     if completion.seq <= rows + 1:
         return True
-    asked = Message.objects.filter(chat=completion.chat_id, seq__lte=completion.seq, role=Role.USER)
-    return asked.count() <= sum(one.role == "user" for one in said)
+    questions = Message.objects.filter(chat=completion.chat_id, seq__lte=completion.seq, role=Role.USER)
+    return questions.count() <= sum(one.role == "user" for one in sent)
 
 
 def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMessage]) -> TurnPlace:
@@ -229,11 +229,11 @@ def _is_copy(one: UUID, other: UUID, seq: int, other_seq: int) -> bool:
     """Whether two chats are the same word for word up to there, as a branch is: then either is right."""
     if one == other:
         return True
-    said, same = (
+    first, second = (
         Message.objects.filter(chat=chat, seq__lte=last).order_by("seq").values_list("role", "content")
         for chat, last in ((one, seq), (other, other_seq))
     )
-    return seq == other_seq and list(said) == list(same)
+    return seq == other_seq and list(first) == list(second)
 
 
 def _recent(user: User) -> list[UUID]:

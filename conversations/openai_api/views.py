@@ -26,12 +26,12 @@ class OpenAIView(LimitedView):
 
     limits: dict[str, quotas.Remaining]
     """What the caller has left of its limits, if the view has looked it up."""
-    told: dict[str, str]
+    answer_headers: dict[str, str]
     """Further headers of the response, those that are not empty."""
 
     async def _serve(self) -> HttpResponseBase:
         began = time.perf_counter()
-        self.limits, self.told = {}, {}
+        self.limits, self.answer_headers = {}, {}
         response = await super()._serve()
         response["openai-version"] = VERSION
         response["openai-processing-ms"] = str(round((time.perf_counter() - began) * 1000))
@@ -39,7 +39,7 @@ class OpenAIView(LimitedView):
             response[f"x-ratelimit-limit-{name}"] = str(left.allowed)
             response[f"x-ratelimit-remaining-{name}"] = str(left.left)
             response[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
-        for name, value in self.told.items():
+        for name, value in self.answer_headers.items():
             if value:
                 response[name] = value
         return response

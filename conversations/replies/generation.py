@@ -458,7 +458,7 @@ async def begin_call(user_id: int, prompt_tokens: int, variant: Variant) -> int 
     """
     if not quotas.enabled():
         return None
-    return await executors.write(quotas.begin_passing, user_id, quotas.tokens_for(prompt_tokens, variant))
+    return await executors.write(quotas.begin_unstored, user_id, quotas.tokens_for(prompt_tokens, variant))
 
 
 async def end_call(call: int | None, spent: int | None) -> None:
@@ -466,7 +466,7 @@ async def end_call(call: int | None, spent: int | None) -> None:
     if call is None:
         return
     try:
-        await executors.write(quotas.end_passing, call, spent)
+        await executors.write(quotas.end_unstored, call, spent)
     except (DatabaseError, InterfaceError) as exc:
         logger.warning("call not settled, it will expire", extra={"call": call, "error": type(exc).__name__})
 

@@ -60,7 +60,7 @@ def memory_of(brief: ConversationBrief | None) -> SafeString:
 
 def waiting() -> QuerySet[ConversationBrief]:
     """The briefs of chats with work, in the order of their index."""
-    return ConversationBrief.objects.filter(work.WANTED).order_by("next_attempt_at")
+    return ConversationBrief.objects.filter(work.HAS_WORK).order_by("next_attempt_at")
 
 
 class MemoryFilter(admin.SimpleListFilter):

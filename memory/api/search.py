@@ -104,10 +104,10 @@ class SayingOut(Serializer[Any]):
 
 class SaidOut(Serializer[Any]):
     messages = SayingOut(
-        many=True, source="said.hits", help_text="Messages that say it, newest first, at most 20."
+        many=True, source="matches.hits", help_text="Messages that say it, newest first, at most 20."
     )
     more = BooleanField(
-        source="is_said_elsewhere", help_text="Whether there may be older messages that say it."
+        source="has_more_matches", help_text="Whether there may be older messages that say it."
     )
 
 

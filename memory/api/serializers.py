@@ -74,13 +74,13 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
     return dict(BriefOut(vars(brief) | derived).data)
 
 
-def context_json(context: Context, said: int | None) -> dict[str, Any]:
-    """The prompt that a model is sent in place of the `said` tokens of its chat."""
+def context_json(context: Context, chat_tokens: int | None) -> dict[str, Any]:
+    """The prompt that a model is sent in place of the `chat_tokens` tokens of its chat."""
     recall = context.plan.recall
     return {
         "tokens": context.tokens,
         "budget": context.plan.budget,
-        "said_tokens": said,
+        "said_tokens": chat_tokens,
         "sections": SectionOut(context.sections, many=True).data,
         "unrepresented": context.plan.unrepresented,
         "clipped": context.plan.clipped,

@@ -72,7 +72,7 @@ def context_of(memory: Memory, span: Newest, request: PromptRequest) -> Context:
     turns = with_text(brief.chat_id, span, plan)
     attached = _sent_again(brief, plan, turns, limits)
     context = assemble(
-        plan, material, state, turns, request, said=found.said, pinned=pinned, attached=attached
+        plan, material, state, turns, request, quoted=found.messages, pinned=pinned, attached=attached
     )
     plan = replace(context.plan, recall=recall, outline_of=str(last) if outline else "")
     return replace(context, plan=plan)
@@ -331,9 +331,9 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     state = State.from_json(revision.global_summary, revision.state) if revision else State()
     outline = outline_sections(stored_outline(chat_id, plan.outline_of))
     sections = [*POLICIES[snapshot.policy].render(state), *outline]
-    said = quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])
+    messages = quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])
     pinned = texts_of(chat_id, (pin.id for pin in plan.pins))
-    return rebuild(plan, sections, planned_turns(chat_id, plan), request, said, pinned), snapshot
+    return rebuild(plan, sections, planned_turns(chat_id, plan), request, messages, pinned), snapshot
 
 
 def card_of(reply: Message | ActiveReply) -> str:
@@ -353,9 +353,9 @@ def _hash(text: str) -> str:
 
 def _texts(chat_id: UUID, hashes: Sequence[str]) -> list[str]:
     """Return the stored texts with these hashes, "" for one that is missing. No query if there are none."""
-    wanted = [sha256 for sha256 in hashes if sha256]
-    rows = ContextText.objects.filter(chat_id=chat_id, sha256__in=wanted).values_list("sha256", "text")
-    texts = dict(rows) if wanted else {}
+    needed = [sha256 for sha256 in hashes if sha256]
+    rows = ContextText.objects.filter(chat_id=chat_id, sha256__in=needed).values_list("sha256", "text")
+    texts = dict(rows) if needed else {}
     return [texts.get(sha256, "") for sha256 in hashes]
 
 

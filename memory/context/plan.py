@@ -233,12 +233,12 @@ def render_memory(
     plan: Plan,
     state: Sequence[StateSection],
     turns: Sequence[Turn],
-    said: Mapping[int, RecalledMessage],
+    quoted: Mapping[int, RecalledMessage],
     pinned: Mapping[str, str] | None = None,
 ) -> list[Section]:
     """Render pins, state, lines, verbatim turns and excerpts as `plan` says, in the order of the prompt.
 
-    Empty parts are left out. `said` are the messages of which there are excerpts, `pinned` the texts of pins by id.
+    Empty parts are left out. `quoted` are the messages of which there are excerpts, `pinned` the texts of pins by id.
     """
     by_seq = {turn.from_seq: turn for turn in turns}
     pins_cut = bool(plan.pins_left_out) or any(pin.clip is not None for pin in plan.pins)
@@ -247,7 +247,7 @@ def render_memory(
         *_state(plan, state),
         _lines(plan, by_seq),
         _window(plan, [(by_seq[one.from_seq], one) for one in plan.verbatim if one.from_seq in by_seq]),
-        _recalled(plan, said),
+        _recalled(plan, quoted),
     ]
     rendered = [part for part in parts if part.messages]
     return [_disarmed(part) for part in rendered] if plan.disarms else rendered
@@ -310,11 +310,11 @@ def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]]) -> Section:
     return section_of("window", content, _ids(turn for turn, _ in shown), clipped=clipped)
 
 
-def _recalled(plan: Plan, said: Mapping[int, RecalledMessage]) -> Section:
-    quotes = [quote for quotes in plan.recalled for quote in quotes if quote.seq in said]
-    ids = dict.fromkeys(said[quote.seq].id for quote in quotes)
+def _recalled(plan: Plan, quoted: Mapping[int, RecalledMessage]) -> Section:
+    quotes = [quote for quotes in plan.recalled for quote in quotes if quote.seq in quoted]
+    ids = dict.fromkeys(quoted[quote.seq].id for quote in quotes)
     clipped = any(quote.end is not None for quote in quotes)
-    return section_of("recall", render_excerpts(plan.recalled, said), ids, clipped=clipped)
+    return section_of("recall", render_excerpts(plan.recalled, quoted), ids, clipped=clipped)
 
 
 def _ids(turns: Iterable[Turn]) -> list[UUID]:
@@ -353,9 +353,9 @@ def turn_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[P
     else:
         reply = _clipped(assistant_text(turn), shown.assistant_clip)
         replies = [PromptMessage("assistant", reply)] if reply else []
-    asked = _clipped(turn.user, shown.user_clip)
-    question = PromptMessage("user", asked, attachments=turn.attachments if attached else ())
-    return [question, *replies] if asked else replies
+    text = _clipped(turn.user, shown.user_clip)
+    question = PromptMessage("user", text, attachments=turn.attachments if attached else ())
+    return [question, *replies] if text else replies
 
 
 def turns_text(pairs: Sequence[tuple[Turn, Shown]]) -> str:
@@ -386,7 +386,7 @@ LEFT_OUT = "[…]"
 """Marks where text of a message is left out."""
 
 
-def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, RecalledMessage]) -> str:
+def render_excerpts(recalled: Sequence[Sequence[Quote]], quoted: Mapping[int, RecalledMessage]) -> str:
     """Render the message with the excerpts; "" if there is nothing to show.
 
     Those of one day follow its date, each message with its speaker. Messages that no longer exist are left out.
@@ -395,9 +395,9 @@ def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, Reca
     for quotes in recalled:
         lines: list[str] = []
         for seq, group in groupby(quotes, key=lambda quote: quote.seq):
-            if seq in said and (text := _with_marks(said[seq].text, list(group))):
-                lines += [] if lines else [f"[{said[seq].on}]"]
-                lines.append(f"{said[seq].speaker}: {text}")
+            if seq in quoted and (text := _with_marks(quoted[seq].text, list(group))):
+                lines += [] if lines else [f"[{quoted[seq].on}]"]
+                lines.append(f"{quoted[seq].speaker}: {text}")
         blocks += ["\n".join(lines)] if lines else []
     return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
 

@@ -250,7 +250,7 @@ class _PlanChoice:
         room = self.left + self._lent()
         if self._everything_fits(room):
             return 0
-        lines = self._lines(self._unshown(), at_most=room)
+        lines = self._lines(self._unshown(), limit=room)
         if lines > room:
             return self.window_at
         saved = [self.costs[index] - self._line(index) for index in range(self.lowest, self.window_at)]
@@ -276,7 +276,7 @@ class _PlanChoice:
         """True if no turn needs a line: all turns before the window fit verbatim, and the whole window is verbatim."""
         if self.lowest or len(self.verbatim) < len(self.turns) - self.window_at:
             return False
-        return sum(self.costs[: self.window_at]) + self._lines([], at_most=0) <= room
+        return sum(self.costs[: self.window_at]) + self._lines([], limit=0) <= room
 
     def _lent(self) -> int:
         """Tokens of the excerpts' part that verbatim older turns may use: all but a tenth of the budget.
@@ -302,16 +302,16 @@ class _PlanChoice:
         known = self._known_lines[index]
         return known if self._max_line is None else min(known, self._max_line)
 
-    def _lines(self, indexes: Sequence[int], *, at_most: int) -> int:
+    def _lines(self, indexes: Sequence[int], *, limit: int) -> int:
         """Tokens of the whole message if each of `indexes` has a line.
 
-        Counting stops once the total exceeds `at_most`; the result is then some number above it.
+        Counting stops once the total exceeds `limit`; the result is then some number above it.
         """
         if not self.limits.enabled or not (indexes or self.m.older_turns):
             return 0
         total = self.lines_head + (MERGED_TOKENS if self.m.older_turns else 0)
         for index in reversed(indexes):
-            if total > at_most:
+            if total > limit:
                 break
             total += self._line(index)
         return total
@@ -319,7 +319,7 @@ class _PlanChoice:
     def _reserve(self, before: int) -> int:
         """Tokens reserved for the lines of the turns before index `before`: what they need, at most a tenth of all."""
         tenth = self.budget // 10
-        full = self._lines(range(before), at_most=tenth)
+        full = self._lines(range(before), limit=tenth)
         if full <= tenth:
             return full
         return tenth if tenth >= self.lines_head + MERGED_TOKENS else 0
@@ -330,7 +330,7 @@ class _PlanChoice:
         # A lean prompt borrows nothing: its lines replace turns that would have been verbatim.
         borrowed = int((self.budget - self.part) * BORROWED)
         room = self.left + max(borrowed, self._lent() if has_older_verbatim else 0)
-        if self._lines(unshown, at_most=room) <= room:
+        if self._lines(unshown, limit=room) <= room:
             return list(unshown)
         room -= self.lines_head + MERGED_TOKENS
         lined: list[int] = []
@@ -420,15 +420,15 @@ def show(turn: Turn, room: int) -> Shown | None:
     user, assistant = turn.user_tokens, turn.assistant_tokens + (CUT_OFF_TOKENS if turn.cut_off else 0)
     room -= turn_cost(turn) - user - assistant
     clips: tuple[int | None, int | None]
-    most = max(room // 2, min(room * 3 // 4, room - 2 * MIN_SIDE))
+    max_user = max(room // 2, min(room * 3 // 4, room - 2 * MIN_SIDE))
     if user + assistant <= room:
         clips = (None, None)
-    elif user <= most:
+    elif user <= max_user:
         clips = (None, room - user)
-    elif assistant <= room - most:
+    elif assistant <= room - max_user:
         clips = (room - assistant, None)
     else:
-        clips = (most, room - most)
+        clips = (max_user, room - max_user)
     if any(clip is not None and clip < MIN_SIDE for clip in clips):
         return None
     return Shown(turn.from_seq, turn.through_seq, *clips)

@@ -38,7 +38,7 @@ from memory.pins.section import NO_PINS, PinSection
 from memory.policies.protocol import StateSection
 from memory.recall.ranking import Near, RecalledMessage
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def assemble(
     turns: Sequence[Turn],
     request: PromptRequest,
     *,
-    said: Mapping[int, RecalledMessage] | None = None,
+    quoted: Mapping[int, RecalledMessage] | None = None,
     pinned: PinSection = NO_PINS,
     attached: Sequence[int] = (),
 ) -> Context:
@@ -120,7 +120,7 @@ def assemble(
     The budget is never exceeded, for any text. `pinned` comes first in the prompt and adds its tokens to the budget.
 
     `plan` is the result of `choose` for `material`, which was made of `state` and `turns`; `turns` now have the text of
-    those that it shows verbatim. `said` are the messages that its excerpts quote, `attached` the first seqs of the
+    those that it shows verbatim. `quoted` are the messages that its excerpts quote, `attached` the first seqs of the
     turns that are sent with their images and files. Store the plan of the returned context, not `plan`.
     """
     request = request.disarmed() if request.disarms else request
@@ -130,7 +130,7 @@ def assemble(
     def rendered(allowance: int) -> tuple[tuple[Plan, list[Section]], int]:
         smaller = largest if allowance == limits.prompt_budget else choose(loaded, allowance)
         smaller = replace(smaller, disarms=request.disarms, attached=tuple(attached))
-        memory = render_memory(smaller, state, turns, said or {})
+        memory = render_memory(smaller, state, turns, quoted or {})
         return (smaller, memory), _tokens(memory)
 
     plan, memory = _fitting(limits.prompt_budget, rendered)
@@ -151,13 +151,13 @@ def assemble(
     return _finish(plan, memory, request)
 
 
-def _fitting(budget: int, make: Callable[[int], tuple[Made, int]]) -> Made:
+def _fitting(budget: int, make: Callable[[int], tuple[Result, int]]) -> Result:
     """Return what `make` makes, with its tokens, of an allowance: `budget`, or ever less until it has room in that."""
     allowance, step = budget, 1
     while True:
-        made, tokens = make(allowance)
+        result, tokens = make(allowance)
         if tokens <= budget or allowance <= 0:
-            return made
+            return result
         # Doubled, so that the loop also ends for a text whose cost does not shrink with its allowance.
         allowance -= (tokens - budget) * step
         step *= 2
@@ -168,7 +168,7 @@ def rebuild(
     state: Sequence[StateSection],
     turns: Sequence[Turn],
     request: PromptRequest,
-    said: Mapping[int, RecalledMessage] | None = None,
+    quoted: Mapping[int, RecalledMessage] | None = None,
     pinned: Mapping[str, str] | None = None,
 ) -> Context:
     """Rebuild the context that `plan` was stored for, from the texts it names.
@@ -176,7 +176,7 @@ def rebuild(
     If one of them has been edited or erased since, the prompt differs, and so does its hash.
     """
     request = request.disarmed() if plan.disarms else request
-    return _finish(plan, render_memory(plan, state, turns, said or {}, pinned), request)
+    return _finish(plan, render_memory(plan, state, turns, quoted or {}, pinned), request)
 
 
 def hash_prompt(prompt: Prompt) -> str:

@@ -15,7 +15,7 @@ from memory.explain.timeline import Fold, lineage
 from memory.models import ConversationBrief, SummaryRevision
 from memory.recall.question import read_question
 from memory.recall.ranking import Recall
-from memory.recall.search import PassageMatches, said_in
+from memory.recall.search import PassageMatches, find_passages
 
 MAX_CHARS = 500
 """The longest text to trace, in characters: a fact is short."""
@@ -31,7 +31,7 @@ class Trace:
     """Where a fact was and is."""
 
     text: str
-    said: PassageMatches
+    matches: PassageMatches
     held: tuple[HeldSpan[SummaryRevision], ...]
     """The versions that have it, oldest first, and those that lost it."""
     in_use: bool
@@ -48,9 +48,9 @@ class Trace:
         return not self.is_cut
 
     @property
-    def is_said_elsewhere(self) -> bool:
-        """Whether there may be older messages that say it than those of `said.hits`."""
-        return self.said.is_cut or len(self.said.seqs) > len(self.said.hits)
+    def has_more_matches(self) -> bool:
+        """Whether there may be older messages that say it than those of `matches.hits`."""
+        return self.matches.is_cut or len(self.matches.seqs) > len(self.matches.hits)
 
 
 def trace_fact(chat: Chat, text: str) -> Trace | None:
@@ -68,7 +68,7 @@ def trace_fact(chat: Chat, text: str) -> Trace | None:
     versions = newest[:MAX_VERSIONS][::-1]
     return Trace(
         text,
-        said_in(chat, question, MAX_SHOWN),
+        find_passages(chat, question, MAX_SHOWN),
         held=tuple(held_spans((version, has_fact(text_of(version), words)) for version in versions)),
         in_use=brief is not None and has_fact(text_of(brief), words),
         is_cut=brief is not None and brief.version > len(versions),

@@ -40,7 +40,7 @@ def check(before: State, after: State, shown: Iterable[str]) -> None:
         raise Refusal("new_instruction")
 
 
-def said_in(turns: Sequence[Turn]) -> list[str]:
+def turn_texts(turns: Sequence[Turn]) -> list[str]:
     """Return the texts that a model is shown of `turns`: each side, and its first line with its label."""
     sides = [
         side for turn in turns for side in (("User", turn.user), ("Assistant", turn.assistant)) if side[1]

@@ -101,25 +101,25 @@ def _state_after(
     that comes from instructions, or is copied from a source, is left out: it was only given to the model.
     """
     before, limits, fields = memory.state, memory.limits, read_card(text)
-    said = _said(reply, sent.plan, turns)
+    conversation = _conversation(reply, sent.plan, turns)
     instructions, sources = _given(memory, sent)
-    answer_checks.check(before, state_after_reply(before, fields, limits), [*said, *instructions])
+    answer_checks.check(before, state_after_reply(before, fields, limits), [*conversation, *instructions])
     known = [*answer_checks.texts_of(before)]
     texts = set(answer_checks.strings_in(list(fields.values())))
-    unsaid = unsaid_in(texts.difference(known), [*instructions, *sources], [*known, *said])
+    unsaid = unsaid_in(texts.difference(known), [*instructions, *sources], [*known, *conversation])
     after = state_after_reply(before, fields, limits, unsaid)
     if unsaid:
-        answer_checks.check(before, after, said)
+        answer_checks.check(before, after, conversation)
     return after, bool(unsaid)
 
 
-def _said(reply: Message, plan: Plan, turns: list[Turn]) -> list[str]:
+def _conversation(reply: Message, plan: Plan, turns: list[Turn]) -> list[str]:
     """What somebody said in the turn of `reply`, in those that its card folds, and in those shown to its model."""
     question = reply.reply_to.content if reply.reply_to else ""
     tools = [step.content for step in open_steps(reply.chat_id, plan.open_turn)]
     shown = planned_turns(reply.chat_id, plan)
     lines = [turn.line for turn in shown]
-    return [question, *tools, reply.content, *answer_checks.said_in([*turns, *shown]), *lines]
+    return [question, *tools, reply.content, *answer_checks.turn_texts([*turns, *shown]), *lines]
 
 
 def _given(memory: Memory, sent: Snapshot) -> tuple[list[str], list[str]]:

@@ -154,8 +154,8 @@ def _has_folded_enough(chat_id: UUID) -> bool:
     every = settings.MEMORY_REBUILD_EVERY_FOLDS
     if not every:
         return False
-    made = SummaryRevision.objects.filter(chat_id=chat_id, kind__in=[RevisionKind.FOLD, RevisionKind.REBUILD])
-    kinds = list(made.order_by("-version").values_list("kind", flat=True)[:every])
+    rows = SummaryRevision.objects.filter(chat_id=chat_id, kind__in=[RevisionKind.FOLD, RevisionKind.REBUILD])
+    kinds = list(rows.order_by("-version").values_list("kind", flat=True)[:every])
     return len(kinds) == every and RevisionKind.REBUILD not in kinds
 
 

@@ -207,7 +207,7 @@ class _Calls:
         after = policy.absorb(state, turns, answer, limits)
         if not self.builtin:
             # The built-in summarizer only repeats what it was shown, and no fallback comes after it: never refused.
-            answer_checks.check(state, after, answer_checks.said_in(turns))
+            answer_checks.check(state, after, answer_checks.turn_texts(turns))
         return self._assessed(after, 0 if self.is_free else ask.answer_tokens, standing)
 
     def _assessed(self, state: State, room: int = 0, standing: tuple[Statement, ...] = ()) -> _Answer:

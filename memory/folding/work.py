@@ -38,7 +38,7 @@ def _is_over(moment: str, longest: timedelta) -> Q:
 
 
 FLAGGED = Q(due=True) | ~Q(requested=Requested.NOTHING)
-WANTED = FLAGGED | Q(degraded=True)
+HAS_WORK = FLAGGED | Q(degraded=True)
 """Chats whose memory needs work, now or when their next attempt is allowed."""
 UNPAUSED = Q(paused_at=None) | FLAGGED
 """What the built-in summarizer did is not replaced while updates are paused."""
@@ -66,8 +66,8 @@ def take(chat_id: UUID) -> str | None:
     A task of the chat may be queued again from now on.
     """
     owner = f"{process.name()}:{uuid4().hex[:8]}"[:100]
-    wanted = ConversationBrief.objects.filter(unleased(), WANTED, UNPAUSED, chat_id=chat_id)
-    return owner if wanted.update(lease_owner=owner, lease_expires_at=expiry(), queued_at=None) else None
+    rows = ConversationBrief.objects.filter(unleased(), HAS_WORK, UNPAUSED, chat_id=chat_id)
+    return owner if rows.update(lease_owner=owner, lease_expires_at=expiry(), queued_at=None) else None
 
 
 def held(chat_id: UUID, owner: str) -> QuerySet[ConversationBrief]:
@@ -87,7 +87,7 @@ def ready() -> QuerySet[ConversationBrief]:
     """
     given_up = Q(attempts__gte=settings.MEMORY_FOLD_ATTEMPTS)
     return ConversationBrief.objects.filter(
-        unleased(), NOT_DELAYED, UNPAUSED, WANTED & ATTEMPT_ALLOWED | FLAGGED & given_up
+        unleased(), NOT_DELAYED, UNPAUSED, HAS_WORK & ATTEMPT_ALLOWED | FLAGGED & given_up
     )
 
 
@@ -123,14 +123,14 @@ def enqueue_demanded(chat_id: UUID) -> None:
                 queue.enqueue_fold(demanded_id, brief.task_name)
 
 
-def next_demanded(is_queued: Q, at_most: int, **whose: Any) -> list[UUID]:
+def next_demanded(is_queued: Q, limit: int, **whose: Any) -> list[UUID]:
     """Return chats whose demanded work is to be queued, one per user who has none in the queue or with a worker."""
     demanded = ConversationBrief.objects.filter(on_demand_at__isnull=False, **whose)
     taken = set(demanded.filter(is_queued | ~unleased()).values_list("chat__owner", flat=True))
     chosen = list[UUID]()
     rows = ready().filter(FLAGGED, on_demand_at__isnull=False, **whose).order_by("on_demand_at")
     for chat_id, owner in rows.values_list("chat_id", "chat__owner"):
-        if len(chosen) < at_most and owner not in taken:
+        if len(chosen) < limit and owner not in taken:
             taken.add(owner)
             chosen.append(chat_id)
     return chosen

@@ -264,12 +264,12 @@ def is_whole(steps: Sequence[Step]) -> bool:
     return len(whole_part(steps)) == len(steps)
 
 
-def _clipped_call(call: ToolCall, most: int) -> ToolCall:
-    """Return `call` with its arguments cut to `most` tokens. JSON stays JSON, because some providers parse it."""
-    if count_repeated(call.arguments) <= most:
+def _clipped_call(call: ToolCall, limit: int) -> ToolCall:
+    """Return `call` with its arguments cut to `limit` tokens. JSON stays JSON, because some providers parse it."""
+    if count_repeated(call.arguments) <= limit:
         return call
     if call.is_custom:
-        return replace(call, arguments=clip_middle(call.arguments, most))
+        return replace(call, arguments=clip_middle(call.arguments, limit))
     try:
         given = json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -280,7 +280,7 @@ def _clipped_call(call: ToolCall, most: int) -> ToolCall:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             short[name] = value if count_repeated(text) <= MARK_TOKENS else clip_middle(text, MARK_TOKENS)
     arguments = json.dumps(short, ensure_ascii=False)
-    return replace(call, arguments=arguments if count_repeated(arguments) <= most else "{}")
+    return replace(call, arguments=arguments if count_repeated(arguments) <= limit else "{}")
 
 
 def whole_part(steps: Sequence[Step]) -> list[int]:
@@ -302,7 +302,7 @@ def whole_part(steps: Sequence[Step]) -> list[int]:
 def step_messages(steps: Sequence[Step], clips: Sequence[int | None] = ()) -> list[PromptMessage]:
     """Render the steps as messages for a model, each cut to its tokens in `clips` (empty: all whole)."""
     clips = clips or [None] * len(steps)
-    made: list[PromptMessage] = []
+    messages: list[PromptMessage] = []
     for at in whole_part(steps):
         step, clip = steps[at], clips[at]
         if clip == 0:
@@ -310,16 +310,16 @@ def step_messages(steps: Sequence[Step], clips: Sequence[int | None] = ()) -> li
         text = step.content if clip is None else clip_middle(step.content, clip)
         payload = step.payload or {}
         if step.role == "tool":
-            made.append(PromptMessage("tool", text, call_id=payload.get("call_id", "")))
+            messages.append(PromptMessage("tool", text, call_id=payload.get("call_id", "")))
         elif step.role == "tool_call":
             call = ToolCall.of(payload)
-            if not made or made[-1].role != "assistant":
-                made.append(PromptMessage("assistant", ""))
+            if not messages or messages[-1].role != "assistant":
+                messages.append(PromptMessage("assistant", ""))
             call = call if clip is None else _clipped_call(call, clip)
-            made[-1] = replace(made[-1], calls=(*made[-1].calls, call))
+            messages[-1] = replace(messages[-1], calls=(*messages[-1].calls, call))
         else:
-            made.append(PromptMessage("assistant", text))
-    return [message for message in made if message.content or message.calls or message.role == "tool"]
+            messages.append(PromptMessage("assistant", text))
+    return [message for message in messages if message.content or message.calls or message.role == "tool"]
 
 
 # What turns cost in a prompt: as a line, as an outline, verbatim
@@ -331,15 +331,15 @@ AROUND_LINE = 2
 """Tokens around a line: its bullet and its newline."""
 
 
-def line_text(turn: Turn, at_most: int = 0) -> str:
-    """The turn's line without newlines, cut to `at_most` tokens if that is not 0.
+def line_text(turn: Turn, limit: int = 0) -> str:
+    """The turn's line without newlines, cut to `limit` tokens if that is not 0.
 
     For a turn without a stored line it is a placeholder with the turn's message numbers.
     """
     stored = " ".join(turn.line.split())
     if not stored:
         return f"Messages {turn.from_seq} to {turn.through_seq} (not shown here)"
-    return clip_end(stored, at_most) if at_most else stored
+    return clip_end(stored, limit) if limit else stored
 
 
 def line_cost(line: str) -> int:

@@ -75,7 +75,7 @@ class Player:
         self._variant = begin.default_variant()
         self._prompts: deque[Prompt] = deque(maxlen=CACHED_PROMPTS)
         self._turns: list[TurnMeasure] = []
-        self._said: dict[str, KnownFact] = {}
+        self._facts: dict[str, KnownFact] = {}
         self._named = self._held = 0
 
     def turn(self) -> None:
@@ -113,7 +113,7 @@ class Player:
             facts = [fact for fact in self.talk.facts if number in fact.exchanges]
         else:
             facts = spans_of(exchange.question, exchange.reply)
-        self._said |= {fact.canonical.casefold(): fact for fact in facts}
+        self._facts |= {fact.canonical.casefold(): fact for fact in facts}
 
     def run(self) -> Run:
         """The measures so far."""
@@ -122,7 +122,7 @@ class Player:
     def _look(self, question: str, memory: str) -> None:
         """Count what the question names, and what of it the memory of its prompt holds."""
         repeated, remembered = SpanIndex(question), SpanIndex(memory)
-        named = [fact for fact in self._said.values() if has(repeated, fact)]
+        named = [fact for fact in self._facts.values() if has(repeated, fact)]
         self._named += len(named)
         self._held += sum(has(remembered, fact) for fact in named)
 

@@ -188,7 +188,7 @@ class _HoldingPins:
         self._by = by
         holding = list(Pin.objects.filter(chat_id=chat_id, ended_at__isnull=True))
         self._found = sorted((one for one in holding if one.by not in PEOPLE), key=lambda one: one.place)
-        self._made = [one for one in holding if one.by in PEOPLE]
+        self._pinned = [one for one in holding if one.by in PEOPLE]
         """What people pinned: no message replaces it or takes it back."""
         self._new: list[Pin] = []
         self._changed: dict[UUID, Pin] = {}
@@ -203,7 +203,7 @@ class _HoldingPins:
                     self._end(pin, message, message.created_at)
                 if gone or not one.stands_alone:
                     continue
-            if not any(other.text == one.text for other in self._made):
+            if not any(other.text == one.text for other in self._pinned):
                 pin = Pin(
                     chat_id=self._chat_id,
                     text=one.text,
@@ -231,7 +231,7 @@ class _HoldingPins:
                 pin.ended_at, pin.ended_by = now, other.message
                 return
         self._found = sorted([*self._found, pin], key=lambda one: one.place)
-        if len(self._found) + len(self._made) > MAX_PINS:
+        if len(self._found) + len(self._pinned) > MAX_PINS:
             self._end(self._found[0], self._found[-1].message, now)
 
     def _end(self, pin: Pin, by: Message | None, now: datetime) -> None:
@@ -278,7 +278,7 @@ def pin(
             return known, False
         if by_people.count() >= MAX_PINS:
             raise Conflict(f"This chat has {MAX_PINS} pins. Remove one first.")
-        made = Pin.objects.create(
+        new = Pin.objects.create(
             chat=chat,
             text=content,
             by=PinnedBy.USER,
@@ -289,8 +289,8 @@ def pin(
         )
         ConversationBrief.objects.get_or_create(chat=chat, defaults=new_brief(chat))
         recount(chat.pk)
-    logger.info("pin made", extra={"chat": str(chat.pk), "pin": str(made.pk)})
-    return made, True
+    logger.info("pin made", extra={"chat": str(chat.pk), "pin": str(new.pk)})
+    return new, True
 
 
 def unpin(chat: Chat, pin_id: UUID) -> None:

@@ -61,13 +61,13 @@ def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> Pi
     )
     for number, pin in enumerate(pins):
         is_last = number == len(pins) - 1
-        most = left if is_last else min(left, max(left // 2, room // 3))  # leaves room for others
-        if (cost := pin_cost(pin.text)) <= most:
+        share = left if is_last else min(left, max(left // 2, room // 3))  # leaves room for others
+        if (cost := pin_cost(pin.text)) <= share:
             shown.append(ShownPin(pin.id))
             left -= cost
-        elif (clip := most - pin_cost(CUT)) >= MIN_CLIP:
+        elif (clip := share - pin_cost(CUT)) >= MIN_CLIP:
             shown.append(ShownPin(pin.id, clip))
-            left -= most
+            left -= share
     while shown:  # joined text can cost more than its parts
         left_out = len(pins) - len(shown)
         text = render_pins(shown, left_out, texts)

@@ -384,23 +384,23 @@ RUN_SIGNS = 12
 _WORD = re.compile(rf"{CJK.pattern}|\w+?(?={CJK.pattern}|\b)")
 
 
-def unsaid_in(texts: Collection[str], material: Iterable[str], said: Sequence[str]) -> set[str]:
-    """Return those of `texts` that contain something that is in `material` but in no text of `said`.
+def unsaid_in(texts: Collection[str], material: Iterable[str], conversation: Sequence[str]) -> set[str]:
+    """Return those of `texts` that contain something that is in `material` but in no text of `conversation`.
 
     Empty without any material.
     """
     material = [text for text in material if text.strip()]
     if not material or not texts:
         return set()
-    links, orders = KnownLinks(said), KnownOrders(said)
-    given_spans, said_spans = SpanIndex("\n".join(material)), SpanIndex("\n".join(said))
-    given, known = _flat(material), _flat(said)
+    links, orders = KnownLinks(conversation), KnownOrders(conversation)
+    given_spans, known_spans = SpanIndex("\n".join(material)), SpanIndex("\n".join(conversation))
+    given, known = _flat(material), _flat(conversation)
     return {
         text
         for text in texts
         if links.new_in(text)
         or orders.new_in(text)
-        or any(span in given_spans and span not in said_spans for span in spans(text))
+        or any(span in given_spans and span not in known_spans for span in spans(text))
         or any(run in given and run not in known for run in _runs(text))
     }
 

@@ -117,10 +117,10 @@ def parse_update(facts: object, removed: object) -> tuple[list[Fact], set[str]]:
         for row in (facts if isinstance(facts, list) else [])
         if isinstance(row, dict) and isinstance(row.get("key"), str) and "value" in row
     ][:MAX_FACTS]
-    told = [_fact(row["key"], as_text(row["value"]), row.get("category")) for row in rows]
+    stated = [_fact(row["key"], as_text(row["value"]), row.get("category")) for row in rows]
     gone = [row["key"] for row in rows if row["value"] is None]
     gone += [key for key in removed if isinstance(key, str)] if isinstance(removed, list) else []
-    return [fact for fact in told if fact.name and fact.value], {_fact(key).name for key in gone}
+    return [fact for fact in stated if fact.name and fact.value], {_fact(key).name for key in gone}
 
 
 def merged(old: Sequence[Fact], new: Sequence[Fact], removed: Collection[str]) -> list[Fact]:
@@ -350,12 +350,12 @@ class Hierarchical(Policy):
         if not isinstance(fields.get("facts"), list | dict) and not isinstance(narrated, str):
             raise Refusal("wrong_shape")
         numbers = HierarchicalNumbers.of(limits)
-        told, gone = parse_update(fields.get("facts"), fields.get("removed"))
+        stated, gone = parse_update(fields.get("facts"), fields.get("removed"))
         line = _flat(without_invisible(narrated)) if isinstance(narrated, str) else ""
         piece = clip_end(quote_markers(line), PIECE_TOKENS).strip()
-        if not told and not piece:
+        if not stated and not piece:
             raise Refusal("empty")
-        facts = fitting(merged(stored_facts(state), told, gone), numbers.facts_tokens)
+        facts = fitting(merged(stored_facts(state), stated, gone), numbers.facts_tokens)
         pieces = [*state.summary.splitlines(), *filter(None, [piece])]
         while len(pieces) > 1 and count_tokens("\n".join(pieces)) > numbers.narrative_tokens:
             pieces.pop(0)

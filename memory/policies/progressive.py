@@ -213,8 +213,8 @@ class Progressive(Policy):
         summary = quote_markers(clean(texts["summary"]))
         require_within(summary, _summary_cap(folds), "The story", "summary")
         data = {kind.name: kind.parsed(texts[kind.name], known[kind.name]) for kind in KINDS}
-        most = ProgressiveNumbers.of(limits).data_tokens
-        require_within(_rendered(data), most, "Everything but the story, as sent to the model,")
+        limit = ProgressiveNumbers.of(limits).data_tokens
+        require_within(_rendered(data), limit, "Everything but the story, as sent to the model,")
         return _state_of(summary, data, folds)
 
     def _fixed(self, state: State, limits: MemoryLimits, at_least: int = 0) -> int:

@@ -165,14 +165,14 @@ class Bounds:
     allows: Callable[[Any], bool]
 
     @classmethod
-    def whole(cls, least: int, most: int) -> Bounds:
-        allowed = f"a whole number from {least} to {most}"
-        return cls(allowed, lambda value: type(value) is int and least <= value <= most)
+    def whole(cls, low: int, high: int) -> Bounds:
+        allowed = f"a whole number from {low} to {high}"
+        return cls(allowed, lambda value: type(value) is int and low <= value <= high)
 
     @classmethod
-    def share(cls, most: float) -> Bounds:
+    def share(cls, high: float) -> Bounds:
         return cls(
-            f"a share from 0 to {most:g}", lambda value: type(value) in (int, float) and 0 <= value <= most
+            f"a share from 0 to {high:g}", lambda value: type(value) in (int, float) and 0 <= value <= high
         )
 
     @classmethod

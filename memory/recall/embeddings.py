@@ -86,8 +86,8 @@ def has_vectors(user: User, chat_id: UUID) -> bool:
 
 def last_question(chat_id: UUID) -> str:
     """Return the last question of a chat, which is about to be answered again."""
-    asked = Message.objects.filter(chat_id=chat_id, role=Role.USER).order_by("-seq")
-    return asked.values_list("content", flat=True).first() or ""
+    questions = Message.objects.filter(chat_id=chat_id, role=Role.USER).order_by("-seq")
+    return questions.values_list("content", flat=True).first() or ""
 
 
 async def near_in_meaning(chat_id: UUID, question: str) -> tuple[Near, ...]:
@@ -114,14 +114,14 @@ async def _vector_of(question: str, chat_id: UUID) -> list[float] | None:
     if not embedder.breaker.allows(time.monotonic()):
         return None
     try:
-        made = await embedder.embed([question[:QUESTION_CHARS]], timeout=settings.MEMORY_EMBEDDINGS_SECONDS)
+        result = await embedder.embed([question[:QUESTION_CHARS]], timeout=settings.MEMORY_EMBEDDINGS_SECONDS)
     except UpstreamError as error:
         logger.warning("question not embedded", extra={"chat": str(chat_id), "code": error.reason.code})
         if embedder.breaker.failed(time.monotonic()):
             logger.warning("embeddings endpoint left alone", extra={"seconds": REST_SECONDS})
         return None
     embedder.breaker.succeeded()
-    return made.vectors[0]
+    return result.vectors[0]
 
 
 def nearest_messages(chat_id: UUID, vector: list[float]) -> tuple[Near, ...]:
@@ -152,9 +152,9 @@ def enqueue_chat(chat_id: UUID) -> None:
 
 def step_back(chat_id: UUID, from_seq: int) -> None:
     """Delete the vectors of a turn that changed, from message `from_seq` on. Call it in the change's transaction."""
-    asked = Message.objects.filter(chat_id=chat_id, role=Role.USER, seq__gt=from_seq).order_by("seq")
+    questions = Message.objects.filter(chat_id=chat_id, role=Role.USER, seq__gt=from_seq).order_by("seq")
     gone = MessageEmbedding.objects.filter(chat_id=chat_id, seq__gte=from_seq)
-    if (following := asked.values_list("seq", flat=True).first()) is not None:
+    if (following := questions.values_list("seq", flat=True).first()) is not None:
         gone = gone.filter(seq__lt=following)
     gone.delete()
     ChatEmbeddings.objects.filter(chat_id=chat_id, through_seq__gte=from_seq).update(through_seq=from_seq - 1)
@@ -191,24 +191,24 @@ def _embed_some(chat_id: UUID) -> bool:
     epoch = ConversationBrief.objects.filter(pk=chat_id).values_list("epoch", flat=True).first()
     if work is None or epoch is None:
         return False
-    said = _said_after(chat_id, work.through_seq, embedder.batch)
-    known = set(MessageEmbedding.objects.filter(chat_id=chat_id, seq__in=said).values_list("seq", flat=True))
-    missing = {seq: text for seq, text in said.items() if text.strip() and seq not in known}
+    batch = _next_texts(chat_id, work.through_seq, embedder.batch)
+    known = set(MessageEmbedding.objects.filter(chat_id=chat_id, seq__in=batch).values_list("seq", flat=True))
+    missing = {seq: text for seq, text in batch.items() if text.strip() and seq not in known}
     texts = [text[:CHARS] for text in missing.values()]
     try:
-        made = embedder.run(embedder.embed(texts, timeout=SECONDS)) if texts else Embedded((), 0)
+        result = embedder.run(embedder.embed(texts, timeout=SECONDS)) if texts else Embedded((), 0)
     except UpstreamError as error:
         logger.warning(
             "embeddings failed",
             extra={"chat": str(chat_id), "code": error.reason.code, "attempt": work.attempts + 1},
         )
         return False
-    _store(work, epoch, missing, made, max(said, default=work.through_seq))
-    return len(said) == embedder.batch
+    _store(work, epoch, missing, result, max(batch, default=work.through_seq))
+    return len(batch) == embedder.batch
 
 
-def _said_after(chat_id: UUID, seq: int, most: int) -> dict[int, str]:
-    """Return the texts of the next `most` messages of finished turns by seq; "" for one that is not in a turn."""
+def _next_texts(chat_id: UUID, seq: int, limit: int) -> dict[int, str]:
+    """Return the texts of the next `limit` messages of finished turns by seq; "" for one that is not in a turn."""
     rows = Message.objects.filter(chat_id=chat_id, seq__gt=seq).order_by("seq")
     if (pending := pending_seq(chat_id)) is not None:
         rows = rows.filter(seq__lt=pending)
@@ -217,42 +217,42 @@ def _said_after(chat_id: UUID, seq: int, most: int) -> dict[int, str]:
         default=Value(""),
         output_field=TextField(),
     )
-    return dict(rows.values_list("seq", of_turns)[:most])
+    return dict(rows.values_list("seq", of_turns)[:limit])
 
 
 def _claim(chat_id: UUID, embedder: UpstreamEmbedder) -> ChatEmbeddings | None:
     """Claim the chat's row if its next attempt is due, and count an attempt. Delete the vectors of another model."""
-    wanted = {"model": embedder.model, "dimensions": embedder.dimensions}
+    fields = {"model": embedder.model, "dimensions": embedder.dimensions}
     try:
-        row, _ = ChatEmbeddings.objects.get_or_create(chat_id=chat_id, defaults=wanted)
+        row, _ = ChatEmbeddings.objects.get_or_create(chat_id=chat_id, defaults=fields)
     except IntegrityError:  # the chat is deleted, perhaps this moment
         return None
-    if (row.model, row.dimensions) != tuple(wanted.values()):
+    if (row.model, row.dimensions) != tuple(fields.values()):
         with transaction.atomic():
             ChatEmbeddings.objects.filter(pk=chat_id).update(
-                **wanted, through_seq=0, attempts=0, next_attempt_at=None
+                **fields, through_seq=0, attempts=0, next_attempt_at=None
             )
             MessageEmbedding.objects.filter(chat_id=chat_id).delete()
         row.refresh_from_db()
     wait = timedelta(seconds=min(MAX_WAIT, 2 * SECONDS * 2 ** min(row.attempts, 10)))
-    free = ChatEmbeddings.objects.filter(Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now()), **wanted)
+    free = ChatEmbeddings.objects.filter(Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now()), **fields)
     taken = free.filter(pk=chat_id).update(attempts=F("attempts") + 1, next_attempt_at=Now() + wait)
     return row if taken else None
 
 
-def _store(work: ChatEmbeddings, epoch: int, seqs: Iterable[int], made: Embedded, through_seq: int) -> None:
+def _store(work: ChatEmbeddings, epoch: int, seqs: Iterable[int], result: Embedded, through_seq: int) -> None:
     """Store the vectors unless messages of the chat changed in the meantime. Their cost is stored in any case."""
     chat_id, price = work.chat_id, price_of(work.model)
-    cost = made.tokens * price.input / 1_000_000 if price else Decimal(0)
+    cost = result.tokens * price.input / 1_000_000 if price else Decimal(0)
     rows = [
         MessageEmbedding(chat_id=chat_id, seq=seq, vector=vector)
-        for seq, vector in zip(seqs, made.vectors, strict=True)
+        for seq, vector in zip(seqs, result.vectors, strict=True)
     ]
     done = {"attempts": 0, "next_attempt_at": None}
     with transaction.atomic():
         brief = ConversationBrief.objects.select_for_update().filter(pk=chat_id, epoch=epoch).first()
         row = ChatEmbeddings.objects.filter(pk=chat_id)
-        row.update(tokens=F("tokens") + made.tokens, cost_usd=F("cost_usd") + cost, **done)
+        row.update(tokens=F("tokens") + result.tokens, cost_usd=F("cost_usd") + cost, **done)
         if brief is not None:
             MessageEmbedding.objects.bulk_create(rows, ignore_conflicts=True)
             row.update(through_seq=through_seq)
@@ -262,7 +262,7 @@ def _store(work: ChatEmbeddings, epoch: int, seqs: Iterable[int], made: Embedded
             extra={
                 "chat": str(chat_id),
                 "messages": len(rows),
-                "tokens": made.tokens,
+                "tokens": result.tokens,
                 "cost_usd": str(cost),
                 "kept": brief is not None,
             },

@@ -153,19 +153,19 @@ def _make_index() -> bool:
 
 
 def _make_triggers() -> bool:
-    wanted = {name: f"CREATE TRIGGER {name} {body}" for name, body in TRIGGERS.items()}
-    made = {FTS: _FTS, CHATS: _CHATS, **wanted}
+    triggers = {name: f"CREATE TRIGGER {name} {body}" for name, body in TRIGGERS.items()}
+    expected = {FTS: _FTS, CHATS: _CHATS, **triggers}
     with connection.cursor() as cursor:
-        places = ", ".join(["%s"] * len(made))
-        cursor.execute(f"SELECT name, sql FROM sqlite_master WHERE name IN ({places})", list(made))
-        if dict(cursor.fetchall()) == made:
+        places = ", ".join(["%s"] * len(expected))
+        cursor.execute(f"SELECT name, sql FROM sqlite_master WHERE name IN ({places})", list(expected))
+        if dict(cursor.fetchall()) == expected:
             return False
     with transaction.atomic(), connection.cursor() as cursor:
-        for name in wanted:
+        for name in triggers:
             cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
         for table in (FTS, CHATS):
             cursor.execute(f"DROP TABLE IF EXISTS {table}")
-        for statement in made.values():
+        for statement in expected.values():
             cursor.execute(statement)
         live = LIVE.format(row="m.")
         cursor.execute(
@@ -198,12 +198,12 @@ BATCH = 500
 """Messages per transaction, between which other writers get their turn."""
 
 
-def fill(most: int | None = None) -> int:
-    """Store the terms of messages that have none, of about `most` at most; return how many there were."""
+def fill(limit: int | None = None) -> int:
+    """Store the terms of messages that have none, of about `limit` at most; return how many there were."""
     missing = Message.objects.filter(terms__isnull=True).values_list("pk", "content", "chat__owner_id")
     to_db = Message._meta.get_field("id").get_db_prep_value
     filled = 0
-    while (most is None or filled < most) and (rows := list(missing[:BATCH])):
+    while (limit is None or filled < limit) and (rows := list(missing[:BATCH])):
         values = [(stored_terms(text, owner), to_db(pk, connection)) for pk, text, owner in rows]
         with transaction.atomic(), connection.cursor() as cursor:
             # If the message was changed in the meantime, it already has new terms.
@@ -227,17 +227,17 @@ MAX_EVERYWHERE = 400
 
 
 def postings(
-    chat_id: UUID, tokens: Sequence[str], *, before_seq: int, most: int = MAX_PER_TERM
+    chat_id: UUID, tokens: Sequence[str], *, before_seq: int, limit: int = MAX_PER_TERM
 ) -> list[list[int]]:
     """Return where each of `tokens` occurs in a chat: seqs of messages before `before_seq`, in no order.
 
-    A token is a hashed term, or several separated by spaces, which must all match. There are at most `most` each; if
+    A token is a hashed term, or several separated by spaces, which must all match. There are at most `limit` each; if
     there are so many, older messages may contain it, too.
     """
     if not tokens:
         return []
     key = chat_id.hex[-KEY_CHARS:]
-    params: dict[str, Any] = {"before": before_seq, "most": most}
+    params: dict[str, Any] = {"before": before_seq, "limit": limit}
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             terms = [" & ".join(f"{one}{key}#" for one in token.split()) for token in tokens]
@@ -254,7 +254,7 @@ _SQLITE = (
     f"SELECT (SELECT group_concat(seq) FROM (SELECT rowid & {2**SEQ_BITS - 1} AS seq"
     f" FROM {FTS} WHERE {FTS} MATCH term.value"
     f" AND rowid > chat.id << {SEQ_BITS} AND rowid < chat.id << {SEQ_BITS} | %(before)s"
-    f" ORDER BY rowid DESC LIMIT %(most)s))"
+    f" ORDER BY rowid DESC LIMIT %(limit)s))"
     f" FROM {CHATS} AS chat, json_each(%(terms)s) AS term WHERE chat.chat_id = %(chat)s ORDER BY term.key"
 )
 _POSTGRESQL = (
@@ -263,7 +263,7 @@ _POSTGRESQL = (
     f" FROM generate_series(%(before)s >> {BLOCK_BITS}, 0, -1) AS block CROSS JOIN LATERAL"
     f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ replace(term.token, '#', block::text)::tsquery"
     f" AND {PG_LIVE} OFFSET 0) AS found"
-    f" WHERE found.chat_id = %(chat)s AND found.seq < %(before)s LIMIT %(most)s) AS finds)"
+    f" WHERE found.chat_id = %(chat)s AND found.seq < %(before)s LIMIT %(limit)s) AS finds)"
     f" FROM unnest(%(terms)s::text[]) WITH ORDINALITY AS term (token, place) ORDER BY place"
 )
 """Blocks ("#" stands for their number) are searched one by one, newest first, until there are enough matches. OFFSET
@@ -310,10 +310,10 @@ _LIVE = f"AND status IN ({_STATUSES}) AND superseded_by_id IS NULL AND token_cou
 def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
     """Return these messages by seq, superseded ones included: an old prompt is shown as it was."""
     rows = _select(chat_id, seqs, "id, seq, role, created_at, content, token_count", live=False)
-    return {row[1]: _said(*row) for row in rows}
+    return {row[1]: _message(*row) for row in rows}
 
 
-def _said(key: Any, seq: int, role: str, at: Any, text: str, tokens: int) -> RecalledMessage:
+def _message(key: Any, seq: int, role: str, at: Any, text: str, tokens: int) -> RecalledMessage:
     return RecalledMessage(UUID(str(key)), seq, role, str(at)[:10], text, tokens)
 
 
@@ -340,7 +340,7 @@ class Recalled:
     """Excerpts that match the question, best first, and the messages that they quote, by seq."""
 
     excerpts: tuple[Excerpt, ...] = ()
-    said: dict[int, RecalledMessage] = field(default_factory=dict)
+    messages: dict[int, RecalledMessage] = field(default_factory=dict)
 
 
 class Search:
@@ -355,7 +355,7 @@ class Search:
         self._matches = _look_up(chat.pk, self._question, before_seq)
         self._messages: dict[int, Indexed] = {}
         """The messages that were read, by seq."""
-        self._said: dict[int, RecalledMessage] = {}
+        self._short: dict[int, RecalledMessage] = {}
         """Those of them that are short, with their texts."""
 
     def decision(self, limits: MemoryLimits, shown: Iterable[int], remembered: Collection[str]) -> Recall:
@@ -375,18 +375,18 @@ class Search:
             ranked = self._fused(ranked, near)
         ranked = worth_showing(ranked, SPARE_FACTOR * room)
         shown_seqs = {one.message.seq for one in ranked}
-        said = {seq: self._said[seq] for seq in shown_seqs & self._said.keys()}
-        said |= quoted(self._chat_id, shown_seqs - said.keys())
-        return Recalled(tuple(excerpts(ranked, said)), said)
+        messages = {seq: self._short[seq] for seq in shown_seqs & self._short.keys()}
+        messages |= quoted(self._chat_id, shown_seqs - messages.keys())
+        return Recalled(tuple(excerpts(ranked, messages)), messages)
 
-    def _ranked(self, most: int, hidden: frozenset[int]) -> list[Ranked]:
+    def _ranked(self, limit: int, hidden: frozenset[int]) -> list[Ranked]:
         """The passages that have the question's words, best first."""
-        scores = promising(self._matches, hidden, PRESELECT_FACTOR * most)
+        scores = promising(self._matches, hidden, PRESELECT_FACTOR * limit)
         there = [seq for seq in scores if seq < self._before_seq]
         rows = _select(self._chat_id, there, "seq, role, token_count")
         sizes = {seq: (role == "user", tokens) for seq, role, tokens in rows}
         lengths = Lengths.of(self._question, sizes.values())
-        self._read(closest(scores, sizes, lengths, most))
+        self._read(closest(scores, sizes, lengths, limit))
         return rank(self._question, self._matches, self._messages.values(), lengths)
 
     def _fused(self, ranked: Sequence[Ranked], near: Sequence[Near]) -> list[Ranked]:
@@ -404,21 +404,21 @@ class Search:
         short = f"CASE WHEN length(content) <= {SHORT_CHARS} THEN content END"
         columns = f"id, seq, role, created_at, {short}, token_count, terms"
         for *row, terms in _select(self._chat_id, seqs, columns):
-            one = _said(*row)
+            one = _message(*row)
             passages = tuple((terms or "").split("\n"))
             self._messages[one.seq] = Indexed(one.seq, one.role == "user", one.tokens, passages, one.on)
             if one.text is not None:
-                self._said[one.seq] = one
+                self._short[one.seq] = one
 
 
 def _look_up(chat_id: UUID, question: Question, before_seq: int) -> Matches:
     """Find where the words of a question occur in a chat before message `before_seq`."""
     tokens = [word.token for word in question.words]
     reach = max(MIN_PER_TERM, min(MAX_PER_TERM, MAX_MATCHES // max(1, len(tokens))))
-    found = postings(chat_id, tokens, before_seq=before_seq, most=reach)
+    found = postings(chat_id, tokens, before_seq=before_seq, limit=reach)
     matches = weigh(question, found, reach, before_seq - 1)
     if together := words_to_combine(matches, [len(one) >= reach for one in found]):
         joined = " ".join(tokens[at] for at in together)
-        (seqs,) = postings(chat_id, [joined], before_seq=before_seq, most=MAX_TOGETHER)
+        (seqs,) = postings(chat_id, [joined], before_seq=before_seq, limit=MAX_TOGETHER)
         matches.add(sum(1 << at for at in together), seqs)
     return matches

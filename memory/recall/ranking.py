@@ -137,11 +137,11 @@ class Matches:
         return NEIGHBOURS_SHARE * added, own
 
 
-def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq: int) -> Matches:
-    """Collect the matches of each word, of which at most `most` were read, and weight the words by estimated rarity."""
+def weigh(question: Question, seqs: Sequence[Sequence[int]], limit: int, last_seq: int) -> Matches:
+    """Collect the matches of each word, of which `limit` were read at most, and weight words by estimated rarity."""
     matches = Matches(
         [
-            word.weight * _rarity(_spread(found, most, last_seq), last_seq)
+            word.weight * _rarity(_spread(found, limit, last_seq), last_seq)
             for word, found in zip(question.words, seqs, strict=True)
         ]
     )
@@ -150,12 +150,12 @@ def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq
     return matches
 
 
-def _spread(found: Sequence[int], most: int, last_seq: int) -> float:
+def _spread(found: Sequence[int], limit: int, last_seq: int) -> float:
     """Estimate how many messages contain a word, from how dense the matches are that were read.
 
     PostgreSQL may have read matches from several places, so the widest gaps are ignored.
     """
-    if len(found) < most:
+    if len(found) < limit:
         return float(len(found))
     gaps = sorted([after - before for before, after in pairwise(sorted(found))])
     kept = gaps[: max(1, len(gaps) * 9 // 10)]
@@ -192,26 +192,26 @@ def messages_to_read(room: int) -> int:
     return max(12, min(200, room // TOKENS_PER_MESSAGE))
 
 
-def promising(matches: Matches, shown: frozenset[int], most: int) -> dict[int, float]:
+def promising(matches: Matches, shown: frozenset[int], limit: int) -> dict[int, float]:
     """Return the messages that may be worth reading, and the weight of the words in and around them, best first.
 
-    At most `most`, none of them `shown`.
+    At most `limit`, none of them `shown`.
     """
     having: dict[int, list[int]] = defaultdict(list)
     for seq, words in matches.at.items():
         having[words].append(seq)
     first: list[int] = []
     for words in sorted(having, key=matches.total, reverse=True):
-        first += sorted(having[words], reverse=True)[: most - len(first)]
-        if len(first) == most:
+        first += sorted(having[words], reverse=True)[: limit - len(first)]
+        if len(first) == limit:
             break
-    beside = {seq + step for seq in first[: most // 4] for step in (-2, -1, 1, 2, 3)}
+    beside = {seq + step for seq in first[: limit // 4] for step in (-2, -1, 1, 2, 3)}
     scores: dict[int, float] = {}
     for seq in {*first, *beside} - shown:
         own = matches.at.get(seq, 0)
         scores[seq] = matches.total(own) + matches.around(seq, own)[0]
     best = sorted((seq for seq in scores if seq > 0), key=lambda seq: (-scores[seq], -seq))
-    return {seq: scores[seq] for seq in best[:most]}
+    return {seq: scores[seq] for seq in best[:limit]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +246,10 @@ class Lengths:
         return math.pow(min(1.0, other / own), SIDE)
 
 
-def closest(scores: Mapping[int, float], sizes: Mapping[int, Size], lengths: Lengths, most: int) -> list[int]:
-    """Return the seqs in `sizes` whose stored terms are worth reading, best first by `scores`: at most `most`."""
+def closest(scores: Mapping[int, float], sizes: Mapping[int, Size], lengths: Lengths, top: int) -> list[int]:
+    """Return the seqs in `sizes` whose stored terms are worth reading, best first by `scores`: at most `top`."""
     weights = {size: lengths.weight(size) for size in set(sizes.values())}  # many have the same size
-    return sorted(sizes, key=lambda seq: (-scores[seq] * weights[sizes[seq]], -seq))[:most]
+    return sorted(sizes, key=lambda seq: (-scores[seq] * weights[sizes[seq]], -seq))[:top]
 
 
 # How well their passages match
@@ -425,13 +425,13 @@ class Excerpt:
     """The day the message was sent."""
 
 
-def excerpt_of(quote: Quote, said: RecalledMessage) -> Excerpt:
+def excerpt_of(quote: Quote, message: RecalledMessage) -> Excerpt:
     """Make an excerpt of a message. As a whole it costs its stored count; only pieces are counted."""
     if quote.end is None:
-        tokens = said.tokens + said.text[-1:].isalnum()  # else it shares a token with the newline
+        tokens = message.tokens + message.text[-1:].isalnum()  # else it shares a token with the newline
     else:
-        tokens = count_tokens(said.text[quote.start : quote.end]) + MORE
-    return Excerpt(quote, tokens + DAY + MARK if tokens else 0, said.on)
+        tokens = count_tokens(message.text[quote.start : quote.end]) + MORE
+    return Excerpt(quote, tokens + DAY + MARK if tokens else 0, message.on)
 
 
 WORTH = 0.05
@@ -455,17 +455,17 @@ def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
     return list(shown.values())
 
 
-def excerpts(ranked: Iterable[Ranked], said: Mapping[int, RecalledMessage]) -> list[Excerpt]:
+def excerpts(ranked: Iterable[Ranked], messages: Mapping[int, RecalledMessage]) -> list[Excerpt]:
     """Make an excerpt of each passage, in the same order; leave out those whose text no longer exists."""
-    spans = {seq: passages(one.text) for seq, one in said.items()}
-    made: list[Excerpt] = []
+    spans = {seq: passages(one.text) for seq, one in messages.items()}
+    result: list[Excerpt] = []
     for one in ranked:
         seq = one.message.seq
-        if one.passage is None and seq in said:
-            made.append(excerpt_of(Quote(seq), said[seq]))
+        if one.passage is None and seq in messages:
+            result.append(excerpt_of(Quote(seq), messages[seq]))
         elif one.passage is not None and one.passage < len(spans.get(seq, ())):
-            made.append(excerpt_of(Quote(seq, *spans[seq][one.passage]), said[seq]))
-    return [excerpt for excerpt in made if excerpt.tokens]
+            result.append(excerpt_of(Quote(seq, *spans[seq][one.passage]), messages[seq]))
+    return [excerpt for excerpt in result if excerpt.tokens]
 
 
 # Whether earlier turns are searched

@@ -94,7 +94,7 @@ class PassageMatches:
     is_cut: bool = False
 
 
-def said_in(chat: Chat, question: Question, limit: int) -> PassageMatches:
+def find_passages(chat: Chat, question: Question, limit: int) -> PassageMatches:
     """Find the messages of `chat` that have all words of `question` in one passage, with hits for at most `limit`."""
     tokens = [word.token for word in question.words]
     if not tokens:

@@ -138,10 +138,10 @@ def _unspaced(word: str) -> Iterator[str]:
     at = 0
     for run in _UNSPACED_RUN.finditer(word):
         yield from _in_order(word[at : run.start()])
-        said = run[0]
-        if len(said) == 1:
-            yield said
-        yield from (said[i : i + 2] for i in range(len(said) - 1))
+        chars = run[0]
+        if len(chars) == 1:
+            yield chars
+        yield from (chars[i : i + 2] for i in range(len(chars) - 1))
         at = run.end()
     yield from _in_order(word[at:])
 
@@ -331,19 +331,19 @@ _LEAP = 2024
 """A year that has every day."""
 
 
-def closeness(said: str, asked: Iterable[Time], within: float) -> float:
-    """How close the day `said` (2024-05-03) is to the nearest of `asked`, from 0 to 1.
+def closeness(sent: str, times: Iterable[Time], within: float) -> float:
+    """How close the day `sent` (2024-05-03) is to the nearest of `times`, from 0 to 1.
 
     It is 1 on that day or in that month, and about a third `within` days before or after.
     """
-    day = date.fromisoformat(said)
-    return exp(-min([_days_between(day, one) for one in asked]) / within)
+    day = date.fromisoformat(sent)
+    return exp(-min([_days_between(day, one) for one in times]) / within)
 
 
-def _days_between(day: date, asked: Time) -> float:
-    """Days from `day` to the day or month `asked`, 0 within it; if that has no year, to the nearest one."""
-    years = (asked.year,) if asked.year else (day.year - 1, day.year, day.year + 1)
-    spans = [span for year in years if (span := asked.span(year))]
+def _days_between(day: date, time: Time) -> float:
+    """Days from `day` to the day or month `time`, 0 within it; if that has no year, to the nearest one."""
+    years = (time.year,) if time.year else (day.year - 1, day.year, day.year + 1)
+    spans = [span for year in years if (span := time.span(year))]
     return min([max((first - day).days, (day - last).days, 0) for first, last in spans], default=inf)
 
 

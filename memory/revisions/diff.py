@@ -47,20 +47,20 @@ def parent_of(revision: SummaryRevision) -> SummaryRevision | None:
 def difference(revision: SummaryRevision, against: SummaryRevision | None) -> Difference:
     """Compare `revision` with `against`, or with nothing."""
     older, newer = readable_parts(against) if against else [], readable_parts(revision)
-    said_before, said_now = _said(older), _said(newer)
+    text_before, text_now = _body(older), _body(newer)
     is_other = against is not None and against.policy != revision.policy
     texts = plain_text(older), plain_text(newer)
     return Difference(
         version=revision.version,
         against=against.version if against else None,
         pieces=replaced(*texts) if is_other else word_diff(*texts),
-        lost=retained([said_before], SpanIndex(said_now)).listed["lost"],
-        gained=retained([said_now], SpanIndex(said_before)).listed["lost"],
+        lost=retained([text_before], SpanIndex(text_now)).listed["lost"],
+        gained=retained([text_now], SpanIndex(text_before)).listed["lost"],
         policy=revision.policy,
         against_policy=against.policy if against else None,
     )
 
 
-def _said(parts: Sequence[EditField]) -> str:
+def _body(parts: Sequence[EditField]) -> str:
     """The text without its headings, which nobody said."""
     return "\n".join(entry.line for part in parts for entry in part.entries)

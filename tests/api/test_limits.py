@@ -337,14 +337,14 @@ def test_what_a_dead_process_held_for_passing_calls_is_swept(
     limit(requests_per_minute=2, streams=1)
     assert ask(alice).status_code == 200
     user = User.objects.get(username="alice")
-    call = quotas.begin_passing(user.pk, 100)
+    call = quotas.begin_unstored(user.pk, 100)
     longest = timedelta(seconds=settings.REPLY_DEADLINES.total)
     assert PassingCall.objects.get(pk=call).expires_at - timezone.now() > longest
     assert sweep()["calls_refunded"] == 0
     error(ask(alice), 429, "rate_limited")
     PassingCall.objects.update(expires_at=Now() - timedelta(seconds=1))
     assert sweep()["calls_refunded"] == 1
-    assert not quotas.end_passing(call, 50), "a process that was only slow finds it settled"
+    assert not quotas.end_unstored(call, 50), "a process that was only slow finds it settled"
     assert (taken().day_reserved, taken().open_streams, taken().minute_requests) == (0, 0, 1)
 
 

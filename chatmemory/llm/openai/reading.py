@@ -93,9 +93,9 @@ class ReplyReader:
         self._has_events = self._has_deltas = self._has_text = self._refused = False
         self._error: ReplyError | None = None
         """Why we ended the reply."""
-        self._is_told = False
-        """Whether the upstream told how the reply ended: with `_told_error`, or as complete."""
-        self._told_error: ReplyError | None = None
+        self._is_reported = False
+        """Whether the upstream reported how the reply ended: with `_reported_error`, or as complete."""
+        self._reported_error: ReplyError | None = None
         self._is_closed = False
         """Whether nothing that the upstream still sends can change text, outcome or usage."""
 
@@ -107,7 +107,7 @@ class ReplyReader:
     @property
     def has_ended(self) -> bool:
         """Whether the outcome is known, from the upstream or from us; usage may still follow."""
-        return self._is_told or self._error is not None or self._stops.was_found
+        return self._is_reported or self._error is not None or self._stops.was_found
 
     def feed(self, chunk: bytes) -> str:
         """Return the clean text that `chunk` completes; may be empty."""
@@ -131,9 +131,9 @@ class ReplyReader:
         """Return the `Reply`; `model` is the model's name if the upstream sent none."""
         error, calls = self._error, tuple[ToolCall, ...]()
         if not self._stops.was_found:
-            if not self._is_told:
+            if not self._is_reported:
                 error = error or (failures.BROKE_OFF if self._has_events else failures.INVALID_RESPONSE)
-            error = error or self._told_error
+            error = error or self._reported_error
             if self._takes_calls:
                 calls = self._calls.named
                 error = error or (failures.TOO_LONG if self._calls.is_too_long else None)
@@ -177,7 +177,7 @@ class ReplyReader:
         data = b"\n".join(self._data).strip()
         self._data, self._data_bytes = [], 0
         if data == b"[DONE]":
-            if self._terminal == "done" and not self._is_told:
+            if self._terminal == "done" and not self._is_reported:
                 self._tell(failures.REFUSED if self._refused else None)
             self._is_closed = True
             return ""
@@ -190,10 +190,10 @@ class ReplyReader:
             return ""
 
     def _tell(self, error: ReplyError | None) -> None:
-        self._is_told, self._told_error = True, error
+        self._is_reported, self._reported_error = True, error
 
     def _close(self, error: ReplyError) -> None:
-        if not self._is_told:
+        if not self._is_reported:
             self._tell(error)
         self._is_closed = True
 
@@ -247,7 +247,7 @@ class ReplyReader:
         for part in (parts := objects_in(delta.get("tool_calls"))):
             self._calls.add_chat_part(part)
         if text or parts:  # some servers send a reason in every chunk: it counts only if nothing follows
-            self._is_told = False
+            self._is_reported = False
         if reason := text_in(choices[0].get("finish_reason")):
             self._tell(chat_error(reason, refused=self._refused))
         return text

@@ -33,7 +33,7 @@ class Step:
     def refusal(self) -> str:
         """Why the checks refuse it; "" if they accept it."""
         try:
-            answer_checks.check(self.before, self.after, answer_checks.said_in(self.turns))
+            answer_checks.check(self.before, self.after, answer_checks.turn_texts(self.turns))
         except Refusal as refusal:
             return refusal.reason
         return ""

@@ -48,7 +48,7 @@ def context_with(
 ) -> Context:
     material = material_of(turns, limits, state, older_turns=5, older_from_seq=1, excerpts=excerpts)
     plan = choose(material)
-    return assemble(plan, material, state, with_texts(turns, plan), asked, said=said)
+    return assemble(plan, material, state, with_texts(turns, plan), asked, quoted=said)
 
 
 def section(context: Context) -> str:
