@@ -423,7 +423,7 @@ def _split(messages: Sequence[object], limits: RequestLimits) -> tuple[tuple[Pro
     spoken = [(at, one) for at, one in enumerate(messages) if isinstance(one, PromptMessage)]
     ordered = in_order(spoken, limits.message_chars)
     if not ordered and not instructions.strip():
-        raise RequestError("The messages say nothing.", param="messages", code="invalid_value")
+        raise RequestError("The messages are empty.", param="messages", code="invalid_value")
     if len(instructions) > MESSAGES_OF_INSTRUCTIONS * limits.message_chars:
         raise RequestError(
             f"The system and developer messages have {len(instructions)} characters together; at most "

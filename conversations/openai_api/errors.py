@@ -38,7 +38,7 @@ MAX_RETRY_SECONDS: Final = 60
 
 
 class OpenAIError(ChatMemoryError):
-    """An error that OpenAI's API tells by another code than ours, or of one parameter."""
+    """An error for which OpenAI's API has another code than ours, or that concerns one parameter."""
 
     openai_code: str | None = None
     """OpenAI's code, "" for none. None: the one that stands for our own code."""
@@ -63,7 +63,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "string_too_short": "invalid_value",
     "string_too_long": "string_above_max_length",
 }
-"""What pydantic finds → OpenAI's code. Wrong types and numbers out of their range are told by their names."""
+"""What pydantic finds → OpenAI's code. Wrong types and numbers out of range are recognized by their names."""
 
 
 def invalid_field(why: str, code: str = "invalid_value", *, at: str = "") -> PydanticCustomError:
@@ -72,7 +72,7 @@ def invalid_field(why: str, code: str = "invalid_value", *, at: str = "") -> Pyd
 
 
 def validation_error(error: ValidationError) -> RequestError:
-    """Return the first of the things that pydantic found, as OpenAI would tell it."""
+    """Return the first of the things that pydantic found, as OpenAI would report it."""
     first = error.errors(include_url=False, include_input=False)[0]
     kind, found = first["type"], first.get("ctx", {})
     loc = (f"[{one}]" if isinstance(one, int) else one[:256] for one in first["loc"])
@@ -106,7 +106,7 @@ def require_storable(value: object, what: str, *, param: str | None, max_bytes: 
     except (ValueError, RecursionError):
         is_storable = False
     if not is_storable:
-        why = f"have more than {max_bytes:,} bytes as JSON, or a NUL, a lone surrogate or a number that JSON has not"
+        why = f"exceed {max_bytes:,} bytes as JSON, or contain a NUL, a lone surrogate or a number that JSON lacks"
         raise RequestError(f"The {what} {why}.", param=param, code="invalid_value")
 
 

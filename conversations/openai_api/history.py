@@ -26,7 +26,7 @@ def in_order(messages: list[tuple[int, PromptMessage]], max_chars: int) -> tuple
     while joined and joined[-1].role == "assistant" and not (joined[-1].content.strip() or joined[-1].calls):
         joined.pop()  # a place for the answer, which some clients send along
     if joined and joined[-1].role == "user" and not joined[-1].content.strip():
-        raise _refused(messages[-1][0], "content", "The last message says nothing.", "invalid_value")
+        raise _refused(messages[-1][0], "content", "The last message is empty.", "invalid_value")
     return tuple(joined)
 
 

@@ -108,7 +108,7 @@ def _imported(history: Sequence[PromptMessage]) -> ImportedChat:
 
 
 def _chat(user: User, place: TurnPlace, prepared: PreparedChat | None) -> Chat | None:
-    """Return the turn's chat: made anew, or locked. None: it has changed since it was found."""
+    """Return the turn's chat: a new one, or the locked one. None: it has changed since it was found."""
     if prepared is not None:
         if place.decision == "imported":
             quotas.spend(user.pk, prepared.tokens)
@@ -156,7 +156,7 @@ def _begin(
 
 
 def _outputs(chat: Chat, request: ChatRequest) -> tuple[ToolOutput, ...]:
-    """Return the outputs with the ids of the calls that are stored, where the client made these anew."""
+    """Return the outputs with the ids of the calls that are stored, where the client replaced them."""
     ids: dict[str, str] = {}
     if request.outputs and request.history:
         reply = Message.objects.filter(chat=chat, role=Role.ASSISTANT).order_by("-seq").first()

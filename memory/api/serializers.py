@@ -378,7 +378,7 @@ class SoftFaultOut(Serializer[Any]):
 class RevisionOut(Serializer[Any]):
     version = IntegerField(help_text="The number of a version of the summary; 0 before the first.")
     parent = IntegerField(
-        allow_null=True, help_text="The version that it goes on from; null for a first one."
+        allow_null=True, help_text="The version from which it was made; null for the first one."
     )  # type: ignore[assignment]  # also DRF's name for the outer one
     kind = ChoiceField(
         RevisionKind.choices,

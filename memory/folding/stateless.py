@@ -45,7 +45,7 @@ def summarize(
     turns = _turns([one for one, skip in zip(messages, is_earlier, strict=True) if not skip])
     folded = Folded(policy_name, State("\n".join(dict.fromkeys(text for text in known if text))))
     if not (turns or folded.state.summary):
-        raise _refused("Nobody says anything here.")
+        raise _refused("There is no text to summarize.")
     policy = POLICIES[policy_name]
     limits = limits_for(policy, {}, lambda: "")
     if (tokens := sum(turn.tokens for turn in turns)) > MAX_BITES * limits.bite_tokens:
