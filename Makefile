@@ -5,8 +5,8 @@ BIN := .venv/bin
 PORT ?= 8000
 # What `test-all` and `bench` speak to. The database is made and dropped by the tests themselves.
 POSTGRES_URL ?= postgres://postgres@127.0.0.1:5432/chatmemory
-# A process of tests a core, each with a database of its own; a file stays in one process.
-AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
+# A process of tests a core and one more, since some wait; each with a database of its own; a file stays in one process.
+AT_ONCE := -n $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 5))') --dist loadfile
 # What is slow waits for processes and for leases more than for a core.
 WAITING := -n 4 --dist worksteal
 QUICK := not slow and not services and not browser and not clients and not clients_python and not wheel
@@ -93,7 +93,7 @@ lint: .venv/installed types
 	$(BIN)/ruff check .
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file /dev/null
-	$(BIN)/python -m benchmarks.size --ceiling 33823
+	$(BIN)/python -m benchmarks.size --ceiling 32811
 
 # Holes known in what we stand on, and holes in our own code. S101: our asserts tell types and guard nothing.
 # OFFLINE=1 where nobody can be asked.
