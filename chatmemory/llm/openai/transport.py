@@ -49,7 +49,7 @@ class Server:
 
     def __init__(self, api_key: str, base_url: str) -> None:
         self._api_key = api_key or "no-key"  # the SDK refuses an empty one
-        self._base_url = base_url or OPENAI_URL
+        self._base_url = (base_url or OPENAI_URL).rstrip("/")
         self._clients = WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI]()
         _servers.append(self)
 
@@ -64,7 +64,7 @@ class Server:
             self._clients[loop] = self._new_client()
         content, options = _content(body)
         response: Any = await self._clients[loop].post(
-            path,
+            self._base_url + path,  # whole, because the SDK would parse and merge a path for each call
             cast_to=httpx2.Response,
             content=content,
             options=options,
