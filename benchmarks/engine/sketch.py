@@ -12,7 +12,6 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory.database.ids import new_id
@@ -58,7 +57,7 @@ def _begin(user: User, chat: Chat, given: Given) -> Message:
         )
         list(unfolded.order_by("-seq").values_list(*COUNTS)[:ROWS])
         list(Message.objects.filter(chat_id=chat.pk, seq__in=given.read_seqs).values_list("seq", "content"))
-        lease = Now() + timedelta(seconds=15)
+        lease = timezone.now() + timedelta(seconds=15)
         ActiveReply.objects.create(chat=locked, user_message=question, lease_expires_at=lease, **given.active)
     return question
 
