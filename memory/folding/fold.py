@@ -86,19 +86,21 @@ def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _:
     owner = work.take(chat_id)
     if owner is None:
         return report
+    is_settled = False
     try:
         fault_points.point("fold.leased")
-        _work(chat_id, owner, until, report, tell)
+        is_settled = _work(chat_id, owner, until, report, tell)
     finally:
-        work.release(chat_id, owner)
+        if not is_settled:
+            work.release(chat_id, owner)
     # A turn that was finished while we held the lease queued its task in vain.
-    if report.outcome == "done" and work.ready().filter(chat_id=chat_id).exists():
+    if report.outcome == "done" and not is_settled and work.ready().filter(chat_id=chat_id).exists():
         report.outcome = "more"
     return report
 
 
-def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> None:
-    """Work under the lease, and record in `report` what was done."""
+def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> bool:
+    """Work under the lease, and record in `report` what was done. Return whether the last commit gave it back."""
     # A call that is unlikely to end in time is not begun: it needs half of a call's limit, or half of all the time.
     enough = min(settings.SUMMARIZER_TOTAL_SECONDS, until - time.monotonic()) / 2
     others_waiting = ConversationBrief.objects.filter(queue.RECENT).exclude(pk=chat_id)
@@ -106,23 +108,23 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
         is_demanded = job.memory.brief.on_demand_at is not None
         report.was_demanded = report.was_demanded or is_demanded
         if job.step.work is Work.NOTHING:
-            _settle(job)
             report.outcome = "done"
-            return
+            return _settle(job)
         if job.step.work is Work.WAIT or report.stuck:
             report.outcome = "waiting"
-            return
+            return False
         is_late = (report.bites or report.lost) and until - time.monotonic() < enough
         if is_late or (report.bites and is_demanded and others_waiting.exists()):
             report.outcome = "more"
-            return
+            return False
         bites = report.bites
         fault_points.point("fold.loaded")
         outcome = _take_step(job, until, report)
         tell(report.bites - bites)
         if outcome is StepOutcome.FINISHED:
             report.outcome = "done"
-            return
+            return True
+    return False
 
 
 def _load(chat_id: UUID, owner: str) -> Job | None:
@@ -150,17 +152,18 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
     return Job(memory, newest, step, bite)
 
 
-def _settle(job: Job) -> None:
-    """Record that nothing is to be done, unless the chat changed."""
+def _settle(job: Job) -> bool:
+    """Record that nothing is to be done, unless the chat changed. Return whether the lease was given back."""
     with transaction.atomic():
         brief = locked_unchanged(job.memory.brief)
         if brief is None:
-            return
+            return False
         newest = decide_due(brief)
         if brief.requested == Requested.UPDATE and newest[-1:] == job.newest[-1:]:
             brief.requested = Requested.NOTHING
-        settle(brief)
+        is_settled = settle(brief)
         brief.save()
+    return is_settled
 
 
 def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:

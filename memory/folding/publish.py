@@ -140,13 +140,15 @@ def write(
     return revision
 
 
-def settle(brief: ConversationBrief) -> None:
-    """Give back the lease of a locked `brief` if nothing is left to do. Saves nothing."""
+def settle(brief: ConversationBrief) -> bool:
+    """Give back the lease of a locked `brief` if nothing is left to do, and return whether. Saves nothing."""
     if brief.due or brief.requested:
-        return
+        return False
     brief.on_demand_at = None
-    if not brief.degraded:
-        brief.lease_owner, brief.lease_expires_at = "", None
+    if brief.degraded:
+        return False
+    brief.lease_owner, brief.lease_expires_at = "", None
+    return True
 
 
 def _has_folded_enough(chat_id: UUID) -> bool:
