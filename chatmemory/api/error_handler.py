@@ -172,10 +172,12 @@ def no_such_page(request: HttpRequest, exception: Exception | None = None) -> Ht
     """The handler for paths that do not exist: those of the API say where its documentation is."""
     if not f"{request.path}/".startswith("/v1/"):
         return error_page(404)
-    sentence = (
-        "No such endpoint, or an invalid id; see /v1/docs. Of OpenAI's API, this server has Chat Completions only: use "
-        "`client.chat.completions` (in the Agents SDK `OpenAIChatCompletionsModel`)."
-    )
-    body = error_body("not_found", sentence)
-    body["error"] |= {"type": "invalid_request_error", "param": None}  # OpenAI's clients look for these
+    body = error_body("not_found", "No such endpoint, or an invalid id; see /v1/docs.")
+    # Below these it may be an invalid id, for which the schema has no more fields.
+    if not request.path.startswith(("/v1/chats/", "/v1/auth/")):
+        body["error"]["message"] += (
+            " Of OpenAI's API, this server has Chat Completions only: use `client.chat.completions` (in the Agents SDK "
+            "`OpenAIChatCompletionsModel`)."
+        )
+        body["error"] |= {"type": "invalid_request_error", "param": None}  # OpenAI's clients look for these
     return JsonResponse(body, status=404)
