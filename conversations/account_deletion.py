@@ -58,6 +58,14 @@ def erase(user_id: int, *, seconds: float | None = None) -> bool:
     return _erase_account(user_id) or erase(user_id, seconds=seconds)
 
 
+def erase_after_commit(user_id: int) -> None:
+    """Erase a user, and log what fails: the sweep does it. Django's `robust=True` would log the error's text."""
+    try:
+        erase(user_id, seconds=AT_ONCE_SECONDS)
+    except Exception:
+        logger.exception("erasing a user failed")
+
+
 def erase_waiting(seconds: float) -> int:
     """Continue requested erasures for about `seconds`; return how many users are gone. Called by the sweep."""
     until, gone = time.monotonic() + seconds, 0

@@ -6,7 +6,6 @@ entry in the audit log. So only superusers create tokens for others; other staff
 their own. A user's own limits can be set, the usage is read-only.
 """
 
-import logging
 import re
 from contextlib import suppress
 from datetime import UTC, timedelta
@@ -36,8 +35,6 @@ from conversations.accounts import api_tokens, sign_in_limits
 from conversations.admin.access import LIST_LIMIT, ReadOnlyAdmin, signed_in
 from conversations.admin.html import admin_url, column, link, moment
 from conversations.models import Allowance
-
-logger = logging.getLogger(__name__)
 
 admin.site.unregister([User, Group])
 
@@ -138,7 +135,7 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
         """Disable these users now, and delete their chats after the commit: admin views run in a transaction."""
         for user_id in user_ids:
             account_deletion.request_erasure(user_id)
-            transaction.on_commit(partial(_erase_at_once, user_id))
+            transaction.on_commit(partial(account_deletion.erase_after_commit, user_id))
         text = "Nobody can sign in as this user any more. Their data will be deleted within minutes."
         self.message_user(request, text, messages.WARNING)
 
@@ -201,14 +198,6 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
         self.log_change(request, user, f"{text}.")
         self.message_user(request, f"{text}.", messages.SUCCESS)
         return redirect(admin_url("auth_user", "tokens", user.pk))
-
-
-def _erase_at_once(user_id: int) -> None:
-    """Erase a user after the commit. The sweep does what fails. Django's `robust=True` would log the error's text."""
-    try:
-        account_deletion.erase(user_id, seconds=account_deletion.AT_ONCE_SECONDS)
-    except Exception:
-        logger.exception("erasing a user failed")
 
 
 class LimitedSignIn(AdminAuthenticationForm):
