@@ -210,10 +210,10 @@ link with any other token may come from somebody who wants to read what others w
 page asks first, naming the account."""
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "chatmemory.api.http.TokenAuthentication",
+        "conversations.accounts.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PERMISSION_CLASSES": ["conversations.accounts.authentication.ScopesAllow"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["chatmemory.api.http.JSONBody"],
     "DEFAULT_SCHEMA_CLASS": "chatmemory.api.openapi.OperationSchema",

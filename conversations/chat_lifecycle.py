@@ -10,6 +10,7 @@ from django.db import DEFAULT_DB_ALIAS, transaction
 from chatmemory.errors import NotFound
 from conversations import attachments
 from conversations.accounts import quotas
+from conversations.accounts.apps import app_id_of
 from conversations.accounts.quotas import Reservation
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
@@ -17,7 +18,9 @@ from memory.changes import chat_deleted, is_by_another_policy, options_changed, 
 
 def create_chat(owner: User, **fields: Any) -> Chat:
     """Create an empty chat. `fields` are model fields that a client may set; `policy` has a default."""
-    return Chat.objects.create(owner=owner, **{"policy": settings.MEMORY_POLICY, **fields})
+    return Chat.objects.create(
+        owner=owner, app_id=app_id_of(owner), **{"policy": settings.MEMORY_POLICY, **fields}
+    )
 
 
 def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:

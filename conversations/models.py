@@ -21,6 +21,56 @@ from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import ReplyError, Usage
 
 
+class App(models.Model):
+    """An application whose account acts for users of its own, each of whom is an `EndUser`."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="app"
+    )
+    created_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return self.user.get_username()
+
+
+class EndUser(models.Model):
+    """A person who uses an app: an account of their own, made when the app first names them, which cannot sign in."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="end_user"
+    )
+    app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="end_users", db_index=False)
+    external_id = models.CharField("id in the app", max_length=200)
+    """What the app calls them."""
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["app", "external_id"], name="end_user_once_an_app")]
+
+    def __str__(self) -> str:
+        return self.external_id
+
+
+class Scope(models.TextChoices):
+    """What the bearer of a token may do."""
+
+    CHAT = "chat", "read and write chats"
+    ACT_FOR_USERS = "act-for-users", "the same for the app's end users"
+    READ_ONLY = "read-only", "read only"
+
+
+class TokenGrant(models.Model):
+    """The name and the scopes of an API token. One without a grant has no name, and the scope `chat`."""
+
+    token = models.OneToOneField(
+        "knox.AuthToken", on_delete=models.CASCADE, primary_key=True, related_name="grant"
+    )
+    name = models.CharField(max_length=100, blank=True)
+    scopes = models.JSONField(default=list)
+
+    class Meta:
+        default_permissions = ()  # it is shown with its token
+
+
 class Chat(QuickInsert):
     """A conversation of one owner, with the memory policy that applies to it."""
 
@@ -28,6 +78,16 @@ class Chat(QuickInsert):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="chats", db_index=False
     )
+    app = models.ForeignKey(
+        "App",
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+        editable=False,
+    )
+    """The app whose account, or whose end user, the owner is; None for all others."""
     title = models.CharField(max_length=200, blank=True, default="")
     title_is_automatic = models.BooleanField(default=False, db_default=False, editable=False)
     """The title is made from the first message, and made again when that changes: see `turn_line`."""
@@ -45,6 +105,11 @@ class Chat(QuickInsert):
         indexes = [
             models.Index(fields=["owner", "-id"], name="chat_owner_newest"),
             models.Index(fields=["-updated_at", "-id"], name="chat_last_active"),
+            models.Index(
+                fields=["app", "-updated_at", "-id"],
+                name="chat_app_last_active",
+                condition=Q(app__isnull=False),
+            ),
         ]
         permissions = [("view_content", "Can read messages and memory")]
 

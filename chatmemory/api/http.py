@@ -1,25 +1,18 @@
-"""Authentication, parsers, renderers, pagination and fields of the API."""
+"""Parsers, renderers, pagination and fields of the API."""
 
 import json
 import re
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
-from hmac import compare_digest
 from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import MaxLengthValidator, RegexValidator
-from django.utils import timezone
-from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter
-from knox.auth import TokenAuthentication as KnoxTokenAuthentication
-from knox.crypto import hash_token
-from knox.models import AuthToken
-from knox.settings import CONSTANTS
 from pydantic_core import from_json
 from rest_framework import serializers
-from rest_framework.exceptions import AuthenticationFailed, NotFound, ParseError, ValidationError
+from rest_framework.exceptions import NotFound, ParseError, ValidationError
 from rest_framework.pagination import CursorPagination
 from rest_framework.parsers import JSONParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
@@ -28,24 +21,7 @@ from rest_framework.response import Response
 from rest_framework.utils.json import strict_constant
 from rest_framework.utils.serializer_helpers import BindingDict
 
-from chatmemory.database.compiled import Select
 from chatmemory.database.rows import byte_size, count_fitting
-
-_TOKENS = Select(lambda key: AuthToken.objects.filter(token_key=key).select_related("user"))
-
-
-class TokenAuthentication(KnoxTokenAuthentication):
-    """knox's bearer tokens (hashed, revocable, expiring), in one query however many tokens the user has."""
-
-    def authenticate_credentials(self, token: bytes) -> Any:
-        """Return the user and the token. The sweep deletes expired tokens, so that no request waits for that."""
-        text = token.decode("ascii", "replace")
-        digest = hash_token(text)
-        for found in _TOKENS.all(text[: CONSTANTS.TOKEN_KEY_LENGTH]):
-            has_expired = found.expiry is not None and found.expiry < timezone.now()
-            if not has_expired and compare_digest(digest, found.digest):
-                return self.validate_user(found)  # type: ignore[no-untyped-call]  # knox is typed in part
-        raise AuthenticationFailed(_("Invalid token."))
 
 
 class EventStreamRenderer(BaseRenderer):

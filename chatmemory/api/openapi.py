@@ -44,7 +44,7 @@ class OperationSchema(AutoSchema):
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
-    target_class = "chatmemory.api.http.TokenAuthentication"
+    target_class = "conversations.accounts.authentication.TokenAuthentication"
     name = "bearer"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:

@@ -227,6 +227,11 @@ class ServerSettings(Area, title="Server"):
     LOG_FORMAT: Literal["auto", "json", "console"] = _value(
         "auto", "`auto` is `console` on a terminal and `json` elsewhere."
     )
+    END_USER_HEADER: str = _value(
+        "X-Chatmemory-User",
+        "The header by which [an app names the end user](apps.md) of a request, such as `X-OpenWebUI-User-Id`.",
+        allowed="a header's name",
+    )
 
 
 class DatabaseSettings(Area, title="Database and queue"):

@@ -21,6 +21,7 @@ from django.utils import timezone
 from knox.models import AuthToken
 
 from chatmemory.database.rows import in_chunks
+from conversations.models import Scope, TokenGrant
 
 logger = logging.getLogger(__name__)
 
@@ -33,24 +34,34 @@ LIFETIME_DAYS = 30
 """Lifetime of a token created with a password, over the API."""
 
 
-def issue(user: User, lifetime: timedelta | None) -> tuple[AuthToken, str] | None:
-    """Create a token for a user whose password was just checked; return it with its text.
+def issue(
+    user: User, lifetime: timedelta | None, name: str = "", scopes: Collection[str] = ()
+) -> tuple[AuthToken, str] | None:
+    """Create a token for a user whose password, if they have one, was just checked; return it with its text.
 
-    Return None if the password has changed since or the account is no longer active. A password change revokes all
-    tokens, and no token may be created after it with the former password.
+    Its scope is `Scope.CHAT` if none is given. Return None if the password has changed since or the account is no
+    longer active. A password change revokes all tokens, and no token may be created after it with the former password.
     """
     with transaction.atomic():
         same = User.objects.select_for_update().filter(pk=user.pk, password=user.password, is_active=True)
         if same.first() is None:
             return None
         token, text = AuthToken.objects.create(user, expiry=lifetime)
+        if name or scopes:
+            TokenGrant.objects.create(token=token, name=name, scopes=sorted(scopes))
         return token, str(text)
+
+
+def scopes_of(token: Any) -> Collection[str]:
+    """Return the scopes of a request's `auth`: those of a token, or of a session, which may do what its user may."""
+    grant = getattr(token, "grant", None)
+    return grant.scopes if grant else (Scope.CHAT,)
 
 
 def valid_tokens(user_id: int) -> QuerySet[Any]:
     """Return the tokens of a user that have not expired."""
     valid: QuerySet[Any] = AuthToken.objects.filter(user=user_id).exclude(expiry__lt=timezone.now())
-    return valid
+    return valid.prefetch_related("grant")
 
 
 def id_of(token: AuthToken) -> str:

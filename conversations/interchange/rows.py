@@ -22,6 +22,7 @@ from chatmemory.database.rows import in_chunks, json_size
 from chatmemory.errors import InvalidRequest
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from conversations import attachments
+from conversations.accounts.apps import app_id_of
 from conversations.derived import derived, set_lines
 from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, fields_text, list_text
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
@@ -101,6 +102,7 @@ def prepare_chat(owner: User, chat: ImportedChat) -> PreparedChat:
     check_chat(chat)
     row = Chat(
         owner=owner,
+        app_id=app_id_of(owner),
         policy=chat.policy or settings.MEMORY_POLICY,
         last_seq=len(chat.messages),
         **{name: getattr(chat, name) for name in CHAT_FIELDS},

@@ -221,7 +221,7 @@ def test_a_token_tells_whose_it_is(alice: Client) -> None:
 def test_looking_a_caller_up_takes_one_statement_however_many_tokens_there_are(
     alice: Client, django_assert_num_queries: Any
 ) -> None:
-    from chatmemory.api.http import TokenAuthentication
+    from conversations.accounts.authentication import TokenAuthentication
 
     user = User.objects.get(username="alice")
     for _ in range(50):
