@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from chatmemory.database.compiled import QuickInsert, Select
 from chatmemory.database.ids import new_id
@@ -98,6 +99,14 @@ class Chat(QuickInsert):
     last_seq = models.PositiveIntegerField(default=0, editable=False)
     open_seq = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     """Seq of the user's message whose turn waits for the output of a tool, or for the reply to it; 0 if none does."""
+    pinned = models.BooleanField(default=False, db_default=False)
+    """Retention leaves it alone, unless it is temporary."""
+    retain_days = models.PositiveIntegerField(null=True, blank=True)
+    """Days after its last message at which it is erased; None: as its app or the server is set."""
+    temporary = models.BooleanField(default=False, db_default=False, editable=False)
+    """Erased some hours after its last message, in no list, without a title of its own."""
+    last_message_at = models.DateTimeField(default=timezone.now, db_default=Now(), editable=False)
+    """When its newest message was stored; without one, when it was created. Retention counts from here."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

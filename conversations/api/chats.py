@@ -17,7 +17,7 @@ from chatmemory.api.http import PAGING, CursorPages, caller, example, validated
 from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
 from conversations import attachments, chat_lifecycle, message_changes
-from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut
+from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut, NewChatIn
 from conversations.models import (
     MEMORY_COLUMNS,
     ActiveReply,
@@ -51,7 +51,7 @@ class ChatsView(APIView):
         return CursorPages("-id", filters={"search"}).answer(chats, request, ChatOut)
 
     @chats_operation(
-        request=ChatIn,
+        request=NewChatIn,
         responses={201: ChatOut},
         operation_id="chats_create",
         examples=example({"title": "My order", "instructions": "Be brief.", "policy": "chunked"}),
@@ -59,7 +59,7 @@ class ChatsView(APIView):
         description="All fields are optional. To begin with a message instead, use `POST /v1/message/first`.",
     )
     def post(self, request: Request) -> Response:
-        chat = chat_lifecycle.create_chat(caller(request), **validated(ChatIn, request.data))
+        chat = chat_lifecycle.create_chat(caller(request), **validated(NewChatIn, request.data))
         return Response(ChatOut(chat).data, status=201)
 
 

@@ -124,6 +124,7 @@ class ReplyView(LimitedView):
             sources=tuple(Source(**source) for source in fields["sources"]),
             metadata=fields["metadata"],
             policy=fields.get("policy"),
+            temporary=fields.get("temporary", False),
         )
         user = caller(request)
         begin = partial(begin_turn, user, turn, chat_id=chat_id, key=idempotency_key(request))

@@ -9,7 +9,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from chatmemory.api.http import Flag, LongText, OneOf, Text, no_longer_than
+from chatmemory.api.http import Flag, LongText, OneOf, Text, Whole, no_longer_than
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
@@ -37,6 +37,12 @@ OPTIONS = (
     "server is set."
 )
 METADATA = "Any JSON object of yours. It is stored and returned, and no model sees it."
+PINNED = "Whether it is kept however old it gets; a temporary chat is not."
+RETAIN_DAYS = "Days after its last message at which it is erased; null: as the server is set."
+TEMPORARY = (
+    "Whether it is erased some hours after its last message, is in no list and no search, and gets no title."
+)
+MAX_RETAIN_DAYS = 36_500
 TEXT = "The text, exactly as it was sent."
 STATUS = "`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or `deleted` then."
 USAGE = "Tokens and cost as reported by the provider; null if it reported none."
@@ -128,6 +134,7 @@ class EditIn(Strict):
 
 class FirstMessageIn(MessageIn):
     policy = Text(required=False, validators=[known_policy], help_text=POLICY)
+    temporary = Flag(default=False, help_text=TEMPORARY)
 
 
 class ChatMessageIn(MessageIn):
@@ -233,6 +240,9 @@ class ChatOut(serializers.ModelSerializer[Chat]):
             },
             "policy": {"help_text": POLICY},
             "instructions": {"help_text": "The system prompt."},
+            "pinned": {"help_text": PINNED},
+            "retain_days": {"help_text": RETAIN_DAYS},
+            "temporary": {"help_text": TEMPORARY},
             "created_at": {"help_text": "Creation time."},
             "updated_at": {"help_text": "When it last changed."},
         }
@@ -250,6 +260,10 @@ class ChatIn(Strict):
     policy = Text(required=False, validators=[known_policy], help_text=POLICY)
     options = ObjectField(required=False, help_text=OPTIONS)
     metadata = ObjectField(required=False, help_text=METADATA)
+    pinned = Flag(required=False, help_text=PINNED)
+    retain_days = Whole(
+        required=False, allow_null=True, min_value=1, max_value=MAX_RETAIN_DAYS, help_text=RETAIN_DAYS
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Check the policy and options that the chat will have against each other."""
@@ -260,6 +274,10 @@ class ChatIn(Strict):
             if policy and (wrong := option_errors(policy, options, settings.MEMORY_LIMITS, chat.options)):
                 raise serializers.ValidationError({"options": wrong})
         return attrs
+
+
+class NewChatIn(ChatIn):
+    temporary = Flag(default=False, help_text=TEMPORARY)
 
 
 class PriceOut(serializers.Serializer[Any]):

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from chatmemory.database.ids import new_id
 from chatmemory.errors import NotFound
@@ -50,6 +51,7 @@ def _branch(chat: Chat, through_seq: int) -> PreparedChat:
     question = next((one.seq for one in reversed(messages) if one.role == Role.USER), 0)
     branch = copy(chat)
     branch.pk, branch.last_seq, branch.open_seq = new_id(), through_seq + calls, question if calls else 0
+    branch.last_message_at = timezone.now()
     ids: dict[UUID | None, UUID] = {one.pk: new_id() for one in messages}
     for one in messages:
         one.pk, one.chat = ids[one.pk], branch

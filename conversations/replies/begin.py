@@ -60,7 +60,7 @@ _CHAT = Select(
 _LOCK_CHAT = Write(
     lambda chat, owner, messages, now: (
         Chat.objects.filter(pk=chat, owner=owner),
-        {"last_seq": F("last_seq") + messages, "updated_at": now},
+        {"last_seq": F("last_seq") + messages, "updated_at": now, "last_message_at": now},
     )
 )
 
@@ -114,7 +114,9 @@ def begin_turn(
     columns = derived(request.message, Role.USER, user.pk)  # before the lock
     messages = len(request.outputs) + bool(request.message)
     new_chat: dict[str, Any] = {"policy": request.policy} if request.policy else {}
-    if chat_id is None:
+    if request.temporary:
+        new_chat["temporary"] = True
+    elif chat_id is None:
         new_chat |= {"title": automatic_title(request.message), "title_is_automatic": True}
 
     def begin(chat: Chat) -> BegunTurn:
@@ -238,7 +240,7 @@ def _locked(user: User, chat_id: UUID | None, messages: int, new_chat: Mapping[s
 
 def _store_question(chat: Chat, request: TurnRequest, columns: dict[str, Any]) -> Message:
     chat.last_seq += 1
-    if not chat.title and (chat.last_seq == 1 or chat.title_is_automatic):
+    if not (chat.title or chat.temporary) and (chat.last_seq == 1 or chat.title_is_automatic):
         chat.title, chat.title_is_automatic = automatic_title(request.message), True
     now = timezone.now()
     message = Message.objects.create(

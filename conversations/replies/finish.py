@@ -36,7 +36,7 @@ CLOCK_TOLERANCE = timedelta(hours=1)
 _SET_CHAT = Write(
     lambda chat, last_seq, open_seq, now: (
         Chat.objects.filter(pk=chat),
-        {"last_seq": last_seq, "open_seq": open_seq, "updated_at": now},
+        {"last_seq": last_seq, "open_seq": open_seq, "updated_at": now, "last_message_at": now},
     )
 )
 _DELETE_ACTIVE = Write(

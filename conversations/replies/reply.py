@@ -30,7 +30,7 @@ NO_ANSWER = ReplyError("upstream_error", "The model ended without an answer.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """What a client sends with a message. `policy` is only for a first message."""
+    """What a client sends with a message. `policy` and `temporary` are only for a first message."""
 
     message: str
     """The user's message; empty if only outputs of tools are sent, so that the reply to the last message continues."""
@@ -39,6 +39,7 @@ class TurnRequest:
     sources: tuple[Source, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policy: str | None = None
+    temporary: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Parameters passed to the model, by their names in Chat Completions."""
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -52,6 +53,8 @@ class TurnRequest:
         """Return a hash that is the same for the same request, with which an idempotency key is compared."""
         sources = [[source.title, source.text] for source in self.sources]
         fields = [self.message, self.variant.name, self.instructions, sources, self.metadata, self.policy]
+        if self.temporary:
+            fields.append("temporary")
         return fingerprint(["message", str(chat_id or "first"), *fields])
 
 

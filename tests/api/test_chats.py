@@ -12,7 +12,10 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
 
-KEYS = "id title title_is_automatic policy options instructions message_count created_at updated_at metadata".split()
+KEYS = (
+    "id title title_is_automatic policy options instructions message_count created_at updated_at metadata "
+    "pinned retain_days temporary"
+).split()
 MINE = {
     "title": "Lesson 7",
     "instructions": " Teach. ",

@@ -130,9 +130,9 @@ def test_the_writes_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
         return [list(model.objects.order_by("pk").values()) for model in (Chat, ConversationBrief)]
 
     with transaction.atomic():
-        Chat.objects.filter(pk=chat.pk).update(last_seq=77, open_seq=5, updated_at=now)
+        Chat.objects.filter(pk=chat.pk).update(last_seq=77, open_seq=5, updated_at=now, last_message_at=now)
         Chat.objects.filter(pk=other.pk, owner=chat.owner_id).update(
-            last_seq=F("last_seq") + 2, updated_at=now
+            last_seq=F("last_seq") + 2, updated_at=now, last_message_at=now
         )
         ConversationBrief.objects.filter(pk=chat.pk).update(anchor_seq=9)
         by_orm = rows()
