@@ -1,26 +1,34 @@
 """Create, change and delete chats."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS, transaction
+from django.db.models import QuerySet
 
 from chatmemory.errors import NotFound
 from conversations import attachments
 from conversations.accounts import quotas
 from conversations.accounts.apps import app_id_of
 from conversations.accounts.quotas import Reservation
+from conversations.finding import index_metadata
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
 
 
 def create_chat(owner: User, **fields: Any) -> Chat:
     """Create an empty chat. `fields` are model fields that a client may set; `policy` has a default."""
-    return Chat.objects.create(
-        owner=owner, app_id=app_id_of(owner), **{"policy": settings.MEMORY_POLICY, **fields}
-    )
+    with transaction.atomic(savepoint=False):
+        chat = Chat.objects.create(
+            owner=owner, app_id=app_id_of(owner), **{"policy": settings.MEMORY_POLICY, **fields}
+        )
+        if chat.metadata:
+            index_metadata(chat)
+    return chat
 
 
 def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
@@ -39,6 +47,8 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
         for name, value in changes.items():
             setattr(chat, name, value)
         chat.save(update_fields=[*changes, "updated_at"])
+        if "metadata" in changes:
+            index_metadata(chat)
         if "policy" in new or ("policy" in changes and is_by_another_policy(chat)):
             if chat.last_seq:
                 quotas.take_rebuild(chat.owner_id)
@@ -65,3 +75,22 @@ def delete_chat(chat: Chat) -> None:
             attachments.release_chat(locked)
             Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
             locked.delete()
+
+
+def delete_chats(chats: QuerySet[Chat], keys: Iterable[UUID], until: float | None = None) -> int:
+    """Delete those with these keys that are still among `chats`, each in a transaction of its own; return how many.
+
+    Stop at that moment of `time.monotonic`, if one is given.
+    """
+    deleted = 0
+    for key in keys:
+        began = time.monotonic()
+        if until is not None and began > until:
+            break
+        with transaction.atomic():
+            if chat := chats.select_for_update(of=("self",)).filter(pk=key).first():
+                delete_chat(chat)
+                deleted += 1
+        if settings.IS_SQLITE:  # it has one writer, so pause as long as that took
+            time.sleep(time.monotonic() - began)
+    return deleted

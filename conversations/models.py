@@ -126,6 +126,20 @@ class Chat(QuickInsert):
         return str(self.id)
 
 
+class ChatMetadata(models.Model):
+    """A member of a chat's metadata as a hash, by which the chat is found: see `conversations.finding`."""
+
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="pairs")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    pair = models.CharField(max_length=32)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "pair", "chat"], name="chat_metadata_pair")]
+        default_permissions = ()  # it is shown to nobody
+
+
 class Role(models.TextChoices):
     USER = "user"
     ASSISTANT = "assistant"

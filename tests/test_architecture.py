@@ -16,7 +16,8 @@ LAYERS = [
     # rows
     "conversations.models memory.models memory.limits",
     # stores
-    "chatmemory.api conversations.accounts conversations.attachments memory.queue memory.usage memory.history",
+    "chatmemory.api conversations.accounts conversations.attachments conversations.finding "
+    "memory.queue memory.usage memory.history",
     # decisions
     "memory.policies memory.recall memory.pins memory.briefs",
     # prompts

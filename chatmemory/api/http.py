@@ -75,6 +75,13 @@ def example(body: dict[str, Any]) -> list[OpenApiExample]:
     return [OpenApiExample("A request", value=body, request_only=True)]
 
 
+def refuse_unknown(request: Request, known: Collection[str]) -> None:
+    """Raise `ValidationError` for query parameters other than these, so that a typo is not silently ignored."""
+    if unknown := [name for name in request.query_params if name not in {*known, "format"}]:
+        expected = ", ".join(sorted(known))
+        raise ValidationError({name: [f"Unknown parameter. Known: {expected}."] for name in unknown[:10]})
+
+
 class CursorPages(CursorPagination):
     """DRF's cursor pagination, which answers an invalid limit, or a cursor of another list, with 400.
 
@@ -87,7 +94,7 @@ class CursorPages(CursorPagination):
     def __init__(self, *ordering: str, page_size: int = 50, filters: Collection[str] = ()) -> None:
         self.ordering = ordering
         self.page_size = page_size
-        self.known = {*filters, "cursor", "limit", "format"}
+        self.known = {*filters, "cursor", "limit"}
 
     def answer(self, rows: Any, request: Request, serializer: type[serializers.Serializer[Any]]) -> Response:
         """The page of `rows` that the request asks for."""
@@ -104,12 +111,11 @@ class CursorPages(CursorPagination):
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         """Return the rows of the page: select them by order and size only, then load them."""
-        if unknown := [name for name in request.query_params if name not in self.known]:
-            expected = ", ".join(sorted(self.known - {"format"}))
-            raise ValidationError({name: [f"Unknown parameter. Known: {expected}."] for name in unknown[:10]})
+        refuse_unknown(request, self.known)
         try:
-            order = [name.removeprefix("-") for name in self.get_ordering(request, queryset, view)]
-            light = queryset.annotate(byte_size=byte_size(queryset)).only("pk", *order)
+            order = {name.removeprefix("-") for name in self.get_ordering(request, queryset, view)}
+            columns = order - queryset.query.annotations.keys()
+            light = queryset.annotate(byte_size=byte_size(queryset)).only("pk", *columns)
             rows: list[Any] = super().paginate_queryset(light, request, view) or []
             sizes = [row.byte_size for row in rows]
             if self.cursor is not None and self.cursor.reverse:

@@ -136,7 +136,10 @@ ERRORS: dict[int, tuple[tuple[str, ...], str]] = {
     403: (("permission_denied",), "The session's CSRF token is missing."),
     404: (("not_found",), "It does not exist, or it belongs to another user."),
     406: (("not_acceptable",), "None of the media types in `Accept` is available."),
-    409: (("chat_busy", "conflict"), "A reply is being written in this chat, or has already ended."),
+    409: (
+        ("chat_busy", "conflict"),
+        "A reply is being written in this chat, or has already ended; or what was to be changed has changed.",
+    ),
     413: (("too_large",), "The body is too large."),
     415: (("unsupported_media_type",), "The body is not JSON."),
     422: (("idempotency_mismatch",), "The `Idempotency-Key` was used with a different request."),
@@ -159,7 +162,7 @@ _BY_NAME: list[tuple[set[str], set[int]]] = [
     (STATELESS, {429, 502, 504}),
     (REBUILDING | {"messages_stream", "me_export", "me_delete"}, {429}),
     ({"messages_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
-    ({"revisions_restore", "brief_clear"}, {409}),
+    ({"revisions_restore", "brief_clear", "chats_delete_many"}, {409}),
     ({"v1_auth_token_create"}, {401, 429}),
     ({"v1_auth_token_destroy"}, {400}),
 ]

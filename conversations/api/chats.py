@@ -1,9 +1,11 @@
 """Views of chats and messages. Views that create replies are in `conversations.api.replies`."""
 
+import time
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -13,11 +15,23 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.async_view import AsyncView
-from chatmemory.api.http import PAGING, CursorPages, caller, example, validated
-from chatmemory.errors import NotFound
+from chatmemory.api.http import PAGING, CursorPages, caller, example, refuse_unknown, validated
+from chatmemory.errors import Conflict, InvalidRequest, NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
-from conversations import attachments, chat_lifecycle, message_changes
-from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut, NewChatIn
+from conversations import attachments, chat_lifecycle, finding, message_changes
+from conversations.accounts.authentication import acting_for
+from conversations.api.serializers import (
+    ChatIn,
+    ChatOut,
+    ChatsDeletedOut,
+    ChatsDeleteQuery,
+    ChatsPageOut,
+    EditIn,
+    MessageOut,
+    NewChatIn,
+    Period,
+)
+from conversations.finding import ChatFilter
 from conversations.models import (
     MEMORY_COLUMNS,
     ActiveReply,
@@ -33,22 +47,87 @@ chats_operation = partial(extend_schema, tags=["chats"])
 messages_operation = partial(extend_schema, tags=["messages"])
 
 
+MEMBER = "metadata."
+"""What a query parameter begins with that names a key of metadata. The rest is the key as it is."""
+MAX_MEMBERS = 16
+"""Maximum number of them in one request; SQLite joins at most 64 tables."""
+DELETION_SECONDS = 5.0
+"""How long a request deletes chats."""
+FILTERS = [
+    OpenApiParameter(
+        "user", str, description="An end user of your app, as in the header `X-Chatmemory-User`."
+    ),
+    OpenApiParameter("search", str, description="Words of a title."),
+    Period,
+    OpenApiParameter(
+        f"{MEMBER}key",
+        str,
+        description="The value of `key` at the top level of the chat's `metadata`, whatever your key is: a string as "
+        f"it is, numbers, booleans and null as JSON. Up to {MAX_MEMBERS} of them, and all must match.",
+    ),
+]
+"""The query parameters that say which chats."""
+
+
+def _owner(request: Request) -> User:
+    """The end user whom `user` names, as the header of that name does; without it the caller."""
+    named = request.query_params.get("user")
+    return caller(request) if named is None else acting_for(request.auth, named)
+
+
+def _asked(request: Request) -> tuple[ChatFilter, set[str]]:
+    """What a request asks for, and the query parameters that may say so. Raises `ValidationError`."""
+    query = request.query_params
+    names = [name for name in query if name.startswith(MEMBER)]
+    members = [(name.removeprefix(MEMBER), value) for name in names for value in query.getlist(name)]
+    if len(members) > MAX_MEMBERS:
+        raise ValidationError({names[-1]: [f"At most {MAX_MEMBERS} filters by metadata are possible."]})
+    title = query.get("search", "").replace("\0", "").strip()
+    period = validated(Period, query.dict())
+    known = {"user", "search", "since", "until", *names}
+    return ChatFilter(title=title, members=tuple(members), **period), known
+
+
 class ChatsView(APIView):
     @chats_operation(
-        parameters=[
-            OpenApiParameter("search", str, description="Words of a title."),
-            *PAGING,
-        ],
+        parameters=[*FILTERS, *PAGING],
         responses=ChatsPageOut,
         operation_id="chats_list",
         summary="List chats",
-        description="Newest first, in pages. `search` looks in titles; `GET /v1/search` looks in messages.",
+        description="Newest first, in pages; only those that match all filters. `since` and `until` are about the last "
+        "message. `search` looks in titles; `POST /v1/search` looks in messages. Temporary chats are not listed.",
     )
     def get(self, request: Request) -> Response:
-        chats = Chat.objects.filter(owner=caller(request))
-        if search := request.query_params.get("search", "").replace("\0", "").strip():
-            chats = chats.filter(title__icontains=search)
-        return CursorPages("-id", filters={"search"}).answer(chats, request, ChatOut)
+        asked, names = _asked(request)
+        chats = finding.chats_of(_owner(request), asked)
+        return CursorPages("-place", filters=names).answer(chats, request, ChatOut)
+
+    @chats_operation(
+        parameters=[*FILTERS, ChatsDeleteQuery],
+        request=None,
+        responses=ChatsDeletedOut,
+        operation_id="chats_delete_many",
+        summary="Delete many chats",
+        description="Those that match all filters, of which one at least is required. Without `confirm`, nothing is "
+        "deleted: the answer says how many there are. With that number as `confirm` they are deleted, unless it has "
+        f"changed. A request deletes for about {DELETION_SECONDS:.0f} seconds; repeat it while some are `left`.",
+    )
+    def delete(self, request: Request) -> Response:
+        asked, names = _asked(request)
+        refuse_unknown(request, {*names, "confirm"})
+        confirmed = validated(ChatsDeleteQuery, request.query_params.dict()).get("confirm")
+        if asked == ChatFilter() and "user" not in request.query_params:
+            raise InvalidRequest("Say which chats: at least one filter is required.")
+        chats = finding.chats_of(_owner(request), asked)
+        if confirmed is None:
+            count = chats.count()
+            return Response({"count": count, "deleted": 0, "left": count})
+        keys = list(chats.values_list("pk", flat=True))
+        if len(keys) != confirmed:
+            now = f"The filters find {len(keys)} chats now, not {confirmed}."
+            raise Conflict("Nothing was deleted: the count has changed.", details={"confirm": [now]})
+        deleted = chat_lifecycle.delete_chats(chats, keys, time.monotonic() + DELETION_SECONDS)
+        return Response({"count": len(keys), "deleted": deleted, "left": len(keys) - deleted})
 
     @chats_operation(
         request=NewChatIn,

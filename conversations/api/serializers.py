@@ -338,6 +338,25 @@ class PageOut(serializers.Serializer[Any]):
     )
 
 
+class Period(serializers.Serializer[Any]):
+    since = serializers.DateTimeField(required=False, help_text="From this moment on.")
+    until = serializers.DateTimeField(required=False, help_text="Up to this moment.")
+
+
+class ChatsDeleteQuery(serializers.Serializer[Any]):
+    confirm = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        help_text="How many chats are to be deleted: the count as it was answered.",
+    )
+
+
+class ChatsDeletedOut(serializers.Serializer[Any]):
+    count = serializers.IntegerField(help_text="How many chats the filters found.")
+    deleted = serializers.IntegerField(help_text="How many of them are deleted now; none without `confirm`.")
+    left = serializers.IntegerField(help_text="How many of them are left: the next `confirm`.")
+
+
 class ChatsPageOut(PageOut):
     results = ChatOut(many=True, help_text="Items on this page.")
 

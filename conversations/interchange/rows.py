@@ -24,6 +24,7 @@ from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from conversations import attachments
 from conversations.accounts.apps import app_id_of
 from conversations.derived import derived, set_lines
+from conversations.finding import index_metadata
 from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, fields_text, list_text
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
 from conversations.replies.open_turn import OpenTurn
@@ -84,6 +85,8 @@ class PreparedChat:
         self.row.save(force_insert=True)
         if self.created_at is not None:
             Chat.objects.filter(pk=self.row.pk).update(created_at=self.created_at)
+        if self.row.metadata:
+            index_metadata(self.row)
         Message.objects.bulk_create(self.messages, batch_size=BATCH)
         attachments.store(self.row.owner_id, self.attached)
         if self.origin is None:

@@ -324,11 +324,6 @@ class ContextOut(Serializer[Any]):
     )
 
 
-class UsageQuery(Serializer[Any]):
-    since = DateTimeField(required=False, help_text="From this moment on.")
-    until = DateTimeField(required=False, help_text="Up to this moment.")
-
-
 class UsageDayOut(UsageOut):
     date = DateField(help_text="The day, in UTC.")
     model_variant = CharField(help_text=VARIANT)

@@ -21,7 +21,7 @@ from chatmemory.database import executors
 from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
 from conversations.api.replies import LimitedView
-from conversations.api.serializers import spoken
+from conversations.api.serializers import Period, spoken
 from conversations.models import get_chat, get_message, usage_json
 from conversations.replies.generation import (
     begin_call,
@@ -270,7 +270,7 @@ class PinViews(ViewSet):
 
 class UsageView(APIView):
     @extend_schema(
-        parameters=[serializers.UsageQuery],
+        parameters=[Period],
         responses=serializers.UsageDaysOut,
         operation_id="usage_read",
         summary="Get token usage and cost per day",
@@ -279,7 +279,7 @@ class UsageView(APIView):
     )
     def get(self, request: Request) -> Response:
         # A dict of texts: in a form, "" would be no value.
-        query = validated(serializers.UsageQuery, request.query_params.dict())
+        query = validated(Period, request.query_params.dict())
         return Response({"results": daily.days_of(caller(request), **query)})
 
 

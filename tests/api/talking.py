@@ -90,6 +90,20 @@ def messages(client: Client, chat: str, **query: Any) -> list[dict[str, Any]]:
     return found
 
 
+def paged(client: Client, path: str) -> list[dict[str, Any]]:
+    """Return all results of a list, page by page; assert that paging back gives the same pages."""
+    pages, back = [client.get(path).json()], []
+    while following := pages[-1]["next"]:
+        pages.append(client.http.get(following).json())
+    assert set(pages[0]) == {"results", "next", "previous"}
+    at: dict[str, Any] = pages[-1]
+    while at["previous"]:
+        at = client.http.get(at["previous"]).json()
+        back.append(at["results"])
+    assert back[::-1] == [page["results"] for page in pages[:-1]]
+    return [result for page in pages for result in page["results"]]
+
+
 def error(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     """Return the error of an answer; assert that it has the common form of all errors."""
     assert answer.status_code == status, (answer.status_code, answer.text)

@@ -1,11 +1,9 @@
 """Chats: created, found, changed, paged and deleted without a trace."""
 
-from typing import Any
-
 from conversations.models import Chat, Message
 from conversations.replies import generation
 from memory.models import ConversationBrief
-from tests.api.talking import Turn, begun, error, heard, held, messages, opened
+from tests.api.talking import Turn, begun, error, heard, held, messages, opened, paged
 from tests.support.database import traces
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
@@ -57,20 +55,6 @@ def test_chats_are_listed_newest_first_and_found_by_title(alice: Client, bob: Cl
     assert [chat["id"] for chat in paged(alice, "chats?search=CHAT 3")] == [ids[3]]
     assert paged(alice, "chats?search=Bob") == []
     assert [chat["id"] for chat in paged(alice, "chats?search=%25")] == []
-
-
-def paged(client: Client, path: str) -> list[dict[str, Any]]:
-    """Return all results of a list, page by page; assert that paging back gives the same pages."""
-    pages, back = [client.get(path).json()], []
-    while following := pages[-1]["next"]:
-        pages.append(client.http.get(following).json())
-    assert set(pages[0]) == {"results", "next", "previous"}
-    at: dict[str, Any] = pages[-1]
-    while at["previous"]:
-        at = client.http.get(at["previous"]).json()
-        back.append(at["results"])
-    assert back[::-1] == [page["results"] for page in pages[:-1]]
-    return [result for page in pages for result in page["results"]]
 
 
 def test_messages_are_paged_both_ways(alice: Client, upstream: FakeUpstream) -> None:

@@ -28,6 +28,7 @@ VALUES: dict[str, Any] = {
     "max_output_tokens": 100,
     "message": "A word.",
     "metadata": {"lesson": 1},
+    "metadata.key": "word",
     "mode": "update",
     "model": "arco",
     "model_variant": "arco",
@@ -55,7 +56,7 @@ VALUES: dict[str, Any] = {
     "until": "2027-01-01T00:00:00Z",
 }
 """A valid value for each name, wherever it occurs. Ids come from the test."""
-UNFILLED = ("cursor", "Last-Event-ID")
+UNFILLED = ("confirm", "cursor", "user", "Last-Event-ID")
 """Optional parameters that only an earlier answer can give, or that repeat another one."""
 
 

@@ -1,0 +1,83 @@
+"""Which of a user's chats a request asks for: by metadata, by the time of their last message, by title.
+
+Metadata is found by its members at the top level whose values are no objects or lists, each as one hash of key and
+value. So the index has rows of one width, and no content of a chat.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import F, QuerySet
+
+from conversations.models import Chat, ChatMetadata
+
+Member = tuple[str, str]
+"""A key of metadata, and its value as a URL has it: a string as it is, and JSON for any other."""
+
+
+def pair_of(member: Member) -> str:
+    """The hash that stands for a member."""
+    return blake2b(json.dumps(member).encode(), digest_size=16).hexdigest()
+
+
+def pairs_of(metadata: Mapping[str, Any]) -> set[str]:
+    """The hashes by which a chat with this metadata is found."""
+    scalars = {key: value for key, value in metadata.items() if not isinstance(value, dict | list)}
+    return {
+        pair_of((key, value if isinstance(value, str) else json.dumps(value)))
+        for key, value in scalars.items()
+    }
+
+
+def index_metadata(chat: Chat) -> None:
+    """Make a chat findable by the metadata that it has now. Call it in the transaction that stores them."""
+    ChatMetadata.objects.filter(chat=chat).delete()
+    ChatMetadata.objects.bulk_create(
+        ChatMetadata(chat=chat, owner_id=chat.owner_id, pair=pair) for pair in pairs_of(chat.metadata)
+    )
+
+
+def known_members(owner: User, members: Collection[Member]) -> set[Member]:
+    """Return those of some hundred members, at most, that any chat of the owner has."""
+    by_pair = {pair_of(member): member for member in members}
+    found = ChatMetadata.objects.filter(owner=owner, pair__in=by_pair).values_list("pair", flat=True)
+    return {by_pair[pair] for pair in found.distinct()}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatFilter:
+    """What the chats have in common that a request asks for. All of it must be true of a chat."""
+
+    title: str = ""
+    """Words of it."""
+    members: tuple[Member, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    """Times of the last message: from `since` on, and before `until`."""
+
+
+def chats_of(owner: User, asked: ChatFilter) -> QuerySet[Chat]:
+    """The owner's chats that were asked for, none of them temporary, to be sorted by their `place`: newest last.
+
+    That is the column by which the database has them in order: with metadata that of its index, along which SQLite
+    then reads a page, however many chats match.
+    """
+    if asked.members:
+        chats = Chat.objects.filter(pairs__owner=owner, pairs__pair=pair_of(asked.members[0]))
+        chats = chats.annotate(place=F("pairs__chat"))
+    else:
+        chats = Chat.objects.filter(owner=owner).annotate(place=F("pk"))
+    for member in asked.members[1:]:
+        chats = chats.filter(pairs__owner=owner, pairs__pair=pair_of(member))
+    if asked.title:
+        chats = chats.filter(title__icontains=asked.title)
+    if asked.since:
+        chats = chats.filter(last_message_at__gte=asked.since)
+    if asked.until:
+        chats = chats.filter(last_message_at__lt=asked.until)
+    return chats.filter(temporary=False)

@@ -1,0 +1,232 @@
+"""Chats found, counted and deleted by metadata, end user and title: those of the caller, and no others."""
+
+import json
+import os
+import subprocess
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import connection
+
+from conversations import chat_lifecycle
+from conversations.accounts.api_tokens import issue
+from conversations.accounts.apps import create_app
+from conversations.finding import ChatFilter, chats_of, known_members
+from conversations.models import Chat, ChatMetadata, Scope
+from tests.api.talking import error, paged
+from tests.support.database import traces
+from tests.support.docs import snippet
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+METADATA: dict[str, Any] = {
+    "customer": "AB-1",
+    'say "hello"': 'it\'s "so"; -- \\',
+    "a.b[0]": "1.50",
+    "ключ 🗝": "ж",
+    "a&b=c%20": "&=+ ",
+    "": "",
+    "number": 7,
+    "share": 0.5,
+    "flag": True,
+    "none": None,
+}
+WRITTEN = {"number": "7", "share": "0.5", "flag": "true", "none": "null"}
+"""How a URL has the values that are no strings."""
+
+
+def made(client: Client, **metadata: Any) -> str:
+    """Return a new chat with this metadata."""
+    return str(client.post("chats", json={"metadata": metadata}).json()["id"])
+
+
+def found(client: Client, metadata: dict[str, Any], **query: Any) -> list[str]:
+    params = {f"metadata.{key}": value for key, value in metadata.items()} | query
+    answer = client.get("chats", params=params)
+    assert answer.status_code == 200, answer.text
+    return [chat["id"] for chat in answer.json()["results"]]
+
+
+def test_a_chat_is_found_by_each_of_its_members(alice: Client, bob: Client) -> None:
+    made(bob, **METADATA)
+    chat, _ = made(alice, **METADATA, nested={"a": "b"}, list=["a"]), made(alice, customer="AB-2")
+    for key, value in METADATA.items():
+        written = WRITTEN.get(key, value)
+        assert found(alice, {key: written}) == [chat], key
+        assert found(alice, {key: f"{written}x"}) == [], key
+    assert found(alice, {key: WRITTEN.get(key, value) for key, value in METADATA.items()}) == [chat]
+    assert found(alice, {"customer": ["AB-1", "AB-2"]}) == []
+    assert [found(alice, one) for one in ({"nested": '{"a": "b"}'}, {"nested.a": "b"}, {"list": "a"})] == [
+        []
+    ] * 3
+
+
+def test_it_is_found_by_what_it_has_now(alice: Client) -> None:
+    chat = made(alice, step=1, customer="AB-1")
+    assert alice.patch(f"chats/{chat}", json={"title": "New"}).status_code == 200
+    assert alice.patch(f"chats/{chat}", json={"metadata": {"step": True}}).status_code == 200
+    searches: list[dict[str, str]] = [{"step": "1"}, {"customer": "AB-1"}, {"step": "true"}]
+    assert [found(alice, one) for one in searches] == [[], [], [chat]]
+    assert alice.delete(f"chats/{chat}").status_code == 204
+    assert not ChatMetadata.objects.exists()
+
+
+def test_what_is_found_is_paged_newest_first(alice: Client) -> None:
+    mine = [made(alice, kind="a", even=number % 2) for number in range(6)]
+    made(alice, kind="b")
+    assert [chat["id"] for chat in paged(alice, "chats?metadata.kind=a&limit=2")] == mine[::-1]
+    assert [chat["id"] for chat in paged(alice, "chats?metadata.kind=a&metadata.even=1&limit=2")] == mine[
+        5::-2
+    ]
+    alice.patch(f"chats/{mine[3]}", json={"title": "My order"})
+    assert found(alice, {"kind": "a"}, search="ORDER") == [mine[3]]
+
+
+def test_imported_chats_are_found(alice: Client, bob: Client, tmp_path: Path) -> None:
+    file = tmp_path / "chats.json"
+    chats = [{"id": one, "messages": [{"role": "user", "text": "Hello"}]} for one in ("c-1", 7)]
+    file.write_text(json.dumps({"chats": chats}))
+    call_command("import_chat", str(file), user="alice")
+    assert len(found(alice, {"source_id": "c-1"})) == len(found(alice, {"source_id": "7"})) == 1
+    asked = [("source_id", one) for one in ("c-1", "c-2", "7")]
+    owners = [User.objects.get(username=name) for name in ("alice", "bob")]
+    assert [known_members(owner, asked) for owner in owners] == [{asked[0], asked[2]}, set()]
+
+
+def test_chats_of_earlier_versions_are_found_once_migrated(
+    alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration: Any = import_module("conversations.migrations.0017_fill_chat_metadata")
+    monkeypatch.setattr(migration, "BATCH", 2)
+    mine = [made(alice, kind="a", number=number) for number in range(5)]
+    made(alice)
+    ChatMetadata.objects.filter(chat_id__in=mine[1:]).delete()  # as if it had been interrupted
+    for _ in range(2):
+        migration.fill(apps, SimpleNamespace(connection=connection))
+        assert found(alice, {"kind": "a"}) == mine[::-1]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "metadata=x",
+        "Metadata.kind=a",
+        "kind=a",
+        "since=yesterday",
+        "until=2026-13-01",
+        "&".join(f"metadata.k{number}=x" for number in range(17)),
+        "&".join(["metadata.k=x"] * 17),
+    ],
+)
+def test_what_is_no_filter_is_refused(alice: Client, query: str) -> None:
+    for call in (alice.get, alice.delete):
+        error(call(f"chats?{query}"), 400, "invalid_request")
+
+
+def test_chats_are_found_by_the_time_of_their_last_message(alice: Client, upstream: FakeUpstream) -> None:
+    mine = [made(alice, kind="a") for _ in range(3)]
+    for day, chat in enumerate(mine, start=1):
+        Chat.objects.filter(pk=chat).update(last_message_at=datetime(2026, 3, day, 12, tzinfo=UTC))
+    assert found(alice, {}, since="2026-03-02") == [mine[2], mine[1]]
+    assert found(alice, {}, until="2026-03-02T12:00:00Z") == [mine[0]]
+    assert found(alice, {"kind": "a"}, since="2026-03-02T13:00:00+01:00", until="2026-03-03") == [mine[1]]
+    assert removed(alice, "until=2026-03-03") == (2, 0, 2)
+    alice.ask("Hello", mine[0])
+    assert found(alice, {}, since="2026-03-04") == [mine[0]]
+
+
+def test_temporary_chats_are_not_found(alice: Client) -> None:
+    made(alice, kind="a")
+    alice.post("chats", json={"temporary": True, "metadata": {"kind": "a"}})
+    assert removed(alice, "metadata.kind=a") == (1, 0, 1)
+    assert len(found(alice, {})) == 1
+
+
+# Deletion
+
+
+def removed(client: Client, query: str) -> tuple[int, int, int]:
+    """Delete chats; return how many there were, how many are deleted and how many are left."""
+    answer = client.delete(f"chats?{query}")
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    return body["count"], body["deleted"], body["left"]
+
+
+def test_many_are_counted_and_then_deleted(alice: Client, bob: Client) -> None:
+    mine, kept, others = [made(alice, kind="a") for _ in range(3)], made(alice, kind="b"), made(bob, kind="a")
+    assert removed(alice, "metadata.kind=a") == (3, 0, 3)
+    assert removed(alice, "metadata.kind=a&confirm=3") == (3, 3, 0)
+    assert removed(alice, "metadata.kind=a&confirm=0") == (0, 0, 0)
+    assert [traces(one) for one in mine] == [[]] * 3
+    assert [chat["id"] for chat in paged(alice, "chats")] == [kept]
+    assert found(bob, {"kind": "a"}) == [others]
+
+
+@pytest.mark.parametrize("confirm", [2, 4])
+def test_nothing_is_deleted_once_the_count_has_changed(alice: Client, confirm: int) -> None:
+    mine = [made(alice, kind="a") for _ in range(3)]
+    told = error(alice.delete(f"chats?metadata.kind=a&confirm={confirm}"), 409, "conflict")
+    assert told["details"] == {"confirm": [f"The filters find 3 chats now, not {confirm}."]}
+    assert found(alice, {"kind": "a"}) == mine[::-1]
+
+
+@pytest.mark.parametrize("query", ["", "search=", "confirm=1", "limit=5&search=a", "search=a&confirm=x"])
+def test_a_deletion_names_what_it_deletes(alice: Client, query: str) -> None:
+    made(alice)
+    error(alice.delete(f"chats?{query}"), 400, "invalid_request")
+    assert Chat.objects.count() == 1
+
+
+def test_a_deletion_ends_in_time(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conversations.api.chats.DELETION_SECONDS", -1.0)
+    made(alice, kind="a")
+    assert removed(alice, "metadata.kind=a&confirm=1") == (1, 0, 1)
+
+
+def test_what_is_not_asked_for_any_more_is_not_deleted(alice: Client) -> None:
+    mine = [made(alice, kind="a") for _ in range(2)]
+    chats = chats_of(User.objects.get(username="alice"), ChatFilter(members=(("kind", "a"),)))
+    keys = [chat.pk for chat in chats]
+    alice.patch(f"chats/{mine[0]}", json={"metadata": {"kind": "b"}})
+    assert chat_lifecycle.delete_chats(chats, keys) == 1
+    assert [chat["id"] for chat in paged(alice, "chats")] == [mine[0]]
+
+
+def test_an_app_names_its_end_user_by_a_parameter_too(alice: Client, user_client: Any) -> None:
+    issued = issue(create_app("shop").user, None, scopes=[Scope.ACT_FOR_USERS])
+    assert issued is not None
+    shop = Client(alice.base, issued[1])
+    header = {"X-Chatmemory-User": "u-1"}
+    chat = shop.post("chats", json={"metadata": {"kind": "a"}}, headers=header).json()["id"]
+    assert found(shop, {"kind": "a"}, user="u-1") == found(shop, {}, user="u-1") == [chat]
+    assert found(shop, {"kind": "a"}) == found(shop, {}, user="u-2") == []
+    error(alice.get("chats?user=u-1"), 403, "permission_denied")
+    error(shop.get("chats?user="), 400, "invalid_request")
+    assert removed(shop, "user=u-2&confirm=0") == (0, 0, 0)
+    assert removed(shop, "user=u-1&confirm=1") == (1, 1, 0)
+    shop.http.close()
+
+
+def test_the_commands_of_the_docs_find_a_chat_and_delete_it(alice: Client) -> None:
+    commands = snippet("docs/api.md", "bash", alice.base, "Find chats, and delete many")
+    env = {**os.environ, "TOKEN": alice.token, "NO_PROXY": "127.0.0.1"}
+    done = subprocess.run(
+        ["bash", "-ec", commands], env=env, capture_output=True, text=True, timeout=60, check=True
+    )
+    decoder, answers, rest = json.JSONDecoder(), [], done.stdout
+    while rest:
+        answer, end = decoder.raw_decode(rest)
+        answers.append(answer)
+        rest = rest[end:]
+    chat, page, counted, deleted = answers
+    assert page["results"] == [chat]
+    assert counted == {"count": 1, "deleted": 0, "left": 1}
+    assert deleted == {"count": 1, "deleted": 1, "left": 0}
