@@ -262,7 +262,7 @@ SPECTACULAR_SETTINGS = {
 
 # --- Models ----------------------------------------------------------------------------------------------------------
 
-MODEL_VARIANTS = {name: one.variant(name) for name, one in config.MODEL_VARIANTS.items()}
+MODEL_VARIANTS = config.variants(os.environ)
 
 REPLY_MAX_BYTES = 2 * 1024 * 1024
 REPLY_DEADLINES = Deadlines(

@@ -4,6 +4,9 @@ The environment is read into `Config` (`chatmemory.config.environment`), and doc
 (`benchmarks.settings_page`). What nobody has a reason to set is a constant in `chatmemory.settings`.
 """
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -14,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.openai.reading import Style, Terminal
-from chatmemory.llm.protocol import Price, Variant
+from chatmemory.llm.protocol import Price, Upstream, Variant
 from memory.limits import BudgetFor, RecallMode, TurnsAs
 from memory.policies import POLICIES
 from memory.policies.protocol import bounds_of
@@ -111,6 +114,16 @@ def _require_endpoint(value: str) -> str:
     return value
 
 
+def _require_variable(value: str) -> str:
+    """The name of an environment variable. In capitals alone, so that a key in its place is refused, and not shown."""
+    if not re.fullmatch(r"[A-Z][A-Z0-9_]{0,99}", value):
+        raise ValueError(
+            "must be the name of an environment variable that holds the key, in capitals, such as GROQ_API_KEY, not "
+            "the key itself."
+        )
+    return value
+
+
 def _named(length: int) -> Any:
     def require(value: str) -> str:
         if not (0 < len(value) <= length and value.isprintable() and value == value.strip()):
@@ -175,11 +188,15 @@ class VariantSettings(BaseModel):
     reasoning_effort: Effort | None = None
     max_output_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     price: PriceSettings | None = None
+    base_url: Annotated[str, AfterValidator(_require_endpoint)] | None = None
+    key_env: Annotated[str, AfterValidator(_require_variable)] | None = None
+    style: Style | None = None
+    fallback: str | None = None
 
-    def variant(self, name: str) -> Variant:
+    def variant(self, name: str, upstream: Upstream | None) -> Variant:
         """This model under its public name, with its list price if none is declared."""
         price = Price(**dict(self.price)) if self.price else price_of(self.model)
-        return Variant(name, self.model, self.reasoning_effort, self.max_output_tokens, price)
+        return Variant(name, self.model, self.reasoning_effort, self.max_output_tokens, price, upstream)
 
 
 # --- The settings, a class for each table of the page ---
@@ -336,8 +353,10 @@ class UpstreamSettings(Area, title="Model and upstream"):
             "arco-pro": VariantSettings(model="gpt-5"),
             "deep-dive": VariantSettings(model="gpt-5.1"),
         },
-        'Public name → `{"model", "reasoning_effort"?, "max_output_tokens"?, "price"?: {"input", "cached", "output"}}`.'
-        " Prices are USD per million tokens. A public name has at most 64 characters, a model's name 128.",
+        'Public name → `{"model", "reasoning_effort"?, "max_output_tokens"?, "price"?: {"input", "cached", "output"}, '
+        '"base_url"?, "key_env"?, "style"?, "fallback"?}`. Prices are USD per million tokens. A public name has at '
+        "most 64 characters, a model's name 128. The last four are for [several providers]"
+        "(recipes.md#several-providers-and-a-fallback).",
         allowed="a JSON object",
         shown="`arco` gpt-5-mini, `arco-pro` gpt-5, `deep-dive` gpt-5.1",
     )
@@ -531,7 +550,26 @@ class Config(
 ):
     """The value of every setting."""
 
-    def contradictions(self) -> list[str]:
+    def variants(self, environment: Mapping[str, str]) -> dict[str, Variant]:
+        """The variants by their names, with the keys that `environment` holds. A fallback has no fallback itself."""
+        found = {
+            name: one.variant(name, self._own_upstream(one, environment))
+            for name, one in self.MODEL_VARIANTS.items()
+        }
+        fallbacks = {name: found.get(one.fallback or "") for name, one in self.MODEL_VARIANTS.items()}
+        return {name: replace(one, fallback=fallbacks[name]) for name, one in found.items()}
+
+    def _own_upstream(self, one: VariantSettings, environment: Mapping[str, str]) -> Upstream | None:
+        """The upstream of a variant that names one. The server's key is not sent to another address."""
+        if not (one.base_url or one.key_env or one.style):
+            return None
+        key = "" if one.base_url else self.OPENAI_API_KEY
+        if one.key_env:
+            key = environment[one.key_env].strip()
+        url = one.base_url or self.OPENAI_BASE_URL
+        return Upstream(url, key, one.style or self.OPENAI_API_STYLE) if url or key else None
+
+    def contradictions(self, environment: Mapping[str, str]) -> list[str]:
         """Sentences about values that are valid by themselves, but not together."""
         found = []
         variants = ", ".join(self.MODEL_VARIANTS)
@@ -539,6 +577,19 @@ class Config(
             found.append(
                 f"DEFAULT_MODEL_VARIANT is {self.DEFAULT_MODEL_VARIANT!r}, but must be one of {variants}."
             )
+        for name, one in self.MODEL_VARIANTS.items():
+            where, others = f"MODEL_VARIANTS[{name!r}]", [*self.MODEL_VARIANTS.keys() - {name}]
+            if one.fallback is not None and one.fallback not in others:
+                named = ", ".join(sorted(others)) or "there is none"
+                found.append(
+                    f"{where}['fallback'] is {one.fallback!r}, but must be another variant: {named}."
+                )
+            key = environment.get(one.key_env, "") if one.key_env else "none"
+            if not key or not _is_plain(key):
+                found.append(
+                    f"{where}['key_env'] is {one.key_env!r}: set that environment variable to the key, which is "
+                    "printable ASCII without spaces."
+                )
         if unknown := sorted({*self.OPENAI_MODEL_ALIASES.values()} - {*self.MODEL_VARIANTS}):
             found.append(
                 f"OPENAI_MODEL_ALIASES has {', '.join(unknown)}, but must name variants: {variants}."

@@ -51,16 +51,17 @@ def read(environment: Mapping[str, str]) -> Config:
     except ValidationError as exc:
         wrong += [_sentence(error) for error in exc.errors()]
     else:
-        wrong += config.contradictions()
+        wrong += config.contradictions(given)
     if wrong:
         raise ImproperlyConfigured("\n".join(wrong))
     return config
 
 
-def _wrong_names(given: Collection[str], declared: Collection[str]) -> Iterator[str]:
+def _wrong_names(given: Mapping[str, str], declared: Collection[str]) -> Iterator[str]:
     """Sentences about the names that look like settings, but are none."""
     for name in given:
-        if name in declared or name in OTHERS or _KUBERNETES.search(name):
+        holds_key = f'"{name}"' in given.get("MODEL_VARIANTS", "")  # as `key_env` of a variant
+        if name in declared or name in OTHERS or holds_key or _KUBERNETES.search(name):
             continue
         is_ours = name.startswith(PREFIXES) or name in REMOVED
         close = difflib.get_close_matches(name, declared, 1, LIKE if is_ours else NEARLY)

@@ -186,6 +186,15 @@ def storable_cost(usd: Decimal | None) -> Decimal | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Upstream:
+    """A model's server: its address, empty for OpenAI's, the key for it, empty for none, and the API that it speaks."""
+
+    base_url: str
+    api_key: str = field(repr=False)
+    style: Literal["responses", "chat"]
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """A model that clients can choose: a public name for a model, its effort, its limit and its price."""
 
@@ -194,6 +203,21 @@ class Variant:
     reasoning_effort: str | None = None
     max_output_tokens: int | None = None
     price: Price | None = None
+    upstream: Upstream | None = None
+    """Its own server; None: the one of `OPENAI_BASE_URL` and `OPENAI_API_KEY`."""
+    fallback: Variant | None = None
+    """Answers if this one fails before its first word. It has no fallback itself."""
+
+    @property
+    def candidates(self) -> tuple[Variant, ...]:
+        """The variants that may answer."""
+        return (self, self.fallback) if self.fallback else (self,)
+
+    def limited_to(self, tokens: int) -> Variant:
+        """This variant and its fallback, with outputs of at most `tokens`."""
+        limit = min(tokens, self.max_output_tokens or tokens)
+        fallback = self.fallback and self.fallback.limited_to(tokens)
+        return replace(self, max_output_tokens=limit, fallback=fallback)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The models of this process: one client for a configuration.
+"""The models of this process: one client for each upstream.
 
 The clients of upstreams are imported only if one is configured: their SDK takes 35 MB and half a second.
 """
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from chatmemory.llm.offline import OfflineModel
-from chatmemory.llm.openai.reading import Style, Terminal
+from chatmemory.llm.openai.reading import Terminal
 from chatmemory.llm.openai.requests import is_openai_host
-from chatmemory.llm.protocol import ChatModel
+from chatmemory.llm.protocol import ChatModel, Upstream, Variant
 
 if TYPE_CHECKING:
     from chatmemory.llm.openai.client import OpenAIModel, UpstreamEmbedder
@@ -26,32 +26,39 @@ _wrapper: Callable[[ChatModel], ChatModel] | None = None
 
 def load() -> None:
     """Import what this configuration needs, so that no request waits for it."""
-    if not is_offline():
+    if _has_upstreams():
         importlib.import_module("chatmemory.llm.openai.client")
 
 
 def is_offline() -> bool:
-    """Whether the built-in model answers, because no upstream is configured."""
+    """Whether the server has no upstream of its own: then the built-in model summarizes, and answers for variants that
+    have none either."""
     return not settings.OPENAI_API_KEY and not settings.OPENAI_BASE_URL
 
 
-def disarms_control_tokens() -> bool:
-    """Whether control tokens of models are disarmed in prompts before they are sent.
+def upstream_of(variant: Variant) -> Upstream | None:
+    """The upstream that is asked for a variant; None: the built-in model answers."""
+    if variant.upstream or is_offline():
+        return variant.upstream
+    return Upstream(settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY, settings.OPENAI_API_STYLE)
+
+
+def disarms_control_tokens(variant: Variant) -> bool:
+    """Whether control tokens of models are disarmed in the prompts for a variant, which its fallback gets as well.
 
     OpenAI reads them as text anyway, and the built-in model has none.
     """
     setting = settings.UPSTREAM_CONTROL_TOKENS
-    if is_offline() or setting == "send":
-        return False
-    return setting == "disarm" or not is_openai_host(settings.OPENAI_BASE_URL)
+    upstreams = [found for one in variant.candidates if (found := upstream_of(one))]
+    return setting != "send" and any(
+        setting == "disarm" or not is_openai_host(one.base_url) for one in upstreams
+    )
 
 
-def chat_model() -> ChatModel:
-    """The model that answers and summarizes."""
-    if is_offline():
-        return offline_model()
-    key, url = settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL
-    return _wrapped(_chat_client(key, url, settings.OPENAI_API_STYLE, settings.OPENAI_TERMINAL))
+def chat_model(variant: Variant) -> ChatModel:
+    """The model that answers for a variant, or summarizes for the summarizer's."""
+    upstream = upstream_of(variant)
+    return _wrapped(_chat_client(upstream, settings.OPENAI_TERMINAL)) if upstream else offline_model()
 
 
 def offline_model() -> ChatModel:
@@ -86,11 +93,15 @@ def embedder() -> UpstreamEmbedder:
     return _embeddings_client(key, url, model, dimensions)
 
 
-@functools.lru_cache(maxsize=1)
-def _chat_client(api_key: str, base_url: str, style: Style, terminal: Terminal) -> OpenAIModel:
+def _has_upstreams() -> bool:
+    return not is_offline() or any(one.upstream for one in settings.MODEL_VARIANTS.values())
+
+
+@functools.cache
+def _chat_client(upstream: Upstream, terminal: Terminal) -> OpenAIModel:
     from chatmemory.llm.openai.client import OpenAIModel
 
-    return OpenAIModel(api_key, base_url, style, terminal)
+    return OpenAIModel(upstream.api_key, upstream.base_url, upstream.style, terminal)
 
 
 @functools.lru_cache(maxsize=1)
@@ -102,7 +113,7 @@ def _embeddings_client(api_key: str, base_url: str, model: str, dimensions: int)
 
 async def aclose() -> None:
     """Close the running loop's connections at shutdown."""
-    if not is_offline():
+    if _has_upstreams():
         from chatmemory.llm.openai import transport
 
         await transport.aclose()

@@ -102,8 +102,12 @@ def enabled() -> bool:
 
 
 def tokens_for(prompt_tokens: int, variant: Variant) -> int:
-    """Tokens to reserve for a call: its prompt, and its variant's output limit or the setting's estimate."""
-    return prompt_tokens + (variant.max_output_tokens or settings.LIMIT_OUTPUT_TOKENS_RESERVED)
+    """Tokens to reserve for a call: its prompt, and its variant's output limit or the setting's estimate.
+
+    Of a variant and its fallback, the higher limit counts.
+    """
+    estimate = settings.LIMIT_OUTPUT_TOKENS_RESERVED
+    return prompt_tokens + max(one.max_output_tokens or estimate for one in variant.candidates)
 
 
 _USAGE = ("minute", "minute_requests", "day", "day_tokens", "day_reserved", "open_streams")

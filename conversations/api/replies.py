@@ -337,8 +337,8 @@ class AskView(LimitedView):
         fields = validated(AskIn, request.data)
         generation.refuse_when_draining()
         self.wants_stream = fields["stream"]
-        prompt = prompt_of(fields["messages"])
         variant = fields.get("model_variant") or default_variant()
+        prompt = prompt_of(fields["messages"], variant)
         return UnstoredReply(prompt, variant, generation.count_prompt(prompt.messages, prompt.instructions))
 
     async def answer(self, opened: Any) -> HttpResponseBase:

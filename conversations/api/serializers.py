@@ -191,7 +191,7 @@ class MessageOut(serializers.Serializer[Any]):
     )
     usage = UsageOut(allow_null=True, help_text=USAGE)
     error = ReplyErrorOut(allow_null=True, help_text=ERROR)
-    metadata = ObjectField(help_text=METADATA)
+    metadata = ObjectField(help_text=f"{METADATA} Of a reply that a fallback wrote: `requested_variant`.")
     tool_call = ObjectField(
         required=False,
         help_text="Of a call of a tool its `id`, `name` and `arguments`, of its output `id` and `name`;"
@@ -412,9 +412,9 @@ def _instructions(messages: Sequence[dict[str, str]]) -> str:
     return messages[0]["content"] if messages[0]["role"] == "system" else ""
 
 
-def prompt_of(messages: Sequence[dict[str, str]]) -> Prompt:
+def prompt_of(messages: Sequence[dict[str, str]], variant: Variant) -> Prompt:
     """Return the prompt: the messages with models' control tokens disarmed, the system message as instructions."""
-    if registry.disarms_control_tokens():
+    if registry.disarms_control_tokens(variant):
         messages = [{**message, "content": disarm(message["content"])} for message in messages]
     return Prompt(spoken(messages), instructions=_instructions(messages))
 

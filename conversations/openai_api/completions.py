@@ -145,9 +145,22 @@ class CompletionsView(OpenAIView):
 
 
 def _variant(body: ChatRequest) -> Variant:
-    """Return the named variant with the request's own limit. Raises for what the upstream does not support."""
-    variant, parameters = variant_named(body.model), body.parameters
-    if registry.is_offline():
+    """Return the named variant with the request's own limit. Raises for what its upstream does not support.
+
+    A fallback that does not support it does not answer this request.
+    """
+    variant = variant_named(body.model)
+    if refusal := _refusal(body, variant):
+        raise refusal
+    if variant.fallback and _refusal(body, variant.fallback):
+        variant = replace(variant, fallback=None)
+    return variant if body.max_tokens is None else variant.limited_to(body.max_tokens)
+
+
+def _refusal(body: ChatRequest, variant: Variant) -> RequestError | None:
+    """Return an error for what the variant's upstream does not support."""
+    upstream, parameters = registry.upstream_of(variant), body.parameters
+    if upstream is None:
         response_format = parameters.get("response_format", {"type": "text"})["type"]
         lacking = {
             "response_format": response_format != "text",
@@ -155,18 +168,14 @@ def _variant(body: ChatRequest) -> Variant:
             "tools": body.tools,
         }
         for name in (name for name, is_requested in lacking.items() if is_requested):
-            raise unsupported(name, "is not supported by the built-in model")
+            return unsupported(name, "is not supported by the built-in model")
         if body.outputs or any(one.attachments for one in (*body.history, *body.new)):
             why = "The built-in model reads no images and no files, and takes no outputs of tools."
-            raise RequestError(why, param="messages", code="unsupported_value")
-    elif settings.OPENAI_API_STYLE == "responses":
+            return RequestError(why, param="messages", code="unsupported_value")
+    elif upstream.style == "responses":
         for name in sorted(CHAT_ONLY & parameters.keys()):
-            raise unsupported(name, "is not known to the Responses API, which this server's upstream speaks")
-    if body.max_tokens is None:
-        return variant
-    return replace(
-        variant, max_output_tokens=min(body.max_tokens, variant.max_output_tokens or body.max_tokens)
-    )
+            return unsupported(name, "is not known to the Responses API, which this server's upstream speaks")
+    return None
 
 
 def _end_user(body: ChatRequest) -> str:
@@ -196,7 +205,7 @@ def _name_of(request: Request, body: ChatRequest, end_user: str) -> str:
 
 
 def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
-    breaks = disarm if registry.disarms_control_tokens() else str
+    breaks = disarm if registry.disarms_control_tokens(variant) else str
     messages = tuple(
         replace(message, attachments=tuple(map(spooled, message.attachments)))
         for message in (one.with_texts(breaks) for one in (*body.history, *body.new))

@@ -16,6 +16,7 @@ from conversations.api.serializers import ModelOut, ModelsOut
 from conversations.openai_api import schema
 from conversations.openai_api.answer import model_object, named_models
 from conversations.openai_api.errors import ModelNotFound, openai_body, retry_headers
+from conversations.replies.begin import default_variant
 
 VERSION = "2020-10-01"
 """The version of OpenAI's API that its servers report."""
@@ -69,7 +70,7 @@ class ModelsView(APIView):
                 "object": "list",
                 "data": [model_object(name) for name in named_models()],
                 "results": ModelOut(settings.MODEL_VARIANTS.values(), many=True).data,
-                "offline": registry.is_offline(),
+                "offline": registry.upstream_of(default_variant()) is None,
             }
         )
 

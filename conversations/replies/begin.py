@@ -27,6 +27,7 @@ from chatmemory.database import executors
 from chatmemory.database.compiled import Select, Write
 from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
+from chatmemory.llm import registry
 from chatmemory.llm.attachments import attachments_in, payload_of
 from chatmemory.llm.protocol import Variant
 from chatmemory.runtime import fault_points, process
@@ -37,7 +38,14 @@ from conversations.derived import derived
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
 from conversations.replies import finish, generation, open_turn
 from conversations.replies.open_turn import OpenTurn, Steps
-from conversations.replies.reply import BegunTurn, ExistingReply, Pending, TurnRequest, fingerprint
+from conversations.replies.reply import (
+    REQUESTED,
+    BegunTurn,
+    ExistingReply,
+    Pending,
+    TurnRequest,
+    fingerprint,
+)
 from memory.context.build import material_of, stored_snapshot
 from memory.context.prompt import PromptRequest
 from memory.folding.request import freshen
@@ -150,7 +158,7 @@ def begin_regeneration(
 ) -> BegunTurn | ExistingReply:
     """Begin a new answer to the question of the last turn; `message_id` is that of the question or of its answer.
 
-    By default the variant is the one that answered before; with `anew`, its instructions and parameters are used.
+    By default the variant is the one that was requested before; with `anew`, its instructions and parameters are used.
     Raises `NotFound`, `IdempotencyMismatch`, `ChatBusy`, `Conflict`, `RateLimited`, `QuotaExceeded`, and memory's
     `StaleMemory`, having stored nothing.
     """
@@ -159,9 +167,8 @@ def begin_regeneration(
         question, *later = _last_turn(chat, message_id)
         replies = [row for row in reversed(later) if row.role == Role.ASSISTANT]
         last = replies[0] if replies else None
-        chosen = (
-            variant or settings.MODEL_VARIANTS.get(last.model_variant if last else "") or default_variant()
-        )
+        before = str(last.metadata.get(REQUESTED) or last.model_variant) if last else ""
+        chosen = variant or settings.MODEL_VARIANTS.get(before) or default_variant()
         steps: Steps = ()
         if anew is None:
             sent = stored_snapshot(last) if last else None
@@ -280,6 +287,7 @@ def _begin_reply(
         open_turn=tuple(step for _, step in steps),
         attachments=attachments_in(question.payload),
         near=ready.near,
+        disarms=registry.disarms_control_tokens(variant),
     )
     prepared = prompt_for(chat, prompt_request, question.seq, again=again, may_wait=ready.may_wait)
     tokens = quotas.tokens_for(prepared.snapshot.prompt_tokens, variant)

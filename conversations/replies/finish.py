@@ -95,6 +95,12 @@ def checkpoint(renew: Sequence[UUID]) -> dict[UUID, bool]:
     return dict(mine.values_list("message_id", "cancel_requested"))
 
 
+def store_variant(pending: Pending) -> None:
+    """Store which variant writes this process's reply now, for its readers, and for whoever finishes it."""
+    mine = ActiveReply.objects.filter(message_id=pending.message_id, owner=process.name())
+    mine.update(model_variant=pending.variant, model=pending.model, metadata=pending.metadata)
+
+
 def store_partial(grown: Sequence[tuple[UUID, str]]) -> None:
     """Store partial texts of this process's replies, in one transaction.
 
@@ -118,6 +124,7 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         text,
         pending.variant,
         pending.model,
+        metadata=pending.metadata,
         id=pending.message_id,
         chat_id=pending.chat_id,
         seq=pending.seq,

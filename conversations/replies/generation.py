@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Self, TypeVar, cast
 from uuid import UUID
 from weakref import WeakSet
@@ -26,7 +27,17 @@ from django.db import DatabaseError, InterfaceError
 from chatmemory.database import executors
 from chatmemory.errors import Unavailable
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import Delta, Prompt, PromptMessage, Reply, ReplyError, ToolCall, Variant
+from chatmemory.llm.openai.failures import is_upstreams_own
+from chatmemory.llm.protocol import (
+    Deadlines,
+    Delta,
+    Prompt,
+    PromptMessage,
+    Reply,
+    ReplyError,
+    ToolCall,
+    Variant,
+)
 from chatmemory.runtime import fault_points
 from chatmemory.runtime.logs import request_id
 from chatmemory.text.tokens import count_tokens
@@ -221,8 +232,26 @@ class Generation(GrowingReply):
                 self._upstream.cancel()
 
     async def _read(self) -> Reply:
+        """Read the variant's reply. If its upstream fails before the first word, read its fallback's instead."""
         fault_points.point("generate.started")
-        stream = registry.chat_model().stream(self.prompt, self.variant, settings.REPLY_DEADLINES)
+        loop, whole = asyncio.get_running_loop(), settings.REPLY_DEADLINES
+        until = loop.time() + whole.total
+        reply, fallback = await self._read_variant(whole), self.variant.fallback
+        if (
+            fallback is None
+            or reply.status != "failed"
+            or not (reply.error and is_upstreams_own(reply.error))
+        ):
+            return reply
+        logger.info("the fallback answers", extra={"variant": self.variant.name, "fallback": fallback.name})
+        await self._fall_back(fallback)
+        return await self._read_variant(replace(whole, total=until - loop.time()))
+
+    async def _fall_back(self, fallback: Variant) -> None:
+        self.variant = fallback
+
+    async def _read_variant(self, deadlines: Deadlines) -> Reply:
+        stream = registry.chat_model(self.variant).stream(self.prompt, self.variant, deadlines)
         async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
             count = 0
             async for item in items:
@@ -289,6 +318,14 @@ class TurnReply(Generation):
         self.pending = begun.pending
         self.checkpointed = 0
         self._is_lost = False
+
+    async def _fall_back(self, fallback: Variant) -> None:
+        await super()._fall_back(fallback)
+        self.pending = self.pending.answered_by(fallback)
+        try:
+            await executors.write(finish.store_variant, self.pending)
+        except (DatabaseError, InterfaceError) as exc:  # the final message says it as well
+            logger.warning("fallback not stored yet", extra={"error": type(exc).__name__})
 
     def abandon(self) -> None:
         """Stop without finishing: the reply no longer belongs to this process."""

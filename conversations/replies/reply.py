@@ -26,6 +26,8 @@ from memory.turn import PreparedPrompt
 
 INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")
 NO_ANSWER = ReplyError("upstream_error", "The model ended without an answer.")
+REQUESTED = "requested_variant"
+"""Names in a reply's metadata the variant that was requested, if its fallback has answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,8 @@ class Pending:
     supersedes: UUID | None
     variant: str
     model: str
+    metadata: Mapping[str, str]
+    """`requested_variant`, if another one answers in its place."""
     snapshot: Snapshot
     """What is stored of the prompt."""
     started_at: datetime
@@ -94,6 +98,7 @@ class Pending:
             supersedes=active.supersedes,
             variant=active.model_variant,
             model=active.model,
+            metadata=active.metadata,
             snapshot=prepared.snapshot if prepared else Snapshot.from_json(active.context),
             started_at=active.started_at,
             owner_id=chat.owner_id,
@@ -101,6 +106,11 @@ class Pending:
             reservation=Reservation.of(active),
             standing=prepared.standing if prepared else None,
         )
+
+    def answered_by(self, fallback: Variant) -> Pending:
+        """Return the same reply, written by the fallback of its variant."""
+        metadata = {REQUESTED: self.variant}
+        return replace(self, variant=fallback.name, model=fallback.model, metadata=metadata)
 
     @property
     def head(self) -> ReplyHead:

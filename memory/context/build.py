@@ -128,7 +128,6 @@ def request_of(memory: Memory, request: PromptRequest) -> PromptRequest:
         instructions="\n\n".join(part for part in parts if part),
         card_instructions=for_card,
         cache_key=str(chat.pk),
-        disarms=registry.disarms_control_tokens(),
     )
     return with_fitting_steps(whole, limits.open_turn_budget)
 
@@ -151,7 +150,9 @@ def preview(
     # An owner whose next call would be refused gets no call of the upstream for a preview either.
     may_search = by_meaning and not (registry.embeds() and quotas.is_refused(chat.owner_id))
     near = near_now(chat.pk, question) if may_search else ()
-    request = PromptRequest(question, sources=tuple(sources), near=tuple(near))
+    variant = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
+    disarms = registry.disarms_control_tokens(variant)
+    request = PromptRequest(question, sources=tuple(sources), near=tuple(near), disarms=disarms)
     return context_of(memory, newest(memory), request_of(memory, request))
 
 

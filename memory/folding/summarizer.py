@@ -151,7 +151,7 @@ class _Calls:
 
     def __init__(self, folding: FoldRequest, chat_id: str, builtin: bool, timeout: float) -> None:
         self.folding, self.chat_id, self.builtin = folding, chat_id, builtin
-        self.model = registry.offline_model() if builtin else registry.chat_model()
+        self.model = registry.offline_model() if builtin else registry.chat_model(settings.SUMMARIZER)
         self.is_free = builtin or registry.is_offline()
         self.started = time.monotonic()
         self.until = self.started + timeout
@@ -189,7 +189,7 @@ class _Calls:
         if lists_standing:
             ask = with_standing(ask)
         material, instructions = ask.input + appended, ask.instructions_under(limits)
-        if not self.builtin and registry.disarms_control_tokens():
+        if not self.builtin and registry.disarms_control_tokens(settings.SUMMARIZER):
             material, instructions = disarm(material), disarm(instructions)
         prompt = Prompt(
             messages=(PromptMessage("user", material),),

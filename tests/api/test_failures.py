@@ -172,7 +172,7 @@ def test_failed_text_is_never_remembered_and_cut_text_is_marked(
 def test_a_bug_of_ours_while_the_model_answers_is_told_too(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> Any:
+    def broken(_: object) -> Any:
         raise RuntimeError("canary")
 
     with monkeypatch.context() as patched:

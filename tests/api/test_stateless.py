@@ -148,7 +148,7 @@ def test_the_answer_says_how_it_ended(
 
 
 def test_a_bug_of_ours_is_told(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> Any:
+    def broken(_: object) -> Any:
         raise RuntimeError("canary")
 
     monkeypatch.setattr(registry, "chat_model", broken)
@@ -291,7 +291,7 @@ def test_all_calls_together_end_in_time(alice: Client, upstream: FakeUpstream, s
 def test_no_database_connection_is_held_during_a_call(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     model, connections = KeepingModel(), list[Any]()
     model.lines = [lambda _: connections.append(connection.connection) or "T1"]  # type: ignore[func-returns-value]
-    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "chat_model", lambda _: model)
     assert summarize(alice).json()["summary"] == "T1"
     assert connections == [None]
 

@@ -71,7 +71,7 @@ def test_prompts_are_those_that_were_frozen(
     policy: str, sample: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = TellingModel()
-    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "chat_model", lambda _: model)
     chat = make_chat(policy=policy, instructions="Be brief.")
     played = [play(chat, number, *said) for number, said in enumerate(exchanges(sample))]
     assert brief_of(chat).version > 0 or sample == "workshop", "nothing was folded"

@@ -31,6 +31,8 @@ CONTEXT_PHRASES = ("context window", "context length")
 REFUSAL_CODES = {"content_filter", "content_policy_violation"}
 NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
 RETRYABLE_STATUS = {408, 409, 429}
+NO_CREDIT_STATUS = {401, 402}
+"""The upstream refuses us, not the request: the key is wrong, or the account has no money left."""
 MAX_RETRY_AFTER = 600.0
 """Maximum seconds. Longer waits that an upstream asks for are cut, because clients would stay away."""
 INVALID_STATUS = {400, 404, 413, 422}
@@ -72,6 +74,15 @@ def from_status(status: int, error: object, *, after: float | None = None) -> Up
         upstream_reason=_reason(error) if status in INVALID_STATUS else "",
     )
     return UpstreamError(found, may_retry=may_retry)
+
+
+def is_upstreams_own(error: ReplyError) -> bool:
+    """Whether a failure says nothing against the request, so that another upstream may well answer it."""
+    if status := error.upstream_status:
+        return status >= 500 or status in RETRYABLE_STATUS | NO_CREDIT_STATUS
+    if error == REPORTED:
+        return not error.upstream_code.startswith(("invalid", "BadRequest"))
+    return error in (TIMED_OUT, UNREACHABLE, BROKE_OFF, INVALID_RESPONSE)
 
 
 def ended_for(reason: str) -> ReplyError:

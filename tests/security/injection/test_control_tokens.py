@@ -10,6 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from chatmemory.llm import registry
+from chatmemory.llm.protocol import Upstream, Variant
 from chatmemory.text.cleaning import disarm
 from conversations.models import Message
 from memory.folding.request import request_resummarize
@@ -145,4 +146,7 @@ def test_control_tokens_in_excerpts_are_disarmed(
 def test_where_it_is_done(settings: Any, wanted: str, url: str, does: bool) -> None:
     settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "sk-x", url
     settings.UPSTREAM_CONTROL_TOKENS = wanted
-    assert registry.disarms_control_tokens() is does
+    assert registry.disarms_control_tokens(Variant("arco", "m")) is does
+    elsewhere = Variant("own", "m", upstream=Upstream("http://home/v1", "", "chat"))
+    openai = Variant("arco", "m", fallback=elsewhere)
+    assert registry.disarms_control_tokens(openai) is (wanted != "send"), "the fallback gets the same prompt"

@@ -23,7 +23,7 @@ def small(settings: Any) -> None:
 def model(monkeypatch: pytest.MonkeyPatch) -> KeepingModel:
     """The configured summarizer, which keeps the codes it is shown."""
     keeping = KeepingModel()
-    monkeypatch.setattr(registry, "chat_model", lambda: keeping)
+    monkeypatch.setattr(registry, "chat_model", lambda _: keeping)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
     return keeping
 

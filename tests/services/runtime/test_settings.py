@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory.config.declared import Config
 from chatmemory.config.environment import make_folder, read, text_or_file
-from chatmemory.llm.protocol import Price, Usage
+from chatmemory.llm.protocol import Price, Upstream, Usage
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -155,10 +157,64 @@ def test_a_part_of_a_variant_is_named_by_its_path() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"fallback": "nobody"}, "['fallback'] is 'nobody', but must be another variant: b."),
+        ({"fallback": "a"}, "['fallback'] is 'a', but must be another variant: b."),
+        (
+            {"key_env": "GROQ_API_KEY"},
+            "['key_env'] is 'GROQ_API_KEY': set that environment variable to the key",
+        ),
+        (
+            {"key_env": "OPENAI_SPARE_KEY"},
+            "['key_env'] is 'OPENAI_SPARE_KEY': set that environment variable to",
+        ),
+        ({"key_env": "sk-abc"}, "['key_env'] must be the name of an environment variable that holds the key"),
+        ({"key_env": "abc123"}, "['key_env'] must be the name of an environment variable that holds the key"),
+        ({"base_url": "host/v1"}, "['base_url'] must be a URL of printable ASCII such as "),
+        ({"base_url": "http://u:abc123@host/v1"}, "['base_url'] must be a URL of printable ASCII such as "),
+        ({"style": "completions"}, "['style'] is wrong: input should be 'responses' or 'chat'."),
+    ],
+)
+def test_what_is_wrong_with_an_upstream_is_told_without_keys(fields: dict[str, str], told: str) -> None:
+    variants = {"a": {"model": "m", **fields}, "b": {"model": "m"}}
+    key = {"OPENAI_SPARE_KEY": "sk-ü"} if "OPENAI_SPARE_KEY" in fields.values() else {}
+    (sentence,) = problems(MODEL_VARIANTS=json.dumps(variants), DEFAULT_MODEL_VARIANT="a", **key)
+    assert sentence.startswith(f"MODEL_VARIANTS['a']{told}")
+    assert not re.search("abc|sk-ü", sentence)
+
+
+SERVER = Upstream("", "sk-server", "responses")
+
+
+@pytest.mark.parametrize(
+    ("fields", "upstream"),
+    [
+        ({}, None),
+        ({"style": "chat"}, replace(SERVER, style="chat")),
+        ({"key_env": "OPENAI_SPARE_KEY"}, replace(SERVER, api_key="sk-spare")),
+        ({"base_url": "http://home/v1"}, Upstream("http://home/v1", "", "responses")),
+        (
+            {"base_url": "http://home/v1", "key_env": "OPENAI_SPARE_KEY", "style": "chat"},
+            Upstream("http://home/v1", "sk-spare", "chat"),
+        ),
+    ],
+)
+def test_the_servers_key_goes_to_no_other_address(fields: dict[str, str], upstream: Upstream | None) -> None:
+    variants = {"a": {"model": "m", "fallback": "b", **fields}, "b": {"model": "n", "fallback": "a"}}
+    given = {"MODEL_VARIANTS": json.dumps(variants), "DEFAULT_MODEL_VARIANT": "a"}
+    given |= {"OPENAI_API_KEY": "sk-server"}
+    given |= {"OPENAI_SPARE_KEY": " sk-spare "} if "OPENAI_SPARE_KEY" in fields.values() else {}
+    found = read(given).variants(given)
+    assert (found["a"].upstream, found["a"].fallback) == (upstream, replace(found["b"], fallback=None))
+    assert "sk-" not in repr(found)
+
+
 def test_variants_are_read_with_their_price() -> None:
     fast = {"model": "m", "price": {"input": 1, "cached": 0.1, "output": 8}}
     config = read({"MODEL_VARIANTS": json.dumps({"arco": fast, "known": {"model": "gpt-5-mini"}})})
-    variants = {name: one.variant(name) for name, one in config.MODEL_VARIANTS.items()}
+    variants = config.variants({})
     assert variants["arco"].price == Price(Decimal(1), Decimal("0.1"), Decimal(8))
     assert variants["known"].price is not None
     # 1,000 input tokens, 400 of them cached, and 100 output tokens.

@@ -83,6 +83,7 @@ function tools(message, acts, isLast, answers) {
   const gone = message.status === "deleted";
   const hasText = Boolean(message.content.trim());
   const copying = button("Copy", () => copy(message.content, copying), { sign: "copy" });
+  const instead = message.metadata?.requested_variant;
   const unanswered = message.role === "user" && isLast && !gone;
   return el(
     "div",
@@ -94,6 +95,6 @@ function tools(message, acts, isLast, answers) {
     gone ? null : button("Delete", () => acts.forget(message), { sign: "bin" }),
     (isReply && isLast) || unanswered ? button(isReply ? "Regenerate" : "Ask for a reply", () => acts.regenerate(message), { sign: "again" }) : null,
     isReply && message.model_variant ? button("Prompt sent", () => acts.saw(message), { sign: "eye" }) : null,
-    el("span", { class: "cm-when" }, message.model_variant && isReply ? `${message.model_variant} · ` : "", time(message.created_at), message.edited_at ? " · edited" : "", message.superseded_by ? " · replaced" : ""),
+    el("span", { class: "cm-when" }, message.model_variant && isReply ? `${message.model_variant}${instead ? ` in place of ${instead}` : ""} · ` : "", time(message.created_at), message.edited_at ? " · edited" : "", message.superseded_by ? " · replaced" : ""),
   );
 }

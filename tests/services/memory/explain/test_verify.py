@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
 def telling(monkeypatch: pytest.MonkeyPatch, settings: Any) -> TellingModel:
     """The configured summarizer, with limits so small that a few turns fill a prompt."""
     model = TellingModel()
-    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "chat_model", lambda _: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
     settings.MEMORY_LIMITS = replace(
         settings.MEMORY_LIMITS, threshold=1500, bite_tokens=1000, prompt_budget=1200, min_fold_tokens=300

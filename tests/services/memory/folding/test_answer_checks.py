@@ -39,7 +39,7 @@ def usual(settings: Any) -> None:
 def telling(monkeypatch: pytest.MonkeyPatch) -> Iterator[TellingModel]:
     """A summarizer that keeps all codes, except where a test sets its lines; all of these must be used."""
     model = TellingModel()
-    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "chat_model", lambda _: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
     yield model
     assert model.lines == []

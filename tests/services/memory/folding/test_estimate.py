@@ -26,7 +26,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> TellingModel:
     from chatmemory.llm import registry
 
     model = TellingModel()
-    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "chat_model", lambda _: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
     return model
 

@@ -147,7 +147,7 @@ def test_a_long_backlog_is_never_loaded_whole(
 @pytest.mark.django_db
 @pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_turns_without_visible_text_are_folded_at_once(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "chat_model", OfflineModel)
+    monkeypatch.setattr(registry, "chat_model", lambda _: OfflineModel())
     chat = make_chat(policy=policy)
     add_turns(chat, [("\x15\x1b", "\x15\x1b")] * 60)
     assert run(chat).error == ""

@@ -51,7 +51,7 @@ def usual(settings: Any) -> None:
 def extracting(monkeypatch: pytest.MonkeyPatch) -> Extracting:
     """The configured summarizer."""
     model = Extracting()
-    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "chat_model", lambda _: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
     return model
 

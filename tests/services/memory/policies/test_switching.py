@@ -47,7 +47,7 @@ def usual(settings: Any) -> None:
 def telling(monkeypatch: pytest.MonkeyPatch) -> TellingModel:
     """The configured summarizer, which answers in the format that the policy asks for."""
     model = TellingModel()
-    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "chat_model", lambda _: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
     return model
 

@@ -1,0 +1,222 @@
+"""Several upstreams: each variant asks its own, and one that fails before its first word is replaced once."""
+
+import json
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from chatmemory.config import environment
+from chatmemory.llm.protocol import Deadlines, Price, Upstream, Variant
+from conversations.models import ActiveReply, Allowance
+from tests.api.talking import Turn, begun, final, messages, reply, say, sdk
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, joined
+from tests.support.processes import ROOT
+from tests.support.waiting import wait_for
+
+PRICE = Price(Decimal(2), Decimal(1), Decimal(8))
+QUICK = Deadlines(first_byte=0.3, idle=0.3, total=5)
+REFUSED = "connection refused"
+
+
+@pytest.fixture
+def spare(upstream: FakeUpstream, settings: Any) -> Iterator[FakeUpstream]:
+    """A second upstream, in the other style, whose variant `spare` is the fallback of `arco`."""
+    with FakeUpstream() as fake:
+        own = Upstream(fake.base_url, "sk-spare", "chat")
+        second = Variant("spare", "gpt-spare", max_output_tokens=50, price=PRICE, upstream=own)
+        first = replace(settings.MODEL_VARIANTS["arco"], fallback=second)
+        settings.MODEL_VARIANTS = {"arco": first, "spare": replace(second, fallback=first)}
+        yield fake
+        assert all(one.headers["authorization"] == "Bearer sk-spare" for one in fake.requests)
+        assert all(one.headers["authorization"] == "Bearer sk-test-canary" for one in upstream.requests)
+        assert fake.faults == upstream.faults == []
+
+
+def is_settled() -> bool:
+    row = Allowance.objects.get()
+    return (row.day_reserved, row.open_streams) == (0, 0)
+
+
+OWN_FAILURES = [
+    *("status?code=500", "status?code=429&retry_after=1", "status?code=429&error=insufficient_quota"),
+    *("status?code=401", "drop", "silent", "stall?after=0", "cut?after=200", "error_event?after=0"),
+    *("bad_json?after=0", REFUSED),
+]
+
+
+@pytest.mark.parametrize("how", OWN_FAILURES)
+def test_an_upstream_that_fails_before_its_first_word_is_replaced(
+    alice: Client, upstream: FakeUpstream, spare: FakeUpstream, settings: Any, how: str
+) -> None:
+    settings.REPLY_DEADLINES = QUICK
+    if how == REFUSED:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            settings.OPENAI_BASE_URL = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    else:
+        upstream.behave(how)
+    events = say(alice, "My question")
+    turn, message = Turn.of(events[0].data), events[-1].data["message"]
+    assert (message["status"], joined(events)) == ("complete", "You said: My question")
+    assert (message["model_variant"], message["model"]) == ("spare", "gpt-spare")
+    assert message["metadata"] == {"requested_variant": "arco"}
+    usage = message["usage"]
+    fresh = usage["input_tokens"] - usage["cached_tokens"]
+    cost = fresh * 2 + usage["cached_tokens"] + usage["output_tokens"] * 8
+    assert usage["cost_usd"] == pytest.approx(cost / 1_000_000)
+    assert reply(alice, turn) == message
+    assert Allowance.objects.get().day_tokens == usage["input_tokens"] + usage["output_tokens"]
+    assert is_settled()
+    (second,) = spare.requests
+    assert (second.path, second.output_limit) == ("/v1/chat/completions", 50)
+    assert [one.said for one in upstream.requests] in ([], [second.said])
+    assert [row["model_variant"] for row in alice.get("usage").json()["results"]] == ["spare"]
+
+
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [
+        *(("status?code=400", "failed"), ("status?code=404", "failed"), ("empty", "failed")),
+        ("status?code=400&error=context_length_exceeded", "failed"),
+        ("status?code=400&error=content_filter", "failed"),
+        *(("error_event?after=0&error=invalid_prompt", "failed"), ("refused?deltas=5", "incomplete")),
+        *(("cut?after=1600&deltas=30", "incomplete"), ("stall?after=1", "incomplete")),
+    ],
+)
+def test_no_other_is_asked_after_the_first_word_or_for_what_the_request_caused(
+    alice: Client, upstream: FakeUpstream, spare: FakeUpstream, settings: Any, how: str, status: str
+) -> None:
+    settings.REPLY_DEADLINES = QUICK
+    upstream.behave(how)
+    message = say(alice)[-1].data["message"]
+    assert (message["status"], message["model_variant"], message["metadata"]) == (status, "arco", {})
+    assert (len(upstream.requests), spare.requests) == (1, [])
+
+
+def test_a_fallback_that_fails_is_the_end(alice: Client, upstream: FakeUpstream, spare: FakeUpstream) -> None:
+    upstream.script("stream", "status?code=500")
+    spare.script("stream", "status?code=503")
+    failed = say(alice)[-1].data["message"]
+    assert failed["error"]["message"] == "The model provider failed (503)."
+    assert (len(upstream.requests), len(spare.requests), is_settled()) == (1, 1, True)
+    path = f"chats/{failed['chat_id']}/messages/{failed['id']}/regenerate"
+    again = alice.post(path, json={"stream": False}).json()["message"]
+    assert (again["model_variant"], again["metadata"]) == ("arco", {}), (
+        "what was requested, not what answered"
+    )
+
+
+def test_both_together_have_the_time_of_one_reply(
+    alice: Client, upstream: FakeUpstream, spare: FakeUpstream, settings: Any
+) -> None:
+    settings.REPLY_DEADLINES = Deadlines(first_byte=1, idle=1, total=1.2)
+    upstream.behave("silent")
+    spare.behave("silent")
+    message = say(alice)[-1].data["message"]
+    assert message["error"]["code"] == "upstream_timeout"
+    (first,), (second,) = upstream.requests, spare.requests
+    assert second.at - first.at > 0.9
+
+
+def test_a_cancel_while_the_fallback_is_asked(
+    alice: Client, upstream: FakeUpstream, spare: FakeUpstream
+) -> None:
+    upstream.behave("status?code=500")
+    spare.hold()
+    turn = begun(alice)
+    wait_for(lambda: spare.held() == 1)
+    now = reply(alice, turn)
+    assert (now["status"], now["model_variant"]) == ("streaming", "spare"), "any process sees who writes it"
+    message = alice.post(f"{turn.path}/cancel").json()["message"]
+    assert (message["status"], message["content"], message["error"]) == ("cancelled", "", None)
+    assert (message["model_variant"], message["metadata"]) == ("spare", {"requested_variant": "arco"})
+    spare.wait_until(lambda fake: fake.active == 0)
+    assert (ActiveReply.objects.exists(), is_settled()) == (False, True)
+    spare.release()
+    assert alice.ask("next", turn.chat)["message"]["status"] == "complete"
+
+
+def test_a_retry_with_the_same_key_asks_nobody_again(
+    alice: Client, upstream: FakeUpstream, spare: FakeUpstream
+) -> None:
+    upstream.behave("status?code=500")
+    body, headers = {"message": "once", "stream": False}, {"Idempotency-Key": "k"}
+    first, second = (alice.post("message/first", json=body, headers=headers).json() for _ in range(2))
+    assert first == second
+    assert (len(upstream.requests), len(spare.requests)) == (1, 1)
+    assert len(messages(alice, first["chat_id"])) == 2
+
+
+def test_openai_clients_get_the_fallback_only_if_it_knows_what_they_request(
+    alice: Client, upstream: FakeUpstream, spare: FakeUpstream
+) -> None:
+    """`spare` speaks Chat Completions; its fallback `arco` speaks the Responses API, which has no `seed`."""
+    talk = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 20}
+    upstream.behave("status?code=500")
+    answer = alice.post("chat/completions", json={"model": "arco", **talk})
+    assert answer.json()["choices"][0]["message"]["content"] == "You said: Hello"
+    assert spare.requests[-1].output_limit == 20
+    refused = alice.post("chat/completions", json={"model": "arco", "seed": 1, **talk})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "seed")
+    upstream.clear()
+    spare.behave("status?code=500")
+    failed = alice.post("chat/completions", json={"model": "spare", "seed": 1, **talk})
+    assert (failed.status_code, upstream.requests) == (502, [])
+    assert spare.requests[-1].body["seed"] == 1
+
+
+def test_what_is_not_stored_falls_back_as_well(
+    alice: Client, upstream: FakeUpstream, spare: FakeUpstream
+) -> None:
+    upstream.behave("status?code=500")
+    with sdk(alice) as client:
+        chunks = client.chat.completions.create(
+            model="arco", messages=[{"role": "user", "content": "Hi"}], store=False, stream=True
+        )
+        assert "".join(one.choices[0].delta.content or "" for one in chunks) == "You said: Hi"
+    body = {"messages": [{"role": "user", "content": "Hi"}], "stream": False}
+    message = alice.post("ask", json=body).json()["message"]
+    assert (message["model_variant"], message["model"]) == ("spare", "gpt-spare")
+    wait_for(is_settled)
+
+
+def test_a_variant_with_its_own_upstream_needs_no_other(
+    alice: Client, spare: FakeUpstream, settings: Any
+) -> None:
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
+    own = alice.ask("Hello", model_variant="spare")["message"]
+    assert (own["model"], own["content"]) == ("gpt-spare", "You said: Hello")
+    assert alice.ask("Hello")["message"]["model"] == "offline"
+    assert alice.get("models").json()["offline"] is True
+
+
+def test_the_recipe_of_several_providers_does_what_it_says(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    (recipe,) = re.findall(r"```sh\n(.*?fallback.*?)```", _section("Several providers"), re.DOTALL)
+    with FakeUpstream() as groq, FakeUpstream() as home:
+        script = recipe.replace("make run", "env -0").replace("…", "x")
+        script = script.replace("https://api.groq.com/openai/v1", groq.base_url)
+        script = script.replace("http://127.0.0.1:11434/v1", home.base_url)
+        done = subprocess.run(["bash", "-c", script], env={}, capture_output=True, text=True, check=True)
+        given = dict(
+            line.split("=", 1) for line in done.stdout.split("\0") if "_KEY=" in line or "VAR" in line
+        )
+        assert json.loads(given["MODEL_VARIANTS"]).keys() == {"arco", "spare", "home"}
+        settings.MODEL_VARIANTS = environment.read(given).variants(given)
+        upstream.behave("status?code=500")
+        turn = Turn.of(alice.ask("Hello"))
+        assert final(alice, turn)["metadata"] == {"requested_variant": "arco"}
+        assert alice.ask("Hello", model_variant="home")["message"]["model"] == "llama3.1"
+        keys = [fake.requests[0].headers["authorization"] for fake in (upstream, groq, home)]
+        assert keys == ["Bearer sk-test-canary", "Bearer gsk_x", "Bearer no-key"]
+
+
+def _section(title: str) -> str:
+    return (ROOT / "docs" / "recipes.md").read_text().partition(f"## {title}")[2].partition("\n## ")[0]
