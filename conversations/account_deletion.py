@@ -13,11 +13,11 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db import DatabaseError, transaction
-from django.db.models import Sum
+from django.db.models import Q, Sum
 
 from conversations import chat_lifecycle
 from conversations.accounts import api_tokens
-from conversations.models import Allowance, Chat, Erasure, PassingCall, Window
+from conversations.models import Allowance, Chat, EndUser, Erasure, PassingCall, Window
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +28,8 @@ PAGE = 100
 
 
 def chat_and_message_counts(user: User) -> tuple[int, int]:
-    """Return the number of chats and messages of a user."""
-    chats = Chat.objects.filter(owner=user)
+    """Return the number of chats and messages of a user; if it is an app's account, of its end users, too."""
+    chats = Chat.objects.filter(Q(owner=user) | Q(app=user.pk))
     return chats.count(), chats.aggregate(messages=Sum("last_seq"))["messages"] or 0
 
 
@@ -44,8 +44,14 @@ def request_erasure(user_id: int) -> None:
 
 
 def erase(user_id: int, *, seconds: float | None = None) -> bool:
-    """Erase a user whose erasure was requested, for at most about `seconds`. Return True if nothing is left."""
+    """Erase a user whose erasure was requested, for at most about `seconds`. Return True if nothing is left.
+
+    The end users of an app are erased before it.
+    """
     until = None if seconds is None else time.monotonic() + seconds
+    while (end_user := EndUser.objects.filter(app=user_id).first()) is not None:
+        if not erase(end_user.pk, seconds=None if until is None else until - time.monotonic()):
+            return False
     chats = Chat.objects.filter(owner=user_id)
     while keys := list(chats.order_by("pk").values_list("pk", flat=True)[:PAGE]):
         chat_lifecycle.delete_chats(chats, keys, until)
@@ -77,7 +83,7 @@ def erase_waiting(seconds: float) -> int:
 
 
 def _erase_account(user_id: int) -> bool:
-    """Delete the user, who has no chats. Return False if a request in progress has created one."""
+    """Delete the user, who has no chats. Return False if a request in progress has created one, or an end user."""
     with transaction.atomic():
         # Lock in the order in which calls begin and end, to avoid a deadlock.
         list(PassingCall.objects.select_for_update().filter(user=user_id).order_by("pk"))
@@ -85,7 +91,7 @@ def _erase_account(user_id: int) -> bool:
         user = User.objects.select_for_update().filter(pk=user_id).first()
         if user is None:
             return True
-        if Chat.objects.filter(owner=user).exists():
+        if Chat.objects.filter(owner=user).exists() or EndUser.objects.filter(app=user.pk).exists():
             return False
         Window.objects.filter(key=str(user.pk)).delete()
         # The admin's log entries about the user keep no name.

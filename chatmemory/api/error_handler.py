@@ -174,7 +174,7 @@ def no_such_page(request: HttpRequest, exception: Exception | None = None) -> Ht
         return error_page(404)
     body = error_body("not_found", "No such endpoint, or an invalid id; see /v1/docs.")
     # Below these it may be an invalid id, for which the schema has no more fields.
-    if not request.path.startswith(("/v1/chats/", "/v1/auth/")):
+    if not request.path.startswith(("/v1/chats/", "/v1/auth/", "/v1/users/")):
         body["error"]["message"] += (
             " Of OpenAI's API, this server has Chat Completions only: use `client.chat.completions` (in the Agents SDK "
             "`OpenAIChatCompletionsModel`)."

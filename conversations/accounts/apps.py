@@ -23,7 +23,7 @@ _MAX_NAME_CHARS: Final = 150
 def app_id_of(user: User) -> int | None:
     """Return the app that the chats of a user belong to; None for users who have nothing to do with one."""
     try:
-        return user.end_user.app_id
+        return int(user.end_user.app_id)
     except ObjectDoesNotExist:
         pass
     try:
@@ -42,19 +42,22 @@ def create_app(name: str) -> App:
         return App.objects.create(user=user)
 
 
-def end_user_of(app: App, external_id: str) -> EndUser:
-    """Return an end user of an app, made if there is none of that id. Raises DRF's `ValidationError` for a bad id."""
-    return find_end_user(app, external_id) or _created(app, external_id)
+def check_id(text: str) -> None:
+    """Raise DRF's `ValidationError` unless `text` can be the id of an end user."""
+    if not _is_id(text):
+        raise ValidationError(f"The id of an end user has 1 to {MAX_ID_CHARS} printable characters.")
 
 
 def find_end_user(app: App, external_id: str) -> EndUser | None:
     """Return an end user of an app, with the account; None if there is none of that id."""
+    if not _is_id(external_id):
+        return None
     return app.end_users.select_related("user").filter(external_id=external_id).first()
 
 
-def _created(app: App, external_id: str) -> EndUser:
-    if not external_id.isprintable() or not 0 < len(external_id) <= MAX_ID_CHARS:
-        raise ValidationError(f"The id of an end user has 1 to {MAX_ID_CHARS} printable characters.")
+def create_end_user(app: App, external_id: str) -> EndUser:
+    """Make an end user of an app, unless another request just did. Raises DRF's `ValidationError` for a bad id."""
+    check_id(external_id)
     user = User(username=_account_name(app.user.get_username(), external_id))
     user.set_unusable_password()
     try:
@@ -63,6 +66,10 @@ def _created(app: App, external_id: str) -> EndUser:
             return EndUser.objects.create(user=user, app=app, external_id=external_id)
     except IntegrityError:  # another request was first
         return app.end_users.select_related("user").get(external_id=external_id)
+
+
+def _is_id(text: str) -> bool:
+    return text.isprintable() and 0 < len(text) <= MAX_ID_CHARS
 
 
 def _account_name(app_name: str, external_id: str) -> str:

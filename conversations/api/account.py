@@ -20,7 +20,9 @@ from chatmemory.api.http import PAGING, CursorPages, Text, caller, example, not_
 from chatmemory.errors import InvalidCredentials, InvalidRequest, NotFound
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
+from conversations.accounts.authentication import end_user_named, require_own_account
 from conversations.api.serializers import PageOut, Strict
+from conversations.models import Scope
 
 account_operation = partial(extend_schema, tags=["account"])
 
@@ -39,6 +41,10 @@ class KnownTokenOut(serializers.Serializer[Any]):
     """A token without its text, which is shown only once, when the token is created."""
 
     id = serializers.CharField(help_text="Its id.")
+    name = serializers.CharField(help_text="What it was called when it was made; empty if nothing.")
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(Scope.choices), help_text="What its bearer may do."
+    )
     prefix = serializers.CharField(help_text="The token's first characters.")
     created_at = serializers.DateTimeField(help_text="Creation time.")
     expires_at = serializers.DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
@@ -63,6 +69,12 @@ class EraseIn(Strict):
     confirm = Text(required=False, help_text="Your user name, where you have no password.")
 
 
+END_USER = OpenApiParameter(
+    "end_user",
+    str,
+    OpenApiParameter.PATH,
+    description="What the app calls the end user, in the path's encoding.",
+)
 FRESH_TOKEN_MINUTES = 10
 """Maximum age of a token that is accepted in place of a password."""
 
@@ -91,6 +103,7 @@ class TokenView(APIView):
         description="Revokes the token of this request. Others stay valid.",
     )
     def delete(self, request: Request) -> Response:
+        require_own_account(request)
         if not isinstance(request.auth, AuthToken):
             raise InvalidRequest("This request was not made with a token.")
         request.auth.delete()
@@ -144,6 +157,7 @@ class TokensView(APIView):
         description="Including the one used for this request. Any further request with one of them gets a 401.",
     )
     def delete(self, request: Request) -> Response:
+        require_own_account(request)
         api_tokens.revoke(caller(request).pk)
         return Response(status=204)
 
@@ -173,6 +187,7 @@ class KnownTokenView(APIView):
 def _token_json(token: Any, request: Request) -> dict[str, Any]:
     return {
         "id": api_tokens.id_of(token),
+        **api_tokens.grant_of(token),
         "prefix": api_tokens.prefix_of(token),
         "created_at": token.created,
         "expires_at": token.expiry,
@@ -208,6 +223,7 @@ class MeView(APIView):
         "sessions end at once. Large accounts take longer; the deletion continues in the background.",
     )
     def delete(self, request: Request) -> Response:
+        require_own_account(request)
         fields = validated(EraseIn, request.data)
         user = caller(request)
         if user.is_superuser:
@@ -216,6 +232,23 @@ class MeView(APIView):
             _require_password(request, user, fields.get("password"))
         else:
             _require_confirmation(request, user, fields.get("confirm"))
+        account_deletion.request_erasure(user.pk)
+        account_deletion.erase(user.pk, seconds=account_deletion.AT_ONCE_SECONDS)
+        return Response(status=204)
+
+
+class EndUserView(APIView):
+    @account_operation(
+        parameters=[END_USER],
+        request=None,
+        responses={204: None},
+        operation_id="users_delete",
+        summary="Delete an end user of your app and all their data",
+        description="For tokens with the scope `act-for-users`. Much data takes longer; the deletion continues in the "
+        "background, and until it is done, nothing can be done for this end user. Then the id may be used anew.",
+    )
+    def delete(self, request: Request, end_user: str) -> Response:
+        user = end_user_named(request.auth, end_user)
         account_deletion.request_erasure(user.pk)
         account_deletion.erase(user.pk, seconds=account_deletion.AT_ONCE_SECONDS)
         return Response(status=204)

@@ -8,7 +8,14 @@ class Sha256(StringConverter):
     regex = "[0-9a-f]{64}"
 
 
+class EndUserId(StringConverter):
+    """Any text, slashes included, except for the path of an export, which is memory's."""
+
+    regex = ".+(?<!/export)"
+
+
 register_converter(Sha256, "sha256")
+register_converter(EndUserId, "end_user")
 
 chat = "chats/<uuid:chat_id>"
 message = f"{chat}/messages/<uuid:message_id>"
@@ -29,4 +36,5 @@ urlpatterns = [
     path(f"{message}/stream", replies.StreamView.as_view()),
     path("ask", replies.AskView.as_view()),
     path("me", account.MeView.as_view()),
+    path("users/<end_user:end_user>", account.EndUserView.as_view()),
 ]

@@ -13,7 +13,9 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.http.response import HttpResponseBase
+from knox.models import AuthToken
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -26,6 +28,7 @@ from chatmemory.llm.openai.requests import CHAT_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
 from conversations.accounts import quotas
+from conversations.accounts.authentication import acting_for, acts_for_users
 from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.openai_api import find_conversation, schema, turns
@@ -71,11 +74,11 @@ class CompletionsView(OpenAIView):
 
     @schema.completions_create
     def post(self, request: Request) -> tuple[CompletionRequest, TurnPlace] | UnstoredReply:
-        user = caller(request)
-        self.limits = quotas.remaining(user.pk)
         generation.refuse_when_draining()
         data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()
+        user = request.user = _caller(request, data)
+        self.limits = quotas.remaining(user.pk)
         body = read_request(data, RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES))
         del data
         variant = _variant(body)
@@ -141,7 +144,16 @@ class CompletionsView(OpenAIView):
             return Response(answer.completion(await _ended(reply, prompt_tokens)))
 
 
-# What is requested
+# Who asks, and for what
+
+
+def _caller(request: Request, data: Any) -> User:
+    """Return the user of the request: for an app that names none in a header, the end user whom the body names."""
+    user, token = caller(request), request.auth
+    named = isinstance(data, dict) and (data.get("safety_identifier") or data.get("user"))
+    if isinstance(named, str) and isinstance(token, AuthToken) and token.user_id == user.pk:
+        return acting_for(token, named) if acts_for_users(token) else user
+    return user
 
 
 def _variant(body: ChatRequest) -> Variant:

@@ -24,6 +24,8 @@ from chatmemory.api.http import caller
 from chatmemory.database import executors
 from chatmemory.database.rows import in_chunks
 from conversations.accounts import quotas
+from conversations.accounts.authentication import end_user_named
+from conversations.api.account import END_USER
 from conversations.interchange.rows import chat_fields, message_fields
 from conversations.interchange.values import fields_text, json_text, list_text
 from conversations.models import (
@@ -117,9 +119,12 @@ IN_MEMORY = 1024 * 1024
 """Bytes of a chat held in memory while its owner reads them; the rest goes to a file that nobody else can open."""
 
 
+EXPORT = {(200, "application/json"): OpenApiResponse(OpenApiTypes.OBJECT, "All of it.")}
+
+
 class ExportView(AsyncView):
     @extend_schema(
-        responses={(200, "application/json"): OpenApiResponse(OpenApiTypes.OBJECT, "All of it.")},
+        responses=EXPORT,
         operation_id="me_export",
         summary="Export all your data",
         description="One JSON object, streamed. `manage.py import_chat` reads it.",
@@ -137,6 +142,20 @@ class ExportView(AsyncView):
             "Content-Disposition": 'attachment; filename="chatmemory-export.json"',
         }
         return StreamingHttpResponse(_export(user_id), content_type="application/json", headers=headers)
+
+
+class EndUserExportView(ExportView):
+    @extend_schema(
+        parameters=[END_USER],
+        responses=EXPORT,
+        operation_id="users_export",
+        summary="Export all data of an end user of your app",
+        description="As `GET /v1/me/export`. For tokens with the scope `act-for-users`.",
+        tags=["account"],
+    )
+    def get(self, request: Request, end_user: str) -> int:  # type: ignore[override]  # of another path
+        refuse_when_draining()
+        return int(end_user_named(request.auth, end_user).pk)
 
 
 async def _export(user_id: int) -> AsyncIterator[str]:

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from memory.api.account_export import ExportView
+from memory.api.account_export import EndUserExportView, ExportView
 from memory.api.search import SearchView, TraceView
 from memory.api.views import BriefViews, ContextViews, PinViews, RevisionViews, SummarizeView, UsageView
 
@@ -10,6 +10,7 @@ version = f"{chat}/revisions/<int:version>"
 urlpatterns = [
     path("summarize", SummarizeView.as_view()),
     path("me/export", ExportView.as_view()),
+    path("users/<path:end_user>/export", EndUserExportView.as_view()),
     path("search", SearchView.as_view()),
     path("usage", UsageView.as_view()),
     path(f"{chat}/brief", BriefViews.as_view({"get": "read"})),

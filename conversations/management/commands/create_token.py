@@ -6,11 +6,13 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from knox.models import AuthToken
 
 from chatmemory.runtime.escape import plain
+from conversations.accounts import api_tokens
 from conversations.management.prompts import user_named
+from conversations.models import App, Scope, TokenGrant
 
+MAX_NAME = TokenGrant._meta.get_field("name").max_length
 MAX_DAYS = 36_500
 """A hundred years; a larger number is a mistake."""
 
@@ -30,6 +32,15 @@ class Command(BaseCommand):
             "--create", action="store_true", help="make the user if there is none of that name"
         )
 
+        parser.add_argument("--name", default="", help="what the token is for, shown in lists of tokens")
+        parser.add_argument(
+            "--scope",
+            action="append",
+            default=[],
+            choices=Scope.values,
+            help=f"what its bearer may do, may be given several times; default: {Scope.CHAT}",
+        )
+
     def handle(self, *_args: Any, **options: Any) -> str:
         days: int | None = options["expires"]
         if days is not None and not 1 <= days <= MAX_DAYS:
@@ -38,8 +49,12 @@ class Command(BaseCommand):
             _create(options["user"])
         user = user_named(options["user"])
         expiry = None if days is None else timedelta(days=days)
-        _, token = AuthToken.objects.create(user, expiry=expiry)
-        return str(token)
+        if Scope.ACT_FOR_USERS in options["scope"] and not App.objects.filter(pk=user.pk).exists():
+            raise CommandError(f"{plain(user.username)} is not an app: `manage.py create_app` makes one.")
+        issued = api_tokens.issue(user, expiry, options["name"][:MAX_NAME], options["scope"])
+        if issued is None:
+            raise CommandError("The account was changed meanwhile: try again.")
+        return issued[1]
 
 
 def _create(name: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
 
-OBJECTS = ("chat_id", "message_id", "version", "token_id", "pin_id", "sha256")
+OBJECTS = ("chat_id", "message_id", "version", "token_id", "pin_id", "sha256", "end_user")
 """Parameters and fields that identify a user's objects."""
 PUBLIC = ("healthz", "readyz", "v1_auth_token_create")
 """Operations that need no authentication."""

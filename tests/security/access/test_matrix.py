@@ -22,8 +22,8 @@ from knox.models import AuthToken
 from chatmemory.database.ids import new_id
 from chatmemory.llm.attachments import file_of
 from conversations import attachments
-from conversations.accounts import api_tokens
-from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+from conversations.accounts import api_tokens, apps
+from conversations.models import ActiveReply, App, Chat, IdempotencyKey, Message, Scope
 from conversations.replies import begin
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
@@ -39,13 +39,15 @@ from tests.support.live_server import Client, LiveServer
 from tests.support.routes import routes
 
 OPERATIONS = operations()
-OF_OBJECTS = [one for one in OPERATIONS if one.objects]
+OF_END_USERS = [one for one in OPERATIONS if "end_user" in one.objects]
+OF_OBJECTS = [one for one in OPERATIONS if one.objects and one not in OF_END_USERS]
 OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUBLIC]
 ENDS_ITSELF = ("v1_auth_token_destroy", "tokens_delete_all", "me_delete")
 """Operations that end the caller's token or account. They run last, in this order, each with its own token."""
 CANARY = "the heron in the reeds"
 PICTURE = file_of(CANARY.encode(), "text/plain", CANARY)
 KEY, BUSY_KEY = "alice-1", "alice-2"
+APP, OTHER_APP, END_USER = "shop", "bank", "anna"
 Ids = Mapping[str, Any]
 
 
@@ -64,12 +66,15 @@ class House:
 
 @pytest.fixture
 def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
+    return house_of(User.objects.get(username="alice"), alice, settings)
+
+
+def house_of(user: User, client: Client, settings: Any) -> House:
     settings.REPLY_LEASE_SECONDS = 600  # nobody renews the busy chat's lease, and it must not expire
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
-    user = User.objects.get(username="alice")
     idle = make_chat(user, title=CANARY, said=CANARY)
     call_command("resummarize", str(idle.pk), sync=True)
-    asked = alice.ask(CANARY, str(idle.pk))
+    asked = client.ask(CANARY, str(idle.pk))
     reply, question = asked["message"]["id"], asked["user_message_id"]
     other_token = AuthToken.objects.create(user)[0]
     pin, _ = pins.pin(user, idle.pk, text=CANARY)
@@ -79,6 +84,7 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
         "token_id": api_tokens.id_of(other_token),
         "pin_id": str(pin.pk),
         "sha256": PICTURE.sha256,
+        "end_user": END_USER,
     }
     IdempotencyKey.objects.create(
         user=user,
@@ -117,6 +123,7 @@ def nowhere() -> Ids:
         "token_id": "0" * 16,
         "pin_id": str(new_id()),
         "sha256": "0" * 64,
+        "end_user": "nobody",
         "Idempotency-Key": KEY,
     }
 
@@ -135,6 +142,7 @@ class Caller:
         return self.http.request(filled.method, filled.path, **filled.options())
 
 
+ME = Filled("GET", "/v1/me")
 CSRF = "0123456789abcdef0123456789abcdef"
 
 
@@ -142,8 +150,9 @@ CSRF = "0123456789abcdef0123456789abcdef"
 def calling(live: LiveServer) -> Iterator[Callable[..., Caller]]:
     made: list[httpx.Client] = []
 
-    def call(token: str = "", session: User | None = None, csrf: bool = True) -> Caller:
+    def call(token: str = "", session: User | None = None, csrf: bool = True, end_user: str = "") -> Caller:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= {"X-Chatmemory-User": end_user} if end_user else {}
         cookies = {}
         if session is not None:
             cookies = {**session_of(session), "csrftoken": CSRF}
@@ -180,6 +189,39 @@ STRANGERS: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
 }
 
 
+def of_app(name: str, end_user: str = "", *scopes: str) -> Callable[[Callable[..., Caller]], Caller]:
+    """Return what makes a caller with a token of an app, made if there is none, who names an end user."""
+
+    def made(calling: Callable[..., Caller]) -> Caller:
+        app = App.objects.filter(user__username=name).first() or apps.create_app(name)
+        issued = api_tokens.issue(app.user, None, "", scopes or [Scope.ACT_FOR_USERS])
+        assert issued is not None
+        caller = calling(token=issued[1], end_user=end_user)
+        caller.user = app.user
+        return caller
+
+    return made
+
+
+READS = (Scope.ACT_FOR_USERS, Scope.READ_ONLY)
+BESIDE: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
+    "another end user of the app": of_app(APP, "ben"),
+    "an end user of that id of another app": of_app(OTHER_APP, END_USER),
+    "the app itself": of_app(APP),
+    "another app": of_app(OTHER_APP),
+    "another end user of another app": of_app(OTHER_APP, "ben"),
+}
+"""Callers beside the end user `END_USER` of `APP`."""
+UNSCOPED: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
+    "the app without the scope": of_app(APP, END_USER, Scope.CHAT),
+    "the app without the scope, read only": of_app(APP, END_USER, Scope.READ_ONLY),
+    "a user who is no app": lambda calling: calling(
+        token=api_tokens.issue(member("eve"), None, "", [Scope.ACT_FOR_USERS])[1],  # type: ignore[index]
+        end_user=END_USER,
+    ),
+}
+
+
 # Refusals
 
 
@@ -201,7 +243,7 @@ def test_unknown_callers_get_401(
 ) -> None:
     caller = UNKNOWN[name](calling)
     before, asked = everything(), len(upstream.requests)
-    for one, ids in product([*OF_OBJECTS, *OF_ONESELF], [house.idle, nowhere()]):
+    for one, ids in product([*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF], [house.idle, nowhere()]):
         answer = caller.send(one.fill(ids))
         assert (answer.status_code, code_of(answer)) == (401, "not_authenticated"), one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
@@ -221,6 +263,99 @@ def test_other_users_objects_return_404(
             assert told(caller.send(one.fill(ids))) == told(absent), one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
     check_all()
+
+
+@pytest.fixture
+def end_users_house(live: LiveServer, upstream: FakeUpstream, settings: Any) -> Iterator[House]:
+    """The objects of the end user `END_USER` of `APP`."""
+    app = apps.create_app(APP)
+    issued = api_tokens.issue(app.user, None, "", [Scope.ACT_FOR_USERS])
+    assert issued is not None
+    client = Client(live.url, issued[1])
+    client.http.headers["X-Chatmemory-User"] = END_USER
+    yield house_of(apps.create_end_user(app, END_USER).user, client, settings)
+    client.http.close()
+
+
+@pytest.mark.parametrize("name", first_of(BESIDE))
+@pytest.mark.promise("P21")
+def test_objects_of_another_end_user_return_404(
+    name: str, calling: Callable[..., Caller], end_users_house: House, upstream: FakeUpstream
+) -> None:
+    caller = BESIDE[name](calling)
+    caller.send(ME)  # makes the end user
+    before, asked = everything(), len(upstream.requests)
+    for one in OF_OBJECTS + (OF_END_USERS if name == "another app" else []):
+        absent = caller.send(one.fill(nowhere()))
+        assert absent.status_code == 404, one.id
+        for ids in end_users_house.all:
+            assert told(caller.send(one.fill(ids))) == told(absent), one.id
+    assert (everything(), len(upstream.requests)) == (before, asked)
+
+
+@pytest.mark.parametrize("name", first_of(BESIDE))
+@pytest.mark.promise("P21")
+def test_answers_contain_nothing_of_other_end_users(
+    name: str, calling: Callable[..., Caller], end_users_house: House
+) -> None:
+    caller, before = BESIDE[name](calling), owned_by(f"{APP}/{END_USER}")
+    secret = [CANARY, *(str(ids[what]) for ids in end_users_house.all for what in ("chat_id", "message_id"))]
+    for one in sorted(OF_ONESELF, key=lambda one: one.id == "completions_create"):
+        if one.id not in ENDS_ITSELF:
+            ids = end_users_house.busy if one.id == "completions_create" else end_users_house.idle
+            answer = caller.send(one.fill(ids))
+            assert answer.status_code < 300 or answer.status_code == 403, f"{one.id}: {answer.text}"
+            assert not [word for word in secret if word in f"{answer.headers}{answer.text}"], one.id
+    assert owned_by(f"{APP}/{END_USER}") == before
+    check_all()
+
+
+@pytest.mark.parametrize("name", first_of(UNSCOPED))
+@pytest.mark.promise("P21")
+def test_without_the_scope_nobody_names_an_end_user(
+    name: str, calling: Callable[..., Caller], end_users_house: House, upstream: FakeUpstream
+) -> None:
+    caller = UNSCOPED[name](calling)
+    before, asked = everything(), len(upstream.requests)
+    for one, ids in product([*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF], [end_users_house.idle, nowhere()]):
+        answer = caller.send(one.fill(ids))
+        assert (answer.status_code, code_of(answer)) == (403, "permission_denied"), one.id
+    assert (everything(), len(upstream.requests)) == (before, asked)
+
+
+@pytest.mark.parametrize("end_user", first_of(["", END_USER]))
+@pytest.mark.promise("P21")
+def test_a_token_that_may_only_read_changes_nothing(
+    end_user: str, calling: Callable[..., Caller], end_users_house: House, upstream: FakeUpstream
+) -> None:
+    caller = of_app(APP, end_user, *READS)(calling)
+    before, asked = owned_by(f"{APP}/{END_USER}"), len(upstream.requests)
+    for one, ids in product(
+        [*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF], end_users_house.all[:2]
+    ):  # the third never ends
+        answer = caller.send(one.fill(ids))
+        if one.method != "GET":
+            assert (answer.status_code, code_of(answer)) == (403, "permission_denied"), one.id
+        elif end_user or one not in OF_OBJECTS:
+            assert answer.status_code in (200, 404, 429), f"{one.id}: {answer.text}"
+        else:
+            assert answer.status_code == 404, one.id
+    assert (owned_by(f"{APP}/{END_USER}"), len(upstream.requests)) == (before, asked)
+
+
+@pytest.mark.promise("P21")
+def test_the_app_has_access_to_every_operation_of_its_end_user(
+    calling: Callable[..., Caller], end_users_house: House
+) -> None:
+    house, caller = end_users_house, of_app(APP, END_USER)(calling)
+    expected_of = {**{key: {403} for key in ENDS_ITSELF}, "users_export": {429}}
+    for one in [*sorted([*OF_OBJECTS, *OF_ONESELF], key=_harmless_first), *OF_END_USERS[::-1]]:
+        ids = dict(house.busy if one.id == "messages_cancel" else house.idle)
+        answer = caller.send(one.fill({**ids, "Idempotency-Key": f"new-{one.id}"}))
+        expected = expected_of.get(one.id, range(200, 300))
+        assert answer.status_code in expected, f"{one.id}: {answer.status_code} {answer.text}"
+    assert caller.send(ME).json()["username"] == f"{APP}/{END_USER}", "made anew"
+    assert not Chat.objects.exists()
 
 
 def code_of(answer: httpx.Response) -> str:

@@ -1,0 +1,161 @@
+"""An app acts for its end users: an account for each behind one token, and what else the app may do for them."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from io import StringIO
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from conversations.accounts.authentication import TokenAuthentication
+from conversations.models import App, Chat, EndUser
+from tests.support.docs import snippet
+from tests.support.live_server import Client, LiveServer
+
+ANNA, BEN = ({"X-Chatmemory-User": name} for name in ("anna", "ben"))
+
+
+def command(*args: str, **options: object) -> str:
+    out = StringIO()
+    call_command(*args, stdout=out, **options)
+    return out.getvalue().strip()
+
+
+@pytest.fixture
+def shop(live: LiveServer) -> Iterator[Client]:
+    """A client with the token of the app `shop`."""
+    client = Client(live.url, command("create_app", "shop"))
+    yield client
+    client.http.close()
+
+
+@pytest.fixture
+def offline(settings: Any) -> None:
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
+
+
+def titles(client: Client, headers: dict[str, str]) -> list[str]:
+    return [chat["title"] for chat in client.get("chats", headers=headers).json()["results"]]
+
+
+def test_each_end_user_has_chats_of_their_own(shop: Client) -> None:
+    for headers, title in ((ANNA, "A"), (BEN, "B"), (ANNA, "A2"), ({}, "the app's")):
+        assert shop.post("chats", json={"title": title}, headers=headers).status_code == 201
+    assert [titles(shop, one) for one in (ANNA, BEN, {})] == [["A2", "A"], ["B"], ["the app's"]]
+    assert set(User.objects.values_list("username", flat=True)) == {"shop", "shop/anna", "shop/ben"}
+    assert set(Chat.objects.values_list("app__user__username", flat=True)) == {"shop"}
+
+
+def test_a_known_end_user_costs_no_query_more(shop: Client) -> None:
+    shop.get("me", headers=ANNA)
+    door = TokenAuthentication()
+    door._external_id = "anna"
+    with CaptureQueriesContext(connection) as queries:
+        user, _ = door.authenticate_credentials(shop.token.encode())
+    assert (user.username, len(queries)) == ("shop/anna", 1)
+
+
+@pytest.mark.parametrize("external_id", ["anna@example.org", "Zoë", "a/b", "x" * 200, "{'a': \"b\"}"])
+def test_any_printable_id_works_in_header_body_and_path(shop: Client, external_id: str) -> None:
+    shop.post("chats", json={"title": "by header"}, headers={"X-Chatmemory-User": external_id.encode()})
+    body = {"model": "arco", "messages": [{"role": "user", "content": "Hello."}], "user": external_id}
+    assert shop.post("chat/completions", json=body).status_code == 200
+    path = f"users/{quote(external_id, safe='')}"
+    exported = shop.get(f"{path}/export").json()
+    assert [chat["title"] for chat in exported["chats"]] == ["by header", "Hello."]
+    assert shop.delete(path).status_code == 204
+    assert (EndUser.objects.count(), Chat.objects.count(), User.objects.count()) == (0, 0, 1)
+    assert shop.delete(path).status_code == 404
+
+
+@pytest.mark.parametrize("external_id", ["x" * 201, "x" * 10_000, "tab\tbed", b"\xff\xfe not text"])
+def test_other_ids_are_refused(shop: Client, external_id: str | bytes) -> None:
+    answer = shop.get("chats", headers={"X-Chatmemory-User": external_id})
+    assert answer.status_code == 400
+    assert "1 to 200 printable characters" in answer.json()["error"]["message"]
+    assert not EndUser.objects.exists()
+
+
+def test_the_commands_of_the_page_serve_one_end_user(shop: Client, live: LiveServer, offline: None) -> None:
+    environment = {**os.environ, "TOKEN": shop.token}
+    for language, start in (("bash", ["bash", "-c"]), ("python", [sys.executable, "-c"])):
+        program = snippet("docs/apps.md", language, live.url, heading="Name the end user")
+        out = subprocess.run([*start, program], env=environment, capture_output=True, text=True, check=True)
+        assert "AB-1234" in out.stdout or language == "python"
+    assert set(Chat.objects.values_list("owner__username", flat=True)) == {"shop/anna"}
+
+
+def test_safety_identifier_counts_before_user_and_the_header_before_both(shop: Client) -> None:
+    body = {
+        "model": "arco",
+        "messages": [{"role": "user", "content": "Hello."}],
+        "user": "a",
+        "safety_identifier": "b",
+    }
+    assert shop.post("chat/completions", json=body).status_code == 200
+    assert shop.post("chat/completions", json=body, headers=ANNA).status_code == 200
+    owners = Chat.objects.order_by("pk").values_list("owner__username", flat=True)
+    assert list(owners) == ["shop/b", "shop/anna"]
+
+
+def test_ten_first_requests_at_once_make_one_end_user(shop: Client) -> None:
+    codes: list[int] = []
+
+    def call() -> None:
+        codes.append(shop.get("me", headers=ANNA).status_code)
+
+    threads = [threading.Thread(target=call) for _ in range(10)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert (set(codes), EndUser.objects.count()) == ({200}, 1)
+
+
+def test_limits_are_those_of_each_end_user(shop: Client, settings: Any) -> None:
+    from conversations.models import Allowance
+
+    shop.get("me", headers=ANNA)
+    Allowance.objects.create(user=EndUser.objects.get().user, requests_per_minute=1)
+    codes = [
+        shop.post("message/first", json={"message": "Hi.", "stream": False}, headers=headers).status_code
+        for headers in (ANNA, ANNA, BEN)
+    ]
+    assert codes == [200, 429, 200]
+
+
+def test_a_disabled_end_user_and_one_being_deleted_are_refused(shop: Client) -> None:
+    shop.get("me", headers=ANNA)
+    User.objects.filter(username="shop/anna").update(is_active=False)
+    answer = shop.get("chats", headers=ANNA)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "permission_denied")
+
+
+def test_tokens_tell_their_names_and_scopes(shop: Client) -> None:
+    command("create_token", "shop", name="dashboard", scope=["read-only", "act-for-users"])
+    found = {one["name"]: one["scopes"] for one in shop.get("auth/tokens").json()["results"]}
+    assert found == {"create_app": ["act-for-users"], "dashboard": ["act-for-users", "read-only"]}
+
+
+def test_an_app_is_deleted_with_its_end_users(shop: Client) -> None:
+    for headers in (ANNA, BEN, {}):
+        shop.post("chats", json={}, headers=headers)
+    assert "with 3 chats" in command("forget_user", "shop", yes=True)
+    assert not any(model.objects.exists() for model in (User, App, EndUser, Chat))
+
+
+def test_only_an_app_gets_the_scope_and_names_are_checked(shop: Client) -> None:
+    User.objects.create(username="eve")
+    with pytest.raises(CommandError, match="create_app"):
+        command("create_token", "eve", scope=["act-for-users"])
+    for name in ("shop", "a/b", ""):
+        with pytest.raises(CommandError, match="cannot be an app's name"):
+            command("create_app", name)
