@@ -20,6 +20,7 @@ from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
 from chatmemory.llm.protocol import Reply
 from conversations.api.chats import messages_page
+from conversations.finding import index_metadata
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message, get_message
 from conversations.replies import begin as services
@@ -151,6 +152,7 @@ ACTS: dict[str, Callable[[World], object]] = {
     "sweep": sweep,
     "pages": pages,
     "chats": lambda world: world.get("chats"),
+    "chats found": lambda world: world.get("chats?metadata.kind=a&since=2026-01-01&search=x"),
     "chat": lambda world: world.get(world.path),
     "message": lambda world: world.get(f"{world.path}/messages/{world.newest().pk}"),
     "brief": lambda world: world.get(f"{world.path}/brief"),
@@ -201,3 +203,20 @@ def test_a_turn_takes_the_same_queries_at_any_length(world: World) -> None:
         counts.append([query["sql"].split(" ", 1)[0] for query in captured.captured_queries])
     assert counts[0] == counts[1] == counts[2]
     assert len(counts[0]) <= 30
+
+
+@pytest.mark.parametrize("asked", ["customer=7", "kind=a", "customer=7&metadata.kind=a"])
+def test_chats_are_found_by_metadata_without_a_scan_or_a_sort(world: World, asked: str) -> None:
+    metadata = [{"kind": "a", "customer": str(number // 5)} for number in range(5_000)]
+    chats = Chat.objects.bulk_create(
+        Chat(owner=world.owner, policy="chunked", metadata=one) for one in metadata
+    )
+    for chat in chats:
+        index_metadata(chat)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    with CaptureQueriesContext(connection) as captured:
+        world.get(f"chats?limit=5&metadata.{asked}")
+    plan = plan_of(captured.captured_queries[0]["sql"])
+    signs = ("SCAN ", "Seq Scan", "TEMP B-TREE", "Sort")
+    assert [sign for sign in signs if sign in plan] == [], plan
