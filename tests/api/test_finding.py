@@ -100,6 +100,21 @@ def test_imported_chats_are_found(alice: Client, bob: Client, tmp_path: Path) ->
     assert [known_members(owner, asked) for owner in owners] == [{asked[0], asked[2]}, set()]
 
 
+def test_a_branch_is_found_as_its_chat_is(alice: Client, upstream: FakeUpstream) -> None:
+    def completed(*history: str) -> str:
+        messages = [{"role": "user", "content": one} for one in history]
+        messages[1::2] = [{"role": "assistant", "content": one["content"]} for one in messages[1::2]]
+        answer = alice.post("chat/completions", json={"model": "arco", "messages": messages}).json()
+        return str(answer["choices"][0]["message"]["content"])
+
+    first = completed("Hello")
+    (chat,) = paged(alice, "chats")
+    alice.patch(f"chats/{chat['id']}", json={"metadata": {"kind": "a"}})
+    for question in ("And then?", "Or else?"):
+        completed("Hello", first, question)
+    assert len(found(alice, {"kind": "a"})) == len(found(alice, {})) == 2
+
+
 def test_chats_of_earlier_versions_are_found_once_migrated(
     alice: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
