@@ -168,14 +168,16 @@ def _chain_sigterm(loop: asyncio.AbstractEventLoop) -> None:
 
 OPENAI_PATH = "/v1/chat/"
 """The prefix of OpenAI-compatible paths. Their clients send whole histories, and expect errors in OpenAI's format."""
+LARGE_PATHS = (OPENAI_PATH, "/v1/chats/import")
+"""Prefixes of paths whose bodies may have `OPENAI_REQUEST_MAX_BYTES`."""
 HEADERS_MAX = 200
 """Maximum number of request headers. Browsers send about twenty, and proxies add a few."""
 
 
 async def _pass_on(app: Application, scope: Scope, receive: Receive, send: Send) -> None:
     """Pass the request to `app`, unless its URL, headers or body (as declared or as received) exceed a limit."""
-    is_openai = scope["path"].startswith(OPENAI_PATH)
-    limit = settings.OPENAI_REQUEST_MAX_BYTES if is_openai else settings.REQUEST_MAX_BYTES
+    is_large = scope["path"].startswith(LARGE_PATHS)
+    limit = settings.OPENAI_REQUEST_MAX_BYTES if is_large else settings.REQUEST_MAX_BYTES
     if status := _refused_by_its_head(scope, limit):
         await _refuse(scope, receive, send, status)
         return

@@ -44,6 +44,7 @@ PURE = """
 chatmemory.text chatmemory.errors chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
 conversations.accounts.limits
 conversations.interchange.read conversations.interchange.values
+conversations.interchange.services conversations.interchange.exports
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement
 memory.limits memory.policies memory.history.turns

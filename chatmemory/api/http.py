@@ -70,7 +70,7 @@ PAGING = [
 """The query parameters of list views."""
 
 
-def example(body: dict[str, Any]) -> list[OpenApiExample]:
+def example(body: dict[str, Any] | list[Any]) -> list[OpenApiExample]:
     """The example of a request's body in the schema. The docs page fills it in, so it should work as it is."""
     return [OpenApiExample("A request", value=body, request_only=True)]
 

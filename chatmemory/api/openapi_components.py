@@ -160,7 +160,7 @@ REBUILDING = {"resummarize", "chats_update", "revisions_restore", "brief_resume"
 _BY_NAME: list[tuple[set[str], set[int]]] = [
     (REPLYING, {409, 422, 429, 502, 504}),
     (STATELESS, {429, 502, 504}),
-    (REBUILDING | {"messages_stream", "me_export", "me_delete"}, {429}),
+    (REBUILDING | {"messages_stream", "me_export", "me_delete", "chats_import"}, {429}),
     ({"messages_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
     ({"revisions_restore", "brief_clear", "chats_delete_many"}, {409}),
     ({"v1_auth_token_create"}, {401, 429}),

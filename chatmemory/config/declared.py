@@ -270,7 +270,8 @@ class LimitSettings(Area, title="Limits"):
     )
     OPENAI_REQUEST_MAX_BYTES: int = _number(
         32 * MIB,
-        "The largest body of `/v1/chat/completions`, whose clients send the whole history each time.",
+        "The largest body of `/v1/chat/completions`, whose clients send the whole history each time, and of "
+        "`/v1/chats/import`.",
         at_least=1024,
     )
     ATTACHMENTS_MAX_BYTES_PER_USER: int = _number(

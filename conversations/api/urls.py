@@ -1,7 +1,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from conversations.api import account, chats, replies
+from conversations.api import account, chats, imports, replies
 
 
 class Sha256(StringConverter):
@@ -27,6 +27,7 @@ urlpatterns = [
     path("message/first", replies.FirstMessageView.as_view()),
     path("message", replies.SendMessageView.as_view()),
     path("chats", chats.ChatsView.as_view()),
+    path("chats/import", imports.ImportView.as_view()),
     path(chat, chats.ChatView.as_view()),
     path(f"{chat}/attachments/<sha256:sha256>", chats.AttachmentView.as_view()),
     path(f"{chat}/messages", replies.ChatMessagesView.as_view()),

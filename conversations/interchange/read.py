@@ -29,6 +29,7 @@ from chatmemory.llm.attachments import Attachment, file_of, image_of, read_data_
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from chatmemory.text.turn_line import automatic_title
+from conversations.interchange.services import openai_chat
 from conversations.interchange.values import (
     OWN_FORMAT,
     FormatError,
@@ -62,6 +63,18 @@ def read_chats(text: str) -> list[ImportedChat]:
             except ValidationError as exc:
                 raise FormatError(f"{place}: {_sentence(exc)}") from None
     return chats
+
+
+def read_service(value: Mapping[str, Any]) -> tuple[ImportedChat, int]:
+    """Read a conversation that ChatGPT or Claude exported, and count the images that are left out of it.
+
+    Raises `FormatError`.
+    """
+    chat, images = openai_chat(value)
+    try:
+        return _chat(_cleaned(chat, 0)), images
+    except ValidationError as exc:
+        raise FormatError(_sentence(exc)) from None
 
 
 def _sentence(error: ValidationError) -> str:

@@ -15,6 +15,7 @@ import httpx
 
 from memory.models import Worker
 from tests.security.access.operations import operations
+from tests.support.exports import claude
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run, turn
@@ -143,6 +144,7 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
         (f"DELETE {one}/pins/{{pin_id}}", f"{here}/pins/{pin['id']}", None),
         (f"DELETE {message}", f"{here}/messages/{question}", None),
         ("GET /v1/me/export", "/v1/me/export", None),
+        ("POST /v1/chats/import", "/v1/chats/import", [claude("c1")]),
         (f"DELETE {one}", there, None),
         ("DELETE /v1/auth/tokens/{token_id}", f"/v1/auth/tokens/{token_id}", None),
     ]

@@ -4,22 +4,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from chatmemory.errors import InvalidRequest
 from chatmemory.runtime.escape import plain
+from conversations.interchange.bring import Brought, bring
+from conversations.interchange.exports import Export, is_export
 from conversations.interchange.rows import check_chat, import_chat
-from conversations.interchange.values import ImportedChat
-from conversations.management.prompts import chats_in, user_named
+from conversations.interchange.values import FormatError, ImportedChat
+from conversations.management.prompts import chats_in, progress_bar, user_named
 
 
 class Command(BaseCommand):
-    help = "Import conversations from files; prints the id of each new chat, one per line."
+    help = (
+        "Import conversations from files; prints the id of each new chat, one per line. Of an export of ChatGPT or "
+        "Claude, it skips what is there already, and prints counts."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "files", nargs="+", metavar="FILE", type=Path, help="JSON or JSON lines, in UTF-8"
+            "files",
+            nargs="+",
+            metavar="FILE",
+            type=Path,
+            help="JSON or JSON lines, in UTF-8, or the zip of an export",
         )
         parser.add_argument(
             "--user", required=True, metavar="U", help="name of the user who will own the chats"
@@ -29,18 +39,43 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        user = user_named(options["user"])
-        # All files are read before the first chat is stored, so that a mistake in the last one imports nothing.
-        chats = [chat for path in options["files"] for chat in _read(path)]
-        if options["dry_run"]:
+        user, is_dry_run = user_named(options["user"]), bool(options["dry_run"])
+        exports = [path for path in options["files"] if _is_export(path)]
+        # All other files are read before the first chat is stored, so that a mistake in the last one imports nothing.
+        others = [path for path in options["files"] if path not in exports]
+        chats = [chat for path in others for chat in _read(path)]
+        if is_dry_run and others:
             self._tell(chats)
-            return
-        for chat in chats:
-            try:
+        try:
+            for chat in () if is_dry_run else chats:
                 self.stdout.write(str(import_chat(user, chat).pk))
-            except DatabaseError as exc:
-                reason = type(exc).__name__  # its text may contain what people said
-                raise CommandError(f"The database refused a chat; it was not stored ({reason}).") from exc
+            failed = sum(self._bring(user, path, is_dry_run) for path in exports)
+        except DatabaseError as exc:
+            reason = type(exc).__name__  # its text may contain what people said
+            raise CommandError(f"The database refused a chat; it was not stored ({reason}).") from exc
+        if failed:
+            raise CommandError(f"Conversations that could not be imported: {failed}.")
+
+    def _bring(self, user: User, path: Path, is_dry_run: bool) -> int:
+        """Import an export, and tell what became of it. Return how many conversations could not be imported."""
+        brought, at = Brought(), 0
+        try:
+            with path.open("rb") as file:
+                export = Export(file)
+                with progress_bar(path.name, export.size, self.stderr) as advance:
+                    for _ in bring(user, export, brought, is_dry_run=is_dry_run):
+                        advance(export.position - at)
+                        at = export.position
+        except FormatError as exc:
+            raise CommandError(f"{plain(str(path))}: {exc}") from exc
+        for entry in brought.failures:
+            self.stderr.write(f"{entry.where}: {plain(entry.why)}")
+        self.stdout.write(
+            f"{plain(path.name)}: {brought.chats} chats, {brought.messages} messages"
+            f"{' to import' if is_dry_run else ' imported'}; {brought.already_there} chats already there, "
+            f"{brought.empty} empty, {brought.images_skipped} images left out."
+        )
+        return brought.failed
 
     def _tell(self, chats: Sequence[ImportedChat]) -> None:
         messages = total = 0
@@ -51,6 +86,14 @@ class Command(BaseCommand):
             self.stdout.write(f"{title}: {len(chat.messages)} messages, {characters} characters")
         what = f"{len(chats)} chats, {messages} messages, {total} characters"
         self.stdout.write(f"Total: {what}. Importing is free; nothing was imported.")
+
+
+def _is_export(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return is_export(file)
+    except OSError:  # told when it is read
+        return False
 
 
 def _read(path: Path) -> list[ImportedChat]:

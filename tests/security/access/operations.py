@@ -34,6 +34,7 @@ VALUES: dict[str, Any] = {
     "model_variant": "arco",
     "name": "x",
     "options": {},
+    "one of body": {"uuid": "0f3c", "chat_messages": [{"sender": "human", "text": "A word."}]},
     "order": "asc",
     "pause": True,
     "password": "not looked at",

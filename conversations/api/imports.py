@@ -1,0 +1,102 @@
+"""The view that imports an export of ChatGPT or Claude: for some seconds; then the client sends it again."""
+
+import time
+from dataclasses import asdict
+from io import BytesIO
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from rest_framework import serializers
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory.api.http import caller, example
+from chatmemory.database import executors
+from chatmemory.errors import InvalidRequest
+from conversations.api.chats import chats_operation
+from conversations.api.replies import LimitedView
+from conversations.interchange.bring import MAX_FAILURES, Brought, bring
+from conversations.interchange.exports import Export
+from conversations.interchange.values import FormatError
+from conversations.replies.generation import is_draining, refuse_when_draining
+
+IMPORT_SECONDS = 10.0
+"""After this time, a request that has stored a chat ends, and the client sends the file again."""
+MAX_SECONDS = 60.0
+"""How long it may take to find a chat that is not there yet."""
+EXAMPLE = {"uuid": "0f3c", "chat_messages": [{"sender": "human", "text": "Where is my order AB-1234?"}]}
+
+
+class FailureOut(serializers.Serializer[Any]):
+    where = serializers.CharField(help_text="Its place in the file.")
+    why = serializers.CharField(help_text="What is wrong with it.")
+
+
+class ImportOut(serializers.Serializer[Any]):
+    done = serializers.BooleanField(help_text="If false, send the same file again to import the rest.")
+    chats = serializers.IntegerField(help_text="Chats that this request has imported.")
+    messages = serializers.IntegerField(help_text="Their messages.")
+    images_skipped = serializers.IntegerField(help_text="Images in them, which are left out.")
+    already_there = serializers.IntegerField(help_text="Conversations that were imported before.")
+    empty = serializers.IntegerField(help_text="Conversations without messages, which are left out.")
+    failed = serializers.IntegerField(help_text="Conversations that could not be imported.")
+    failures = FailureOut(many=True, help_text=f"The first {MAX_FAILURES} of these.")
+
+
+class ExportParser(BaseParser):
+    """Takes a body as it is, whatever it is declared as."""
+
+    media_type = "*/*"
+
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
+        return stream.read()
+
+
+class ImportView(LimitedView):
+    parser_classes = [ExportParser]
+    reads_first = True
+    answer_frees_memory = True
+
+    @chats_operation(
+        request={
+            "application/zip": OpenApiTypes.BINARY,
+            "application/json": {"type": "array", "items": {"type": "object"}},
+        },
+        responses=ImportOut,
+        operation_id="chats_import",
+        examples=example([EXAMPLE]),
+        summary="Import an export of ChatGPT or Claude",
+        description="The body is the zip that you got from there, or the `conversations.json` in it. Of branches, the "
+        "path that was shown last is imported. What was imported before is skipped, so a file may be sent again at "
+        "any time. A request takes some seconds at most; while it answers `done: false`, send the same file again.",
+    )
+    def post(self, request: Request) -> tuple[User, Any]:
+        refuse_when_draining()
+        return caller(request), request.data or b""
+
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        return Response(await executors.slow(_bring, *opened))
+
+
+def _bring(owner: User, body: bytes) -> dict[str, Any]:
+    began, brought, done = time.monotonic(), Brought(), False
+    try:
+        for _ in bring(owner, Export(BytesIO(body)), brought):
+            seconds = time.monotonic() - began
+            if is_draining() or (seconds > IMPORT_SECONDS and brought.chats):
+                break
+            if seconds > MAX_SECONDS:
+                raise InvalidRequest("Reading this file takes too long. Ask the operator to import it.")
+        else:
+            done = True
+    except FormatError as exc:
+        raise InvalidRequest(f"This cannot be imported: {exc}.") from None
+    if brought.failures and not (brought.chats or brought.already_there or brought.empty):
+        first = brought.failures[0]
+        raise InvalidRequest(
+            f"Nothing could be imported. The first of {brought.failed}: {first.where}: {first.why}."
+        )
+    return dict(ImportOut({"done": done, **asdict(brought)}).data)

@@ -1,0 +1,158 @@
+"""The file of an export of ChatGPT or Claude, read a conversation at a time: its zip, or the JSON inside. No Django.
+
+Memory is bounded by one conversation, whatever the size of the file. A conversation that is larger is skipped. Nothing
+is unpacked to the disk. What is not JSON ends a file; what was read before it counts.
+"""
+
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePosixPath
+from typing import IO, Any, BinaryIO, Final
+
+import ijson
+from ijson.common import JSONError, ObjectBuilder
+
+from conversations.interchange.values import FormatError
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""The largest conversation, as JSON. A long one of years has about one of these MB."""
+MAX_EVENTS: Final = 500_000
+"""Names, values, beginnings and ends in a conversation: each takes up to a hundred bytes. A message has about fifty."""
+MAX_RATIO: Final = 200
+"""How many times its size a zip may unpack to. JSON of conversations is about ten times as large."""
+MAX_DIRECTORY_BYTES: Final = 4 * 1024 * 1024
+"""The list of files in a zip: about 40,000 of them."""
+_TOO_LARGE: Final = f"it has more than {MAX_BYTES // 1024 // 1024} MB, or {MAX_EVENTS:,} values"
+_STEPS: Final = {"start_map": 1, "start_array": 1, "end_map": -1, "end_array": -1}
+_CONVERSATIONS = re.compile(r"(?!__MACOSX)(?:.*/)?(conversations(?:-\d{1,9})?\.json)", re.DOTALL)
+_DAMAGED = (JSONError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A conversation of an export, or why it cannot be read."""
+
+    where: str
+    value: Any = None
+    why: str = ""
+
+
+def is_export(file: BinaryIO) -> bool:
+    """Whether a file is an export of ChatGPT or Claude: any zip, or JSON whose first object is a conversation."""
+    if _is_zip(file):
+        return True
+    try:
+        for prefix, event, value in ijson.parse(_rewound(file)):
+            if prefix in ("", "item") and (value in ("mapping", "chat_messages") or event == "end_map"):
+                return bool(event == "map_key")
+    except JSONError:
+        pass
+    return False
+
+
+class Export:
+    """An export as its conversations. `position` says how many of its `size` bytes, unpacked, are read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Open a file. Raises `FormatError` for a zip that has no conversations, or cannot be read."""
+        self.size = file.seek(0, 2)
+        self.position = 0
+        self._file: IO[bytes] = file
+        self._parts: list[tuple[str, Callable[[], IO[bytes]]]] = [("the file", lambda: file)]
+        if _is_zip(file):
+            archive, members = _opened(file, self.size)
+            self.size = sum(one.file_size for one in members)
+            self._parts = [(PurePosixPath(one.filename).name, partial(archive.open, one)) for one in members]
+        self._events = self._last_events = self._silent = 0
+        """What the parser has told so far, and had when it last asked for more; bytes since it told anything."""
+        self._begun = (0, 0)
+        """Position and number of events at which the conversation began that is read."""
+        self._is_too_large = False
+
+    def __iter__(self) -> Iterator[Exported]:
+        for name, opened in self._parts:
+            number = 0
+            try:
+                self._file = _rewound(opened())
+                for value, why in self._values():
+                    number += 1
+                    yield Exported(f"conversation {number} of {name}", value, why)
+            except FormatError as exc:
+                yield Exported(f"{name} after conversation {number}", why=f"{exc}; the rest is not read")
+            except _DAMAGED:
+                why = "it is damaged, or not JSON; the rest is not read"
+                yield Exported(f"{name} after conversation {number}", why=why)
+
+    def read(self, size: int) -> bytes:
+        """Called by the parser for more of the file."""
+        data = self._file.read(size)
+        self.position += len(data)
+        self._silent = len(data) + (self._silent if self._events == self._last_events else 0)
+        self._last_events = self._events
+        if self._silent > MAX_BYTES:
+            raise FormatError("a single value is too large")
+        position, events = self._begun
+        self._is_too_large = self.position - position > MAX_BYTES or self._events - events > MAX_EVENTS
+        return data
+
+    def _values(self) -> Iterator[tuple[object, str]]:
+        """Yield the values of a JSON list, or of JSON lines, each with "" or why it is not read."""
+        outer = depth = 0
+        """How many lists and objects are around a conversation, and around what is read."""
+        builder: ObjectBuilder | None = None
+        is_first = True
+        for event, value in ijson.basic_parse(self, multiple_values=True):
+            self._events += 1
+            step = _STEPS.get(event, 0)
+            if is_first and event == "start_array":
+                outer, depth, is_first = 1, 1, False
+                continue
+            is_first = False
+            if depth == outer and step >= 0:
+                builder = ObjectBuilder()
+                self._begun, self._is_too_large = (self.position, self._events), False
+            elif self._is_too_large:
+                builder = None
+            depth += step
+            if depth < outer:
+                return
+            if builder is not None:
+                builder.event(event, value)
+            if depth == outer:
+                yield (None, _TOO_LARGE) if builder is None else (builder.value, "")
+
+
+def _is_zip(file: BinaryIO) -> bool:
+    file.seek(0)
+    return file.read(2) == b"PK"
+
+
+def _rewound(file: IO[bytes]) -> IO[bytes]:
+    """Return a file at its beginning, behind a mark of UTF-8."""
+    file.seek(0)
+    if file.read(3) != b"\xef\xbb\xbf":
+        file.seek(0)
+    return file
+
+
+def _opened(file: BinaryIO, size: int) -> tuple[zipfile.ZipFile, list[zipfile.ZipInfo]]:
+    """Open a zip. Return it with its files that have conversations, in their order."""
+    try:
+        end = zipfile._EndRecData(file)  # type: ignore[attr-defined]  # what ZipFile then reads into memory
+        if end and end[zipfile._ECD_SIZE] > MAX_DIRECTORY_BYTES:  # type: ignore[attr-defined]
+            raise FormatError("the zip has too many files")
+        archive = zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, OSError, NotImplementedError):
+        raise FormatError("the zip is damaged") from None
+    found = [one for one in archive.infolist() if _CONVERSATIONS.fullmatch(one.filename)]
+    if not found:
+        raise FormatError("the zip has no conversations.json")
+    if any(one.flag_bits & 1 or one.compress_type not in (0, 8) for one in found):
+        raise FormatError("the zip is encrypted, or packed in an unusual way")
+    if sum(one.file_size for one in found) > max(MAX_BYTES, MAX_RATIO * size):
+        raise FormatError(f"the zip unpacks to more than {MAX_RATIO} times its size")
+    return archive, sorted(found, key=lambda one: one.filename)

@@ -1,0 +1,232 @@
+"""Exports of ChatGPT and Claude, imported by `POST /v1/chats/import` and by `import_chat`: each conversation once."""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import DataError, OperationalError
+
+from conversations.api import imports
+from conversations.interchange import bring
+from conversations.interchange.rows import prepare_chat
+from conversations.models import Chat, Message
+from memory.models import ConversationBrief
+from tests.support.docs import snippet
+from tests.support.exports import chatgpt, claude, node, zipped
+from tests.support.live_server import Client, LiveServer
+from tests.support.processes import ROOT
+
+IMAGE = {"content_type": "image_asset_pointer"}
+THREE = [
+    chatgpt("c1"),
+    chatgpt("c2", node("q", "root", "user", IMAGE, "What is it?", kind="multimodal_text")),
+    claude("c3"),
+]
+COUNTS = {
+    "done": True,
+    "chats": 3,
+    "messages": 5,
+    "images_skipped": 1,
+    "already_there": 0,
+    "empty": 0,
+    "failed": 0,
+    "failures": [],
+}
+AGAIN = {**COUNTS, "chats": 0, "messages": 0, "images_skipped": 0, "already_there": 3}
+
+
+def send(client: Client, body: bytes | Any, kind: str = "application/zip") -> dict[str, Any]:
+    answer = client.post(
+        "chats/import",
+        content=body if isinstance(body, bytes) else json.dumps(body),
+        headers={"Content-Type": kind} if kind else {},
+    )
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def names(owner: str = "alice") -> list[str]:
+    return sorted(chat.metadata["source_id"] for chat in Chat.objects.filter(owner__username=owner))
+
+
+ALL = ["chatgpt:c1", "chatgpt:c2", "claude:c3"]
+
+
+@pytest.mark.parametrize("kind", ["application/zip", "application/json", "text/plain", ""])
+def test_each_conversation_is_imported_once(alice: Client, bob: Client, kind: str) -> None:
+    body = json.dumps(THREE).encode() if "json" in kind else zipped(conversations=THREE)
+    assert send(alice, body, kind) == COUNTS
+    assert send(alice, body, kind) == AGAIN
+    assert send(bob, body, kind) == COUNTS
+    assert names() == names("bob") == ALL
+    (found,) = alice.get("chats", params={"search": "Reeds"}).json()["results"]
+    question, reply = alice.get(f"chats/{found['id']}/messages").json()["results"]
+    assert (question["content"], reply["content"]) == ("What is c3?", "c3 it is.")
+    assert found["created_at"] == "2026-01-02T03:04:05.678901Z"
+
+
+def test_a_long_chat_becomes_due_for_folding(alice: Client) -> None:
+    nodes = [node("n0", "root", "user", "Q")]
+    nodes += [node(f"n{at}", f"n{at - 1}", "user", "word " * 400) for at in range(1, 40)]
+    send(alice, [chatgpt("long", *nodes), *THREE])
+    assert [brief.due for brief in ConversationBrief.objects.order_by("-due")] == [True, False, False, False]
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_imported(alice: Client) -> None:
+    told = send(alice, json.dumps([{}, *THREE, chatgpt("c4", current="root")]).encode()[:-1] + b", [}")
+    assert (told["chats"], told["empty"], told["failed"], told["done"]) == (3, 1, 2, True)
+    assert told["failures"] == [
+        {"where": "conversation 1 of the file", "why": "it is not a conversation of ChatGPT or Claude"},
+        {
+            "where": "the file after conversation 5",
+            "why": "it is damaged, or not JSON; the rest is not read",
+        },
+    ]
+    assert names() == ALL
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "damaged, or not JSON"),
+        (b"what?", "damaged, or not JSON"),
+        (b'{"messages": []}', "not a conversation of ChatGPT or Claude"),
+        (b"[" + b"[]," * 1000 + b"[]]", "The first of 1001"),
+        (zipped(users=[]), "no conversations.json"),
+        (b"PK\x03\x04", "the zip is damaged"),
+    ],
+)
+def test_what_is_no_export_is_refused(alice: Client, body: bytes, why: str) -> None:
+    answer = alice.post("chats/import", content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    assert why in answer.json()["error"]["message"]
+    assert not Chat.objects.exists()
+
+
+def test_a_body_has_the_limit_of_large_bodies(alice: Client, settings: Any) -> None:
+    settings.REQUEST_MAX_BYTES = 100
+    assert send(alice, THREE)["chats"] == 3
+    settings.OPENAI_REQUEST_MAX_BYTES = 200
+    answer = alice.post("chats/import", content=zipped(conversations=THREE))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+
+
+def test_a_request_ends_in_time_and_the_same_file_goes_on(
+    alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "IMPORT_SECONDS", 0.0)
+    answers = [send(alice, THREE) for _ in range(4)]
+    assert [(one["done"], one["chats"], one["already_there"]) for one in answers] == [
+        (False, 1, 0),
+        (False, 1, 1),
+        (False, 1, 2),
+        (True, 0, 3),
+    ]
+    monkeypatch.setattr(imports, "MAX_SECONDS", 0.0)
+    assert alice.post("chats/import", json=THREE).status_code == 400
+    assert names() == ALL
+
+
+def test_a_chat_that_cannot_be_stored_is_told_without_its_text(
+    alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(owner: User, chat: Any) -> Any:
+        if chat.metadata["source_id"] == "chatgpt:c2":
+            raise DataError("secret words")
+        return prepare_chat(owner, chat)
+
+    monkeypatch.setattr(bring, "prepare_chat", refuse)
+    told = send(alice, THREE)
+    assert (told["chats"], told["failed"]) == (2, 1)
+    assert told["failures"][0]["why"] == "the database cannot store it (DataError)"
+
+
+def test_imports_at_once_double_nothing(alice: Client) -> None:
+    many = [chatgpt(f"m{at}") for at in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(lambda _: send(alice, many), range(4)))
+    assert sum(one["chats"] for one in told) == 40
+    assert sum(one["already_there"] for one in told) == 120
+    assert len(names()) == len(set(names())) == 40
+
+
+def test_a_server_that_restarts_sends_the_client_back(alice: Client, drain: Callable[[], None]) -> None:
+    drain()
+    assert alice.post("chats/import", json=THREE).status_code == 503
+
+
+def test_the_commands_of_the_docs_import_an_export(
+    live: LiveServer, alice: Client, export: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "IMPORT_SECONDS", 0.0)
+    loop = snippet("docs/commands.md", "bash", live.url)
+    env = {**os.environ, "TOKEN": alice.token, "NO_PROXY": "127.0.0.1"}
+    done = subprocess.run(["bash", "-c", loop], cwd=export.parent, env=env, capture_output=True, text=True)
+    assert [json.loads(line)["done"] for line in done.stdout.splitlines()] == [False, False, False, True]
+    (command,) = re.findall(r"manage.py (import_chat .*)\n```", (ROOT / "docs/commands.md").read_text())
+    monkeypatch.chdir(export.parent)
+    out = StringIO()
+    call_command(*command.split(), stdout=out)
+    assert "3 chats already there" in out.getvalue()
+
+
+# --- import_chat
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    file = tmp_path / "export.zip"
+    file.write_bytes(zipped(conversations_000=THREE[:2], conversations_001=THREE[2:]))
+    return file
+
+
+def run(*args: object, err: str = "") -> str:
+    out, errors = StringIO(), StringIO()
+    call_command("import_chat", *map(str, args), user="alice", stdout=out, stderr=errors)
+    assert errors.getvalue() == err
+    return out.getvalue()
+
+
+def test_the_command_tells_counts_of_exports_and_ids_of_others(alice: Client, export: Path) -> None:
+    other = export.parent / "chat.json"
+    other.write_text(json.dumps({"messages": [{"role": "user", "content": "Hello"}]}))
+    told = "3 chats, 5 messages {}; {} chats already there, 0 empty, 1 images left out.\n"
+    assert run(export, "--dry-run") == f"export.zip: {told.format('to import', 0)}"
+    assert not Chat.objects.exists()
+    chat_id, counts = run(export, other).splitlines()
+    assert Chat.objects.get(pk=chat_id).last_seq == 1
+    assert f"{counts}\n" == f"export.zip: {told.format('imported', 0)}"
+    assert "0 chats, 0 messages imported; 3 chats already there" in run(export)
+    assert Message.objects.count() == 6
+
+
+def test_the_command_fails_if_something_cannot_be_imported(alice: Client, tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([*THREE, 7]))
+    with pytest.raises(CommandError, match="Conversations that could not be imported: 1"):
+        run(file, err="conversation 4 of the file: it is not a conversation of ChatGPT or Claude\n")
+    assert names() == ALL
+    file.write_bytes(zipped(users=[]))
+    with pytest.raises(CommandError, match=r"conversations.json: the zip has no conversations.json"):
+        run(file)
+
+
+def test_the_command_ends_when_the_database_is_away(
+    alice: Client, export: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OperationalError("secret words")
+
+    monkeypatch.setattr(bring, "prepare_chat", fail)
+    with pytest.raises(CommandError, match=r"it was not stored \(OperationalError\)"):
+        run(export)
