@@ -1,6 +1,7 @@
 """Memory's models: the brief in use, the versions it came from, pins, prompts sent, vectors, and daily figures.
 
-The brief is the row that changes. Versions are written once. The daily figures outlive chats and users.
+The brief is the row that changes. Versions are written once. The daily figures outlive chats and users,
+those of a person not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from django.utils import timezone
 from chatmemory.database.compiled import QuickInsert
 from chatmemory.database.ids import new_id
 from chatmemory.database.vector_field import VectorField
-from conversations.models import Chat, Message
+from conversations.models import App, Chat, Message
 
 MAX_CHARS = 1_000
 """The longest text of a pin, in characters; that of a longer message is cut."""
@@ -450,6 +451,66 @@ class FoldDay(models.Model):
 
     def __str__(self) -> str:
         return f"{self.day} {self.kind} {self.policy}"
+
+
+class Calls(models.Model):
+    """Sums over calls of models: replies, and summary updates (`folds`). No text.
+
+    `priced` are the calls with a known price, of which `cost_usd` is.
+    """
+
+    replies = models.PositiveBigIntegerField(default=0)
+    folds = models.PositiveBigIntegerField("summary updates", default=0)
+    input_tokens = models.PositiveBigIntegerField(default=0)
+    cached_tokens = models.PositiveBigIntegerField(default=0)
+    output_tokens = models.PositiveBigIntegerField(default=0)
+    priced = models.PositiveBigIntegerField(default=0)
+    cost_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
+
+    class Meta:
+        abstract = True
+
+
+class OwnerMonth(Calls):
+    """The calls for one owner's chats in one month, which `month`, its first day, stands for. Deleted with the owner.
+
+    A month and not a day, so that an app with many people has few rows, and those who cost most are found by an index.
+    """
+
+    month = models.DateField()
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    app = models.ForeignKey(App, on_delete=models.CASCADE, null=True, related_name="+", db_index=False)
+    """That of the owner's chats."""
+
+    class Meta:
+        verbose_name, verbose_name_plural = "usage of a person", "usage by person"
+        default_permissions = ()  # as above
+        indexes = [
+            models.Index(fields=["-month", "-cost_usd", "-id"], name="owner_month_costliest"),
+            models.Index(fields=["app", "-month", "-cost_usd", "-id"], name="owner_month_of_app"),
+        ]
+        constraints = [models.UniqueConstraint(fields=["owner", "month"], name="owner_month_once")]
+
+    def __str__(self) -> str:
+        return f"{self.month:%Y-%m} user {self.owner_id}"
+
+
+class AppDay(Calls):
+    """The calls for one app on one UTC day. They stay when its people are erased."""
+
+    day = models.DateField()
+    app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="+", db_index=False)
+
+    class Meta:
+        verbose_name, verbose_name_plural = "usage of an app", "usage by app"
+        default_permissions = ()  # as above
+        indexes = [models.Index(fields=["app", "day"], name="app_day_of_app")]
+        constraints = [models.UniqueConstraint(fields=["day", "app"], name="app_day_once")]
+
+    def __str__(self) -> str:
+        return f"{self.day} app {self.app_id}"
 
 
 class Worker(models.Model):

@@ -63,7 +63,9 @@ def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> Step
         if folded.standing and kind == RevisionKind.FOLD:
             pin_quoted(revision, folded.standing)
         fault_points.point("publish.stored")
-        daily.count_fold(revision)  # last, because all folds of a day lock one row until their commit
+        daily.count_fold(
+            brief.chat, revision
+        )  # last, because all folds of a day lock one row until their commit
     fault_points.point("publish.committed")
     logger.info(
         "memory folded",

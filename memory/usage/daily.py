@@ -1,6 +1,6 @@
-"""Tokens and cost: daily figures of the server, and the usage of a user.
+"""Tokens and cost: figures of the server and of apps by day, of owners by month, and the usage of a user.
 
-Daily figures are kept up to date as work is done, so that nobody has to compute them from the growing tables.
+Figures are kept up to date as work is done, so that nobody has to compute them from the growing tables.
 
 Replies are counted by the sweep, in batches of one transaction each, and not in the turn itself: every turn would
 wait for the one row of its day. Each is counted once, however many sweeps run at a time and wherever one is killed,
@@ -21,8 +21,18 @@ from django.db.models import Count, F, Model, QuerySet, Sum, Value
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from conversations.models import Message, Role, Status
-from memory.models import CardOutcome, ContextRecord, FoldDay, RevisionKind, SummaryRevision, UsageDay
+from conversations.models import Chat, Message, Role, Status
+from memory.models import (
+    AppDay,
+    Calls,
+    CardOutcome,
+    ContextRecord,
+    FoldDay,
+    OwnerMonth,
+    RevisionKind,
+    SummaryRevision,
+    UsageDay,
+)
 
 BATCH = 500
 """Replies counted in one transaction."""
@@ -30,8 +40,9 @@ BATCH = 500
 _FIELDS = (
     *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__status"),
     *("reply__input_tokens", "reply__cached_tokens", "reply__output_tokens", "reply__cost_usd"),
-    *("tokens", "history_tokens", "sections", "card"),
+    *("tokens", "history_tokens", "sections", "card", "reply__chat__owner", "reply__chat__app"),
 )
+_CALLS = [field.name for field in Calls._meta.fields]
 
 
 def today() -> date:
@@ -66,8 +77,8 @@ def count_chat(chat_id: UUID) -> None:
         _add_up(rows)
 
 
-def count_fold(revision: SummaryRevision) -> None:
-    """Add a revision that a summarizer made."""
+def count_fold(chat: Chat, revision: SummaryRevision) -> None:
+    """Add a revision of a chat that a summarizer made."""
     same = ("turns", "input_tokens", "output_tokens", "duration_ms")
     sums = {
         **{name: getattr(revision, name) for name in same},
@@ -76,6 +87,9 @@ def count_fold(revision: SummaryRevision) -> None:
         "share_sum": revision.retained["share"],
         "degraded": int(revision.degraded),
     }
+    calls = {name: sums[name] for name in ("folds", "input_tokens", "output_tokens", "cost_usd")}
+    for model, key in _rows_of(chat, today()):
+        _add(model, key, {**calls, "priced": int(revision.cost_usd is not None)})
     _add(FoldDay, {"day": today(), "kind": revision.kind, "policy": revision.policy}, sums)
 
 
@@ -100,17 +114,29 @@ def _count_batch() -> int:
 
 
 def _add_up(rows: QuerySet[ContextRecord]) -> None:
-    """Add `rows`, which must be locked, to their days, and mark them."""
-    days: dict[tuple[date, str], Counter[str]] = {}
-    for record in rows.select_related("reply").only(*_FIELDS):
+    """Add `rows`, which must be locked, to all their figures, and mark them."""
+    tables: dict[type[Model], dict[tuple[tuple[str, Any], ...], Counter[str]]]
+    tables = {OwnerMonth: {}, AppDay: {}, UsageDay: {}}  # the rows that most others wait for last
+    for record in rows.select_related("reply__chat").only(*_FIELDS):
         reply = record.reply
         day = (reply.completed_at or reply.created_at).astimezone(UTC).date()
-        sums = days.setdefault((day, reply.model_variant), Counter())
-        for name, number in _figures_of(record).items():
-            sums[name] += number
-    for (day, variant), sums in sorted(days.items()):  # in one order, so that two sweeps cannot deadlock
-        _add(UsageDay, {"day": day, "model_variant": variant}, sums)
+        figures = _figures_of(record)
+        calls = {name: figures[name] for name in _CALLS if name in figures}
+        adding = [(model, key, calls) for model, key in _rows_of(reply.chat, day)]
+        adding.append((UsageDay, {"day": day, "model_variant": reply.model_variant}, figures))
+        for model, key, numbers in adding:
+            tables[model].setdefault(tuple(key.items()), Counter()).update(numbers)
+    for model, sums in tables.items():
+        for one in sorted(sums):  # in one order, so that two sweeps cannot deadlock
+            _add(model, dict(one), sums[one])
     rows.update(is_counted=True)
+
+
+def _rows_of(chat: Chat, day: date) -> list[tuple[type[Model], dict[str, Any]]]:
+    """The rows that the calls for a chat on one day belong to: its owner's month, and its app's day."""
+    month = {"month": day.replace(day=1), "owner_id": chat.owner_id, "app_id": chat.app_id}
+    rows: list[tuple[type[Model], dict[str, Any]]] = [(OwnerMonth, month)]
+    return rows if chat.app_id is None else [*rows, (AppDay, {"day": day, "app_id": chat.app_id})]
 
 
 def _figures_of(record: ContextRecord) -> dict[str, Any]:

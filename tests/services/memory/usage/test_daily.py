@@ -10,20 +10,25 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
+from django.db.models import QuerySet, Sum
 
 from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import Price, Reply, ReplyError, Usage
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations import chat_lifecycle
+from conversations.account_deletion import erase, request_erasure
+from conversations.accounts.apps import app_id_of, create_app, create_end_user
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message, Role, Status
 from conversations.replies import begin, finish
 from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.folding.request import request_resummarize
 from memory.models import (
+    AppDay,
     CardOutcome,
     ContextRecord,
     FoldDay,
+    OwnerMonth,
     RevisionKind,
     SummaryRevision,
     UsageDay,
@@ -32,7 +37,7 @@ from memory.revisions.by_hand import restore
 from memory.usage import daily
 from memory.worker.sweep import sweep
 from tests.support.exhaustive import first_of
-from tests.support.factories import make_chat, make_user
+from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import Killed, chat_of, fail_until_given_up, revisions, run, together, turn
 
@@ -225,6 +230,7 @@ def test_sweeps_at_once_count_each_reply_once(monkeypatch: Any, goes: str) -> No
     chats = list(Chat.objects.all()) if goes == "each chat" else []
     together(*[_counted] * 3, *[partial(chat_lifecycle.delete_chat, chat) for chat in chats])
     assert figures() == expected
+    assert totals(OwnerMonth.objects.all())["replies"] == 30
     assert ContextRecord.objects.exists() is not bool(chats)
 
 
@@ -306,3 +312,44 @@ def test_failures_and_what_the_built_in_summarizer_did(model: KeepingModel) -> N
     day = FoldDay.objects.get(kind=RevisionKind.FOLD)
     assert day.failures == 5
     assert day.degraded == day.folds == len(revisions(chat))
+
+
+# Owners and apps
+
+
+def test_calls_are_counted_for_owners_and_apps_whose_figures_outlive_their_people(
+    model: KeepingModel, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(daily, "BATCH", 2)
+    app = create_app("shop")
+    people = [create_end_user(app, name).user for name in ("ada", "bob")]
+    for user in (*people, app.user, make_user()):
+        chat = make_chat(user, app_id=app_id_of(user))
+        add_turns(chat, [turn(number) for number in range(1, 13)])
+        run(chat)
+        for ending, variant in (("complete", "arco"), ("complete", "deep-dive"), ("untold", "arco")):
+            say(chat, ending, variant)
+    daily.count_replies(10)
+    assert OwnerMonth.objects.count() == 4
+    for row in OwnerMonth.objects.select_related("owner"):
+        days = daily.days_of(row.owner)
+        for name in ("input_tokens", "cached_tokens", "output_tokens"):
+            assert getattr(row, name) == sum(day[name] for day in days) > 0
+        assert float(row.cost_usd) == pytest.approx(sum(day["cost_usd"] for day in days))
+        folds = SummaryRevision.objects.filter(chat__owner=row.owner)
+        assert (row.replies, row.folds) == (3, folds.count())
+        assert row.priced == 1 + folds.exclude(cost_usd=None).count()
+        assert (row.app_id, row.month.day) == (app_id_of(row.owner), 1)
+    before = totals(AppDay.objects.filter(app=app))
+    assert before == totals(OwnerMonth.objects.filter(app=app))
+    say(Chat.objects.get(owner=people[0]), "untold")
+    for person in people:
+        request_erasure(person.pk)
+        assert erase(person.pk)
+    assert OwnerMonth.objects.filter(app=app).count() == 1
+    assert totals(AppDay.objects.all()) == {**before, "replies": before["replies"] + 1}
+
+
+def totals(rows: QuerySet[Any]) -> dict[str, Any]:
+    names = ("replies", "folds", "input_tokens", "cached_tokens", "output_tokens", "priced", "cost_usd")
+    return rows.aggregate(**{name: Sum(name) for name in names})
