@@ -34,7 +34,6 @@ NAMES = (
     "big",
     "recall",
     "lineage",
-    "apps",
     "pages",
     "path",
     "size",

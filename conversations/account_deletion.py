@@ -95,8 +95,8 @@ def _erase_account(user_id: int) -> bool:
             return False
         Window.objects.filter(key=str(user.pk)).delete()
         # The admin's log entries about the user keep no name.
-        entries = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User))
-        about = entries.filter(object_id=str(user.pk))
+        types = ContentType.objects.get_for_models(User, EndUser).values()
+        about = LogEntry.objects.filter(content_type__in=types, object_id=str(user.pk))
         about.update(object_repr=f"user {user.pk}", change_message="")
         user.delete()
     logger.info("user erased", extra={"user": user_id})

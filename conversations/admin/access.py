@@ -8,6 +8,7 @@ change the record. No page counts a table, searches texts, or sorts by a column 
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any, ClassVar
 from uuid import UUID
@@ -29,7 +30,7 @@ from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import copied_id, short_id
 from conversations.admin.html import admin_url, column, heading, link, moment, since
-from conversations.models import Chat, ContentView
+from conversations.models import Chat, ContentView, EndUser
 from memory.usage.figures import usd
 
 LIST_LIMIT = 5000
@@ -37,8 +38,15 @@ LIST_LIMIT = 5000
 CHATS_SEARCHED = 100
 """Maximum number of chats by one owner, or with one title, newest first, whose rows a search shows."""
 
-COST = column("cost", lambda row: usd(row.cost_usd))
-"""A column that is only shown to those who may see money."""
+
+def cost(description: str = "cost") -> Any:
+    """A column that is only shown to those who may see money."""
+    shown = column(description, lambda row: usd(row.cost_usd if getattr(row, "priced", True) else None))
+    shown.is_cost = True
+    return shown
+
+
+COST = cost()
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -67,12 +75,19 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        return [one for one in super().get_list_display(request) if one is not COST or sees_cost(request)]
+        shown = sees_cost(request)
+        return [one for one in super().get_list_display(request) if shown or not hasattr(one, "is_cost")]
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
     has_add_permission = has_delete_permission = has_change_permission
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return None also for a number too large for the column, which Django does not catch for a foreign key."""
+        with suppress(OverflowError):
+            return super().get_object(request, object_id, from_field)
+        return None
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow only parameters of our own links. Django allows any column: filters could reveal hidden texts."""
@@ -85,6 +100,13 @@ def uuid_in(term: str) -> UUID | None:
         return UUID(term)
     except ValueError:
         return None
+
+
+def end_user_named(term: str) -> int | None:
+    """Return the end user whom a search term names as `app/id`, if it does."""
+    name, _, external_id = term.partition("/")
+    found = EndUser.objects.filter(app__user__username=name, external_id=external_id)
+    return found.values_list("pk", flat=True).first()
 
 
 def number_in(text: str | None) -> int | None:
@@ -246,14 +268,16 @@ class ContentAdmin(ReadOnlyAdmin):
         return queryset.filter(**{"pk" if is_row else self.chat_path: sought}), False
 
     def of_chats_named(self, request: HttpRequest, term: str) -> Q:
-        """Return the condition for rows of an owner's chats, and of chats with this in the title.
+        """Return the condition for rows of a person's chats; else of an owner's, and of chats with this in the title.
 
         Titles are only searched for those who may read them, and recorded, as hits reveal them. The chats' ids are
         fetched first: given a single query, a planner may scan the big table instead.
         """
         newest = Chat.objects.order_by("-pk")
-        ids = list(newest.filter(owner__username__iexact=term).values_list("pk", flat=True)[:CHATS_SEARCHED])
-        if may_see(request):
+        person = end_user_named(term)
+        owned = newest.filter(owner=person) if person else newest.filter(owner__username__iexact=term)
+        ids = list(owned.values_list("pk", flat=True)[:CHATS_SEARCHED])
+        if may_see(request) and not person:
             titled = list(newest.filter(title__icontains=term).only("owner")[:CHATS_SEARCHED])
             record_list(request, self.own_name, titled, SEARCH)
             ids += [chat.pk for chat in titled]

@@ -7,7 +7,6 @@ their own. A user's own limits can be set, the usage is read-only.
 """
 
 import re
-from contextlib import suppress
 from datetime import UTC, timedelta
 from functools import partial
 from typing import Any, ClassVar
@@ -32,9 +31,9 @@ from chatmemory.errors import RateLimited
 from chatmemory.templatetags.viewing import viewer_time
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
-from conversations.admin.access import LIST_LIMIT, ReadOnlyAdmin, signed_in
+from conversations.admin.access import LIST_LIMIT, BoundedPaginator, ReadOnlyAdmin, signed_in
 from conversations.admin.html import admin_url, column, link, moment
-from conversations.models import Allowance
+from conversations.models import Allowance, Scope
 
 admin.site.unregister([User, Group])
 
@@ -60,18 +59,98 @@ LIFETIMES = {
     "0": "never expires",
 }
 """Lifetimes offered for a new token, by days; 0 for no expiry."""
+USES: dict[str, str] = {Scope.CHAT: "reads and writes chats", Scope.READ_ONLY: "only reads"}
+USES_OF_APPS: dict[str, str] = {
+    Scope.ACT_FOR_USERS: "reads and writes, also for the app's end users",
+    f"{Scope.ACT_FOR_USERS} {Scope.READ_ONLY}": "only reads, also for the app's end users",
+}
+"""Scopes offered for a new token, and those only offered for an app's."""
+MAX_NAME_CHARS = 100
+"""Of a token's name."""
 MAX_SHOWN = 500
 """Number of newest tokens on the page. All tokens can be revoked, including those not shown."""
+
+
+def app_of(user: User) -> SafeString | str:
+    """Link to the app whose account a user is."""
+    return link("app", "conversations_app", "change", user.pk) if hasattr(user, "app") else "–"
+
+
+def _uses_of(user: User) -> dict[str, str]:
+    return {**USES_OF_APPS, **USES} if hasattr(user, "app") else USES
 
 
 MOMENTS = (moment("last_login"), moment("date_joined"))
 """Read-only times of an account."""
 
 
-@admin.register(User)
-class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as above
-    """Django's page of users, with their chats, limits and API tokens. Deleting a user erases all their data."""
+def chats_and_usage(user: User) -> SafeString:
+    """Link to the chats, with today's usage as the limits count it; a count of an earlier day is shown as 0."""
+    row = Allowance.objects.filter(pk=user.pk).first() or Allowance()
+    tokens = row.day_tokens if row.day == timezone.now().astimezone(UTC).date() else 0
+    text = count_of(user.chats, "chat,chats")
+    return format_html(
+        "{} · {} tokens today · {} being written",
+        link(text, "conversations_chat", "changelist", owner__id__exact=user.pk),
+        f"{tokens:,}",
+        f"{row.open_streams} repl{pluralize(row.open_streams, 'y,ies')}",
+    )
 
+
+def count_of(rows: Any, nouns: str) -> str:
+    """How many rows a manager or a query has, counted as far as a list pages through them. `nouns`: `chat,chats`."""
+    count = rows.all()[:LIST_LIMIT].count()
+    one, several = nouns.split(",")
+    more = " or more" if count == LIST_LIMIT else ""
+    return f"{count:,}{more} {one if count == 1 else several}"
+
+
+def limits_of(user: User) -> SafeString:
+    """Link to the user's own limits, or to setting them."""
+    if Allowance.objects.filter(pk=user.pk).exists():
+        return link("own limits", "conversations_allowance", "change", user.pk)
+    return link("limits as in the settings: set their own", "conversations_allowance", "add", user=user.pk)
+
+
+class Erasing(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
+    """Rows whose key is a user's: deleting one erases the user with all their data."""
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """Return what will be deleted as counts: Django's default would load every message (16 s for 100,000)."""
+        rows = list(objs)
+        theirs = [account_deletion.chat_and_message_counts(User(pk=row.pk)) for row in rows]
+        counts = {
+            "users": len(rows),
+            "chats": sum(chats for chats, _ in theirs),
+            "messages": sum(messages for _, messages in theirs),
+        }
+        return [str(row) for row in rows], counts, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self._erase(request, [obj.pk])
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        self._erase(request, list(queryset.values_list("pk", flat=True)))
+
+    def _erase(self, request: HttpRequest, user_ids: list[int]) -> None:
+        """Disable these users now, and delete their chats after the commit: admin views run in a transaction."""
+        for user_id in user_ids:
+            account_deletion.request_erasure(user_id)
+            transaction.on_commit(partial(account_deletion.erase_after_commit, user_id))
+        text = "Nobody can sign in as this user any more. Their data will be deleted within minutes."
+        self.message_user(request, text, messages.WARNING)
+
+
+@admin.register(User)
+class SuperuserUserAdmin(_BySuperusers, Erasing, UserAdmin):  # type: ignore[type-arg]  # as above
+    """Django's page of users, with their chats, limits and API tokens. End users of apps have pages of their own."""
+
+    list_display = ("username", "email", "first_name", "last_name", "is_staff", column("app", app_of))
+    list_select_related = ("app",)
+    paginator = BoundedPaginator
+    show_full_result_count = False
     fieldsets: ClassVar[Any] = (
         ("chatmemory", {"fields": ("chats", "access")}),
         *(one for one in UserAdmin.fieldsets or () if "last_login" not in one[1]["fields"]),
@@ -86,58 +165,21 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
         view = self.admin_site.admin_view(self.tokens_view)
         return [path("<int:user_id>/tokens/", view, name="auth_user_tokens"), *super().get_urls()]
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        users: QuerySet[User] = super().get_queryset(request)
+        return users.filter(end_user=None)
+
     @admin.display(description="chats and usage")
     def chats(self, user: User) -> SafeString:
-        """Link to the chats, with today's usage as the limits count it; a count of an earlier day is shown as 0."""
-        count = user.chats.all()[:LIST_LIMIT].count()
-        more = " or more" if count == LIST_LIMIT else ""
-        row = Allowance.objects.filter(pk=user.pk).first() or Allowance()
-        tokens = row.day_tokens if row.day == timezone.now().astimezone(UTC).date() else 0
-        text = f"{count:,}{more} chat{pluralize(count)}"
-        return format_html(
-            "{} · {} tokens today · {} being written",
-            link(text, "conversations_chat", "changelist", owner__id__exact=user.pk),
-            f"{tokens:,}",
-            f"{row.open_streams} repl{pluralize(row.open_streams, 'y,ies')}",
-        )
+        return chats_and_usage(user)
 
     @admin.display(description="API tokens, limits, audit log")
     def access(self, user: User) -> SafeString:
         valid = f"{api_tokens.valid_tokens(user.pk).count()} valid API tokens"
-        limits = link(
-            "limits as in the settings: set their own", "conversations_allowance", "add", user=user.pk
-        )
-        if Allowance.objects.filter(pk=user.pk).exists():
-            limits = link("own limits", "conversations_allowance", "change", user.pk)
         looks = link("what they read as staff", "conversations_contentview", "changelist", q=user.username)
-        return format_html("{} · {} · {}", link(valid, "auth_user", "tokens", user.pk), limits, looks)
-
-    def get_deleted_objects(
-        self, objs: Any, request: HttpRequest
-    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """Return what will be deleted as counts: Django's default would load every message (16 s for 100,000)."""
-        users = list(objs)
-        theirs = [account_deletion.chat_and_message_counts(user) for user in users]
-        counts = {
-            "users": len(users),
-            "chats": sum(chats for chats, _ in theirs),
-            "messages": sum(messages for _, messages in theirs),
-        }
-        return [str(user) for user in users], counts, set(), []
-
-    def delete_model(self, request: HttpRequest, obj: User) -> None:
-        self._erase(request, [obj.pk])
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        self._erase(request, list(queryset.values_list("pk", flat=True)))
-
-    def _erase(self, request: HttpRequest, user_ids: list[int]) -> None:
-        """Disable these users now, and delete their chats after the commit: admin views run in a transaction."""
-        for user_id in user_ids:
-            account_deletion.request_erasure(user_id)
-            transaction.on_commit(partial(account_deletion.erase_after_commit, user_id))
-        text = "Nobody can sign in as this user any more. Their data will be deleted within minutes."
-        self.message_user(request, text, messages.WARNING)
+        return format_html(
+            "{} · {} · {}", link(valid, "auth_user", "tokens", user.pk), limits_of(user), looks
+        )
 
     # API tokens
 
@@ -149,7 +191,7 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        user, viewer = get_object_or_404(User, pk=user_id), signed_in(request)
+        user, viewer = get_object_or_404(self.get_queryset(request), pk=user_id), signed_in(request)
         is_own = viewer.pk == user.pk and viewer.has_perm("knox.add_authtoken")
         may_make = user.is_active and (viewer.is_superuser or is_own)
         revokes = viewer.has_perm("knox.delete_authtoken")
@@ -168,23 +210,31 @@ class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  #
             "title": f"API tokens of {user.get_username()}",
             "opts": self.opts,
             "owner": user,
-            "tokens": [(api_tokens.id_of(one), api_tokens.prefix_of(one), one) for one in tokens[:MAX_SHOWN]],
+            "tokens": [
+                (api_tokens.id_of(one), api_tokens.prefix_of(one), one, ", ".join(api_tokens.scopes_of(one)))
+                for one in tokens[:MAX_SHOWN]
+            ],
             "max_shown": MAX_SHOWN if len(tokens) > MAX_SHOWN else None,
             "may_revoke": may_revoke,
             "may_make": may_make,
             "lifetimes": LIFETIMES,
+            "max_name_chars": MAX_NAME_CHARS,
+            "uses": _uses_of(user),
             "new_token": new_token,
         }
         return TemplateResponse(request, "admin/conversations/tokens.html", context)
 
     def _make(self, request: HttpRequest, user: User) -> str:
         """Make a token and return its text."""
-        chosen = request.POST.get("lifetime", "")
-        issued = api_tokens.issue(user, timedelta(days=int(chosen)) or None) if chosen in LIFETIMES else None
-        if issued is None:  # the lifetime is not offered, or the account has just been changed
+        chosen, scopes = request.POST.get("lifetime", ""), request.POST.get("scopes", "")
+        if chosen not in LIFETIMES or scopes not in _uses_of(user):
+            raise PermissionDenied
+        name = request.POST.get("name", "").replace("\0", "").strip()[:MAX_NAME_CHARS]
+        issued = api_tokens.issue(user, timedelta(days=int(chosen)) or None, name, scopes.split())
+        if issued is None:  # the account has just been changed
             raise PermissionDenied
         token, text = issued
-        message = f"API token made: {api_tokens.prefix_of(token)}…, {LIFETIMES[chosen]}."
+        message = f"API token made: {api_tokens.prefix_of(token)}…, {scopes}, {LIFETIMES[chosen]}."
         self.log_change(request, user, message)
         return text
 
@@ -271,11 +321,3 @@ class AllowanceAdmin(ReadOnlyAdmin):
         if not change:
             Allowance.objects.bulk_create([Allowance(user_id=obj.user_id)], ignore_conflicts=True)
         obj.save(update_fields=OWN, force_update=True)
-
-    def get_object(
-        self, request: HttpRequest, object_id: str, from_field: str | None = None
-    ) -> Allowance | None:
-        """Return None also for a number too large for the column, which Django does not catch for a foreign key."""
-        with suppress(OverflowError):
-            return super().get_object(request, object_id, from_field)
-        return None

@@ -20,9 +20,9 @@ from chatmemory.errors import NotFound
 from conversations import chat_lifecycle
 from conversations.admin.access import may_see, number_in, record_list, refused
 from conversations.admin.html import admin_url, column, heading, link, since
-from conversations.models import ActiveReply, Chat, Message, Role
+from conversations.models import ActiveReply, Chat, EndUser, Message, Role
 from memory.admin.actions import MemoryActions
-from memory.admin.filters import MemoryFilter, memory_of
+from memory.admin.filters import AppFilter, MemoryFilter, memory_of
 from memory.briefs import history_tokens, readable_parts
 from memory.context.build import preview_last
 from memory.context.plan import Plan
@@ -68,7 +68,7 @@ class ChatAdmin(MemoryActions):
     )
     list_display_links = None
     list_select_related: ClassVar[Any] = ("owner", "brief")
-    list_filter = (MemoryFilter,)
+    list_filter = (MemoryFilter, AppFilter)
     lookups = ("owner__id__exact",)
     ordering = ("-updated_at", "-pk")
     page_template = "admin/memory/chat.html"
@@ -90,8 +90,10 @@ class ChatAdmin(MemoryActions):
         pins = pins.defer(*(f"message__{name}" for name in ("content", "metadata", "terms", "outline")))
         newest = Message.objects.filter(chat=row, seq__gt=row.last_seq - SUMMED_MESSAGES).order_by("seq")
         head = SummaryRevision.objects.filter(chat=row, version=brief.head if brief else 0)
+        people = EndUser.objects.select_related("app__user")
         return {
             "title": heading(row),
+            "person": people.filter(pk=row.owner_id).first() if row.app_id else None,
             "timeline": timeline(row, brief, folds, preview.plan, request.GET),
             "brief": brief if row.last_seq else None,
             "head": head.only("id", "version", "kind", "created_at", "is_wanting").first(),

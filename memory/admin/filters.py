@@ -1,6 +1,6 @@
-"""The state of a chat's memory as a label in lists, and the filter by it.
+"""The state of a chat's memory as a label in lists, and the filters by it and by app.
 
-The filter finds its rows by an index, and only as many as a list pages through: its cost depends on those rows,
+A filter finds its rows by an index, and only as many as a list pages through: its cost depends on those rows,
 however many others there are. The label's sign does not depend on colour.
 """
 
@@ -14,8 +14,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import relative_time
-from conversations.admin.access import LIST_LIMIT
-from conversations.models import Message, Status
+from conversations.admin.access import LIST_LIMIT, number_in
+from conversations.models import App, Message, Status
 from memory.explain.reasons import error_words
 from memory.folding import work
 from memory.models import ConversationBrief, SummaryRevision
@@ -31,6 +31,8 @@ STATES: Final[Mapping[str, str]] = {
     "degraded": "Made by the built-in summarizer",
 }
 """Labels of the states of memory that a list can be filtered by; `memory.work.CONDITIONS` has them as queries."""
+APPS_NAMED = 100
+"""The most apps that the filter by app names."""
 DEFECTS = {"quality": "Low quality: too few details kept", "failed": "Failed replies"}
 """Labels of what else may be wrong: the summary in use kept too little, or a reply failed."""
 
@@ -85,3 +87,17 @@ class MemoryFilter(admin.SimpleListFilter):
         else:
             return queryset
         return queryset.filter(pk__in=chats[:LIST_LIMIT])
+
+
+class AppFilter(admin.SimpleListFilter):
+    """A filter for lists of rows with an app; of more apps than are named here, it is set by links."""
+
+    title = parameter_name = "app"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        names = App.objects.order_by("user__username").values_list("pk", "user__username")
+        return [(str(pk), name) for pk, name in names[:APPS_NAMED]]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        number = number_in(self.value())
+        return queryset if number is None else queryset.filter(app=number)

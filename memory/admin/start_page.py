@@ -5,7 +5,7 @@ reads at most `MAX_COUNTED` rows. The daily figures behind the charts are also p
 """
 
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from django.contrib import admin
 from django.db.models import Count, Max, Min, QuerySet
@@ -118,18 +118,18 @@ INPUT = column("input tokens", lambda row: short(row.input_tokens))
 OUTPUT = column("output tokens", lambda row: short(row.output_tokens))
 
 
-class _DayAdmin(ReadOnlyAdmin):
-    """A list of daily figures, for users who may see the start page."""
+class DayAdmin(ReadOnlyAdmin):
+    """A list of figures of days or months, for users who may see the start page."""
 
     list_display_links = None
-    ordering = ("-day", "-pk")
+    ordering: ClassVar[tuple[str, ...]] = ("-day", "-pk")
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm(PERMISSION))
 
 
 @admin.register(UsageDay)
-class UsageDayAdmin(_DayAdmin):
+class UsageDayAdmin(DayAdmin):
     list_display = (
         *("day", "model_variant", "replies", "failed", INPUT),
         column(
@@ -146,7 +146,7 @@ class UsageDayAdmin(_DayAdmin):
 
 
 @admin.register(FoldDay)
-class FoldDayAdmin(_DayAdmin):
+class FoldDayAdmin(DayAdmin):
     list_display = (
         *("day", "kind", column("policy", lambda row: policy_name(row.policy)), "folds", "turns"),
         *("degraded", "failures", INPUT, OUTPUT, COST),

@@ -16,6 +16,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import escape
 
 from chatmemory.apps import UNWANTED
+from conversations.accounts.apps import create_app, create_end_user
 from conversations.models import Chat, ContentView, Message
 from memory.models import SummaryRevision
 from tests.admin.rows import (
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.django_db
 CANARY = "a heron in the reeds"
 VIEWS = [f"view_{page.split('_')[1]}" for page in PAGES]
 MODELS = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
-DAYS = ("memory_usageday", "memory_foldday")
+DAYS = ("memory_usageday", "memory_foldday", "memory_ownermonth", "memory_appday")
 """Daily figures have no permission of their own: whoever may see memory may see them."""
 RIGHTS = ("auth_user", "auth_group")
 """Pages that grant permissions: only superusers can change anything there."""
@@ -47,6 +48,8 @@ CHANGED = (
         ("conversations_chat", "delete"),
         ("conversations_message", "delete"),
         ("conversations_allowance", "add"),
+        ("conversations_app", "add"),
+        ("conversations_enduser", "delete"),
     ),
 )
 GONE, LOGIN, REFUSED, SHOWN = 404, 302, 403, 200
@@ -73,6 +76,7 @@ def saying(owner: User) -> Chat:
     """A chat that puts a row on every page."""
     made = make_saying(owner, CANARY)
     Group.objects.create(name="helpers")
+    create_end_user(create_app("shop"), "ada")
     return made
 
 

@@ -13,8 +13,9 @@ from knox.models import AuthToken
 
 from conversations import chat_lifecycle
 from conversations.accounts import api_tokens
+from conversations.accounts.apps import create_app
 from conversations.admin import accounts
-from conversations.models import Allowance
+from conversations.models import Allowance, TokenGrant
 from tests.admin.rows import begin, make_chat, member_of_staff, text_of
 from tests.support.invariants import allowance
 
@@ -172,9 +173,12 @@ def test_those_with_the_permission_revoke_but_not_a_superusers(owner: User, boss
     assert stranger.get(url_of(owner)).status_code == 403
 
 
-def make(client: Client, user: User, lifetime: str = "90") -> str:
+MAKES = {"make": "yes", "lifetime": "90", "scopes": "chat"}
+
+
+def make(client: Client, user: User, **more: str) -> str:
     """Create a token and return it as the page shows it, once; "" if it shows none."""
-    answer = client.post(url_of(user), {"make": "yes", "lifetime": lifetime})
+    answer = client.post(url_of(user), MAKES | more)
     return answer.context["new_token"] if answer.status_code == 200 else ""
 
 
@@ -188,23 +192,39 @@ def test_a_superuser_makes_a_token_that_is_shown_once(staff: Client, owner: User
     assert text not in staff.get(url_of(owner)).content.decode()
     entry = str(LogEntry.objects.get())
     assert (text[:8] in entry, text[:9] in entry) == (True, False)
-    assert make(staff, owner, "0")
+    assert make(staff, owner, lifetime="0")
     assert AuthToken.objects.filter(user=owner, expiry=None).count() == 1
     for odd in ("", "1", "-5", "x", "9" * 40):
-        assert make(staff, owner, odd) == ""
+        assert make(staff, owner, lifetime=odd) == ""
     User.objects.filter(pk=owner.pk).update(is_active=False)
-    assert staff.post(url_of(owner), {"make": "yes", "lifetime": "90"}).status_code == 403
+    assert staff.post(url_of(owner), MAKES).status_code == 403
     assert AuthToken.objects.count() == 2
+
+
+def test_a_token_has_a_name_and_scopes_and_only_an_apps_acts_for_its_people(
+    staff: Client, owner: User
+) -> None:
+    shop = create_app("shop").user
+    both = "act-for-users read-only"
+    assert make(staff, shop, scopes=both, name=f" nightly\0 {'x' * 200}")
+    grant = TokenGrant.objects.get()
+    assert (grant.name[:9], len(grant.name), grant.scopes) == ("nightly x", 100, both.split())
+    html = staff.get(url_of(shop)).content.decode()
+    assert "nightly x" in html
+    assert "<td>act-for-users, read-only</td>" in html
+    for scopes in (both, "act-for-users", "", "chat read-only", "x"):
+        assert make(staff, owner, scopes=scopes) == ""
+    assert "act-for-users" not in staff.get(url_of(owner)).content.decode()
 
 
 def test_other_staff_make_tokens_for_themselves_alone(owner: User, boss: User) -> None:
     """With another user's token, staff could read that user's chats without a record."""
     clerk = member_of_staff("clerk", "view_user", "add_authtoken", "view_content")
     for user in (owner, boss):
-        assert clerk.post(url_of(user), {"make": "yes", "lifetime": "90"}).status_code == 403
+        assert clerk.post(url_of(user), MAKES).status_code == 403
         assert 'name="make"' not in clerk.get(url_of(user)).content.decode()
     assert not AuthToken.objects.exists()
     assert make(clerk, User.objects.get(username="clerk"))
     viewer = member_of_staff("viewer", "view_user")
-    answer = viewer.post(url_of(User.objects.get(username="viewer")), {"make": "yes", "lifetime": "90"})
+    answer = viewer.post(url_of(User.objects.get(username="viewer")), MAKES)
     assert answer.status_code == 403

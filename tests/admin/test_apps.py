@@ -1,0 +1,193 @@
+"""Apps and their people in the admin: who sees and changes what, what is found and filtered, and what both cost."""
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from conversations.accounts.apps import create_app, create_end_user
+from conversations.models import App, Chat, ContentView, EndUser, Erasure
+from memory.models import AppDay, OwnerMonth
+from memory.usage import daily
+from tests.admin.rows import make_chat, member_of_staff, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def shop() -> App:
+    return create_app("shop")
+
+
+@pytest.fixture
+def ada(shop: App) -> EndUser:
+    return create_end_user(shop, "ada")
+
+
+def chat_of(person: EndUser, title: str = "A trip") -> Chat:
+    chat = make_chat(person.user, turns=1, title=title)
+    Chat.objects.filter(pk=chat.pk).update(app=person.app)
+    return chat
+
+
+def listed(client: Client, page: str, **query: Any) -> list[str]:
+    answer = client.get(reverse(f"admin:{page}_changelist"), query)
+    assert answer.status_code == 200
+    return [getattr(row, "title", "") or str(row) for row in answer.context["cl"].result_list]
+
+
+# Apps
+
+
+def test_a_superuser_makes_an_app_with_its_account(staff: Client) -> None:
+    url = reverse("admin:conversations_app_add")
+    page = staff.post(url, {"name": "shop"}, follow=True)
+    app = App.objects.get()
+    assert not app.user.has_usable_password()
+    for words in ("was added successfully", reverse("admin:conversations_app_change", args=[app.pk])):
+        assert words in page.content.decode()
+    for bad, why in (
+        ("shop", "already exists"),
+        ("a/b", "Enter a valid username"),
+        ("x" * 151, "at most 150"),
+        ("", "required"),
+    ):
+        assert why in staff.post(url, {"name": bad}).content.decode()
+    assert App.objects.count() == 1
+    assert User.objects.count() == 2
+
+
+def test_an_app_leads_to_its_account_its_people_their_chats_and_its_cost(staff: Client, ada: EndUser) -> None:
+    chat_of(ada)
+    html = text_of(staff, "conversations_app_change", ada.app_id)
+    for words in (
+        f'{reverse("admin:auth_user_change", args=[ada.app_id])}">shop<',
+        f'enduser/?app={ada.app_id}">1 person<',
+        f'chat/?app={ada.app_id}">1 chat<',
+        f'appday/?app={ada.app_id}">by day<',
+        f'ownermonth/?app={ada.app_id}">by person',
+    ):
+        assert words in html
+    account = text_of(staff, "auth_user_change", ada.app_id)
+    assert reverse("admin:auth_user_tokens", args=[ada.app_id]) in account
+
+
+def test_people_are_not_among_the_users_and_apps_are_marked(staff: Client, ada: EndUser) -> None:
+    html = text_of(staff, "auth_user_changelist")
+    assert reverse("admin:conversations_app_change", args=[ada.app_id]) in html
+    assert listed(staff, "auth_user") == ["boss", "shop"]
+    for page in ("change", "tokens"):
+        assert staff.get(reverse(f"admin:auth_user_{page}", args=[ada.pk])).status_code in (302, 404)
+
+
+# People
+
+
+def test_people_and_chats_are_filtered_by_app_and_found_by_person(
+    staff: Client, ada: EndUser, owner: User
+) -> None:
+    other = create_app("forum")
+    people = {
+        "ada of shop": ada,
+        "ada of forum": create_end_user(other, "ada"),
+        "a/b": create_end_user(other, "a/b"),
+    }
+    for title, person in people.items():
+        chat_of(person, title)
+    make_chat(owner, title="shop/ada in a title")
+    apps = {"shop": ["ada of shop"], "forum": ["a/b", "ada of forum"]}
+    for app in App.objects.all():
+        assert sorted(listed(staff, "conversations_chat", app=app.pk)) == apps[str(app)]
+        assert len(listed(staff, "conversations_enduser", app=app.pk)) == len(apps[str(app)])
+    assert listed(staff, "conversations_chat", owner__id__exact=ada.pk) == ["ada of shop"]
+    assert listed(staff, "conversations_chat", q="shop/ada") == ["ada of shop"]
+    assert listed(staff, "conversations_chat", q="forum/a/b") == ["a/b"]
+    assert listed(staff, "conversations_chat", q="shop/ada in") == ["shop/ada in a title"]
+    for term, found in (("ada", 2), ("shop/ada", 1), ("a/b", 1), ("forum/a/b", 1), ("ad", 0), (" ", 3)):
+        assert len(listed(staff, "conversations_enduser", q=term)) == found, term
+    for odd in ("x", "-1", "9" * 30):
+        listed(staff, "conversations_chat", app=odd)
+
+
+def test_a_chat_shows_the_app_and_the_person(staff: Client, ada: EndUser, owner: User) -> None:
+    html = text_of(staff, "conversations_chat_change", chat_of(ada).pk)
+    assert "<dt>App</dt><dd>shop</dd>" in html
+    assert f'{reverse("admin:conversations_enduser_change", args=[ada.pk])}">ada</a>' in html
+    assert "<dt>App</dt>" not in text_of(staff, "conversations_chat_change", make_chat(owner).pk)
+
+
+def test_a_person_is_disabled_enabled_and_erased_by_those_who_may(
+    ada: EndUser, django_capture_on_commit_callbacks: Any
+) -> None:
+    chat_of(ada)
+    viewer = member_of_staff("viewer", "view_enduser")
+    clerk = member_of_staff("clerk", "view_enduser", "change_enduser")
+    eraser = member_of_staff("eraser", "view_enduser", "change_enduser", "delete_enduser")
+    url, remove = (
+        reverse(f"admin:conversations_enduser_{page}", args=[ada.pk]) for page in ("change", "delete")
+    )
+
+    def is_active() -> bool:
+        return User.objects.get(pk=ada.pk).is_active
+
+    assert 'name="is_active"' not in viewer.get(url).content.decode()
+    assert viewer.post(url, {}).status_code == 403
+    for form, active in (({}, False), ({"is_active": "on", "external_id": "eve"}, True)):
+        assert clerk.post(url, form).status_code == 302
+        assert is_active() == active
+    assert EndUser.objects.get().external_id == "ada"
+    assert clerk.post(remove, {"post": "yes"}).status_code == 403
+    assert "Chats: 1" in eraser.get(remove).content.decode()
+    with django_capture_on_commit_callbacks(execute=True):
+        assert eraser.post(remove, {"post": "yes"}).status_code == 302
+        assert (is_active(), Erasure.objects.count()) == (False, 1)
+        assert clerk.post(url, {"is_active": "on"}).status_code == 403
+    assert not User.objects.filter(username="shop/ada").exists()
+    assert not Chat.objects.exists()
+    assert {entry.object_repr for entry in LogEntry.objects.all()} == {f"user {ada.pk}"}
+    assert App.objects.exists()
+
+
+def test_ids_are_shown_without_the_permission_to_read(ada: EndUser) -> None:
+    chat_of(ada, "A secret trip")
+    clerk = member_of_staff("clerk", "view_enduser", "view_app", "view_chat", "view_conversationbrief")
+    for page in ("conversations_chat", "conversations_enduser"):
+        html = text_of(clerk, f"{page}_changelist", app=ada.app_id)
+        assert "ada" in html
+        assert "secret" not in html
+    assert not ContentView.objects.exists()
+
+
+# Cost
+
+
+def test_cost_is_shown_by_app_and_person_to_those_who_may_see_it(staff: Client, ada: EndUser) -> None:
+    month, today = daily.today().replace(day=1), daily.today()
+    bob = create_end_user(ada.app, "bob")
+    for person, cost in ((ada, 3), (bob, 4)):
+        fields = {"app": ada.app, "owner": person.user, "replies": 1, "priced": 1}
+        OwnerMonth.objects.create(month=month, cost_usd=Decimal(cost), **fields)
+        OwnerMonth.objects.create(month=month - timedelta(days=1), cost_usd=Decimal(90), **fields)
+    for back, cost in ((0, 5), (29, 2), (30, 80)):
+        AppDay.objects.create(app=ada.app, day=today - timedelta(days=back), priced=1, cost_usd=Decimal(cost))
+    clerk = member_of_staff("clerk", "view_enduser", "view_app", "view_conversationbrief")
+    pages = {
+        "conversations_app": ["$7.00"],
+        "conversations_enduser": ["$3.00", "$4.00"],
+        "memory_ownermonth": ["$3.00", "$4.00", "$90.00"],
+        "memory_appday": ["$5.00", "$2.00", "$80.00"],
+    }
+    for page, shown in pages.items():
+        html = text_of(staff, f"{page}_changelist")
+        assert all(words in html for words in shown), page
+        assert "$" not in text_of(clerk, f"{page}_changelist"), page
+    query = {"app": ada.app_id, "month": f"{month}"}
+    answer = staff.get(reverse("admin:memory_ownermonth_changelist"), query)
+    assert [row.owner for row in answer.context["cl"].result_list] == [bob.user, ada.user]
+    assert len(listed(staff, "memory_ownermonth", owner__id__exact=ada.pk)) == 2
+    assert len(listed(staff, "memory_ownermonth", month="x")) == 4
