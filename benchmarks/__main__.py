@@ -34,6 +34,7 @@ NAMES = (
     "big",
     "recall",
     "lineage",
+    "apps",
     "pages",
     "path",
     "size",

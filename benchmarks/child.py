@@ -34,7 +34,7 @@ def main(name: str) -> None:
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages, path, size
-    from benchmarks.engine import growth, hostile, lineage, turns
+    from benchmarks.engine import apps, growth, hostile, lineage, turns
     from benchmarks.recall import speed
     from benchmarks.serving import big, completions, folds, footprint, slow, streams
 
@@ -53,6 +53,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "big": big.run,
         "recall": speed.run,
         "lineage": lineage.run,
+        "apps": apps.run,
         "pages": pages.run,
         "path": path.run,
         "size": size.run,

@@ -27,8 +27,15 @@ OTHERS = {
 """Names with our prefixes that others set and read."""
 _KUBERNETES = re.compile(r"_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)$")
 """What it sets in every container for a service of any name, such as `chatmemory`."""
+REPLACED = {
+    "PROMPT_ID_SUMMARY_GLOBAL": "MEMORY_SUMMARIZER_INSTRUCTIONS",
+    "PROMPT_VERSION_SUMMARY_GLOBAL": "MEMORY_SUMMARIZER_INSTRUCTIONS",
+    "Q_WORKERS": "WORKER_THREADS",
+}
+"""Settings of earlier versions, and what takes the place of each."""
 REMOVED = {
-    *("Q_WORKERS", "Q_BROKER", "REDIS_URL", "PROMPT_ID_SUMMARY_GLOBAL", "PROMPT_VERSION_SUMMARY_GLOBAL"),
+    *REPLACED,
+    *("Q_BROKER", "REDIS_URL"),
     *("ATTACHMENT_MAX_BYTES", "IMPORT_METADATA_MAX_BYTES", "INSTRUCTIONS_MAX_CHARS", "METADATA_MAX_BYTES"),
     *("REQUEST_HEAD_MAX_BYTES", "REQUEST_RECEIVE_SECONDS", "SWEEP_SECONDS"),
     *("WORKER_CANARY_SECONDS", "WORKER_PATIENCE_SECONDS"),
@@ -66,9 +73,11 @@ def _wrong_names(given: Mapping[str, str], declared: Collection[str]) -> Iterato
         is_ours = name.startswith(PREFIXES) or name in REMOVED
         close = difflib.get_close_matches(name, declared, 1, LIKE if is_ours else NEARLY)
         if close or is_ours:
-            question = f" Did you mean {close[0]}?" if close else ""
+            hint = f" Did you mean {close[0]}?" if close else ""
+            if name in REPLACED:
+                hint = f" Set {REPLACED[name]} instead."
             yield (
-                f"{name} is not a setting.{question} docs/settings.md lists them, docs/upgrade.md says what became of "
+                f"{name} is not a setting.{hint} docs/settings.md lists them, docs/upgrade.md says what became of "
                 "earlier ones."
             )
 

@@ -200,7 +200,8 @@ _SPEAKER = re.compile(r"^(?:\[(user|assistant)\]|(User|Assistant)): ", re.MULTIL
 _LINK = re.compile(r"https?://[^\s<>\"'`{}|\\^、。，；（）「」]{2,500}", re.IGNORECASE)
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
 _STOPS = (".", "!", "?", "…", "。", "！", "？", '"', "”")
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+(?:[-*•]\s+)*(?=\S)|(?<=[。！？])")
+"""Between two sentences. A memory that is one paragraph has its earlier bullets there."""
 _BULLET = re.compile(r"\A\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
 _AMOUNT = re.compile(r"[^\w]?\s?\d{1,6}(?:[.,]\d+)*%?(?: \D+)?")
 _WORD = re.compile(r"\w+")

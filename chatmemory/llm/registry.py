@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.openai.failures import Breaker
 from chatmemory.llm.openai.reading import Terminal
 from chatmemory.llm.openai.requests import is_openai_host
 from chatmemory.llm.protocol import ChatModel, Upstream, Variant
@@ -61,6 +62,11 @@ def chat_model(variant: Variant) -> ChatModel:
     return _wrapped(_chat_client(upstream, settings.OPENAI_TERMINAL)) if upstream else offline_model()
 
 
+def breaker_of(variant: Variant) -> Breaker:
+    """Whether a variant that has a fallback is asked at all, in this process."""
+    return _breaker(upstream_of(variant), variant.model)
+
+
 def offline_model() -> ChatModel:
     """The built-in model, also used as summarizer if the upstream keeps failing."""
     return _wrapped(OfflineModel())
@@ -95,6 +101,11 @@ def embedder() -> UpstreamEmbedder:
 
 def _has_upstreams() -> bool:
     return not is_offline() or any(one.upstream for one in settings.MODEL_VARIANTS.values())
+
+
+@functools.cache
+def _breaker(upstream: Upstream | None, model: str) -> Breaker:
+    return Breaker()
 
 
 @functools.cache

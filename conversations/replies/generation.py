@@ -232,20 +232,27 @@ class Generation(GrowingReply):
                 self._upstream.cancel()
 
     async def _read(self) -> Reply:
-        """Read the variant's reply. If its upstream fails before the first word, read its fallback's instead."""
+        """Read the variant's reply. If its upstream fails before the first word, read its fallback's instead.
+
+        An upstream that keeps failing is passed over for a while, so that not every reply waits for it in vain.
+        """
         fault_points.point("generate.started")
-        loop, whole = asyncio.get_running_loop(), settings.REPLY_DEADLINES
-        until = loop.time() + whole.total
-        reply, fallback = await self._read_variant(whole), self.variant.fallback
-        if (
-            fallback is None
-            or reply.status != "failed"
-            or not (reply.error and is_upstreams_own(reply.error))
-        ):
-            return reply
-        logger.info("the fallback answers", extra={"variant": self.variant.name, "fallback": fallback.name})
-        await self._fall_back(fallback)
-        return await self._read_variant(replace(whole, total=until - loop.time()))
+        deadlines, variant, began = settings.REPLY_DEADLINES, self.variant, time.monotonic()
+        if variant.fallback is None:
+            return await self._read_variant(deadlines)
+        breaker = registry.breaker_of(variant)
+        if breaker.allows(began):
+            reply = await self._read_variant(deadlines)
+            if reply.status != "failed" or not is_upstreams_own(reply.error):
+                breaker.succeeded()
+                return reply
+            breaker.failed(time.monotonic())
+        logger.info(
+            "the fallback answers", extra={"variant": variant.name, "fallback": variant.fallback.name}
+        )
+        await self._fall_back(variant.fallback)
+        left = deadlines.total - (time.monotonic() - began)
+        return await self._read_variant(replace(deadlines, total=left))
 
     async def _fall_back(self, fallback: Variant) -> None:
         self.variant = fallback

@@ -23,7 +23,7 @@ from tests.support.live_server import Client, LiveServer
 ANNA, BEN = ({"X-Chatmemory-User": name} for name in ("anna", "ben"))
 
 
-def command(*args: str, **options: object) -> str:
+def command(*args: str, **options: Any) -> str:
     out = StringIO()
     call_command(*args, stdout=out, **options)
     return out.getvalue().strip()

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from chatmemory.config import environment
+from chatmemory.llm import registry
+from chatmemory.llm.openai.failures import FAILURES
 from chatmemory.llm.protocol import Deadlines, Price, Upstream, Variant
 from conversations.models import ActiveReply, Allowance
 from tests.api.talking import Turn, begun, final, messages, reply, say, sdk
@@ -110,6 +112,18 @@ def test_a_fallback_that_fails_is_the_end(alice: Client, upstream: FakeUpstream,
     assert (again["model_variant"], again["metadata"]) == ("arco", {}), (
         "what was requested, not what answered"
     )
+
+
+def test_an_upstream_that_keeps_failing_is_passed_over_until_it_answers(
+    alice: Client, upstream: FakeUpstream, spare: FakeUpstream, settings: Any
+) -> None:
+    variants = [alice.ask("x")["message"]["model_variant"]]
+    upstream.behave("status?code=429")
+    variants += [alice.ask("x")["message"]["model_variant"] for _ in range(5)]
+    assert (variants, len(upstream.requests)) == (["arco", *["spare"] * 5], 1 + FAILURES)
+    upstream.behave("normal")
+    registry.breaker_of(settings.MODEL_VARIANTS["arco"]).rests_until = 0.0
+    assert [alice.ask("x")["message"]["model_variant"] for _ in range(2)] == ["arco", "arco"]
 
 
 def test_both_together_have_the_time_of_one_reply(

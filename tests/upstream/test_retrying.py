@@ -100,6 +100,7 @@ def test_a_dead_server_is_asked_seldom_and_one_that_answers_always(steps: list[t
             continue
         if in_a_row >= FAILURES:
             assert now - asked[-1] >= REST_SECONDS
+            assert not breaker.allows(now), "one finds out for all"
         asked.append(now)
         in_a_row = 0 if goes_well else in_a_row + 1
         if goes_well:

@@ -76,8 +76,10 @@ def from_status(status: int, error: object, *, after: float | None = None) -> Up
     return UpstreamError(found, may_retry=may_retry)
 
 
-def is_upstreams_own(error: ReplyError) -> bool:
+def is_upstreams_own(error: ReplyError | None) -> bool:
     """Whether a failure says nothing against the request, so that another upstream may well answer it."""
+    if error is None:
+        return False
     if status := error.upstream_status:
         return status >= 500 or status in RETRYABLE_STATUS | NO_CREDIT_STATUS
     if error == REPORTED:
@@ -152,19 +154,23 @@ REST_SECONDS = 30.0
 class Breaker:
     """The state of one server. Times are monotonic seconds. Threads may share it.
 
-    After `FAILURES` consecutive failures, it allows no call for `REST_SECONDS`, and again after each further one.
+    After `FAILURES` consecutive failures, it allows no call for `REST_SECONDS`, and then a single one at a time.
     """
 
     failures: int = 0
     rests_until: float = 0.0
 
     def allows(self, now: float) -> bool:
-        """Whether to ask now."""
-        return now >= self.rests_until
+        """Whether to ask now. Whoever may ask a server that has rested finds out for all others."""
+        if now < self.rests_until:
+            return False
+        if self.failures >= FAILURES:
+            self.rests_until = now + REST_SECONDS
+        return True
 
     def succeeded(self) -> None:
         """Record that the server answered."""
-        self.failures = 0
+        self.failures, self.rests_until = 0, 0.0
 
     def failed(self, now: float) -> bool:
         """Record a failure or timeout. Return True if the server rests from now on and did not before."""

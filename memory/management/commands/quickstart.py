@@ -37,6 +37,7 @@ from chatmemory.runtime.escape import plain
 from conversations.interchange.read import read_chats
 from conversations.interchange.rows import import_chat
 from conversations.models import Chat
+from conversations.replies.begin import default_variant
 from memory.folding.request import resummarize_now
 from memory.worker.loop import TaskRunner
 
@@ -260,7 +261,7 @@ def _screen(port: int, prepared: QuickstartData, log: Path) -> str:
     }
     return SCREEN.format(
         **places,
-        model=OFFLINE if registry.is_offline() else ONLINE,
+        model=ONLINE if registry.upstream_of(default_variant()) else OFFLINE,
         playground=PLAYGROUND.format(**places) if settings.PLAYGROUND == "open" else "",
         admin=ADMIN,
         password=f"password {password}" if password else "with your own password",

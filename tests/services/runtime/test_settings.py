@@ -237,16 +237,18 @@ def test_lists_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "question"),
+    ("name", "hint"),
     [
         ("MEMORY_PROMT_TOKEN_BUDGET", " Did you mean MEMORY_PROMPT_TOKEN_BUDGET?"),
         ("DATABSE_URL", " Did you mean DATABASE_URL?"),
         ("LIMIT_X", ""),
-        ("Q_WORKERS", ""),
+        ("Q_BROKER", ""),
+        ("Q_WORKERS", " Set WORKER_THREADS instead."),
+        ("PROMPT_ID_SUMMARY_GLOBAL", " Set MEMORY_SUMMARIZER_INSTRUCTIONS instead."),
     ],
 )
-def test_a_misspelt_or_removed_name_is_refused(name: str, question: str) -> None:
-    assert problems(**{name: "1"}) == [f"{name} is not a setting.{question}{PAGES}"]
+def test_a_misspelt_or_removed_name_is_refused(name: str, hint: str) -> None:
+    assert problems(**{name: "1"}) == [f"{name} is not a setting.{hint}{PAGES}"]
 
 
 def test_the_names_of_others_are_left_alone() -> None:

@@ -301,6 +301,7 @@ def test_any_prompt_that_asks_for_a_card_gets_one(contents: list[str]) -> None:
             ["First here.", "Second there!", "Third", "Fourth"],
         ),
         ("Born 1989-12-13. Fine.", ["Born 1989-12-13.", "Fine."]),  # not the number of a list item
+        ("- One. - Two. - - Three.", ["One.", "Two.", "Three."]),  # an earlier memory, as one paragraph
         ("你好。再见。", ["你好。", "再见。"]),
         (" \n\n ", []),
         ("a\tb" * 198 + " AB-CDEF", ["a\tb" * 198, "AB-CDEF"]),
