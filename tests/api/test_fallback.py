@@ -147,6 +147,7 @@ def test_a_cancel_while_the_fallback_is_asked(
     wait_for(lambda: spare.held() == 1)
     now = reply(alice, turn)
     assert (now["status"], now["model_variant"]) == ("streaming", "spare"), "any process sees who writes it"
+    assert now["metadata"] == {"requested_variant": "arco"}, "also the one that finishes it after a crash"
     message = alice.post(f"{turn.path}/cancel").json()["message"]
     assert (message["status"], message["content"], message["error"]) == ("cancelled", "", None)
     assert (message["model_variant"], message["metadata"]) == ("spare", {"requested_variant": "arco"})
