@@ -17,7 +17,7 @@ from django.db.models import Q, Sum
 
 from conversations import chat_lifecycle
 from conversations.accounts import api_tokens
-from conversations.models import Allowance, Chat, EndUser, Erasure, PassingCall, Window
+from conversations.models import Allowance, Chat, EndUser, Erased, Erasure, PassingCall, Window
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +36,13 @@ def chat_and_message_counts(user: User) -> tuple[int, int]:
 def request_erasure(user_id: int) -> None:
     """Request a user's erasure. From now on neither they nor anybody with their tokens can do anything."""
     with transaction.atomic():
-        if User.objects.select_for_update().filter(pk=user_id).update(is_active=False):
+        user = User.objects.select_for_update().filter(pk=user_id).first()
+        if user is not None:
+            User.objects.filter(pk=user_id).update(is_active=False)
             Erasure.objects.get_or_create(user_id=user_id)
+            Erased.log(
+                Erased.Kind.USER, Erased.user_id(user)
+            )  # already now: it will be done, whatever happens
             api_tokens.revoke(user_id)
     api_tokens.end_sessions(user_id)
     logger.info("erasure requested", extra={"user": user_id})
@@ -98,6 +103,7 @@ def _erase_account(user_id: int) -> bool:
         types = ContentType.objects.get_for_models(User, EndUser).values()
         about = LogEntry.objects.filter(content_type__in=types, object_id=str(user.pk))
         about.update(object_repr=f"user {user.pk}", change_message="")
+        Erased.log(Erased.Kind.USER, Erased.user_id(user))  # an app's end users were not requested
         user.delete()
     logger.info("user erased", extra={"user": user_id})
     return True

@@ -1,7 +1,7 @@
 """Create, change and delete chats."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -11,12 +11,13 @@ from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import QuerySet
 
 from chatmemory.errors import NotFound
+from chatmemory.runtime import fault_points
 from conversations import attachments
 from conversations.accounts import quotas
 from conversations.accounts.apps import app_id_of
 from conversations.accounts.quotas import Reservation
 from conversations.finding import index_metadata
-from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+from conversations.models import ActiveReply, Chat, Erased, IdempotencyKey, Message
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
 
 
@@ -74,13 +75,21 @@ def delete_chat(chat: Chat) -> None:
             chat_deleted(locked.pk)
             attachments.release_chat(locked)
             Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
+            Erased.log(Erased.Kind.CHAT, locked.pk)
             locked.delete()
+            fault_points.point("delete.stored")
 
 
-def delete_chats(chats: QuerySet[Chat], keys: Iterable[UUID], until: float | None = None) -> int:
+def delete_chats(
+    chats: QuerySet[Chat],
+    keys: Iterable[UUID],
+    until: float | None = None,
+    *,
+    if_still: Callable[[Chat], bool] = lambda _: True,
+) -> int:
     """Delete those with these keys that are still among `chats`, each in a transaction of its own; return how many.
 
-    Stop at that moment of `time.monotonic`, if one is given.
+    Stop at that moment of `time.monotonic`, if one is given. `if_still` is asked for each once it is locked.
     """
     deleted = 0
     for key in keys:
@@ -88,7 +97,8 @@ def delete_chats(chats: QuerySet[Chat], keys: Iterable[UUID], until: float | Non
         if until is not None and began > until:
             break
         with transaction.atomic():
-            if chat := chats.select_for_update(of=("self",)).filter(pk=key).first():
+            chat = chats.select_for_update(of=("self",)).filter(pk=key).first()
+            if chat is not None and if_still(chat):
                 delete_chat(chat)
                 deleted += 1
         if settings.IS_SQLITE:  # it has one writer, so pause as long as that took

@@ -19,7 +19,7 @@ from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
 from chatmemory.text.turn_line import TITLE_FROM_CHARS, automatic_title, title_repeats
 from conversations import attachments
 from conversations.derived import derived, set_lines
-from conversations.models import ActiveReply, Chat, Message, Role, Status
+from conversations.models import ActiveReply, Chat, Erased, Message, Role, Status
 from conversations.replies import finish, open_turn
 from memory.changes import message_changed
 
@@ -72,6 +72,7 @@ def forget_message(chat_id: UUID, message_id: UUID) -> None:
         if message.status != Status.DELETED:
             attachments.release(message)
             _change(message, status=Status.DELETED, **_EMPTIED)
+            Erased.log(Erased.Kind.MESSAGE, message.pk)
 
 
 def _locked(chat_id: UUID, message_id: UUID) -> Message:

@@ -5,6 +5,7 @@ between rows of one chat are DO_NOTHING: such rows are only deleted together, wi
 checks that at commit.
 """
 
+from datetime import UTC
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -28,6 +29,8 @@ class App(models.Model):
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="app"
     )
+    retain_days = models.PositiveIntegerField(null=True, blank=True)
+    """Days after its last message at which a chat of it is erased; 0 for never, None: as the server is set."""
     created_at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:
@@ -70,6 +73,31 @@ class TokenGrant(models.Model):
 
     class Meta:
         default_permissions = ()  # it is shown with its token
+
+
+class OwnEnd(models.Func):
+    """When the days that a chat has for itself are over: from `last_message_at` and `retain_days`, to be indexed."""
+
+    output_field = models.DateTimeField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, template="datetime(%(expressions)s || ' days')", **context)
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        # An index takes no sum of a time with a time zone, which would depend on the session's.
+        return self.as_sql(
+            compiler,
+            connection,
+            template="((%(expressions)s * interval '1 day') AT TIME ZONE 'UTC')",
+            arg_joiner=" AT TIME ZONE 'UTC' + ",
+            **context,
+        )
+
+
+UNSAID = Q(temporary=False, pinned=False, retain_days__isnull=True)
+"""Chats that do not say how long they are kept: as long as their app's or the server's."""
+OWN_DAYS = Q(temporary=False, pinned=False, retain_days__isnull=False)
+"""Chats that do say it."""
 
 
 class Chat(QuickInsert):
@@ -119,6 +147,11 @@ class Chat(QuickInsert):
                 name="chat_app_last_active",
                 condition=Q(app__isnull=False),
             ),
+            models.Index(fields=["app", "last_message_at"], name="chat_kept_by_app", condition=UNSAID),
+            models.Index(
+                OwnEnd("last_message_at", "retain_days"), name="chat_kept_by_itself", condition=OWN_DAYS
+            ),
+            models.Index(fields=["last_message_at"], name="chat_temporary", condition=Q(temporary=True)),
         ]
         permissions = [("view_content", "Can read messages and memory")]
 
@@ -357,6 +390,35 @@ class Erasure(models.Model):
 
     class Meta:
         default_permissions = ()  # it is shown to nobody
+
+
+class Erased(models.Model):
+    """A line in the log of erasures, written with each: ids only, so that a restored backup can forget it again."""
+
+    class Kind(models.TextChoices):
+        CHAT = "chat"
+        MESSAGE = "message"
+        USER = "user"
+
+    kind = models.CharField(max_length=8, choices=Kind.choices)
+    object_id = models.CharField(max_length=64)
+    """An id; of a user `number time`, with the time at which they joined: a restored database may give away their
+    number a second time."""
+    at = models.DateTimeField(db_default=Now(), db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "object_id"], name="erased_once")]
+        default_permissions = ()  # `manage.py retain --log` prints it
+
+    @staticmethod
+    def log(kind: Kind, *object_ids: object) -> None:
+        """Write these down in the transaction that erases them; what is in the log stays as it is."""
+        rows = [Erased(kind=kind, object_id=str(one)) for one in object_ids]
+        Erased.objects.bulk_create(rows, ignore_conflicts=True)
+
+    @staticmethod
+    def user_id(user: User) -> str:
+        return f"{user.pk} {user.date_joined.astimezone(UTC).isoformat()}"
 
 
 class Window(models.Model):

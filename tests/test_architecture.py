@@ -28,7 +28,7 @@ LAYERS = [
     "memory.turn memory.changes",
     # conversations
     "conversations.derived conversations.interchange conversations.chat_lifecycle conversations.replies "
-    "conversations.account_deletion conversations.message_changes",
+    "conversations.account_deletion conversations.message_changes conversations.retention",
     # edges
     "conversations.api conversations.openai_api conversations.admin conversations.management "
     "memory.work memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
@@ -43,6 +43,7 @@ TOP = max(RANK.values())
 PURE = """
 chatmemory.text chatmemory.errors chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
 conversations.accounts.limits
+conversations.retention.rule
 conversations.interchange.read conversations.interchange.values
 conversations.interchange.services conversations.interchange.exports
 conversations.openai_api.chat_request conversations.openai_api.history

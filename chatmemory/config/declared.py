@@ -282,6 +282,18 @@ class LimitSettings(Area, title="Limits"):
     ATTACHMENTS_KEEP_DAYS: int = _number(
         30, "How long images and files are kept after they were last sent. `0`: for ever."
     )
+    RETENTION_DAYS: int = _number(
+        0,
+        "Days after its last message at which a chat [is erased](retention.md), unless it or its app says otherwise. "
+        "`0`: never.",
+        at_most=36_500,
+    )
+    TEMPORARY_CHAT_HOURS: int = _number(
+        24,
+        "Hours after its last message at which a temporary chat is erased.",
+        at_least=1,
+        at_most=8760,
+    )
     ATTACHMENTS_SENT_AGAIN: int = _number(
         4,
         "Images and files of recent messages that the model is sent again with the next one, so that it can be asked "

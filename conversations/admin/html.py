@@ -20,7 +20,13 @@ def heading(chat: Chat, may_see: bool = True) -> str:
     """A chat's name in a heading: its title, cut to fit beside the page's buttons, or its id if titles are hidden."""
     if not may_see:
         return f"Chat {str(chat.pk)[:8]}…{str(chat.pk)[-6:]}"
-    return Truncator(chat.title).chars(TITLE_CHARS) if chat.title else "Untitled chat"
+    return (
+        Truncator(chat.title).chars(TITLE_CHARS)
+        if chat.title
+        else "Temporary chat"
+        if chat.temporary
+        else "Untitled chat"
+    )
 
 
 def admin_url(model: str, page: str, *args: Any, **query: Any) -> str:

@@ -20,6 +20,7 @@ from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.access import COST, ReadOnlyAdmin, sees_cost
 from conversations.admin.html import admin_url, column
 from conversations.models import ActiveReply
+from conversations.retention import due
 from memory import queue
 from memory.admin.charts import card_trouble, charts_of, sentences
 from memory.admin.filters import MEMORY, STATES, waiting
@@ -56,7 +57,7 @@ def start(request: HttpRequest) -> HttpResponse:
     shown = [daily.today() - timedelta(days=back) for back in range(PERIOD - 1, -1, -1)]
     usage = list(UsageDay.objects.filter(day__gte=shown[0]).values())
     folds = list(FoldDay.objects.filter(day__gte=shown[0]).values())
-    facts = [("Pending updates", _pending()), ("Worker", _worker(request))]
+    facts = [("Pending updates", _pending()), ("Worker", _worker(request)), ("Retention", _retention())]
     attention = [fact for _, rows in facts for fact in rows if fact.is_bad]
     if trouble := card_trouble(usage):
         attention.append(StatusRow("Replies without usable notes", trouble))
@@ -106,6 +107,18 @@ def _worker(request: HttpRequest) -> list[StatusRow]:
         StatusRow("Oldest task", relative_time(oldest)),
         StatusRow("Replies being written", writing, url),
         StatusRow("Replies not counted yet", _counted(ContextRecord.objects.filter(is_counted=False))),
+    ]
+
+
+def _retention() -> list[StatusRow]:
+    """How many chats the sweep will erase, and when the next one is over."""
+    states = due.rule_states(MAX_COUNTED)
+    ends = [one.next_end for one in states if one.next_end is not None]
+    waiting = sum(one.due for one in states)
+    more = " or more" if waiting >= MAX_COUNTED else ""
+    return [
+        StatusRow("Chats to be erased now", f"{waiting:,}{more}"),
+        StatusRow("Next chat is erased", relative_time(min(ends)) if ends else "never"),
     ]
 
 

@@ -285,16 +285,17 @@ def owner_matches(owner_id: int, tokens: Sequence[str]) -> list[list[tuple[UUID,
     return found
 
 
+_LISTED = "chat.owner_id = %s AND NOT chat.temporary"
 _SQLITE_ALL = (
     f"SELECT chat.id, found.number & {2**SEQ_BITS - 1} FROM"
     f" (SELECT rowid AS number FROM {FTS} WHERE {FTS} MATCH %s ORDER BY rowid DESC LIMIT {MAX_EVERYWHERE}) AS found"
     f" JOIN {CHATS} AS numbered ON numbered.id = found.number >> {SEQ_BITS}"
-    f" JOIN conversations_chat AS chat ON chat.id = numbered.chat_id AND chat.owner_id = %s"
+    f" JOIN conversations_chat AS chat ON chat.id = numbered.chat_id AND {_LISTED}"
 )
 _POSTGRESQL_ALL = (
     f"SELECT chat.id, found.seq FROM"
     f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ %s::tsquery AND {PG_LIVE} LIMIT {MAX_EVERYWHERE})"
-    f" AS found JOIN conversations_chat AS chat ON chat.id = found.chat_id AND chat.owner_id = %s"
+    f" AS found JOIN conversations_chat AS chat ON chat.id = found.chat_id AND {_LISTED}"
 )
 
 

@@ -20,6 +20,7 @@ from conversations.accounts import quotas
 from conversations.models import IdempotencyKey, Window
 from conversations.replies.begin import KEY_IS_OLD
 from conversations.replies.finish import finish_expired
+from conversations.retention import due
 from memory import queue
 from memory.folding import work
 from memory.recall import embeddings, index
@@ -38,6 +39,8 @@ FAILING, FAILING_WITHIN = 3, timedelta(minutes=15)
 KEEP_WINDOWS = timedelta(hours=1)
 ERASE_SECONDS = 40.0
 """Time limit for erasing users who requested it; the rest waits for the next sweep."""
+RETAIN_SECONDS = 20.0
+"""The same for chats that retention erases."""
 COUNT_SECONDS = 10.0
 """The same for counting replies into their days' figures."""
 ANALYSED_AT_ONCE = 5000
@@ -58,6 +61,7 @@ def sweep() -> dict[str, int]:
         "calls_refunded": quotas.refund_expired(),
         "windows_removed": _remove(Window.objects.filter(since__lt=Now() - KEEP_WINDOWS)),
         "users_erased": account_deletion.erase_waiting(ERASE_SECONDS),
+        "chats_erased": due.erase_due(RETAIN_SECONDS),
         "messages_analysed": index.fill(ANALYSED_AT_ONCE),
         "chats_to_embed": embeddings.enqueue_missing(),
         "replies_counted": daily.count_replies(COUNT_SECONDS),

@@ -92,16 +92,25 @@ def bytes_of(file: Path) -> bytes:
 def traces(chat: str) -> list[str]:
     """Return the tables that contain the id of a chat, or of one of its messages, in any column.
 
-    The queue is left out: a task keeps its chat's id until a worker finds that the chat is gone.
+    The queue is left out: a task keeps its chat's id until a worker finds that the chat is gone. So is the log of
+    erasures, whose purpose it is.
     """
     plain = chat.replace("-", "")
     found = []
     for model in apps.get_models(include_auto_created=True):
         table = model._meta.db_table
-        if table.startswith("django_q_"):
+        if table.startswith(("django_q_", "conversations_erased")):
             continue
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
             if any(plain in str(row).replace("-", "") for row in cursor.fetchall()):
                 found.append(table)
     return found
+
+
+def plan_of(sql: str) -> str:
+    """The database's plan for `sql`."""
+    prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
+    with connection.cursor() as cursor:
+        cursor.execute(f"{prefix} {sql}")
+        return "\n".join(str(row[-1]) for row in cursor.fetchall())

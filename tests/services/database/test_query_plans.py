@@ -31,6 +31,7 @@ from memory.folding import fold as folding
 from memory.models import ConversationBrief
 from memory.revisions.by_hand import restore
 from memory.worker import sweep as sweeping
+from tests.support.database import plan_of
 from tests.support.factories import brief_of
 
 LONG_TURNS = 25_000
@@ -166,14 +167,6 @@ ACTS: dict[str, Callable[[World], object]] = {
     "edit in the fold": lambda world: edit_message(world.long, world.at(49_000).pk, "It was so."),
     "restore": lambda world: restore(world.long, brief_of(world.long).version - 3),
 }
-
-
-def plan_of(sql: str) -> str:
-    """The database's plan for `sql`."""
-    prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
-    with connection.cursor() as cursor:
-        cursor.execute(f"{prefix} {sql}")
-        return "\n".join(str(row[-1]) for row in cursor.fetchall())
 
 
 def scans(plan: str) -> bool:

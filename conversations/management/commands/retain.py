@@ -1,0 +1,67 @@
+"""`manage.py retain`: erase the chats that are over, say which are, and print or replay the log of erasures."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from chatmemory.errors import ChatMemoryError
+from chatmemory.runtime.escape import plain
+from conversations.retention import due, log
+
+
+class Command(BaseCommand):
+    help = "Erase the chats whose time is over, as the worker does each minute. See docs/retention.md."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--since", metavar="ISO", type=_time, help="with --log: only what was erased since"
+        )
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--dry-run", action="store_true", help="only count them, by rule")
+        which.add_argument(
+            "--log", action="store_true", help="print the log of all erasures, as lines of JSON"
+        )
+        which.add_argument(
+            "--replay",
+            metavar="FILE",
+            help="erase again what this log names, in a database that was restored; - for standard input",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> str | None:
+        if options["log"]:
+            for line in log.lines(options["since"]):
+                self.stdout.write(line)
+            return None
+        if options["replay"]:
+            return self._replay(options["replay"])
+        return self._counts() if options["dry_run"] else f"Erased: {due.erase_due():,} chats."
+
+    def _replay(self, file: str) -> str:
+        try:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+            entries = log.read(text.splitlines())
+        except (OSError, ValueError) as exc:
+            raise CommandError(f"{exc} Nothing was erased.") from exc
+        erased = gone = 0
+        try:
+            for some, others in log.replay(entries):
+                erased, gone = erased + some, gone + others
+        except ChatMemoryError as exc:
+            raise CommandError(f"{exc.message} Run this again: what is erased stays erased.") from exc
+        return f"Erased: {erased:,}. Already gone: {gone:,}."
+
+    def _counts(self) -> str:
+        rows = [("rule", "chats due", "due since, or from")]
+        for name, count, at in due.rule_states():
+            rows.append((plain(name), f"{count:,}", at.isoformat(" ", "seconds") if at else "–"))
+        wide = [max(len(row[column]) for row in rows) for column in range(2)]
+        return "\n".join(f"{name:{wide[0]}}  {count:>{wide[1]}}  {at}" for name, count, at in rows)
+
+
+def _time(text: str) -> datetime:
+    """Return the time that a text says, in UTC unless it says otherwise."""
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -1,0 +1,148 @@
+"""The chats that a sweep erases are those that the rule names, found by an index, in steps, and asked once more."""
+
+import re
+from datetime import timedelta
+from itertools import product
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from benchmarks.bulk import insert
+from conversations import chat_lifecycle
+from conversations.accounts.apps import create_app
+from conversations.models import ActiveReply, App, Chat, Erased
+from conversations.replies.begin import begin_turn, default_variant
+from conversations.replies.reply import TurnRequest
+from conversations.retention import due
+from conversations.retention.rule import ChatFacts, ServerRule, is_due
+from memory.worker.sweep import sweep
+from tests.support.database import plan_of
+from tests.support.factories import add_turn, make_chat, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    taken: list[float] = []
+    monkeypatch.setattr("conversations.chat_lifecycle.time.sleep", taken.append)
+    return taken
+
+
+def old(days: float, **fields: Any) -> Chat:
+    return make_chat(last_message_at=timezone.now() - timedelta(days=days), **fields)
+
+
+def app(name: str, days: int | None) -> App:
+    made = create_app(name)
+    made.retain_days = days
+    made.save()
+    return made
+
+
+def test_the_queries_find_what_the_rule_names(settings: Any, pauses: list[float]) -> None:
+    settings.TEMPORARY_CHAT_HOURS = 48
+    apps = [None, app("never", 0), app("week", 7), app("as-the-server", None)]
+    cases = product((False, True), (False, True), (None, 1, 400), apps, (0, 3, 20, 100, 500))
+    facts: dict[Any, ChatFacts] = {}
+    for temporary, pinned, own, its, days in cases:
+        chat = old(days, temporary=temporary, pinned=pinned, retain_days=own, app=its)
+        facts[chat.pk] = ChatFacts(
+            last_message_at=chat.last_message_at,
+            is_temporary=temporary,
+            is_pinned=pinned,
+            own_days=own,
+            app_days=its.retain_days if its else None,
+        )
+    for server in (0, 30):
+        settings.RETENTION_DAYS = server
+        over = {pk for pk, one in facts.items() if is_due(one, ServerRule(server, 48), timezone.now())}
+        there = set(Chat.objects.values_list("pk", flat=True))
+        assert sum(one.due for one in due.rule_states()) == len(over & there)
+        assert due.erase_due() == len(over & there) > 0
+        assert there - set(Chat.objects.values_list("pk", flat=True)) == over & there
+    assert set(Erased.objects.values_list("kind", "object_id")) == {("chat", str(pk)) for pk in over}
+    assert bool(pauses) == (connection.vendor == "sqlite")
+
+
+def test_a_changed_rule_counts_from_the_next_sweep_on(settings: Any) -> None:
+    chat = old(10)
+    for days, expected in ((0, 0), (11, 0), (9, 1)):
+        settings.RETENTION_DAYS = days
+        assert sweep()["chats_erased"] == expected
+    assert not Chat.objects.filter(pk=chat.pk).exists()
+
+
+def test_a_sweep_has_its_time_and_the_next_goes_on(settings: Any) -> None:
+    settings.RETENTION_DAYS = 1
+    for _ in range(3):
+        old(2)
+    assert due.erase_due(seconds=-1) == 0
+    assert due.erase_due() == 3
+
+
+def test_one_that_cannot_be_erased_stops_no_other(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.RETENTION_DAYS = 1
+    stuck, *_ = [old(3), old(2), old(2)]
+    delete = chat_lifecycle.delete_chat
+
+    def failing(chat: Chat) -> None:
+        if chat.pk == stuck.pk:
+            raise DatabaseError
+        delete(chat)
+
+    monkeypatch.setattr(due, "PAGE", 1)
+    monkeypatch.setattr(chat_lifecycle, "delete_chat", failing)
+    assert due.erase_due() == 2
+    assert list(Chat.objects.all()) == [stuck]
+
+
+def test_a_message_in_time_keeps_the_chat(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes after the chat was found, and before it is locked. A reply that is being written keeps it, too."""
+    settings.RETENTION_DAYS = 1
+    user = make_user()
+    chat = old(2)
+    add_turn(chat, "Hello", "Hello!")
+    delete = chat_lifecycle.delete_chats
+
+    def late(*args: Any, **options: Any) -> int:
+        begin_turn(user, TurnRequest(message="Wait!", variant=default_variant()), chat_id=chat.pk)
+        return delete(*args, **options)
+
+    monkeypatch.setattr(chat_lifecycle, "delete_chats", late)
+    assert due.erase_due() == 0
+    monkeypatch.setattr(chat_lifecycle, "delete_chats", delete)
+    Chat.objects.update(last_message_at=timezone.now() - timedelta(days=2))
+    assert due.erase_due() == 0
+    ActiveReply.objects.all().delete()
+    assert due.erase_due() == 1
+
+
+@pytest.mark.exhaustive
+def test_what_is_not_due_is_not_read(settings: Any) -> None:
+    """Whatever the number of chats, and however many are old, but kept by another rule."""
+    settings.RETENTION_DAYS = 30
+    owner, its, now = make_user(), app("kept", 0), timezone.now()
+    rows: list[Chat] = []
+    fields: dict[str, Any] = {"owner": owner, "policy": "chunked", "created_at": now, "updated_at": now}
+    for at in range(40_000):
+        chat = Chat(**fields, last_message_at=now - timedelta(minutes=at % 40_000))
+        chat.retain_days = 36_500 if at % 4 == 1 else None
+        chat.pinned, chat.app = at % 4 == 2, its if at % 4 == 3 else None
+        rows.append(chat)
+    insert(rows)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    with CaptureQueriesContext(connection) as captured:
+        assert due.erase_due() == 0
+        assert [one.due for one in due.rule_states()] == [0, 0, 0]
+    asked = [one["sql"] for one in captured.captured_queries if 'FROM "conversations_chat"' in one["sql"]]
+    plans = {sql: plan_of(sql) for sql in asked}
+    assert len(plans) == 3 * 3
+    by_index = re.compile("USING (?:COVERING )?INDEX chat_|Index (?:Only )?Scan using chat_")
+    assert [
+        one for one in plans.items() if not by_index.search(one[1]) or "B-TREE" in one[1] or "Sort" in one[1]
+    ] == []

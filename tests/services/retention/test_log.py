@@ -1,0 +1,125 @@
+"""The log of erasures, and its replay in a database that has again what was erased."""
+
+import io
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from conversations import account_deletion
+from conversations.chat_lifecycle import delete_chat
+from conversations.message_changes import forget_message
+from conversations.models import Chat, Erased, Message
+from tests.support.factories import add_turn, make_chat, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*args: str) -> str:
+    out = io.StringIO()
+    call_command("retain", *args, stdout=out)
+    return out.getvalue().strip()
+
+
+def logged(*args: str) -> list[tuple[str, str]]:
+    lines = [json.loads(line) for line in run("--log", *args).splitlines()]
+    assert all(set(line) == {"kind", "id", "at"} for line in lines)
+    return [(line["kind"], line["id"]) for line in lines]
+
+
+def test_each_erasure_is_logged_once_and_erased_again_where_it_is_back(tmp_path: Path) -> None:
+    user, kept = make_user("bob"), make_chat()
+    deleted, theirs = make_chat(), make_chat(user)
+    heron = add_turn(kept, "The blue heron", "Noted.").reply_to
+    assert heron is not None
+    for _ in range(2):
+        forget_message(kept.pk, heron.pk)
+        delete_chat(deleted)
+    account_deletion.request_erasure(user.pk)
+    account_deletion.erase(user.pk)
+    whole = logged()
+    assert whole == [
+        ("message", str(heron.pk)),
+        ("chat", str(deleted.pk)),
+        ("user", Erased.user_id(user)),
+        ("chat", str(theirs.pk)),
+    ]
+    log = tmp_path / "erased.jsonl"
+    log.write_text(run("--log"))
+
+    Erased.objects.all().delete()  # as in a backup from before
+    user.save(force_insert=True)
+    deleted.save(force_insert=True)
+    Message.objects.filter(pk=heron.pk).update(status="complete", content="The blue heron")
+    assert run("--replay", str(log)) == "Erased: 3. Already gone: 1."
+    assert run("--replay", str(log)) == "Erased: 0. Already gone: 4."
+    assert set(logged()) == set(whole)
+    assert set(Chat.objects.all()) == {kept}
+    assert not User.objects.filter(pk=user.pk).exists()
+    assert Message.objects.get(pk=heron.pk).content == ""
+
+
+def test_a_number_that_was_given_away_again_is_somebody_else(tmp_path: Path) -> None:
+    user = make_user("bob")
+    (tmp_path / "log").write_text(json.dumps({"kind": "user", "id": Erased.user_id(user)}))
+    User.objects.update(date_joined=user.date_joined + timedelta(seconds=1))
+    assert run("--replay", str(tmp_path / "log")) == "Erased: 0. Already gone: 1."
+    assert User.objects.filter(pk=user.pk).exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        "[]",
+        '"chat"',
+        "{}",
+        '{"kind": "chat", "id": "7"}',
+        '{"kind": "chat", "id": 7}',
+        '{"kind": "user", "id": "7"}',
+        '{"kind": "user", "id": "7 yesterday"}',
+        '{"kind": "user", "id": "x 2026-11-26T00:00:00+00:00"}',
+        '{"kind": "cat", "id": "01a215d5-ec36-76a6-a88e-911ce87e20d7"}',
+    ],
+)
+def test_a_line_that_is_none_stops_it_before_anything_is_erased(
+    tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = make_chat()
+    text = f'{{"kind": "chat", "id": "{chat.pk}"}}\n\n{line}\n'
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    with pytest.raises(CommandError, match=r"Line 3 .*Nothing was erased"):
+        run("--replay", "-")
+    assert Chat.objects.exists()
+
+
+def test_the_log_since_a_time() -> None:
+    for _ in range(2):
+        delete_chat(make_chat())
+    first, second = Erased.objects.order_by("pk")
+    Erased.objects.filter(pk=first.pk).update(at=timezone.now() - timedelta(days=2))
+    day_ago = (timezone.now() - timedelta(days=1)).isoformat()
+    assert logged("--since", day_ago) == [("chat", second.object_id)]
+
+
+def test_the_dry_run_counts_by_rule_and_erases_nothing(settings: Any) -> None:
+    settings.RETENTION_DAYS = 30
+    at = timezone.now() - timedelta(days=40)
+    make_chat(last_message_at=at)
+    make_chat(last_message_at=at, retain_days=50)
+    make_chat(last_message_at=at, temporary=True)
+    rows = [line.split() for line in run("--dry-run").splitlines()[1:]]
+    ends = {days: (at + timedelta(days=days)).strftime("%Y-%m-%d") for days in (1, 30, 50)}
+    assert [row[:3] for row in rows] == [
+        ["temporary", "1", ends[1]],
+        ["chat", "0", ends[50]],
+        ["server", "1", ends[30]],
+    ]
+    assert Chat.objects.count() == 3
+    assert run() == "Erased: 2 chats."
+    assert run() == "Erased: 0 chats."
