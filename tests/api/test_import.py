@@ -151,6 +151,7 @@ def test_a_chat_that_cannot_be_stored_is_told_without_its_text(
     assert told["failures"][0]["why"] == "the database cannot store it (DataError)"
 
 
+@pytest.mark.promise("P33")
 def test_imports_at_once_double_nothing(alice: Client) -> None:
     many = [chatgpt(f"m{at}") for at in range(40)]
     with ThreadPoolExecutor(4) as pool:

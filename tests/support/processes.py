@@ -144,6 +144,10 @@ class Product:
         """Start django-q2's own cluster."""
         return self._start("worker", [sys.executable, "manage.py", "qcluster"], env)
 
+    def command(self, *arguments: str, **env: str) -> Child:
+        """Start a management command, and do not wait for its end."""
+        return self._start(arguments[0], [sys.executable, "manage.py", *arguments], env)
+
     def manage(self, *arguments: str, **env: str) -> str:
         """Run a management command to its end and return its output. Raise `AssertionError` if it fails."""
         done = subprocess.run(
