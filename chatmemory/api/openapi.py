@@ -80,12 +80,12 @@ def completed(result: Schema, generator: Any, request: Any, public: bool) -> Sch
     for path, methods in result["paths"].items():
         for method in METHODS:
             if method in methods:
-                _complete(path, method, methods[method])
+                _complete(path, methods[method])
                 _require_choice(methods[method].get("requestBody", {}), schemas)
     return result
 
 
-def _complete(path: str, method: str, operation: Schema) -> None:
+def _complete(path: str, operation: Schema) -> None:
     # Answers in other formats by `?format=` are a feature of DRF that we do not promise.
     operation["parameters"] = [one for one in operation.get("parameters", []) if one["name"] != "format"]
     for parameter in operation["parameters"]:
@@ -94,7 +94,7 @@ def _complete(path: str, method: str, operation: Schema) -> None:
     for answer in operation["responses"].values():
         answer["headers"] = {**answer.get("headers", {}), **components.WITH_ID}
         _complete_stream(answer.get("content", {}))
-    operation["responses"] |= components.errors_of(path, method, operation)
+    operation["responses"] |= components.errors_of(path, operation)
 
 
 def _require_choice(body: Schema, schemas: dict[str, Schema]) -> None:

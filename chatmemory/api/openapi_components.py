@@ -133,7 +133,7 @@ ERRORS: dict[int, tuple[tuple[str, ...], str]] = {
         ("not_authenticated", "invalid_credentials"),
         "The token is missing or invalid, or the password is wrong.",
     ),
-    403: (("permission_denied",), "The session's CSRF token is missing."),
+    403: (("permission_denied",), "The token may not do this, or the session's CSRF token is missing."),
     404: (("not_found",), "It does not exist, or it belongs to another user."),
     406: (("not_acceptable",), "None of the media types in `Accept` is available."),
     409: (
@@ -232,12 +232,12 @@ RESPONSES: dict[str, Schema] = {
 }
 
 
-def errors_of(path: str, method: str, operation: Schema) -> dict[str, Schema]:
+def errors_of(path: str, operation: Schema) -> dict[str, Schema]:
     """The errors of an operation, by status."""
     name, has_body = operation["operationId"], "requestBody" in operation
     found = {406, 500, 503}
     if operation.get("security"):
-        found |= {401} if method == "get" else {401, 403}
+        found |= {401, 403}
     if "{" in path or name in ("message", "completions_create"):  # which name a chat, or a model
         found.add(404)
     if has_body or any(one["in"] != "path" for one in operation.get("parameters", ())):

@@ -53,7 +53,7 @@ MAX_MEMBERS = 16
 """Maximum number of them in one request; SQLite joins at most 64 tables."""
 DELETION_SECONDS = 5.0
 """How long a request deletes chats."""
-FILTERS = [
+FILTERS: list[OpenApiParameter | type[Period]] = [
     OpenApiParameter(
         "user", str, description="An end user of your app, as in the header `X-Chatmemory-User`."
     ),
@@ -105,7 +105,7 @@ class ChatsView(APIView):
     @chats_operation(
         parameters=[*FILTERS, ChatsDeleteQuery],
         request=None,
-        responses=ChatsDeletedOut,
+        responses={200: ChatsDeletedOut},
         operation_id="chats_delete_many",
         summary="Delete many chats",
         description="Those that match all filters, of which one at least is required. Without `confirm`, nothing is "
