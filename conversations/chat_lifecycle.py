@@ -17,7 +17,8 @@ from conversations.accounts import quotas
 from conversations.accounts.apps import app_id_of
 from conversations.accounts.quotas import Reservation
 from conversations.finding import index_metadata
-from conversations.models import ActiveReply, Chat, Erased, IdempotencyKey, Message
+from conversations.models import ActiveReply, Chat, Erased, IdempotencyKey, Message, WebhookEventType
+from conversations.webhooks import outbox
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
 
 
@@ -71,6 +72,9 @@ def delete_chat(chat: Chat) -> None:
                 active.delete()
                 # Its reservation counts as spent: the model was called and may still write.
                 quotas.settle(locked.owner_id, Reservation.of(active), active.reserved_tokens)
+            if locked.app_id is not None:
+                figures = {"messages": locked.last_seq}
+                outbox.record(locked.pk, WebhookEventType.CHAT_DELETED, figures)
             IdempotencyKey.objects.filter(chat=locked).delete()
             chat_deleted(locked.pk)
             attachments.release_chat(locked)

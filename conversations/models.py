@@ -32,6 +32,12 @@ class App(models.Model):
     retain_days = models.PositiveIntegerField(null=True, blank=True)
     """Days after its last message at which a chat of it is erased; 0 for never, None: as the server is set."""
     created_at = models.DateTimeField(db_default=Now())
+    webhook_url = models.CharField(max_length=2000, blank=True, default="", db_default="")
+    """Where the app is told of events; "" for nowhere. Set by `webhooks.endpoints`, as the next two."""
+    webhook_events = models.CharField(max_length=200, blank=True, default="", db_default="")
+    """The `WebhookEventType`s that it wants, with spaces between."""
+    webhook_secret = models.CharField(max_length=100, blank=True, default="", db_default="", editable=False)
+    """Signs them, so it is kept as it is; shown once, when it is made."""
 
     def __str__(self) -> str:
         return self.user.get_username()
@@ -52,6 +58,62 @@ class EndUser(models.Model):
 
     def __str__(self) -> str:
         return self.external_id
+
+
+class WebhookEventType(models.TextChoices):
+    """What an app can be told of."""
+
+    MEMORY_UPDATED = "memory.updated"
+    MEMORY_FAILED = "memory.failed"
+    REPLY_COMPLETED = "reply.completed"
+    CHAT_DELETED = "chat.deleted"
+
+
+class WebhookState(models.TextChoices):
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    GIVEN_UP = "given up"
+
+
+class WebhookEvent(models.Model):
+    """Something that an app is to be told, stored with the fact itself: ids and figures, no text.
+
+    Those of a chat are delivered in the order of their keys. `not_before` is when the next attempt may begin: while one
+    is made, when it is repeated if its worker is gone.
+    """
+
+    event_id = models.UUIDField()
+    """What receivers know it by, the same in each attempt."""
+    app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="+", db_index=False)
+    chat_id = models.UUIDField()
+    """Of a chat that may be gone."""
+    end_user = models.CharField(max_length=200, null=True)
+    type = models.CharField(max_length=32, choices=WebhookEventType.choices)
+    figures = models.JSONField()
+    created_at = models.DateTimeField(db_default=Now())
+    state = models.CharField(
+        max_length=16,
+        choices=WebhookState.choices,
+        default=WebhookState.WAITING,
+        db_default=WebhookState.WAITING,
+    )
+    attempts = models.PositiveIntegerField(default=0, db_default=0)
+    not_before = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+    error = models.CharField("last failure", max_length=200, blank=True, default="", db_default="")
+
+    class Meta:
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(fields=["app", "state", "not_before"], name="webhook_event_due"),
+            models.Index(fields=["chat_id", "id"], name="webhook_event_next", condition=Q(state="waiting")),
+            models.Index(
+                fields=["ended_at"], name="webhook_event_ended", condition=Q(ended_at__isnull=False)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.event_id}"
 
 
 class Scope(models.TextChoices):

@@ -230,7 +230,7 @@ class SummaryRevision(models.Model):
         """
         brief.head = brief.version = brief.version + 1
         content: dict[str, Any] = {
-            "chat_id": brief.chat_id,
+            "chat": brief.chat,
             "version": brief.version,
             "kind": kind,
             "parent": parent,

@@ -17,9 +17,9 @@ LAYERS = [
     "conversations.models memory.models memory.limits",
     # stores
     "chatmemory.api conversations.accounts conversations.attachments conversations.finding "
-    "memory.queue memory.usage memory.history",
+    "conversations.webhooks memory.queue memory.usage memory.history",
     # decisions
-    "memory.policies memory.recall memory.pins memory.briefs",
+    "memory.policies memory.recall memory.pins memory.briefs memory.updates",
     # prompts
     "memory.context",
     # folds
@@ -46,6 +46,7 @@ conversations.accounts.limits
 conversations.retention.rule
 conversations.interchange.read conversations.interchange.values
 conversations.interchange.services conversations.interchange.exports
+conversations.webhooks.addresses
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement
 memory.limits memory.policies memory.history.turns
@@ -144,7 +145,7 @@ def test_pure_modules_know_neither_django_nor_services() -> None:
 
 
 PUBLIC = """
-memory.turn memory.changes memory.briefs memory.context.build memory.folding.request memory.pins.pins
+memory.turn memory.changes memory.briefs memory.updates memory.context.build memory.folding.request memory.pins.pins
 memory.recall.embeddings
 """.split()
 """What conversations import of memory, beside what is pure."""

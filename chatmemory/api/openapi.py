@@ -16,7 +16,7 @@ from chatmemory.api.http import OneOf
 
 Schema = dict[str, Any]
 
-METHODS = ("get", "post", "patch", "delete")
+METHODS = ("get", "post", "put", "patch", "delete")
 PATH_PARAMETERS = {
     "chat_id": "The chat's id.",
     "message_id": "The message's id.",

@@ -249,6 +249,11 @@ class ServerSettings(Area, title="Server"):
         "The header by which [an app names the end user](apps.md) of a request, such as `X-OpenWebUI-User-Id`.",
         allowed="a header's name",
     )
+    WEBHOOK_ALLOW_PRIVATE: bool = _value(
+        False,
+        "Lets apps have [webhooks](webhooks.md) in private networks, and by plain HTTP. Whoever has a token of an app "
+        "can then make the worker send requests to what is in its network.",
+    )
 
 
 class DatabaseSettings(Area, title="Database and queue"):

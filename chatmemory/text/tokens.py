@@ -14,6 +14,8 @@ from pathlib import Path
 import tiktoken
 from tiktoken_ext.openai_public import o200k_base
 
+ENCODING = "o200k_base"
+"""What texts are counted in."""
 MESSAGE_OVERHEAD = 4
 """Tokens of a message in addition to its text (role and separators)."""
 

@@ -1,7 +1,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from conversations.api import account, chats, imports, replies
+from conversations.api import account, chats, imports, replies, webhook
 
 
 class Sha256(StringConverter):
@@ -38,4 +38,5 @@ urlpatterns = [
     path("ask", replies.AskView.as_view()),
     path("me", account.MeView.as_view()),
     path("users/<end_user:end_user>", account.EndUserView.as_view()),
+    path("webhook", webhook.WebhookView.as_view()),
 ]

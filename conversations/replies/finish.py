@@ -10,6 +10,7 @@ worker runs and no client asks.
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -22,9 +23,10 @@ from chatmemory.database.compiled import Write
 from chatmemory.runtime import fault_points, process
 from conversations.accounts import quotas
 from conversations.derived import derived, turn_line
-from conversations.models import ActiveReply, Chat, Message, Role, Status
+from conversations.models import ActiveReply, Chat, Message, Role, Status, WebhookEventType
 from conversations.replies import open_turn
 from conversations.replies.reply import Ending, Pending, tokens_used
+from conversations.webhooks import outbox
 from memory.turn import turn_finished
 
 logger = logging.getLogger(__name__)
@@ -63,6 +65,8 @@ def finish(pending: Pending, text: str, ending: Ending) -> Message | None:
             # Several if a retry failed before, or tools were called.
             earlier = Message.objects.filter(chat_id=pending.chat_id, superseded_by=None)
             earlier.filter(seq__gt=_follows(pending), seq__lt=pending.seq).update(superseded_by=message)
+        if pending.app_id is not None:
+            outbox.record(pending.chat_id, WebhookEventType.REPLY_COMPLETED, _figures(message))
         turn_finished(message, pending.snapshot, ending.card)
         spent = tokens_used(message, pending.snapshot.prompt_tokens)
         quotas.settle(pending.owner_id, pending.reservation, spent)
@@ -111,6 +115,21 @@ def store_partial(grown: Sequence[tuple[UUID, str]]) -> None:
     rows = [(text, to_db(message_id, connection), process.name()) for message_id, text in grown]
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.executemany(f"UPDATE {table} SET text = %s WHERE message_id = %s AND owner = %s", rows)  # noqa: S608  # our own table's name
+
+
+def _figures(message: Message) -> dict[str, Any]:
+    """What an app is told of a reply that has ended."""
+    chat = f"/v1/chats/{message.chat_id}"
+    return {
+        "message_id": str(message.pk),
+        "user_message_id": str(message.reply_to_id),
+        "status": str(message.status),
+        "error": message.error and message.error["code"],
+        "model_variant": message.model_variant,
+        "token_count": message.token_count,
+        "usage": message.usage,
+        "links": {"chat": chat, "message": f"{chat}/messages/{message.pk}"},
+    }
 
 
 def _follows(pending: Pending) -> int:

@@ -81,6 +81,8 @@ class Pending:
     """What is stored of the prompt."""
     started_at: datetime
     owner_id: int
+    app_id: int | None
+    """That of the chat."""
     open_seq: int
     """The chat's `open_seq` when the reply began."""
     reservation: Reservation | None
@@ -102,6 +104,7 @@ class Pending:
             snapshot=prepared.snapshot if prepared else Snapshot.from_json(active.context),
             started_at=active.started_at,
             owner_id=chat.owner_id,
+            app_id=chat.app_id,
             open_seq=chat.open_seq,
             reservation=Reservation.of(active),
             standing=prepared.standing if prepared else None,

@@ -25,6 +25,8 @@ from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, UpstreamE
 from chatmemory.runtime import fault_points
 from chatmemory.text.cleaning import disarm, without_invisible
 from chatmemory.text.spans import Retained
+from conversations.models import WebhookEventType
+from conversations.webhooks import outbox
 from memory.folding import answer_checks, work
 from memory.folding.answer_checks import Assessment, assess, retry_instructions, source_hash, text_of
 from memory.folding.attempts import backoff_seconds
@@ -230,6 +232,13 @@ class _Calls:
 
 # Attempts
 
+
+def _failure(brief: ConversationBrief, code: str, attempts: int) -> dict[str, Any]:
+    """What an app is told of a summarizer that failed until it was given up."""
+    links = {"memory": f"/v1/chats/{brief.chat_id}/brief"}
+    return {"code": code, "attempts": attempts, "version": brief.version, "links": links}
+
+
 NO_FAILURES: dict[str, Any] = {"attempts": 0, "next_attempt_at": None, "last_error": None}
 """The fields of a brief after an answer from the upstream, whether or not that answer is used."""
 
@@ -264,6 +273,8 @@ def attempt(brief: ConversationBrief, kind: RevisionKind, *, builtin: bool) -> I
         error = {"code": code, "message": message, "at": timezone.now().isoformat(), "attempt": number}
         with transaction.atomic():
             mine.update(last_error=error, next_attempt_at=Now() + wait)
+            if number == settings.MEMORY_FOLD_ATTEMPTS and not builtin:  # now the built-in one takes over
+                outbox.record(brief.chat_id, WebhookEventType.MEMORY_FAILED, _failure(brief, code, number))
             daily.count_failure(kind, brief.policy)
         seconds = wait.total_seconds()
         extra = {"chat": str(brief.chat_id), "code": code, "attempt": number, "next_attempt_in": seconds}

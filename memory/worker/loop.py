@@ -23,6 +23,7 @@ from django_q.monitor import save_task
 from django_q.scheduler import scheduler
 from django_q.signing import BadSignature, SignedPackage
 
+from conversations.webhooks import delivery
 from memory import queue
 from memory.queue import UNAVAILABLE
 from memory.worker import alive
@@ -51,6 +52,7 @@ class TaskRunner:
 
     def run(self, stopped: threading.Event) -> bool:
         """Work until `stopped`, then wait for what runs, up to `WORKER_STOP_SECONDS`. Returns whether all has ended."""
+        webhooks = delivery.start(stopped)
         clock = threading.Thread(target=self._keep_time, args=(stopped,), name="clock", daemon=True)
         clock.start()
         broker = get_broker()
@@ -66,6 +68,7 @@ class TaskRunner:
         until = time.monotonic() + settings.WORKER_STOP_SECONDS
         while self._started and time.monotonic() < until:
             time.sleep(0.05)
+        webhooks.join(max(0.0, until - time.monotonic()))
         with suppress(*UNAVAILABLE):
             alive.leave()
         return not self._started

@@ -21,6 +21,7 @@ from conversations.models import IdempotencyKey, Window
 from conversations.replies.begin import KEY_IS_OLD
 from conversations.replies.finish import finish_expired
 from conversations.retention import due
+from conversations.webhooks import outbox
 from memory import queue
 from memory.folding import work
 from memory.recall import embeddings, index
@@ -66,6 +67,7 @@ def sweep() -> dict[str, int]:
         "chats_to_embed": embeddings.enqueue_missing(),
         "replies_counted": daily.count_replies(COUNT_SECONDS),
         "attachments_removed": attachments.remove_old(),
+        "webhook_events_removed": _remove(outbox.ended()),
     }
     index.merge()
     executors.truncate_wal()

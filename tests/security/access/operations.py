@@ -38,6 +38,7 @@ VALUES: dict[str, Any] = {
     "order": "asc",
     "pause": True,
     "password": "not looked at",
+    "memory_events": True,
     "pinned": True,
     "policy": "chunked",
     "previous_summary": "",
@@ -53,6 +54,9 @@ VALUES: dict[str, Any] = {
     "since": "2026-01-01T00:00:00Z",
     "stream": False,
     "text": "A word.",
+    "url": "https://example.com/hook",
+    "events": ["chat.deleted"],
+    "new_secret": False,
     "title": "A word.",
     "until": "2027-01-01T00:00:00Z",
 }

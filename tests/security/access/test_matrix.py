@@ -41,7 +41,9 @@ from tests.support.routes import routes
 OPERATIONS = operations()
 OF_END_USERS = [one for one in OPERATIONS if "end_user" in one.objects]
 OF_OBJECTS = [one for one in OPERATIONS if one.objects and one not in OF_END_USERS]
-OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUBLIC]
+OF_APPS = [one for one in OPERATIONS if one.id.startswith("webhook_")]
+"""For an app's own account alone: see `tests/api/test_webhooks`, too."""
+OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUBLIC and one not in OF_APPS]
 ENDS_ITSELF = ("v1_auth_token_destroy", "tokens_delete_all", "me_delete")
 """Operations that end the caller's token or account. They run last, in this order, each with its own token."""
 CANARY = "the heron in the reeds"
@@ -243,7 +245,7 @@ def test_unknown_callers_get_401(
 ) -> None:
     caller = UNKNOWN[name](calling)
     before, asked = everything(), len(upstream.requests)
-    for one, ids in product([*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF], [house.idle, nowhere()]):
+    for one, ids in product([*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF, *OF_APPS], [house.idle, nowhere()]):
         answer = caller.send(one.fill(ids))
         assert (answer.status_code, code_of(answer)) == (401, "not_authenticated"), one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
@@ -317,7 +319,8 @@ def test_without_the_scope_nobody_names_an_end_user(
 ) -> None:
     caller = UNSCOPED[name](calling)
     before, asked = everything(), len(upstream.requests)
-    for one, ids in product([*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF], [end_users_house.idle, nowhere()]):
+    everyone = [*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF, *OF_APPS]
+    for one, ids in product(everyone, [end_users_house.idle, nowhere()]):
         answer = caller.send(one.fill(ids))
         assert (answer.status_code, code_of(answer)) == (403, "permission_denied"), one.id
     assert (everything(), len(upstream.requests)) == (before, asked)

@@ -1,0 +1,1 @@
+"""Webhooks of apps: the events to be told, where to, and telling them."""

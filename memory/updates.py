@@ -1,0 +1,63 @@
+"""Telling that a chat's memory has a new version: to its app's webhook, and to streams that ask for it.
+
+Both tell the same figures. The values that were lost are texts, so only the chat's own streams have them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Subquery
+from django.db.models.functions import Coalesce
+
+from chatmemory.text.tokens import ENCODING
+from conversations.models import Message, WebhookEventType
+from conversations.webhooks import outbox
+from memory.models import ContextRecord, SummaryRevision
+
+LAST_SEQ = 2**31 - 1
+MAX_TOLD = 20
+"""The most versions that a stream tells of at its beginning, the newest."""
+
+
+def revision_saved(
+    sender: type[SummaryRevision], instance: SummaryRevision, created: bool, raw: bool = False, **kwargs: Any
+) -> None:
+    """Have the chat's app told of a new version, in the transaction that stores it. A receiver of all kinds of them."""
+    if created and not raw and instance.chat.app_id is not None:
+        outbox.record(instance.chat_id, WebhookEventType.MEMORY_UPDATED, figures(instance))
+
+
+def figures(revision: SummaryRevision) -> dict[str, Any]:
+    """What a new version is: its size before and after, what it covers, and how many details it kept and lost."""
+    chat = f"/v1/chats/{revision.chat_id}"
+    return {
+        "version": revision.version,
+        "kind": str(revision.kind),
+        "turns": revision.turns,
+        "from_seq": revision.from_seq,
+        "through_seq": revision.through_seq,
+        "tokens_before": revision.tokens_before,
+        "tokens_after": revision.tokens_after,
+        "counted_with": ENCODING,
+        "kept_count": len(revision.retained.get("kept", ())),
+        "lost_count": len(revision.retained.get("lost", ())),
+        "degraded": revision.degraded,
+        "links": {"chat": chat, "difference": f"{chat}/revisions/{revision.version}/diff"},
+    }
+
+
+def told(revision: SummaryRevision) -> dict[str, Any]:
+    """The same for a stream, with the values that were lost."""
+    return figures(revision) | {"lost": list(revision.retained.get("lost", ()))}
+
+
+def since_last_prompt(chat_id: UUID, reply_id: UUID) -> Sequence[SummaryRevision]:
+    """Versions that are newer than what the model was sent for the reply before this one, oldest first."""
+    seq = Message.objects.filter(pk=reply_id).values("seq")  # none while it is written
+    before = ContextRecord.objects.filter(reply__chat_id=chat_id).exclude(reply=reply_id)
+    before = before.filter(reply__seq__lt=Coalesce(Subquery(seq), LAST_SEQ)).order_by("-reply__seq")
+    newer = SummaryRevision.objects.filter(
+        chat_id=chat_id, version__gt=Coalesce(Subquery(before.values("revision")[:1]), 0)
+    )
+    return list(newer.order_by("-version")[:MAX_TOLD])[::-1]
