@@ -37,6 +37,8 @@ def _object(**properties: Schema) -> Schema:
 
 MEANINGS = {
     "message.created": "The reply has begun: its ids, and what its prompt is made of.",
+    "memory.updated": "The chat's memory has a new version since the prompt of the reply before. Only on request; a "
+    "stream that is resumed tells it again.",
     "content.delta": "The next piece of the reply. All pieces joined are its content.",
     "message.completed": "The reply is complete and stored.",
     "message.incomplete": "The reply was cut off. The partial reply is saved.",
@@ -73,6 +75,26 @@ _CREATED = _object(
 )
 
 
+_MEMORY_UPDATED = _object(
+    version=_count("The number of the version."),
+    kind=_text("What made it, as in the list of versions: `fold`, `rebuild` and others."),
+    turns=_count("Turns that were summarized into it."),
+    from_seq=_count("The first message that was summarized into it."),
+    through_seq=_count("The last one; before `from_seq` if none was."),
+    tokens_before=_count("Tokens that it was made from: the memory before, and the messages."),
+    tokens_after=_count("Tokens of the memory after it."),
+    counted_with=_text("The encoding that all our tokens are counted with."),
+    kept_count=_count("How many numbers, ids and names of those messages it kept, of at most 200."),
+    lost_count=_count("How many it did not keep, of at most 200."),
+    degraded={"type": "boolean", "description": "Whether the built-in summarizer made it."},
+    links={
+        **_object(chat=_text("Of the chat."), difference=_text("Of what changed from its parent to it.")),
+        "description": "Paths on this server.",
+    },
+    lost={"type": "array", "items": {"type": "string"}, "description": "What it did not keep."},
+)
+
+
 def _stream(created: Schema, message: str, endings: tuple[str, ...], **position: Schema) -> Schema:
     """The schema of one event of a stream. `position` is the `id` of events from which a stream can be resumed."""
     final = _ref(message, "The reply as it is stored.")
@@ -80,6 +102,7 @@ def _stream(created: Schema, message: str, endings: tuple[str, ...], **position:
     return {
         "oneOf": [
             _event("message.created", created),
+            *((_event("memory.updated", _MEMORY_UPDATED),) if position else ()),
             _event("content.delta", _object(delta=_text("Text.")), **position),
             _event("message.completed", _object(message=final), **position),
             *(
@@ -163,6 +186,7 @@ _BY_NAME: list[tuple[set[str], set[int]]] = [
     (REBUILDING | {"messages_stream", "me_export", "me_delete", "chats_import"}, {429}),
     ({"messages_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
     ({"revisions_restore", "brief_clear", "chats_delete_many"}, {409}),
+    ({"webhook_read"}, {403, 404}),
     ({"v1_auth_token_create"}, {401, 429}),
     ({"v1_auth_token_destroy"}, {400}),
 ]

@@ -33,6 +33,7 @@ from chatmemory.runtime import fault_points
 from conversations.accounts import quotas
 from conversations.api.chats import messages_operation, messages_page
 from conversations.api.serializers import (
+    MEMORY_EVENTS,
     AskIn,
     AskOut,
     ChatMessageIn,
@@ -40,8 +41,8 @@ from conversations.api.serializers import (
     MessageIn,
     MessagesPageOut,
     OneMessageOut,
+    RegenerateIn,
     TurnOut,
-    VariantIn,
     prompt_of,
 )
 from conversations.models import ActiveReply, Message, get_chat, get_message
@@ -113,10 +114,11 @@ class ReplyView(LimitedView):
     reads_first = True
     answer_frees_memory = True
     wants_stream = True
+    tells_memory = False
 
     def message(self, request: Request, fields: dict[str, Any], chat_id: UUID | None) -> Beginning:
         """Return the turn that the `fields` of the body request, in a new chat if `chat_id` is None."""
-        self.wants_stream = fields["stream"]
+        self.wants_stream, self.tells_memory = fields["stream"], fields["memory_events"]
         turn = TurnRequest(
             message=fields["message"],
             variant=fields.get("model_variant") or default_variant(),
@@ -137,7 +139,7 @@ class ReplyView(LimitedView):
         await self.memory.aclose()
         head, slot = await stream.opened(caller(self.request).pk, turn)
         if self.wants_stream:
-            return streamed(stream.reply_events(head), slot)
+            return streamed(stream.reply_events(head, tells_memory=self.tells_memory), slot)
         ids = {"chat_id": str(head.chat_id), "user_message_id": str(head.user_message_id)}
         with closing(slot) if slot else nullcontext():
             reply = stream.reply_of(head.chat_id, head.message_id)
@@ -219,7 +221,7 @@ class ChatMessagesView(ReplyView):
 
 class RegenerateView(ReplyView):
     @reply_operation(
-        request=VariantIn,
+        request=RegenerateIn,
         operation_id="messages_regenerate",
         examples=example({"stream": False}),
         summary="Regenerate the last reply",
@@ -227,14 +229,16 @@ class RegenerateView(ReplyView):
         "question that has no reply.",
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Beginning:
-        fields = validated(VariantIn, request.data)
-        self.wants_stream = fields["stream"]
+        fields = validated(RegenerateIn, request.data)
+        self.wants_stream, self.tells_memory = fields["stream"], fields["memory_events"]
         user, variant, key = caller(request), fields.get("model_variant"), idempotency_key(request)
         begin = partial(begin_regeneration, user, chat_id, message_id, variant, key=key)
         return begin, (chat_id, last_question(chat_id)) if has_vectors(user, chat_id) else None
 
 
 class StreamView(AsyncView):
+    tells_memory = False
+
     @messages_operation(
         parameters=[
             OpenApiParameter(
@@ -248,6 +252,7 @@ class StreamView(AsyncView):
                 OpenApiParameter.HEADER,
                 description="The same, as browsers send it; `after` takes precedence.",
             ),
+            OpenApiParameter("memory_events", bool, description=MEMORY_EVENTS),
         ],
         responses={(200, "text/event-stream"): OpenApiResponse(EVENTS, "The rest of the events.")},
         operation_id="messages_stream",
@@ -259,11 +264,12 @@ class StreamView(AsyncView):
         user = caller(request)
         head = stream.find(get_chat(user, chat_id).pk, message_id)
         position = _position(request)
+        self.tells_memory = _flag(request, "memory_events")
         return head, position, stream.take_slot(user.pk)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         head, position, slot = opened
-        return streamed(stream.reply_events(head, position), slot)
+        return streamed(stream.reply_events(head, position, tells_memory=self.tells_memory), slot)
 
 
 def _position(request: Request) -> int:
@@ -275,6 +281,14 @@ def _position(request: Request) -> int:
                 "The position is not valid.", details={name: ["A whole number of code points."]}
             )
     return int(last if after is None else after)
+
+
+def _flag(request: Request, name: str) -> bool:
+    """Return a query parameter that is true or false. Raises `InvalidRequest` for anything else."""
+    given = request.query_params.get(name, "false")
+    if given not in ("true", "false"):
+        raise InvalidRequest("The parameter is not valid.", details={name: ["This must be true or false."]})
+    return given == "true"
 
 
 class CancelView(AsyncView):

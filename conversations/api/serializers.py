@@ -44,6 +44,7 @@ TEMPORARY = (
 )
 MAX_RETAIN_DAYS = 36_500
 TEXT = "The text, exactly as it was sent."
+MEMORY_EVENTS = "Whether the stream has an event `memory.updated` for each new version of the chat's memory."
 STATUS = "`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or `deleted` then."
 USAGE = "Tokens and cost as reported by the provider; null if it reported none."
 ERROR = "Why the reply did not complete; null where it did."
@@ -101,7 +102,7 @@ class SourceIn(Strict):
 
 
 class VariantIn(Strict):
-    """Fields of every request that creates a reply."""
+    """Fields of every request that creates a reply, in a chat or not."""
 
     model_variant = Text(required=False, validators=[known_variant], help_text=VARIANT)
     stream = Flag(default=True, help_text="Whether to answer as server-sent events.")
@@ -111,7 +112,13 @@ class VariantIn(Strict):
         return variant
 
 
-class MessageIn(VariantIn):
+class RegenerateIn(VariantIn):
+    """Fields of every request that creates a reply in a chat."""
+
+    memory_events = Flag(default=False, help_text=MEMORY_EVENTS)
+
+
+class MessageIn(RegenerateIn):
     message = LongText(checked_text, help_text="What the user says.")
     instructions = LongText(
         checked_instructions,
