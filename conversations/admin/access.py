@@ -54,8 +54,11 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptabl
 
     @cached_property
     def count(self) -> int:
-        rows = self.object_list[:LIST_LIMIT]
-        return rows.count() if isinstance(rows, QuerySet) else len(rows)
+        rows = self.object_list
+        if isinstance(rows, QuerySet):
+            rows = rows.values("pk")  # without columns that are computed for the rows shown
+            return rows[:LIST_LIMIT].count()
+        return len(rows[:LIST_LIMIT])
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -275,8 +278,9 @@ class ContentAdmin(ReadOnlyAdmin):
         """
         newest = Chat.objects.order_by("-pk")
         person = end_user_named(term)
-        owned = newest.filter(owner=person) if person else newest.filter(owner__username__iexact=term)
-        ids = list(owned.values_list("pk", flat=True)[:CHATS_SEARCHED])
+        users = User.objects.filter(pk=person) if person else User.objects.filter(username__iexact=term)
+        owners = list(users.values_list("pk", flat=True)[:CHATS_SEARCHED])
+        ids = list(newest.filter(owner__in=owners).values_list("pk", flat=True)[:CHATS_SEARCHED])
         if may_see(request) and not person:
             titled = list(newest.filter(title__icontains=term).only("owner")[:CHATS_SEARCHED])
             record_list(request, self.own_name, titled, SEARCH)

@@ -27,6 +27,8 @@ from memory.admin.start_page import INPUT, OUTPUT, PERIOD, DayAdmin
 from memory.models import AppDay, OwnerMonth
 from memory.usage import daily
 
+APP = "app__user"
+"""Fetched apart from its rows: with a join, SQLite begins at the few apps, and sorts all rows of one."""
 MONTHS = 12
 """The newest months that the usage by person can be filtered by."""
 CALLS = ("replies", "folds", INPUT, OUTPUT, cost())
@@ -153,9 +155,9 @@ class EndUserAdmin(Erasing, ReadOnlyAdmin):
         column("chats", lambda row: _of_owner("conversations_chat", "chats", row.pk)),
         *(cost("cost, this month"), STATE),
     )
-    list_select_related = ("user", "app__user")
+    list_select_related = ("user",)
     list_filter = (AppFilter,)
-    ordering = ("app", "external_id")  # along their index
+    ordering = ("app_id", "external_id")  # along their index
     search_fields = ("pk",)  # only shows the search box: see get_search_results
     search_help_text = "Search by the whole id in the app, or by app/id."
     actions = None
@@ -173,7 +175,7 @@ class EndUserAdmin(Erasing, ReadOnlyAdmin):
         months = OwnerMonth.objects.filter(
             owner=OuterRef("pk"), month=daily.today().replace(day=1), priced__gt=0
         )
-        people: QuerySet[EndUser] = super().get_queryset(request)
+        people: QuerySet[EndUser] = super().get_queryset(request).prefetch_related(APP)
         return people.annotate(cost_usd=Subquery(months.values("cost_usd")))
 
     def get_search_results(
@@ -217,22 +219,27 @@ class MonthFilter(admin.SimpleListFilter):
         return queryset.filter(month=value) if value in dict(self.lookup_choices) else queryset
 
 
+class CallsAdmin(DayAdmin):
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request).prefetch_related(APP)
+        return rows
+
+
 @admin.register(OwnerMonth)
-class OwnerMonthAdmin(DayAdmin):
+class OwnerMonthAdmin(CallsAdmin):
     list_display = (
         column("month", lambda row: f"{row.month:%Y-%m}"),
         column("person", lambda row: _of_owner("conversations_chat", row.owner, row.owner_id)),
         *(column("app", _app), *CALLS),
     )
-    list_select_related = ("owner", "app__user")
+    list_select_related = ("owner",)
     list_filter = (AppFilter, MonthFilter)
     lookups = ("owner__id__exact",)
     ordering = ("-month", "-cost_usd", "-pk")
 
 
 @admin.register(AppDay)
-class AppDayAdmin(DayAdmin):
+class AppDayAdmin(CallsAdmin):
     list_display = ("day", column("app", _app), *CALLS)
-    list_select_related = ("app__user",)
     list_filter = (AppFilter,)
-    ordering = ("-day", "-app")
+    ordering = ("-day", "-app_id")

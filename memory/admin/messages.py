@@ -20,6 +20,7 @@ from conversations.admin.access import (
     LIST_LIMIT,
     SEARCH,
     ContentAdmin,
+    end_user_named,
     may_see,
     record,
     record_list,
@@ -88,7 +89,7 @@ class MessageAdmin(ContentAdmin):
     ) -> tuple[QuerySet[Message], bool]:
         """Also find messages by their words, for those who may read them; their excerpts are shown in the list."""
         words = search_term.replace("\0", "").strip()[:MAX_QUERY_CHARS]
-        if not words or uuid_in(words) is not None or not may_see(request):
+        if not words or uuid_in(words) or not may_see(request) or end_user_named(words):
             return super().get_search_results(request, queryset, search_term)
         if chat_id := uuid_in(request.GET.get(self.chat_parameter, "")):
             chat = Chat.objects.filter(pk=chat_id).first()

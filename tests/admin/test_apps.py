@@ -1,5 +1,6 @@
 """Apps and their people in the admin: who sees and changes what, what is found and filtered, and what both cost."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -7,10 +8,13 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from conversations.accounts.apps import create_app, create_end_user
+from conversations.admin import access
 from conversations.models import App, Chat, ContentView, EndUser, Erasure
 from memory.models import AppDay, OwnerMonth
 from memory.usage import daily
@@ -191,3 +195,46 @@ def test_cost_is_shown_by_app_and_person_to_those_who_may_see_it(staff: Client, 
     assert [row.owner for row in answer.context["cl"].result_list] == [bob.user, ada.user]
     assert len(listed(staff, "memory_ownermonth", owner__id__exact=ada.pk)) == 2
     assert len(listed(staff, "memory_ownermonth", month="x")) == 4
+
+
+# What it costs
+
+BIG = re.compile("conversations_chat|conversations_enduser|memory_ownermonth")
+
+
+def test_lists_of_an_app_with_many_people_neither_scan_nor_sort(
+    staff: Client, shop: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "LIST_LIMIT", 100)  # so that a plan for many rows needs few of them
+    users = User.objects.bulk_create(User(username=f"shop/{number}") for number in range(4_000))
+    EndUser.objects.bulk_create(EndUser(user=one, app=shop, external_id=one.username[5:]) for one in users)
+    Chat.objects.bulk_create(Chat(owner=one, app=shop, policy="chunked") for one in users * 2)
+    month = daily.today().replace(day=1)
+    OwnerMonth.objects.bulk_create(OwnerMonth(owner=one, app=shop, month=month) for one in users)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    person = users[2_000]
+    of_app = ("conversations_chat", "conversations_enduser", "memory_ownermonth", "memory_appday")
+    lists: list[tuple[str, dict[str, Any]]] = [(page, {"app": shop.pk}) for page in of_app]
+    lists += [
+        ("memory_ownermonth", {}),
+        ("conversations_enduser", {}),
+        ("conversations_enduser", {"q": "2000"}),
+    ]
+    lists += [
+        ("conversations_chat", {"owner__id__exact": person.pk}),
+        ("conversations_chat", {"q": str(person)}),
+    ]
+    for page, query in lists:
+        with CaptureQueriesContext(connection) as captured:
+            text_of(staff, f"{page}_changelist", **query)
+        selects = [one["sql"] for one in captured.captured_queries if one["sql"].startswith("SELECT")]
+        for plan in filter(BIG.search, map(plan_of, selects)):
+            assert not re.search(rf"(Seq Scan on|SCAN) ({BIG.pattern})\b(?! USING)", plan), (page, query)
+            assert not ("app" in query and re.search("TEMP B-TREE|Sort Key", plan)), (page, query)
+
+
+def plan_of(sql: str) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
+        return "\n".join(str(row[-1]) for row in cursor.fetchall())
