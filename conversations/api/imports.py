@@ -9,7 +9,6 @@ from django.contrib.auth.models import User
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from rest_framework import serializers
-from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -30,11 +29,6 @@ MAX_SECONDS = 60.0
 EXAMPLE = {"uuid": "0f3c", "chat_messages": [{"sender": "human", "text": "Where is my order AB-1234?"}]}
 
 
-class FailureOut(serializers.Serializer[Any]):
-    where = serializers.CharField(help_text="Its place in the file.")
-    why = serializers.CharField(help_text="What is wrong with it.")
-
-
 class ImportOut(serializers.Serializer[Any]):
     done = serializers.BooleanField(help_text="If false, send the same file again to import the rest.")
     chats = serializers.IntegerField(help_text="Chats that this request has imported.")
@@ -43,20 +37,12 @@ class ImportOut(serializers.Serializer[Any]):
     already_there = serializers.IntegerField(help_text="Conversations that were imported before.")
     empty = serializers.IntegerField(help_text="Conversations without messages, which are left out.")
     failed = serializers.IntegerField(help_text="Conversations that could not be imported.")
-    failures = FailureOut(many=True, help_text=f"The first {MAX_FAILURES} of these.")
-
-
-class ExportParser(BaseParser):
-    """Takes a body as it is, whatever it is declared as."""
-
-    media_type = "*/*"
-
-    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
-        return stream.read()
+    failures = serializers.ListField(
+        child=serializers.CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."
+    )
 
 
 class ImportView(LimitedView):
-    parser_classes = [ExportParser]
     reads_first = True
     answer_frees_memory = True
 
@@ -73,9 +59,9 @@ class ImportView(LimitedView):
         "path that was shown last is imported. What was imported before is skipped, so a file may be sent again at "
         "any time. A request takes some seconds at most; while it answers `done: false`, send the same file again.",
     )
-    def post(self, request: Request) -> tuple[User, Any]:
+    def post(self, request: Request) -> tuple[User, bytes]:
         refuse_when_draining()
-        return caller(request), request.data or b""
+        return caller(request), request.body
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         return Response(await executors.slow(_bring, *opened))
@@ -95,8 +81,6 @@ def _bring(owner: User, body: bytes) -> dict[str, Any]:
     except FormatError as exc:
         raise InvalidRequest(f"This cannot be imported: {exc}.") from None
     if brought.failures and not (brought.chats or brought.already_there or brought.empty):
-        first = brought.failures[0]
-        raise InvalidRequest(
-            f"Nothing could be imported. The first of {brought.failed}: {first.where}: {first.why}."
-        )
+        first = f"The first of {brought.failed}: {brought.failures[0]}."
+        raise InvalidRequest(f"Nothing could be imported. {first}")
     return dict(ImportOut({"done": done, **asdict(brought)}).data)

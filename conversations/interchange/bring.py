@@ -6,14 +6,14 @@ is skipped.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from chatmemory.database.executors import UNSTORABLE
-from chatmemory.errors import InvalidRequest
 from conversations.finding import known_members
-from conversations.interchange.exports import Export, Exported
+from conversations.interchange.exports import Export
 from conversations.interchange.read import read_service
 from conversations.interchange.rows import prepare_chat
 from conversations.interchange.services import source_id
@@ -34,37 +34,34 @@ class Brought:
     empty: int = 0
     """Conversations in which nobody said anything. They are left out."""
     failed: int = 0
-    failures: list[Exported] = field(default_factory=list)
-    """The first of those that could not be imported."""
+    failures: list[str] = field(default_factory=list)
+    """The first of those that could not be imported: where they are, and why."""
 
 
 def bring(owner: User, export: Export, brought: Brought, *, is_dry_run: bool = False) -> Iterator[None]:
-    """Store the chats of an export that the owner does not have, or only count them.
+    """Store the chats of an export that the owner does not have, or only count them; yield after each conversation.
 
-    Yields after each conversation, stored or not. Raises `User.DoesNotExist` if the owner has been deleted.
+    Raises `User.DoesNotExist` if the owner has been deleted.
     """
-    for entry in export:
+    for where, value in export:
         try:
-            _bring(owner, entry, brought, is_dry_run)
-        except (FormatError, InvalidRequest, *UNSTORABLE) as exc:
-            why = str(exc)
-            if isinstance(exc, UNSTORABLE) and not isinstance(exc, FormatError):
-                why = (
-                    f"the database cannot store it ({type(exc).__name__})"  # its text may be what people said
-                )
+            _bring(owner, value, brought, is_dry_run)
+        except UNSTORABLE as exc:  # whose text may be what people said
+            is_told = isinstance(exc, FormatError)
+            why = str(exc) if is_told else f"the database cannot store it ({type(exc).__name__})"
             brought.failed += 1
             if len(brought.failures) < MAX_FAILURES:
-                brought.failures.append(Exported(entry.where, why=why))
+                brought.failures.append(f"{where}: {why}")
         yield
 
 
-def _bring(owner: User, entry: Exported, brought: Brought, is_dry_run: bool) -> None:
-    if entry.why:
-        raise FormatError(entry.why)
-    if has_chat(owner, source_id(entry.value)):
+def _bring(owner: User, value: Any, brought: Brought, is_dry_run: bool) -> None:
+    if isinstance(value, FormatError):
+        raise value
+    if has_chat(owner, source_id(value)):
         brought.already_there += 1
         return
-    chat, images = read_service(entry.value)
+    chat, images = read_service(value)
     if not chat.messages:
         brought.empty += 1
     elif is_dry_run or store_once(owner, chat):

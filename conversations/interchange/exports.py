@@ -8,7 +8,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, Any, BinaryIO, Final
@@ -28,17 +27,8 @@ MAX_DIRECTORY_BYTES: Final = 4 * 1024 * 1024
 """The list of files in a zip: about 40,000 of them."""
 _TOO_LARGE: Final = f"it has more than {MAX_BYTES // 1024 // 1024} MB, or {MAX_EVENTS:,} values"
 _STEPS: Final = {"start_map": 1, "start_array": 1, "end_map": -1, "end_array": -1}
-_CONVERSATIONS = re.compile(r"(?!__MACOSX)(?:.*/)?(conversations(?:-\d{1,9})?\.json)", re.DOTALL)
+_CONVERSATIONS = re.compile(r"(?!__MACOSX)(?:.*/)?conversations(?:-\d{1,9})?\.json", re.DOTALL)
 _DAMAGED = (JSONError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """A conversation of an export, or why it cannot be read."""
-
-    where: str
-    value: Any = None
-    why: str = ""
 
 
 def is_export(file: BinaryIO) -> bool:
@@ -46,7 +36,7 @@ def is_export(file: BinaryIO) -> bool:
     if _is_zip(file):
         return True
     try:
-        for prefix, event, value in ijson.parse(_rewound(file)):
+        for prefix, event, value in ijson.parse(file):
             if prefix in ("", "item") and (value in ("mapping", "chat_messages") or event == "end_map"):
                 return bool(event == "map_key")
     except JSONError:
@@ -60,6 +50,7 @@ class Export:
     def __init__(self, file: BinaryIO) -> None:
         """Open a file. Raises `FormatError` for a zip that has no conversations, or cannot be read."""
         self.size = file.seek(0, 2)
+        file.seek(0)
         self.position = 0
         self._file: IO[bytes] = file
         self._parts: list[tuple[str, Callable[[], IO[bytes]]]] = [("the file", lambda: file)]
@@ -73,19 +64,17 @@ class Export:
         """Position and number of events at which the conversation began that is read."""
         self._is_too_large = False
 
-    def __iter__(self) -> Iterator[Exported]:
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Yield each conversation, or a `FormatError` that says why it is not read, with its place."""
         for name, opened in self._parts:
             number = 0
             try:
-                self._file = _rewound(opened())
-                for value, why in self._values():
-                    number += 1
-                    yield Exported(f"conversation {number} of {name}", value, why)
-            except FormatError as exc:
-                yield Exported(f"{name} after conversation {number}", why=f"{exc}; the rest is not read")
-            except _DAMAGED:
-                why = "it is damaged, or not JSON; the rest is not read"
-                yield Exported(f"{name} after conversation {number}", why=why)
+                self._file = opened()
+                for number, value in enumerate(self._values(), start=1):
+                    yield f"conversation {number} of {name}", value
+            except (FormatError, *_DAMAGED) as exc:
+                why = exc if isinstance(exc, FormatError) else "it is damaged, or not JSON"
+                yield f"{name} after conversation {number}", FormatError(f"{why}; the rest is not read")
 
     def read(self, size: int) -> bytes:
         """Called by the parser for more of the file."""
@@ -99,19 +88,17 @@ class Export:
         self._is_too_large = self.position - position > MAX_BYTES or self._events - events > MAX_EVENTS
         return data
 
-    def _values(self) -> Iterator[tuple[object, str]]:
-        """Yield the values of a JSON list, or of JSON lines, each with "" or why it is not read."""
+    def _values(self) -> Iterator[Any]:
+        """Yield the values of a JSON list, or of JSON lines; a `FormatError` for one that is too large."""
         outer = depth = 0
         """How many lists and objects are around a conversation, and around what is read."""
         builder: ObjectBuilder | None = None
-        is_first = True
         for event, value in ijson.basic_parse(self, multiple_values=True):
             self._events += 1
             step = _STEPS.get(event, 0)
-            if is_first and event == "start_array":
-                outer, depth, is_first = 1, 1, False
+            if depth == 0 and event == "start_array":
+                outer = depth = 1
                 continue
-            is_first = False
             if depth == outer and step >= 0:
                 builder = ObjectBuilder()
                 self._begun, self._is_too_large = (self.position, self._events), False
@@ -123,20 +110,13 @@ class Export:
             if builder is not None:
                 builder.event(event, value)
             if depth == outer:
-                yield (None, _TOO_LARGE) if builder is None else (builder.value, "")
+                yield FormatError(_TOO_LARGE) if builder is None else builder.value
 
 
 def _is_zip(file: BinaryIO) -> bool:
+    begins = file.read(2) == b"PK"
     file.seek(0)
-    return file.read(2) == b"PK"
-
-
-def _rewound(file: IO[bytes]) -> IO[bytes]:
-    """Return a file at its beginning, behind a mark of UTF-8."""
-    file.seek(0)
-    if file.read(3) != b"\xef\xbb\xbf":
-        file.seek(0)
-    return file
+    return begins
 
 
 def _opened(file: BinaryIO, size: int) -> tuple[zipfile.ZipFile, list[zipfile.ZipInfo]]:

@@ -6,8 +6,7 @@ model's reasoning, calls of tools and their outputs. Where an image was, a mark 
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -22,28 +21,6 @@ _CITATION = re.compile("\ue200(?:cite|filecite|navlist)\ue202[^\ue201]*\ue201")
 """A reference to a web page or file that ChatGPT writes into its text, by a number that means nothing elsewhere."""
 _IMAGE = re.compile(r"image|.*\.(?:png|jpe?g|gif|webp|heic)", re.IGNORECASE | re.DOTALL)
 Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A message of an export. Its texts may be of any type; only strings count."""
-
-    role: object = None
-    """`user` or `assistant`; None if its text is not taken, only its images are counted."""
-    texts: list[Any] = field(default_factory=list)
-    images: int = 0
-    created_at: object = None
-    model: object = None
-
-    @property
-    def message(self) -> dict[str, object]:
-        texts = [*self.texts, *["[image]"] * self.images]
-        return {
-            "role": self.role,
-            "content": "\n\n".join(one for one in texts if isinstance(one, str) and one.strip()),
-            "created_at": _time(self.created_at),
-            "model": self.model[:128] if isinstance(self.model, str) else None,
-        }
 
 
 def source_id(value: Any) -> str:
@@ -61,16 +38,27 @@ def source_id(value: Any) -> str:
 def openai_chat(value: Json) -> tuple[dict[str, object], int]:
     """Return a conversation that has a `source_id` in OpenAI's format, and how many images are left out."""
     is_chatgpt = "mapping" in value
-    said = list(_of_chatgpt(value) if is_chatgpt else _of_claude(value))
     title = value.get("title" if is_chatgpt else "name")
-    messages = [one.message for one in said if one.role]
+    messages = list(_of_chatgpt(value) if is_chatgpt else _of_claude(value))
     chat: dict[str, object] = {
         "id": source_id(value),
         "title": title if isinstance(title, str) else None,
         "created_at": _time(value.get("create_time" if is_chatgpt else "created_at")),
-        "messages": [one for one in messages if one["content"]],
+        "messages": [one for one in messages if one["role"] and one["content"]],
     }
-    return chat, sum(one.images for one in said)
+    return chat, sum(one["images"] for one in messages)
+
+
+def _message(role: object, texts: Sequence[object], images: int, time: object, model: object = None) -> Json:
+    """Return a message in OpenAI's format, with its images. Without a role, only these count."""
+    found = [*texts, *["[image]"] * images]
+    return {
+        "role": role,
+        "content": "\n\n".join(one for one in found if isinstance(one, str) and one.strip()),
+        "created_at": _time(time),
+        "model": model[:128] if isinstance(model, str) else None,
+        "images": images,
+    }
 
 
 def _time(value: object) -> datetime | None:
@@ -99,7 +87,7 @@ def _objects(value: object) -> list[Json]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _of_chatgpt(value: Json) -> Iterator[Said]:
+def _of_chatgpt(value: Json) -> Iterator[Json]:
     """A tree of messages, and which of them was shown last."""
     nodes = {name: _object(node) for name, node in value["mapping"].items()}
     parents = {name: node.get("parent") for name, node in nodes.items()}
@@ -114,14 +102,14 @@ def _of_chatgpt(value: Json) -> Iterator[Said]:
         images = sum(one.get("content_type") == "image_asset_pointer" for one in _objects(parts))
         role, recipient = _object(message.get("author")).get("role"), message.get("recipient", "all")
         if role not in ("user", "assistant") or (role == "assistant" and recipient not in ("all", None)):
-            yield Said(images=images)  # such as one that a tool has drawn
+            yield _message(None, (), images, None)  # such as one that a tool has drawn
         elif content.get("content_type") in ("text", "multimodal_text", "code"):
             texts = [one.get("text") if isinstance(one, dict) else one for one in parts]
             texts = [_CITATION.sub("", one) for one in texts if isinstance(one, str)]
-            yield Said(role, texts, images, message.get("create_time"), metadata.get("model_slug"))
+            yield _message(role, texts, images, message.get("create_time"), metadata.get("model_slug"))
 
 
-def _of_claude(value: Json) -> Iterator[Said]:
+def _of_claude(value: Json) -> Iterator[Json]:
     """A list of messages, which name their parents in newer exports. Long pasted texts are apart."""
     messages = _objects(value["chat_messages"])
     named = {one["uuid"]: one for one in messages if isinstance(one.get("uuid"), str)}
@@ -137,4 +125,4 @@ def _of_claude(value: Json) -> Iterator[Said]:
         kinds = [str(file.get("file_kind") or file.get("file_name")) for file in _objects(one.get("files"))]
         kinds += [str(block.get("type")) for block in blocks]
         images = sum(bool(_IMAGE.fullmatch(kind)) for kind in kinds)
-        yield Said(role, [*said, *pasted], images, one.get("created_at"))
+        yield _message(role, [*said, *pasted], images, one.get("created_at"))

@@ -86,11 +86,8 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_imported(alice: Client) -> 
     told = send(alice, json.dumps([{}, *THREE, chatgpt("c4", current="root")]).encode()[:-1] + b", [}")
     assert (told["chats"], told["empty"], told["failed"], told["done"]) == (3, 1, 2, True)
     assert told["failures"] == [
-        {"where": "conversation 1 of the file", "why": "it is not a conversation of ChatGPT or Claude"},
-        {
-            "where": "the file after conversation 5",
-            "why": "it is damaged, or not JSON; the rest is not read",
-        },
+        "conversation 1 of the file: it is not a conversation of ChatGPT or Claude",
+        "the file after conversation 5: it is damaged, or not JSON; the rest is not read",
     ]
     assert names() == ALL
 
@@ -148,7 +145,7 @@ def test_a_chat_that_cannot_be_stored_is_told_without_its_text(
     monkeypatch.setattr(bring, "prepare_chat", refuse)
     told = send(alice, THREE)
     assert (told["chats"], told["failed"]) == (2, 1)
-    assert told["failures"][0]["why"] == "the database cannot store it (DataError)"
+    assert told["failures"] == ["conversation 2 of the file: the database cannot store it (DataError)"]
 
 
 @pytest.mark.promise("P33")

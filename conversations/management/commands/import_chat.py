@@ -18,10 +18,7 @@ from conversations.management.prompts import chats_in, progress_bar, user_named
 
 
 class Command(BaseCommand):
-    help = (
-        "Import conversations from files; prints the id of each new chat, one per line. Of an export of ChatGPT or "
-        "Claude, it skips what is there already, and prints counts."
-    )
+    help = "Import conversations from files; prints the id of each new chat, or counts of an export."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -29,7 +26,7 @@ class Command(BaseCommand):
             nargs="+",
             metavar="FILE",
             type=Path,
-            help="JSON or JSON lines, in UTF-8, or the zip of an export",
+            help="JSON or JSON lines (UTF-8), or an export's zip",
         )
         parser.add_argument(
             "--user", required=True, metavar="U", help="name of the user who will own the chats"
@@ -68,8 +65,8 @@ class Command(BaseCommand):
                         at = export.position
         except FormatError as exc:
             raise CommandError(f"{plain(str(path))}: {exc}") from exc
-        for entry in brought.failures:
-            self.stderr.write(f"{entry.where}: {plain(entry.why)}")
+        for failure in brought.failures:
+            self.stderr.write(plain(failure))
         self.stdout.write(
             f"{plain(path.name)}: {brought.chats} chats, {brought.messages} messages"
             f"{' to import' if is_dry_run else ' imported'}; {brought.already_there} chats already there, "

@@ -19,7 +19,10 @@ BOTH = json.dumps([ONE, TWO]).encode()
 def entries(body: bytes) -> list[Any]:
     """Return what is read: values, and why others are not."""
     export = Export(io.BytesIO(body))
-    found = [entry.why or json.loads(json.dumps(entry.value, default=float)) for entry in export]
+    found = [
+        str(value) if isinstance(value, FormatError) else json.loads(json.dumps(value, default=float))
+        for _, value in export
+    ]
     assert export.position <= export.size
     return found
 
@@ -28,7 +31,6 @@ def entries(body: bytes) -> list[Any]:
     ("body", "values"),
     [
         (BOTH, [ONE, TWO]),
-        (b"\xef\xbb\xbf " + BOTH, [ONE, TWO]),
         (json.dumps(ONE).encode(), [ONE]),
         (b"\n".join(json.dumps(one).encode() for one in (ONE, TWO)), [ONE, TWO]),
         (zipped(conversations=[ONE, TWO], users=[{}]), [ONE, TWO]),
