@@ -21,6 +21,7 @@ from conversations.accounts.apps import create_app
 from conversations.admin.access import LIST_LIMIT, ReadOnlyAdmin, cost, end_user_named
 from conversations.admin.accounts import Erasing, chats_and_usage, count_of, limits_of
 from conversations.admin.html import column, link, moment, since
+from conversations.api.serializers import MAX_RETAIN_DAYS
 from conversations.models import App, Chat, EndUser, Erasure
 from memory.admin.filters import AppFilter
 from memory.admin.start_page import INPUT, OUTPUT, PERIOD, DayAdmin
@@ -70,12 +71,28 @@ class NewApp(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at
         return name
 
 
+class SetApp(forms.ModelForm):  # type: ignore[type-arg]  # as above
+    """What is set of an app."""
+
+    retain_days = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MAX_RETAIN_DAYS,
+        help_text="Days after its last message at which a chat is erased; 0 for never, empty for those of the server.",
+    )
+
+    class Meta:
+        model = App
+        fields = ("retain_days",)
+
+
 @admin.register(App)
 class AppAdmin(ReadOnlyAdmin):
-    """Superusers make apps."""
+    """Superusers make apps, and set how long their chats are kept."""
 
     list_display = (
-        *("user", column("people", lambda row: _of_app("conversations_enduser", "people", row))),
+        column("app", lambda row: row.user),
+        column("end users", lambda row: _of_app("conversations_enduser", "end users", row)),
         column("chats", lambda row: _of_app("conversations_chat", "chats", row)),
         *(cost(f"cost, {PERIOD} days"), since("created_at", "created")),
     )
@@ -83,8 +100,8 @@ class AppAdmin(ReadOnlyAdmin):
     readonly_fields = (
         column("account", lambda row: link(row, "auth_user", "change", row.pk)),
         column(
-            "people",
-            lambda row: _of_app("conversations_enduser", count_of(row.end_users, "person,people"), row),
+            "end users",
+            lambda row: _of_app("conversations_enduser", count_of(row.end_users, "end user,end users"), row),
         ),
         column(
             "chats",
@@ -104,22 +121,27 @@ class AppAdmin(ReadOnlyAdmin):
         )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return self.readonly_fields if obj else ("name",)
+        return (*self.readonly_fields, "retain_days") if obj else ("name",)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.readonly_fields if obj else ()
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        return super().get_form(request, obj, change, **kwargs, **({} if obj else {"form": NewApp}))
+        return super().get_form(request, obj, change, form=SetApp if obj else NewApp, **kwargs)
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.is_active and request.user.is_superuser)
 
+    has_add_permission = has_change_permission
+
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> App:
-        return create_app(form.cleaned_data["name"])
+        app: App = form.instance
+        return app if change else create_app(form.cleaned_data["name"])
 
     def save_model(self, request: HttpRequest, obj: App, form: Any, change: bool) -> None:
-        """It is saved with its account."""
+        """Save what is set; a new app is saved with its account."""
+        if change:
+            obj.save(update_fields=["retain_days"])
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """It has nothing else."""
@@ -131,7 +153,7 @@ class Person(forms.ModelForm):  # type: ignore[type-arg]  # as above
     is_active = forms.BooleanField(
         label="active",
         required=False,
-        help_text="If not, every request for this person is refused. Their chats are kept.",
+        help_text="If not, every request for this end user is refused. Their chats are kept.",
     )
 
     class Meta:
@@ -168,7 +190,6 @@ class EndUserAdmin(Erasing, ReadOnlyAdmin):
         column("limits", lambda row: limits_of(row.user)),
         column("cost and tokens", lambda row: _of_owner("memory_ownermonth", "by month", row.pk)),
         column("first seen", lambda row: viewer_time(row.user.date_joined)),
-        STATE,
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[EndUser]:
@@ -189,7 +210,7 @@ class EndUserAdmin(Erasing, ReadOnlyAdmin):
         return queryset.filter(pk__in=[*found[:LIST_LIMIT], end_user_named(term) or 0]), False
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return (*self.readonly_fields, *(("is_active",) if self.has_change_permission(request, obj) else ()))
+        return (*self.readonly_fields, "is_active" if self.has_change_permission(request, obj) else STATE)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """One who is being erased stays disabled."""

@@ -71,7 +71,7 @@ def test_an_app_leads_to_its_account_its_people_their_chats_and_its_cost(staff: 
     html = text_of(staff, "conversations_app_change", ada.app_id)
     for words in (
         f'{reverse("admin:auth_user_change", args=[ada.app_id])}">shop<',
-        f'enduser/?app={ada.app_id}">1 person<',
+        f'enduser/?app={ada.app_id}">1 end user<',
         f'chat/?app={ada.app_id}">1 chat<',
         f'appday/?app={ada.app_id}">by day<',
         f'ownermonth/?app={ada.app_id}">by person',
@@ -79,6 +79,15 @@ def test_an_app_leads_to_its_account_its_people_their_chats_and_its_cost(staff: 
         assert words in html
     account = text_of(staff, "auth_user_change", ada.app_id)
     assert reverse("admin:auth_user_tokens", args=[ada.app_id]) in account
+
+
+def test_superusers_set_how_long_the_chats_of_an_app_are_kept(staff: Client, shop: App) -> None:
+    url = reverse("admin:conversations_app_change", args=[shop.pk])
+    for days, stored in (("30", 30), ("0", 0), ("-1", 0), ("36501", 0), ("", None)):
+        staff.post(url, {"retain_days": days})
+        assert App.objects.get().retain_days == stored
+    clerk = member_of_staff("clerk", "view_app", "change_app")
+    assert clerk.post(url, {"retain_days": "1"}).status_code == 403
 
 
 def test_people_are_not_among_the_users_and_apps_are_marked(staff: Client, ada: EndUser) -> None:
