@@ -59,6 +59,7 @@ def playground(request: HttpRequest) -> HttpResponse:
             if settings.MEMORY_LIMITS.enabled and "threshold" in bounds_for(policy)
         ],
         "default_policy": settings.MEMORY_POLICY,
+        "temporary_hours": settings.TEMPORARY_CHAT_HOURS,
         "section_names": json.dumps(SECTIONS),
         "printed_link": settings.PRINTED_TOKEN_SHA256,
     }

@@ -116,9 +116,10 @@ def _retention() -> list[StatusRow]:
     ends = [one.next_end for one in states if one.next_end is not None]
     waiting = sum(one.due for one in states)
     more = " or more" if waiting >= MAX_COUNTED else ""
+    following = "at the next sweep" if waiting else relative_time(min(ends)) if ends else "never"
     return [
         StatusRow("Chats to be erased now", f"{waiting:,}{more}"),
-        StatusRow("Next chat is erased", relative_time(min(ends)) if ends else "never"),
+        StatusRow("Next chat is erased", following),
     ]
 
 

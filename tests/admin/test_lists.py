@@ -20,6 +20,7 @@ from memory.admin.filters import STATES
 from memory.models import ConversationBrief, FoldDay, SummaryRevision, UsageDay
 from tests.admin.rows import PAGES, add_revision, begin, make_chat, member_of_staff, say, text_of
 from tests.support.exhaustive import first_of
+from tests.support.factories import make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -123,6 +124,17 @@ def test_what_needs_attention_comes_first(staff: Client, in_states: dict[str, Ch
         assert words in attention
     assert "heron" not in html
     assert not ContentView.objects.exists(), "it has only numbers"
+
+
+def test_what_retention_erases_is_counted(staff: Client, settings: Any) -> None:
+    assert re.search(r"Next chat is erased</dt><dd>never", staff.get("/admin/").content.decode())
+    chat = make_chat(make_user())
+    for days, due, following in ((4, 0, r".*in 2\xa0days"), (1, 1, "at the next sweep")):
+        settings.RETENTION_DAYS = days
+        Chat.objects.filter(pk=chat.pk).update(last_message_at=timezone.now() - timedelta(hours=25))
+        html = staff.get("/admin/").content.decode()
+        assert re.search(rf"Chats to be erased now</dt><dd>{due}<", html)
+        assert re.search(rf"Next chat is erased</dt><dd>{following}", html)
 
 
 def test_figures_are_drawn_with_a_table_and_listed_by_day(staff: Client) -> None:

@@ -121,6 +121,26 @@ def test_a_new_chat_gets_its_policy_and_its_title(visitor: Person) -> None:
     assert visitor.look.api.get(f"/v1/chats/{chat['id']}").status_code == 404
 
 
+def test_a_temporary_chat_is_in_no_list_and_another_is_pinned(visitor: Person) -> None:
+    page = enter(visitor)
+    page.get_by_label("Temporary chat").check()
+    ask(page, "Between us: the harbour is closed.")
+    page.get_by_role("heading", name="Temporary chat").wait_for()
+    chat = visitor.look.api.get(f"/v1/chats/{page.url.rpartition('=')[2]}").json()
+    assert (chat["temporary"], chat["title"]) == (True, "")
+    assert page.locator(f"#chats [data-id='{chat['id']}']").count() == 0
+    assert page.locator("#pin").is_hidden()
+
+    page.click("#new")
+    assert not page.get_by_label("Temporary chat").is_checked()
+    ask(page, "Keep this, please.")
+    page.locator("#title", has_text="Keep this").wait_for()
+    page.get_by_role("button", name="Pin chat", exact=True).click()
+    page.get_by_role("button", name="Unpin chat").wait_for()
+    chat = visitor.look.api.get(f"/v1/chats/{page.url.rpartition('=')[2]}").json()
+    assert (chat["temporary"], chat["pinned"]) == (False, True)
+
+
 def test_a_message_is_edited_and_another_is_forgotten(visitor: Person) -> None:
     chat_id = make_chat(visitor, ("My locker is number 17.", ""), ("My bike is green.", ""))
     page = enter(visitor, chat_id)

@@ -24,7 +24,8 @@ WAYS = ("kill", "raise", "stall=4")
 AT_SERVER = [
     name for name in POINTS if name.startswith(("begin", "generate", "check", "finish", "cancel", "queue"))
 ]
-AT_WORKER = [name for name in POINTS if name not in AT_SERVER]
+AT_WORKER = [name for name in POINTS if name not in AT_SERVER and not name.startswith("delete")]
+"""Deletion has a test of its own: `test_retention`."""
 CASES = [(at, server, AT_WORKER[at % len(AT_WORKER)]) for at, server in enumerate(AT_SERVER)]
 BRIEF = How(variant="brief")
 PASSES = 4

@@ -1,8 +1,13 @@
-"""Backups as docs/backup.md makes them: a restore gives what was there, although a server was writing."""
+"""Backups as docs/backup.md makes them: a restore gives what was there, although a server was writing.
+
+What was erased after the backup is erased again from the log of docs/retention.md.
+"""
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,11 +21,12 @@ PAGE = (ROOT / "docs" / "backup.md").read_text()
 pytestmark = [pytest.mark.processes, pytest.mark.services]
 
 
-def shell(command: str, folder: Path, **env: str) -> None:
+def shell(command: str, folder: Path, **env: str) -> str:
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env={**os.environ, **env}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def filled(folder: Path, url: str) -> tuple[Product, str]:
@@ -37,6 +43,27 @@ def exported(product: Product) -> str:
     return product.manage("export_chat", chat)
 
 
+def forgotten(product: Product, restored: Product, folder: Path) -> None:
+    """Erase the user where the backup came from, and again where it went, by the commands of the page."""
+    page = (ROOT / "docs" / "retention.md").read_text()
+    (looked,) = re.findall(r"```bash\n(.*?)\n```", page, re.DOTALL)
+    (kept,) = re.findall(r"^\S+ \* \* \* \* (.+)$", page, re.MULTILINE)
+    (replay,) = re.findall(r"^(.*--replay.*)$", page, re.MULTILINE)
+    here = {"/backup": str(folder), "/srv/chatmemory": str(ROOT), ".venv/bin/python": sys.executable}
+
+    def done(line: str, of: Product) -> str:
+        for name, path in here.items():
+            line = line.replace(name, path)
+        return shell(line, ROOT, **of.environment({}))
+
+    assert "server" not in done(f".venv/bin/python {looked}", product)  # RETENTION_DAYS is 0
+    product.manage("forget_user", "alice", "--yes")
+    done(kept, product)
+    assert "Erased: 1. Already gone: 1." in done(replay, restored)
+    assert restored.manage("memory").splitlines()[1:] == []
+    assert "Erased: 0. Already gone: 2." in done(replay, restored)
+
+
 @pytest.mark.skipif(not shutil.which("sqlite3"), reason="there is no sqlite3 on this machine")
 def test_sqlite(tmp_path: Path) -> None:
     command = "sqlite3 var/chatmemory.sqlite3 \".backup 'chatmemory-backup.sqlite3'\""
@@ -48,6 +75,7 @@ def test_sqlite(tmp_path: Path) -> None:
         restored = Product(tmp_path, f"sqlite:///{tmp_path}/chatmemory-backup.sqlite3")
         restored.manage("migrate")
         assert exported(restored) == before
+        forgotten(product, restored, tmp_path)
         product.stop()
 
 
@@ -66,4 +94,5 @@ def test_postgresql(tmp_path: Path) -> None:
         restored = Product(tmp_path, empty)
         restored.manage("migrate")
         assert exported(restored) == before
+        forgotten(product, restored, tmp_path)
         product.stop()

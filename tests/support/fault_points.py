@@ -38,6 +38,7 @@ POINTS = (
     "publish.committed",  # the lease is still held
     "rebuild.kept",  # the progress of a rebuild is stored
     "sweep.enqueued",
+    "delete.stored",  # in the transaction: a chat and all of it is deleted
 )
 ORDER = "FAULT_ORDER"
 """The environment variable that names the file."""

@@ -4,7 +4,7 @@ import { call, queryOf } from "./api.js";
 import { counted, el, id, link, time } from "./dom.js";
 import { WORDS } from "./words.js";
 
-export const titleOf = (chat) => chat.title || "Untitled chat";
+export const titleOf = (chat) => chat.title || (chat.temporary ? "Temporary chat" : "Untitled chat");
 
 const FOUND = 10; // chats of a search that are shown at first: messages are listed below them
 
@@ -31,6 +31,7 @@ export class Chats {
 
   /** Takes in a chat as it is now, a new one too; not one that further pages or another search would show. */
   put(chat) {
+    if (chat.temporary) return; // it is in no list
     const others = this.#chats.filter((one) => one.id !== chat.id);
     const isKnown = others.length < this.#chats.length;
     const isFurther = this.#next && chat.id < this.#chats.at(-1).id;

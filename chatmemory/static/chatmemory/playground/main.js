@@ -73,6 +73,7 @@ function close() {
 function fresh() {
   close();
   session.address();
+  id("temporary").checked = false;
   look("chat");
   composer.focus();
 }
@@ -145,6 +146,8 @@ function head() {
   id("title").textContent = id("title").title = title;
   document.title = `${title} · Playground`;
   for (const name of ["rename", "delete"]) id(name).hidden = !chat;
+  id("pin").hidden = !chat || chat.temporary;
+  id("pin").textContent = chat?.pinned ? "Unpin chat" : "Pin chat";
   id("policy").value = chat?.policy ?? id("policy").dataset.default;
   id("welcome").hidden = Boolean(chat);
   id("guide").hidden = !chat?.metadata?.sample || Boolean(localStorage.getItem(WELCOMED));
@@ -153,7 +156,7 @@ function head() {
 /** A chat that was made by its first message, which the server titles it by. */
 function began(chatId) {
   session.address(chatId);
-  show({ id: chatId, title: "", policy: id("policy").value, options: {}, metadata: {} });
+  show({ id: chatId, title: "", policy: id("policy").value, temporary: id("temporary").checked, options: {}, metadata: {} });
   renewed(chatId);
 }
 
@@ -215,6 +218,7 @@ on("rename", async () => {
   const title = await titleFor(chat);
   if (title !== null) await change({ title });
 });
+on("pin", () => change({ pinned: !chat.pinned }));
 on("delete", () =>
   tried(async () => {
     const { id: chatId } = chat;

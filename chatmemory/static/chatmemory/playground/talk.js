@@ -22,7 +22,7 @@ export class Talk {
     if (this.#reading) return this.composer.giveBack(message); // a reply was being written in the chat that was opened
     const chat = this.desk.chat();
     const variant = { model_variant: id("variant").value };
-    const [path, body] = chat ? [`chats/${chat.id}/messages`, { message, ...variant }] : ["message/first", { message, ...variant, policy: id("policy").value }];
+    const [path, body] = chat ? [`chats/${chat.id}/messages`, { message, ...variant }] : ["message/first", { message, ...variant, policy: id("policy").value, temporary: id("temporary").checked }];
     this.note.clear();
     this.conversation.toNewest();
     this.conversation.put({ id: "sending", seq: this.#nextSeq(), role: "user", content: message, status: "sending", created_at: new Date().toISOString() });
