@@ -26,6 +26,15 @@ IMPORT_SECONDS = 10.0
 """After this time, a request that has stored a chat ends, and the client sends the file again."""
 MAX_SECONDS = 60.0
 """How long it may take to find a chat that is not there yet."""
+_ID = {"type": "string", "minLength": 1, "description": "Its id there."}
+CONVERSATIONS = [
+    {
+        "type": "object",
+        "required": [name, messages],
+        "properties": {name: _ID, messages: {"type": kind, "description": "What was said."}},
+    }
+    for name, messages, kind in (("conversation_id", "mapping", "object"), ("uuid", "chat_messages", "array"))
+]
 EXAMPLE = {"uuid": "0f3c", "chat_messages": [{"sender": "human", "text": "Where is my order AB-1234?"}]}
 
 
@@ -49,7 +58,7 @@ class ImportView(LimitedView):
     @chats_operation(
         request={
             "application/zip": OpenApiTypes.BINARY,
-            "application/json": {"type": "array", "items": {"type": "object"}},
+            "application/json": {"type": "array", "items": {"anyOf": CONVERSATIONS}},
         },
         responses=ImportOut,
         operation_id="chats_import",

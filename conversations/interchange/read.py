@@ -66,15 +66,9 @@ def read_chats(text: str) -> list[ImportedChat]:
 
 
 def read_service(value: Mapping[str, Any]) -> tuple[ImportedChat, int]:
-    """Read a conversation that ChatGPT or Claude exported, and count the images that are left out of it.
-
-    Raises `FormatError`.
-    """
+    """Read a conversation that ChatGPT or Claude exported, and count the images that are left out of it."""
     chat, images = openai_chat(value)
-    try:
-        return _chat(_cleaned(chat, 0)), images
-    except ValidationError as exc:
-        raise FormatError(_sentence(exc)) from None
+    return _chat(_cleaned(chat, 0)), images
 
 
 def _sentence(error: ValidationError) -> str:

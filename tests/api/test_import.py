@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from django.db import DataError, OperationalError
 
 from conversations.api import imports
 from conversations.interchange import bring
+from conversations.interchange.exports import Export
 from conversations.interchange.rows import prepare_chat
 from conversations.models import Chat, Message
 from memory.models import ConversationBrief
@@ -156,6 +157,16 @@ def test_imports_at_once_double_nothing(alice: Client) -> None:
     assert sum(one["chats"] for one in told) == 40
     assert sum(one["already_there"] for one in told) == 120
     assert len(names()) == len(set(names())) == 40
+
+
+def test_nothing_is_stored_for_a_user_who_is_being_deleted(alice: Client) -> None:
+    user = User.objects.get(username="alice")
+    importing = bring.bring(user, Export(BytesIO(zipped(conversations=THREE))), bring.Brought())
+    next(importing)
+    User.objects.update(is_active=False)
+    with pytest.raises(User.DoesNotExist):
+        next(importing)
+    assert names() == ALL[:1]
 
 
 def test_a_server_that_restarts_sends_the_client_back(alice: Client, drain: Callable[[], None]) -> None:

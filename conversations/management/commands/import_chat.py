@@ -47,7 +47,7 @@ class Command(BaseCommand):
             for chat in () if is_dry_run else chats:
                 self.stdout.write(str(import_chat(user, chat).pk))
             failed = sum(self._bring(user, path, is_dry_run) for path in exports)
-        except DatabaseError as exc:
+        except (DatabaseError, User.DoesNotExist) as exc:
             reason = type(exc).__name__  # its text may contain what people said
             raise CommandError(f"The database refused a chat; it was not stored ({reason}).") from exc
         if failed:
