@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from conversations import chat_lifecycle
 from conversations.models import OWN_DAYS, UNSAID, ActiveReply, App, Chat, OwnEnd
-from conversations.retention.rule import ChatFacts, ServerRule, is_due
+from conversations.retention.rule import ServerRule, kept_for
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +64,15 @@ class Retention:
 
     def is_due(self, chat: Chat, now: datetime) -> bool:
         """Whether a chat, which the caller has locked, is to be erased. No reply is being written then."""
-        facts = ChatFacts(
-            last_message_at=chat.last_message_at,
-            is_temporary=chat.temporary,
-            is_pinned=chat.pinned,
+        kept = kept_for(
+            self.server,
+            temporary=chat.temporary,
+            pinned=chat.pinned,
             own_days=chat.retain_days,
             app_days=self.apps[chat.app_id][1] if chat.app_id in self.apps else None,
         )
-        return is_due(facts, self.server, now) and not ActiveReply.objects.filter(pk=chat.pk).exists()
+        is_over = kept is not None and chat.last_message_at + kept <= now
+        return is_over and not ActiveReply.objects.filter(pk=chat.pk).exists()
 
     def erase(self, chats: QuerySet[Chat], key: UUID, now: datetime) -> bool:
         """Erase a chat if it is still one of these and due; return whether it was. What fails must not stop others."""

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,7 +18,7 @@ from conversations.models import ActiveReply, App, Chat, Erased
 from conversations.replies.begin import begin_turn, default_variant
 from conversations.replies.reply import TurnRequest
 from conversations.retention import due
-from conversations.retention.rule import ChatFacts, ServerRule, is_due
+from conversations.retention.rule import ServerRule, kept_for
 from memory.worker.sweep import sweep
 from tests.support.database import plan_of
 from tests.support.factories import add_turn, make_chat, make_user
@@ -47,19 +48,19 @@ def test_the_queries_find_what_the_rule_names(settings: Any, pauses: list[float]
     settings.TEMPORARY_CHAT_HOURS = 48
     apps = [None, app("never", 0), app("week", 7), app("as-the-server", None)]
     cases = product((False, True), (False, True), (None, 1, 400), apps, (0, 3, 20, 100, 500))
-    facts: dict[Any, ChatFacts] = {}
+    kept: dict[Any, Any] = {}
     for temporary, pinned, own, its, days in cases:
         chat = old(days, temporary=temporary, pinned=pinned, retain_days=own, app=its)
-        facts[chat.pk] = ChatFacts(
-            last_message_at=chat.last_message_at,
-            is_temporary=temporary,
-            is_pinned=pinned,
-            own_days=own,
-            app_days=its.retain_days if its else None,
-        )
+        said: dict[str, Any] = {"temporary": temporary, "pinned": pinned, "own_days": own}
+        kept[chat] = partial(kept_for, **said, app_days=its.retain_days if its else None)
     for server in (0, 30):
         settings.RETENTION_DAYS = server
-        over = {pk for pk, one in facts.items() if is_due(one, ServerRule(server, 48), timezone.now())}
+        over = {
+            chat.pk
+            for chat, asked in kept.items()
+            if (it := asked(ServerRule(server, 48))) is not None
+            and chat.last_message_at + it <= timezone.now()
+        }
         there = set(Chat.objects.values_list("pk", flat=True))
         assert sum(one.due for one in due.rule_states()) == len(over & there)
         assert due.erase_due() == len(over & there) > 0

@@ -49,6 +49,8 @@ def test_each_erasure_is_logged_once_and_erased_again_where_it_is_back(tmp_path:
         ("user", Erased.user_id(user)),
         ("chat", str(theirs.pk)),
     ]
+    Erased.objects.filter(kind="message").update(at=timezone.now() - timedelta(days=2))
+    assert logged("--since", (timezone.now() - timedelta(days=1)).isoformat()) == whole[1:]
     log = tmp_path / "erased.jsonl"
     log.write_text(run("--log"))
 
@@ -77,13 +79,10 @@ def test_a_number_that_was_given_away_again_is_somebody_else(tmp_path: Path) -> 
     [
         "nonsense",
         "[]",
-        '"chat"',
-        "{}",
         '{"kind": "chat", "id": "7"}',
         '{"kind": "chat", "id": 7}',
         '{"kind": "user", "id": "7"}',
         '{"kind": "user", "id": "7 yesterday"}',
-        '{"kind": "user", "id": "x 2026-11-26T00:00:00+00:00"}',
         '{"kind": "cat", "id": "01a215d5-ec36-76a6-a88e-911ce87e20d7"}',
     ],
 )
@@ -96,15 +95,6 @@ def test_a_line_that_is_none_stops_it_before_anything_is_erased(
     with pytest.raises(CommandError, match=r"Line 3 .*Nothing was erased"):
         run("--replay", "-")
     assert Chat.objects.exists()
-
-
-def test_the_log_since_a_time() -> None:
-    for _ in range(2):
-        delete_chat(make_chat())
-    first, second = Erased.objects.order_by("pk")
-    Erased.objects.filter(pk=first.pk).update(at=timezone.now() - timedelta(days=2))
-    day_ago = (timezone.now() - timedelta(days=1)).isoformat()
-    assert logged("--since", day_ago) == [("chat", second.object_id)]
 
 
 def test_the_dry_run_counts_by_rule_and_erases_nothing(settings: Any) -> None:
