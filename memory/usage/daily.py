@@ -43,6 +43,8 @@ _FIELDS = (
     *("tokens", "history_tokens", "sections", "card", "reply__chat__owner", "reply__chat__app"),
 )
 _CALLS = [field.name for field in Calls._meta.fields]
+_Sums = dict[tuple[tuple[str, Any], ...], Counter[str]]
+"""Sums by the names and values of a row's key."""
 
 
 def today() -> date:
@@ -115,7 +117,7 @@ def _count_batch() -> int:
 
 def _add_up(rows: QuerySet[ContextRecord]) -> None:
     """Add `rows`, which must be locked, to all their figures, and mark them."""
-    tables: dict[type[Model], dict[tuple[tuple[str, Any], ...], Counter[str]]]
+    tables: dict[type[Model], _Sums]
     tables = {OwnerMonth: {}, AppDay: {}, UsageDay: {}}  # the rows that most others wait for last
     for record in rows.select_related("reply__chat").only(*_FIELDS):
         reply = record.reply
@@ -126,10 +128,31 @@ def _add_up(rows: QuerySet[ContextRecord]) -> None:
         adding.append((UsageDay, {"day": day, "model_variant": reply.model_variant}, figures))
         for model, key, numbers in adding:
             tables[model].setdefault(tuple(key.items()), Counter()).update(numbers)
+    _add_months(tables.pop(OwnerMonth))
     for model, sums in tables.items():
         for one in sorted(sums):  # in one order, so that two sweeps cannot deadlock
             _add(model, dict(one), sums[one])
     rows.update(is_counted=True)
+
+
+def _add_months(sums: _Sums) -> None:
+    """Add to the months of up to `BATCH` owners in three statements: make what is missing, lock all, write all."""
+    rows = OwnerMonth.objects
+    rows.bulk_create([OwnerMonth(**dict(key)) for key in sorted(sums)], ignore_conflicts=True)
+    months, owners = ({dict(key)[name] for key in sums} for name in ("month", "owner_id"))
+    locked = rows.select_for_update().filter(owner__in=owners, month__in=months).order_by("pk")
+    found = {(row.month, row.owner_id): row for row in locked}
+    written = []
+    for key, added in sums.items():
+        row = found[dict(key)["month"], dict(key)["owner_id"]]
+        calls = {name: getattr(row, name) + added[name] for name in _CALLS}
+        written.append(OwnerMonth(**dict(key), **calls))
+    rows.bulk_create(
+        written,
+        update_conflicts=True,
+        unique_fields=["owner", "month"],
+        update_fields=_CALLS,
+    )
 
 
 def _rows_of(chat: Chat, day: date) -> list[tuple[type[Model], dict[str, Any]]]:

@@ -23,6 +23,9 @@ def test_every_linked_page_answers_200(anywhere: Person) -> None:
     look = anywhere.look
     asked = {"chat_id": look.chat_id, "message": "When is our concert?", "stream": False}
     look.api.post("/v1/message", json=asked).raise_for_status()
+    anywhere.go("/admin/conversations/app/add/")
+    anywhere.page.fill("#id_name", "shop")
+    anywhere.page.click("[name=_save]")
     todo, seen, wrong = ["/", "/admin/", "/v1/docs"], set[str](), list[str]()
     while todo:
         path = todo.pop(0)
@@ -37,5 +40,6 @@ def test_every_linked_page_answers_200(anywhere: Person) -> None:
         todo += [one for one in led if one.startswith("/") and not ELSEWHERE.search(urlsplit(one).path)]
     print(f"\n{len(seen)} kinds of pages")
     assert "\n".join(wrong) == ""
-    assert {"/playground/", "/admin/conversations/chat/*/change/"} <= seen
+    changes = {f"/admin/conversations/{name}/*/change/" for name in ("chat", "app")}
+    assert {"/playground/", *changes} <= seen
     assert len(seen) > 35

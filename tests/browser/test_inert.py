@@ -14,7 +14,8 @@ from django.test import Client
 from django.urls import reverse
 
 from chatmemory.database.ids import new_id
-from conversations.models import Chat, ContentView
+from conversations.accounts.apps import create_app
+from conversations.models import Chat, ContentView, EndUser
 from tests.admin.rows import add_revision, make_chat, make_saying, model_of, say_elsewhere
 from tests.browser.support.chromium import HEAR_VIOLATIONS, visit
 from tests.browser.support.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
@@ -25,8 +26,8 @@ from tests.support.live_server import LiveServer
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 MODELS = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
-DAYS = ("memory_usageday", "memory_foldday")
-"""Daily figures, which hold no text."""
+DAYS = ("memory_usageday", "memory_foldday", "memory_ownermonth", "memory_appday")
+"""Figures, which hold no text."""
 ALL = "\n".join(CORPUS)
 
 
@@ -64,8 +65,11 @@ def said(live: LiveServer, boss: User) -> Chat:
         User.objects.create(username=text, email=text)
         Group.objects.create(name=text)
         say_elsewhere(_with_title(owner, text), text)
-    for text in pieces(200):
+    app = create_app("shop")
+    for number, text in enumerate(pieces(200)):
         _with_title(owner, text)
+        person = User.objects.create(username=f"shop/{number}")
+        EndUser.objects.create(user=person, app=app, external_id=text)
     ContentView.objects.create(viewer_name=CORPUS[0], page=MARKUP[5], object_id=MARKUP[3], chat_id=new_id())
     chat = make_saying(owner, ALL)
     say_elsewhere(chat, MARKUP[0])
