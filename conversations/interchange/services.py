@@ -37,11 +37,12 @@ def source_id(value: Any) -> str:
 
 def openai_chat(value: Json) -> tuple[dict[str, object], int]:
     """Return a conversation that has a `source_id` in OpenAI's format, and how many images are left out."""
-    is_chatgpt = "mapping" in value
+    name = source_id(value)
+    is_chatgpt = name.startswith("chatgpt:")
     title = value.get("title" if is_chatgpt else "name")
     messages = list(_of_chatgpt(value) if is_chatgpt else _of_claude(value))
     chat: dict[str, object] = {
-        "id": source_id(value),
+        "id": name,
         "title": title if isinstance(title, str) else None,
         "created_at": _time(value.get("create_time" if is_chatgpt else "created_at")),
         "messages": [one for one in messages if one["role"] and one["content"]],

@@ -114,6 +114,7 @@ ODD: list[tuple[Json, list[str]]] = [
     ({"uuid": "c", "chat_messages": [7, None]}, []),
     (claude("c", said("human", "Q", created_at="0001-01-01T00:00:00+14:00"), name=7), ["Q"]),
     ({"uuid": "c", "chat_messages": []}, []),
+    (claude("c", said("human", "Q"), mapping=7), ["Q"]),
 ]
 
 
