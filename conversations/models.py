@@ -107,6 +107,7 @@ class WebhookEvent(models.Model):
         indexes = [
             models.Index(fields=["app", "state", "not_before"], name="webhook_event_due"),
             models.Index(fields=["chat_id", "id"], name="webhook_event_next", condition=Q(state="waiting")),
+            models.Index(fields=["-id"], name="webhook_event_given_up", condition=Q(state="given up")),
             models.Index(
                 fields=["ended_at"], name="webhook_event_ended", condition=Q(ended_at__isnull=False)
             ),

@@ -186,7 +186,7 @@ _BY_NAME: list[tuple[set[str], set[int]]] = [
     (REBUILDING | {"messages_stream", "me_export", "me_delete", "chats_import"}, {429}),
     ({"messages_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
     ({"revisions_restore", "brief_clear", "chats_delete_many"}, {409}),
-    ({"webhook_read"}, {403, 404}),
+    ({"webhook_read"}, {404}),
     ({"v1_auth_token_create"}, {401, 429}),
     ({"v1_auth_token_destroy"}, {400}),
 ]

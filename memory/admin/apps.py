@@ -8,7 +8,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.conf import settings
+from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db.models import OuterRef, QuerySet, Subquery, Sum
@@ -16,13 +17,16 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from chatmemory.templatetags.viewing import viewer_time
+from chatmemory.templatetags.viewing import relative_time, viewer_time
 from conversations.accounts.apps import create_app
 from conversations.admin.access import LIST_LIMIT, ReadOnlyAdmin, cost, end_user_named
 from conversations.admin.accounts import Erasing, chats_and_usage, count_of, limits_of
 from conversations.admin.html import column, link, moment, since
 from conversations.api.serializers import MAX_RETAIN_DAYS
-from conversations.models import App, Chat, EndUser, Erasure
+from conversations.models import App, Chat, EndUser, Erasure, WebhookEvent, WebhookEventType, WebhookState
+from conversations.webhooks import outbox
+from conversations.webhooks.addresses import url_problem
+from conversations.webhooks.endpoints import events_of, remove_webhook, set_webhook
 from memory.admin.filters import AppFilter
 from memory.admin.start_page import INPUT, OUTPUT, PERIOD, DayAdmin
 from memory.models import AppDay, OwnerMonth
@@ -80,15 +84,48 @@ class SetApp(forms.ModelForm):  # type: ignore[type-arg]  # as above
         max_value=MAX_RETAIN_DAYS,
         help_text="Days after its last message at which a chat is erased; 0 for never, empty for those of the server.",
     )
+    webhook_url = forms.CharField(
+        required=False, help_text="An https:// URL at a public address; empty for no webhook."
+    )
+    webhook_events = forms.MultipleChoiceField(
+        choices=[(name, name) for name in WebhookEventType.values],
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+    new_secret = forms.BooleanField(
+        required=False, help_text="Replace what signs events. The old secret stops to sign at once."
+    )
 
     class Meta:
         model = App
         fields = ("retain_days",)
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["webhook_url"] = self.instance.webhook_url
+        self.initial["webhook_events"] = events_of(self.instance) or WebhookEventType.values
+
+    def clean_webhook_url(self) -> str:
+        url: str = self.cleaned_data["webhook_url"]
+        problem = url and url_problem(url, allow_private=settings.WEBHOOK_ALLOW_PRIVATE)
+        if problem:
+            raise ValidationError(problem)
+        return url
+
+
+WEBHOOK = ("webhook_url", "webhook_events", "new_secret")
+
+
+def _told(app: App) -> SafeString:
+    waiting, given_up = outbox.counts(app=app)
+    return _of_app("conversations_webhookevent", f"{waiting:,} waiting, {given_up:,} given up", app)
+
 
 @admin.register(App)
 class AppAdmin(ReadOnlyAdmin):
-    """Superusers make apps, and set how long their chats are kept."""
+    """Superusers make apps, set how long their chats are kept, and where they are told of events."""
+
+    actions = None
 
     list_display = (
         column("app", lambda row: row.user),
@@ -109,7 +146,7 @@ class AppAdmin(ReadOnlyAdmin):
                 "conversations_chat", count_of(Chat.objects.filter(app=row), "chat,chats"), row
             ),
         ),
-        *(column("usage", _usage), moment("created_at", "created")),
+        *(column("usage", _usage), column("webhook events", _told), moment("created_at", "created")),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[App]:
@@ -121,7 +158,10 @@ class AppAdmin(ReadOnlyAdmin):
         )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return (*self.readonly_fields, "retain_days") if obj else ("name",)
+        if obj is None:
+            return ("name",)
+        may_set = self.has_change_permission(request, obj)
+        return (*self.readonly_fields, "retain_days", *(WEBHOOK if may_set else ()))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.readonly_fields if obj else ()
@@ -140,8 +180,14 @@ class AppAdmin(ReadOnlyAdmin):
 
     def save_model(self, request: HttpRequest, obj: App, form: Any, change: bool) -> None:
         """Save what is set; a new app is saved with its account."""
-        if change:
-            obj.save(update_fields=["retain_days"])
+        if not change:
+            return
+        obj.save(update_fields=["retain_days"])
+        url, events, new_secret = (form.cleaned_data[name] for name in WEBHOOK)
+        if not (url and events):
+            remove_webhook(obj)
+        elif secret := set_webhook(obj, url, events, new_secret=new_secret):
+            self.message_user(request, f"The secret is {secret}. It is shown only now.", messages.WARNING)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """It has nothing else."""
@@ -222,6 +268,35 @@ class EndUserAdmin(Erasing, ReadOnlyAdmin):
 
     def save_model(self, request: HttpRequest, obj: EndUser, form: Any, change: bool) -> None:
         User.objects.filter(pk=obj.pk).update(is_active=form.cleaned_data["is_active"])
+
+
+class StateFilter(admin.SimpleListFilter):
+    title = parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in WebhookState.values]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return queryset.filter(state=value) if value in WebhookState.values else queryset
+
+
+@admin.register(WebhookEvent)
+class WebhookEventAdmin(ReadOnlyAdmin):
+    """What apps are told, until a week after it was delivered or given up: ids and figures, no text."""
+
+    list_display = (
+        *("type", column("app", _app), "state", "attempts", since("created_at", "since"), "error"),
+        column("next attempt", lambda row: relative_time(row.not_before) if row.state == "waiting" else "–"),
+    )
+    list_select_related = ("app__user",)
+    list_filter = (AppFilter, StateFilter)
+    fields = readonly_fields = (
+        *("type", "event_id", column("app", _app), "end_user"),
+        column("chat", lambda row: link(row.chat_id, "conversations_chat", "change", row.chat_id)),
+        *("figures", "state", "attempts", "error"),
+        *(moment("created_at"), moment("not_before", "next attempt"), moment("ended_at")),
+    )
 
 
 # What they cost

@@ -5,6 +5,7 @@ reads at most `MAX_COUNTED` rows. The daily figures behind the charts are also p
 """
 
 from datetime import timedelta
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from django.contrib import admin
@@ -19,8 +20,9 @@ from django_q.models import OrmQ
 from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.access import COST, ReadOnlyAdmin, sees_cost
 from conversations.admin.html import admin_url, column
-from conversations.models import ActiveReply
+from conversations.models import ActiveReply, WebhookState
 from conversations.retention import due
+from conversations.webhooks import outbox
 from memory import queue
 from memory.admin.charts import card_trouble, charts_of, sentences
 from memory.admin.filters import MEMORY, STATES, waiting
@@ -58,6 +60,7 @@ def start(request: HttpRequest) -> HttpResponse:
     usage = list(UsageDay.objects.filter(day__gte=shown[0]).values())
     folds = list(FoldDay.objects.filter(day__gte=shown[0]).values())
     facts = [("Pending updates", _pending()), ("Worker", _worker(request)), ("Retention", _retention())]
+    facts += [("Webhooks", rows)] if (rows := _webhooks()) else []
     attention = [fact for _, rows in facts for fact in rows if fact.is_bad]
     if trouble := card_trouble(usage):
         attention.append(StatusRow("Replies without usable notes", trouble))
@@ -121,6 +124,19 @@ def _retention() -> list[StatusRow]:
         StatusRow("Chats to be erased now", f"{waiting:,}{more}"),
         StatusRow("Next chat is erased", following),
     ]
+
+
+def _webhooks() -> list[StatusRow]:
+    """Events that apps are still to be told, or could not be told; nothing where there are none."""
+    waiting, given_up = outbox.counts()
+    url = partial(admin_url, "conversations_webhookevent", "changelist")
+    rows = [
+        StatusRow("Events waiting", f"{waiting:,}", url(state=WebhookState.WAITING)),
+        StatusRow(
+            "Events given up in 7 days", f"{given_up:,}", url(state=WebhookState.GIVEN_UP), bool(given_up)
+        ),
+    ]
+    return rows if waiting or given_up else []
 
 
 def _counted(rows: QuerySet[Any]) -> str:

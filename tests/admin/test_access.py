@@ -16,8 +16,9 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import escape
 
 from chatmemory.apps import UNWANTED
+from chatmemory.database.ids import new_id
 from conversations.accounts.apps import create_app, create_end_user
-from conversations.models import Chat, ContentView, Message
+from conversations.models import Chat, ContentView, Message, WebhookEvent
 from memory.models import SummaryRevision
 from tests.admin.rows import (
     EVIL,
@@ -76,7 +77,8 @@ def saying(owner: User) -> Chat:
     """A chat that puts a row on every page."""
     made = make_saying(owner, CANARY)
     Group.objects.create(name="helpers")
-    create_end_user(create_app("shop"), "ada")
+    app = create_end_user(create_app("shop"), "ada").app
+    WebhookEvent.objects.create(event_id=new_id(), app=app, chat_id=made.pk, type="chat.deleted", figures={})
     return made
 
 

@@ -13,9 +13,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from chatmemory.database.ids import new_id
 from conversations.accounts.apps import create_app, create_end_user
 from conversations.admin import access
-from conversations.models import App, Chat, ContentView, EndUser, Erasure
+from conversations.models import App, Chat, ContentView, EndUser, Erasure, WebhookEvent, WebhookState
 from memory.models import AppDay, OwnerMonth
 from memory.usage import daily
 from tests.admin.rows import make_chat, member_of_staff, text_of
@@ -247,3 +248,47 @@ def plan_of(sql: str) -> str:
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
         return "\n".join(str(row[-1]) for row in cursor.fetchall())
+
+
+# Webhooks
+
+
+def test_a_superuser_sets_a_webhook_and_sees_its_secret_once(staff: Client, shop: App) -> None:
+    url = reverse("admin:conversations_app_change", args=[shop.pk])
+    hook = {"webhook_url": "https://example.com/hook", "webhook_events": ["chat.deleted"]}
+
+    def saved(**fields: Any) -> str:
+        html = staff.post(url, {**hook, **fields}, follow=True).content.decode()
+        shop.refresh_from_db()
+        return html
+
+    html = saved()
+    secret = shop.webhook_secret
+    assert (shop.webhook_url, shop.webhook_events) == ("https://example.com/hook", "chat.deleted")
+    assert secret in html
+    for page in (staff.get(url).content.decode(), saved(webhook_events=["memory.updated", "chat.deleted"])):
+        assert secret not in page
+    assert shop.webhook_events == "memory.updated chat.deleted"
+    assert "private network" in saved(webhook_url="https://127.0.0.1/")
+    html = saved(new_secret="on")
+    assert secret not in html
+    assert shop.webhook_secret in html
+    saved(webhook_url="")
+    assert (shop.webhook_url, shop.webhook_events, shop.webhook_secret) == ("", "", "")
+    assert secret not in str(list(LogEntry.objects.values()))
+
+
+def test_events_that_were_given_up_are_shown(staff: Client, shop: App) -> None:
+    start = reverse("admin:index")
+    assert "Events given up" not in staff.get(start).content.decode()
+    for state in WebhookState.values:
+        WebhookEvent.objects.create(
+            event_id=new_id(), app=shop, chat_id=new_id(), type="chat.deleted", figures={}, state=state
+        )
+    html = staff.get(start).content.decode()
+    assert html.count("Events given up") == html.count("Events waiting") + 1  # it needs attention
+    assert "state=given+up" in html
+    assert "1 waiting, 1 given up" in text_of(staff, "conversations_app_change", shop.pk)
+    (given_up,) = WebhookEvent.objects.filter(state="given up")
+    assert listed(staff, "conversations_webhookevent", state="given up") == [str(given_up)]
+    assert len(listed(staff, "conversations_webhookevent", app=shop.pk)) == 3

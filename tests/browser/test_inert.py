@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from chatmemory.database.ids import new_id
 from conversations.accounts.apps import create_app
-from conversations.models import Chat, ContentView, EndUser
+from conversations.models import Chat, ContentView, EndUser, WebhookEvent
 from tests.admin.rows import add_revision, make_chat, make_saying, model_of, say_elsewhere
 from tests.browser.support.chromium import HEAR_VIOLATIONS, visit
 from tests.browser.support.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
@@ -70,6 +70,8 @@ def said(live: LiveServer, boss: User) -> Chat:
         _with_title(owner, text)
         person = User.objects.create(username=f"shop/{number}")
         EndUser.objects.create(user=person, app=app, external_id=text)
+        told = {"app": app, "event_id": new_id(), "chat_id": new_id(), "figures": {"text": text}}
+        WebhookEvent.objects.create(**told, type="chat.deleted", end_user=text, error=text)
     ContentView.objects.create(viewer_name=CORPUS[0], page=MARKUP[5], object_id=MARKUP[3], chat_id=new_id())
     chat = make_saying(owner, ALL)
     say_elsewhere(chat, MARKUP[0])

@@ -23,6 +23,12 @@ def test_the_memory_panel_shows_a_fold_when_it_is_published(visitor: Person, fir
     assert page.locator("#summary .cm-diff").inner_text()
     page.locator("#summary").get_by_role("button", name="Show summary").click()
     assert page.locator("#summary ins, #summary del").count() == 0
+    ask(page, "And the cello?")
+    told = page.locator(
+        ".cm-note", has_text=re.compile(r"^Memory updated: \d+ turns?, [\d,]+ → [\d,]+ tokens")
+    )
+    told.get_by_role("button", name="Show").click()
+    page.locator("#summary .cm-diff").wait_for()
 
     page.get_by_text("Earlier versions").click()
     page.get_by_role("button", name="Restore version 1").click()

@@ -11,7 +11,8 @@ const LONGEST_MS = 10_000;
  * Reads a reply and gives its final message.
  *
  * `start` sends the question (safe to repeat: it carries an Idempotency-Key); without it, `reply` is one that is known:
- * {chatId, messageId, text}. `on` is told of what happens: created(data), text(all of it so far), waiting(sentence).
+ * {chatId, messageId, text}. `on` is told of what happens: created(data), remembered(version of the memory), text(all of
+ * it so far), waiting(sentence).
  * Raises ApiError where the server refuses or stays away, and AbortError when `signal` ends the reading.
  */
 export async function follow({ start, reply = null, on, signal }) {
@@ -26,6 +27,7 @@ export async function follow({ start, reply = null, on, signal }) {
         const data = JSON.parse(event.data);
         if (event.name === "reconnect") wait = data.retry_ms;
         else if (event.name === "message.created") created(known, data, on);
+        else if (event.name === "memory.updated") on.remembered(data);
         else if (event.name === "content.delta") grow(known, data.delta, event.id, on);
         else if (data.message) return data.message;
       }
@@ -43,7 +45,7 @@ export async function follow({ start, reply = null, on, signal }) {
 }
 
 const rest = ({ reply, position }, signal) =>
-  request("GET", `chats/${reply.chatId}/messages/${reply.messageId}/stream`, {
+  request("GET", `chats/${reply.chatId}/messages/${reply.messageId}/stream?memory_events=true`, {
     headers: { Accept: "text/event-stream", ...(position ? { "Last-Event-ID": String(position) } : {}) },
     signal,
   });

@@ -18,6 +18,12 @@ export function told(one) {
   return `${counted(one.turns, "turn")} (${span}) ${one.turns === 1 ? "was" : "were"} merged into the summary.`;
 }
 
+/** One sentence on what a version changed, as a stream tells it. */
+export function changeOf({ turns, tokens_before: before, tokens_after: after, lost_count: lost }) {
+  const parts = [turns ? counted(turns, "turn") : "", `${number(before)} → ${counted(after, "token")}`, lost ? `${counted(lost, "detail")} lost` : ""];
+  return `Memory updated: ${parts.filter(Boolean).join(", ")}.`;
+}
+
 /** Lists versions, newest first. `acts` are `changed(version)`, `restore(version)`. */
 export function showHistory(revisions, { version: current, paused }, acts) {
   const rows = revisions.map((one) =>

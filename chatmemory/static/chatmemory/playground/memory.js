@@ -4,6 +4,7 @@ import { call } from "./api.js";
 import { clear, restore } from "./changes.js";
 import { announce, counted, el, hint, id, number, on, time } from "./dom.js";
 import { laidOut, showDifference, showHistory, told } from "./history.js";
+import { look } from "./look.js";
 import { showContext } from "./sections.js";
 import { WORDS } from "./words.js";
 
@@ -67,6 +68,12 @@ export class Memory {
   afterChange() {
     this.tried(() => this.#refresh());
     this.watch(FOLD_MS);
+  }
+
+  /** Shows what a version changed. */
+  async show(version) {
+    look("memory");
+    await this.tried(() => this.#changed(version));
   }
 
   async saw(message) {

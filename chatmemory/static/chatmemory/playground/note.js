@@ -12,8 +12,8 @@ export class Note {
   }
 
   /** Something to know. `about` names it for `clear`. */
-  say(sentence, { about = "" } = {}) {
-    this.#show(sentence, "cm-told", about);
+  say(sentence, { action = null, about = "" } = {}) {
+    this.#show(sentence, "cm-told", about, action);
   }
 
   /** Something that went wrong; with `seconds`, how long to wait counts down. */

@@ -3,6 +3,7 @@
 import { call, request } from "./api.js";
 import { announce, id, link } from "./dom.js";
 import { follow } from "./follow.js";
+import { changeOf } from "./history.js";
 import { tellOthers } from "./tabs.js";
 import * as unsent from "./unsent.js";
 import { WORDS } from "./words.js";
@@ -21,7 +22,7 @@ export class Talk {
   async send(message) {
     if (this.#reading) return this.composer.giveBack(message); // a reply was being written in the chat that was opened
     const chat = this.desk.chat();
-    const variant = { model_variant: id("variant").value };
+    const variant = { model_variant: id("variant").value, memory_events: true };
     const [path, body] = chat ? [`chats/${chat.id}/messages`, { message, ...variant }] : ["message/first", { message, ...variant, policy: id("policy").value, temporary: id("temporary").checked }];
     this.note.clear();
     this.conversation.toNewest();
@@ -37,7 +38,7 @@ export class Talk {
   async regenerate(message) {
     if (this.#reading) return;
     this.note.clear();
-    const body = { model_variant: id("variant").value };
+    const body = { model_variant: id("variant").value, memory_events: true };
     await this.#run({ start: question(`chats/${this.desk.chat().id}/messages/${message.id}/regenerate`, body), again: message });
   }
 
@@ -79,6 +80,7 @@ export class Talk {
     this.#read(mine);
     const on = {
       created: (data) => this.#created(mine, data, again),
+      remembered: (update) => this.note.say(changeOf(update), { action: link("Show", () => this.memory.show(update)), about: "memory" }),
       text: (text) => {
         this.note.clear("waiting");
         this.conversation.grow(mine.messageId, text);
