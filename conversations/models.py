@@ -105,7 +105,7 @@ class WebhookEvent(models.Model):
     class Meta:
         default_permissions = ("view",)
         indexes = [
-            models.Index(fields=["app", "state", "not_before"], name="webhook_event_due"),
+            models.Index(fields=["app", "state", "not_before", "id"], name="webhook_event_due"),
             models.Index(fields=["chat_id", "id"], name="webhook_event_next", condition=Q(state="waiting")),
             models.Index(fields=["-id"], name="webhook_event_given_up", condition=Q(state="given up")),
             models.Index(

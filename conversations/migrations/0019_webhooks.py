@@ -46,7 +46,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': ('view',),
-                'indexes': [models.Index(fields=['app', 'state', 'not_before'], name='webhook_event_due'), models.Index(condition=models.Q(('state', 'waiting')), fields=['chat_id', 'id'], name='webhook_event_next'), models.Index(condition=models.Q(('state', 'given up')), fields=['-id'], name='webhook_event_given_up'), models.Index(condition=models.Q(('ended_at__isnull', False)), fields=['ended_at'], name='webhook_event_ended')],
+                'indexes': [models.Index(fields=['app', 'state', 'not_before', 'id'], name='webhook_event_due'), models.Index(condition=models.Q(('state', 'waiting')), fields=['chat_id', 'id'], name='webhook_event_next'), models.Index(condition=models.Q(('state', 'given up')), fields=['-id'], name='webhook_event_given_up'), models.Index(condition=models.Q(('ended_at__isnull', False)), fields=['ended_at'], name='webhook_event_ended')],
             },
         ),
     ]

@@ -10,9 +10,12 @@ from django.contrib.auth.models import User
 
 from benchmarks.chats import make_chat
 from chatmemory.database.postgresql.base import DatabaseWrapper
+from conversations.accounts import api_tokens
+from conversations.accounts.apps import create_app
+from conversations.models import App, WebhookEvent
 from conversations.replies import finish, generation
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client
+from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite is no trip away")
@@ -77,3 +80,20 @@ def test_so_does_a_first_message(
     alice.ask("Hello")  # a user's first call creates the row of the allowance
     taken = trips(lambda: alice.ask("Hello"))
     assert 4 <= len(taken) <= MOST, "\n".join(taken)
+
+
+def test_an_app_that_is_told_of_replies_takes_one_more(
+    live: LiveServer, upstream: FakeUpstream, trips: Callable[[Callable[[], object]], list[str]]
+) -> None:
+    issued = api_tokens.issue(create_app("shop").user, None)
+    assert issued is not None
+    shop = Client(live.url, issued[1])
+    chat = shop.ask("Hello")["message"]["chat_id"]
+    shop.ask("And then?", chat)
+    without = trips(lambda: shop.ask("And then?", chat))
+    App.objects.update(webhook_url="https://example.com", webhook_events="reply.completed")
+    taken = trips(lambda: shop.ask("And then?", chat))
+    assert len(taken) == len(without), "it asks whether to tell"
+    assert WebhookEvent.objects.count() == 1
+    assert sum("webhookevent" in one for one in taken) == 1
+    shop.http.close()
