@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from statistics import median
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -50,12 +53,15 @@ def run(owner: User, *, end_users: int = END_USERS) -> Group:
     assert issued is not None
     headers = {"Authorization": f"Bearer {issued[1]}", "X-Chatmemory-User": "anna"}
     among = _acts(anna, staff, headers, {"owner__id__exact": anna.pk}, app)
+    alone[ADMIN_APP] = alone[ADMIN]
+    among[ADMIN_APP] = _page(staff, {"app": app.pk, "owner__id__exact": anna.pk})
+    before[ADMIN_APP] = before[ADMIN]
     after = _timed({name: {"alone": alone[name], "among": act} for name, act in among.items()})
     title = f"One of {end_users:,} end users with {end_users * CHATS:,} chats"
     return Group(title, tuple(_figures(before, after)))
 
 
-ADMIN = "the admin's chats of one owner"
+ADMIN, ADMIN_APP = "the admin's chats of one owner", "the same, filtered by the app, too"
 
 
 def _acts(
@@ -147,12 +153,12 @@ def _fill(app: App, end_users: int) -> None:
         bulk.insert([_message(chat, now) for chat in chats])
 
 
-def _now(model: type[Chat] | type[EndUser], now: object) -> dict[str, object]:
+def _now(model: type[Model], now: datetime) -> dict[str, Any]:
     names = ("created_at", "updated_at", "last_message_at")
     return {one.name: now for one in model._meta.concrete_fields if one.name in names}
 
 
-def _message(chat: Chat, now: object) -> Message:
+def _message(chat: Chat, now: datetime) -> Message:
     return Message(
         id=new_id(),
         chat=chat,
