@@ -1,5 +1,5 @@
-"""The largest requests that one user may send to a real server: its memory at the peak of each call above that at the
-start, and another user's calls meanwhile.
+"""The largest requests that one user may send to a real server: its memory at the peak of each call above that before,
+what it has kept after all of them, and another user's calls meanwhile.
 
 Images of 20 MB are stored, sent to the model again by a tiny question, read by clients that never read, exported.
 Bodies of 31 MB are made to be costly to read: most of them are refused. Linux only.
@@ -92,15 +92,17 @@ def run(owner: User) -> Group:
             calls.ask(chats[-1])
         time.sleep(1)
         level = _resident(server.pid, "VmRSS")
-        calm = _measured(server, level, beside, lambda: time.sleep(CALM_SECONDS))
+        calm = _measured(server, beside, lambda: time.sleep(CALM_SECONDS))
         figures = [
             Figure(
                 "others' calls before, 95th percentile", calm.p95, "ms", note=f"at worst {calm.worst:.0f} ms"
             )
         ]
         for name, call in cases.items():
-            figures += _figures(name, _measured(server, level, beside, call), calm)
+            figures += _figures(name, _measured(server, beside, call), calm)
             time.sleep(1)
+        kept = (_resident(server.pid, "VmRSS") - level) / MB
+        figures.append(Figure("kept after all of them", kept, "MB", bar=MEMORY_BAR))
     return Group("Requests of 20 MB and more", tuple(figures))
 
 
@@ -117,8 +119,9 @@ def _figures(name: str, found: _Measured, calm: _Measured) -> Iterator[Figure]:
     yield Figure("  others' calls at worst", found.worst, "ms", bar=WORST_BAR)
 
 
-def _measured(server: Running, level: int, token: str, call: Callable[[], None]) -> _Measured:
-    """Make a call, with another user's calls beside it; return what the server's memory peaks at above `level`."""
+def _measured(server: Running, token: str, call: Callable[[], None]) -> _Measured:
+    """Make a call, with another user's calls beside it; return how much the server's memory rises at the peak."""
+    level = _resident(server.pid, "VmRSS")
     Path(f"/proc/{server.pid}/clear_refs").write_text("5")  # resets the peak to the current value
     began = time.monotonic()
     with _beside(server.port, token) as late:
@@ -253,6 +256,10 @@ def _costly_bodies() -> dict[str, bytes]:
         "as many values as are taken": filled(start + question + ',"x":[', '"' + "a" * 117 + '",', '""]}'),
         "a text of commas": filled(start + '"messages":[{"role":"user","content":"', "a, ", '"}]}'),
         "a text of escapes": filled(start + '"messages":[{"role":"user","content":"', '\\\\\\"', '"}]}'),
+        "a text with an emoji": filled(start + '"messages":[{"role":"user","content":"', "a, b ", '😀"}]}'),
+        "a text with a line break": filled(
+            start + '"messages":[{"role":"user","content":"', "a, b ", '\\n"}]}'
+        ),
         "lone surrogates": filled(start + '"messages":[{"role":"user","content":"', "\\ud800", '"}]}'),
         "8,000 messages of one side": with_messages([{"role": "user", "content": "x" * 3000}] * 8000),
         "50,000 of one letter": with_messages([{"role": "user", "content": "x"}] * 50_000),

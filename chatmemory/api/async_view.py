@@ -23,7 +23,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api import error_handler
-from chatmemory.api.http import EventStreamRenderer
+from chatmemory.api.http import MOST_COPIES, EventStreamRenderer
 from chatmemory.database import executors
 from chatmemory.errors import Unavailable
 
@@ -32,8 +32,6 @@ SMALL_BYTES = 1_000_000
 BUDGET_BYTES = 64 * 1024 * 1024
 WAIT_SECONDS = 30.0
 """How long a body waits for its turn before it is refused."""
-BODY_COPIES = 2
-"""How many times its length a body takes in memory, at least: itself and what was parsed from it."""
 
 
 class SharedAmount:
@@ -105,8 +103,8 @@ class AsyncView(APIView):
         self.request = self.initialize_request(request, *args, **kwargs)
         self.headers = self.default_response_headers
         try:
-            size = BODY_COPIES * length
-            await self.memory.enter_async_context(_memory.hold(size if size > SMALL_BYTES else 0))
+            size = MOST_COPIES * length if length > SMALL_BYTES // 2 else 0
+            await self.memory.enter_async_context(_memory.hold(size))
         except Unavailable as exc:
             return self._rendered(self._failed(exc))
         try:

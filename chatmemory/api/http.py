@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import MaxLengthValidator, RegexValidator
@@ -198,10 +199,16 @@ MAX_VALUES: Final = 300_000
 """Lists, objects and their members. A history of 50,000 messages has 250,000."""
 LARGE_BYTES: Final = 4 * 1024 * 1024
 """Above this size, a body is not parsed by the standard library, which needs the text of the whole besides."""
-_SLICE: Final = 256 * 1024
+_SLICE: Final = 64 * 1024
 _STRUCTURE: Final = (b"[", b"{", b",", b":")
 _MAX_ESCAPES: Final = 200_000
 """In a large text with a lone surrogate, because each is looked at."""
+VALUE_BYTES: Final = 80
+"""What a value takes in memory besides its text."""
+MOST_COPIES: Final = 6
+"""How many times its length a body takes in memory at most: itself, its only text copied, and four bytes a letter."""
+_LATER, _LATIN, _NARROW = bytes(range(0x80, 0xC0)), bytes(range(0xC4)), bytes(range(0xF0))
+"""Bytes of UTF-8: of a character after its first, of characters for which Python needs one byte, or two at most."""
 _ESCAPE: Final = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
@@ -223,8 +230,8 @@ def parse_json(body: bytes) -> Any:
 
     A lone surrogate stays as it is, for the fields to judge; in a large body, it becomes U+FFFD.
     """
-    if len(body) > MAX_VALUES and _has_too_many(body):
-        raise ValueError(f"the body has more than {MAX_VALUES:,} values")
+    if len(body) > MAX_VALUES:
+        _refuse_costly(body)
     try:
         return from_json(body, allow_inf_nan=False, cache_strings="keys")
     except ValueError:
@@ -233,6 +240,7 @@ def parse_json(body: bytes) -> Any:
     if len(body) > LARGE_BYTES:
         if body.count(b"\\\\") + body.count(b"\\u") > _MAX_ESCAPES:
             raise ValueError("a large text with lone surrogates and many escapes")
+        _refuse_costly(body, besides=len(body))
         return from_json(_without_lone_surrogates(body), allow_inf_nan=False, cache_strings="keys")
     try:
         return json.loads(body, parse_constant=strict_constant)
@@ -240,25 +248,68 @@ def parse_json(body: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _has_too_many(body: bytes) -> bool:
-    """Whether the text has too many values: a quick count of all its bytes first, then one outside of its strings."""
-    starts = range(0, len(body), _SLICE)
-    if sum(body.count(mark, at, at + _SLICE) for at in starts for mark in _STRUCTURE) <= MAX_VALUES:
-        return False
-    count, is_in_string, rest = 0, False, b""
-    for at in starts:
-        # Without escapes, each quotation mark begins or ends a string. An escape may be cut at the end of a slice.
+def _refuse_costly(body: bytes, besides: int = 0) -> None:
+    """Raise `ValueError` for too many values, or if reading takes more than twice the largest body with what is held
+    besides.
+    """
+    most = 2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    slices = (body[at : at + _SLICE] for at in range(0, len(body), _SLICE))
+    marks = sum(piece.count(mark) for piece in slices for mark in _STRUCTURE)
+    if marks > MAX_VALUES or besides + MOST_COPIES * len(body) + VALUE_BYTES * marks > most:
+        size = besides + _bytes_to_read(body)
+        if size > most:
+            raise ValueError(f"it takes {size:,} bytes of memory to read, and at most {most:,} are taken")
+
+
+def _bytes_to_read(body: bytes) -> int:
+    """Return how much memory reading takes at most: the body, its texts and its values. Raises for too many values.
+
+    A text takes as much for each character as its widest one needs. One with an escape is copied by the parser first.
+    """
+    values = texts = taken = copied = 0
+    length, chars, width, has_escape = 0, 0, 1, False
+    for outside, inside, goes_on in _outside_and_inside_of_texts(body):
+        values += sum(outside.count(mark) for mark in _STRUCTURE)
+        texts += len(inside) - goes_on
+        if max(values, texts) > MAX_VALUES:
+            raise ValueError(f"the body has more than {MAX_VALUES:,} values")
+        for number, part in enumerate(inside, 1):
+            length += len(part)
+            if part.isascii() and b"\\" not in part:
+                chars += len(part)
+            else:
+                chars += len(part.translate(None, _LATER)) - part.count(b"\\") - 4 * part.count(b"\\u")
+                width, has_escape = max(width, _width(part)), has_escape or b"\\" in part
+            if number < len(inside) or not goes_on:
+                taken, copied = taken + chars * width, max(copied, length * has_escape)
+                length, chars, width, has_escape = 0, 0, 1, False
+    return len(body) + taken + copied + VALUE_BYTES * values
+
+
+def _outside_and_inside_of_texts(body: bytes) -> Iterator[tuple[bytes, list[bytes], bool]]:
+    """Yield of each slice what is outside of texts, the parts of texts, and whether the last one goes on.
+
+    Escaped backslashes and quotation marks come as other escapes.
+    """
+    is_inside, rest = False, b""
+    for at in range(0, len(body), _SLICE):
         piece = rest + body[at : at + _SLICE]
-        cut = (len(piece) - len(piece.rstrip(b"\\"))) % 2
-        rest = piece[len(piece) - cut :]
-        piece = piece[: len(piece) - cut].replace(b"\\\\", b"").replace(b'\\"', b"")
-        parts = piece.split(b'"')
-        outside = b"".join(parts[1::2] if is_in_string else parts[::2])
-        count += sum(outside.count(mark) for mark in _STRUCTURE)
-        if count > MAX_VALUES:
-            return True
-        is_in_string ^= len(parts) % 2 == 0
-    return False
+        if at + _SLICE < len(body):  # an escape may be cut at the end of a slice
+            end = len(piece[:-5] + piece[-5:].partition(b"\\")[0])
+            end -= (end - len(piece[:end].rstrip(b"\\"))) % 2
+            piece, rest = piece[:end], piece[end:]
+        # Without escapes, each quotation mark begins or ends a text.
+        parts = piece.replace(b"\\\\", b"\\n").replace(b'\\"', b"\\n").split(b'"')
+        outside, inside = (parts[1::2], parts[::2]) if is_inside else (parts[::2], parts[1::2])
+        is_inside ^= len(parts) % 2 == 0
+        yield b"".join(outside), inside, is_inside
+
+
+def _width(part: bytes) -> int:
+    """How many bytes Python needs for a character of a text that has this part."""
+    if part.translate(None, _NARROW) or b"\\ud" in part or b"\\uD" in part:
+        return 4
+    return 2 if part.translate(None, _LATIN) or part.count(b"\\u") > part.count(b"\\u00") else 1
 
 
 def _without_lone_surrogates(body: bytes) -> bytearray:

@@ -1,4 +1,6 @@
 import json
+from sys import getsizeof
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,9 +36,38 @@ def test_only_what_is_outside_of_strings_is_counted(texts: list[str], size: int)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(http, "_SLICE", size)
         body = json.dumps(texts, separators=(",", ":")).encode()
-        for most in range(len(texts) + 2):
-            patch.setattr(http, "MAX_VALUES", most)
-            assert http._has_too_many(body) is (max(len(texts), 1) > most)
+        patch.setattr(http, "MAX_VALUES", len(texts) or 1)
+        http._bytes_to_read(body)
+        patch.setattr(http, "MAX_VALUES", (len(texts) or 1) - 1)
+        with pytest.raises(ValueError, match="values"):
+            http._bytes_to_read(body)
+
+
+TEXTS = st.lists(st.text(st.sampled_from('a"\\\nö\u20acu😀/'), max_size=12), max_size=9)
+
+
+@given(TEXTS, st.booleans(), st.integers(1, 9))
+def test_reading_takes_no_more_than_is_said(texts: list[str], in_ascii: bool, size: int) -> None:
+    body = json.dumps(texts, ensure_ascii=in_ascii).encode()
+    told = http._bytes_to_read(body)
+    assert len(body) + sum(map(getsizeof, texts)) <= told <= 6 * len(body) + 80 * (len(texts) or 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(http, "_SLICE", size)
+        assert http._bytes_to_read(body) == told
+
+
+@pytest.mark.parametrize(
+    ("item", "is_taken"),
+    [("a", True), ("ö", True), ("\u20ac", True), ("a" * 99 + "😀", False), ("a\\n", False), ('a","', False)],
+)
+def test_what_takes_too_much_memory_to_read_is_refused(item: str, is_taken: bool, settings: Any) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 410_000
+    body = b'["' + item.encode() * (400_000 // len(item.encode())) + b'"]'
+    if is_taken:
+        assert len(parse_json(body)) == 1
+    else:
+        with pytest.raises(ValueError, match="bytes of memory to read, and at most 820,000 are taken"):
+            parse_json(body)
 
 
 @pytest.mark.parametrize("item", ["[],", "{},", '"x":0,', "1,"])
