@@ -82,7 +82,7 @@ def test_so_does_a_first_message(
     assert 4 <= len(taken) <= MOST, "\n".join(taken)
 
 
-def test_an_app_that_is_told_of_replies_takes_one_more(
+def test_telling_an_app_takes_one_statement(
     live: LiveServer, upstream: FakeUpstream, trips: Callable[[Callable[[], object]], list[str]]
 ) -> None:
     issued = api_tokens.issue(create_app("shop").user, None)
@@ -93,7 +93,7 @@ def test_an_app_that_is_told_of_replies_takes_one_more(
     without = trips(lambda: shop.ask("And then?", chat))
     App.objects.update(webhook_url="https://example.com", webhook_events="reply.completed")
     taken = trips(lambda: shop.ask("And then?", chat))
-    assert len(taken) == len(without), "it asks whether to tell"
+    assert len(taken) == len(without), "each turn of an app asks, in one statement, whether to tell"
     assert WebhookEvent.objects.count() == 1
     assert sum("webhookevent" in one for one in taken) == 1
     shop.http.close()

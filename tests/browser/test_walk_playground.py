@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.browser.support.first_look import FirstLook, Person, person
-from tests.browser.support.playground import ask, enter, make_chat
+from tests.browser.support.playground import COMPLETE, ask, enter, make_chat, say
 
 pytestmark = pytest.mark.browser
 
@@ -23,12 +23,13 @@ def test_the_memory_panel_shows_a_fold_when_it_is_published(visitor: Person, fir
     assert page.locator("#summary .cm-diff").inner_text()
     page.locator("#summary").get_by_role("button", name="Show summary").click()
     assert page.locator("#summary ins, #summary del").count() == 0
-    ask(page, "And the cello?")
+    say(page, "And the cello?")
     told = page.locator(
         ".cm-note", has_text=re.compile(r"^Memory updated: \d+ turns?, [\d,]+ → [\d,]+ tokens")
     )
     told.get_by_role("button", name="Show").click()
     page.locator("#summary .cm-diff").wait_for()
+    page.wait_for_selector(COMPLETE)
 
     page.get_by_text("Earlier versions").click()
     page.get_by_role("button", name="Restore version 1").click()
