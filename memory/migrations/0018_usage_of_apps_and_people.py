@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('conversations', '0014_apps_and_end_users'),
+        ('conversations', '0014_apps'),
         ('memory', '0010_to_0017'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

@@ -118,13 +118,13 @@ def test_a_branch_is_found_as_its_chat_is(alice: Client, upstream: FakeUpstream)
 def test_chats_of_earlier_versions_are_found_once_migrated(
     alice: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    migration: Any = import_module("conversations.migrations.0017_fill_chat_metadata")
+    migration: Any = import_module("conversations.migrations.0015_fill_chats")
     monkeypatch.setattr(migration, "BATCH", 2)
     mine = [made(alice, kind="a", number=number) for number in range(5)]
     made(alice)
     ChatMetadata.objects.filter(chat_id__in=mine[1:]).delete()  # as if it had been interrupted
     for _ in range(2):
-        migration.fill(apps, SimpleNamespace(connection=connection))
+        migration.fill_metadata(apps, SimpleNamespace(connection=connection))
         assert found(alice, {"kind": "a"}) == mine[::-1]
 
 

@@ -1,6 +1,7 @@
 from uuid import UUID
 
 from django.db import migrations
+from django.db.models import F
 
 from conversations.finding import pairs_of
 
@@ -8,7 +9,13 @@ BATCH = 200
 """Chats per transaction."""
 
 
-def fill(apps, schema_editor):
+def fill_times(apps, schema_editor):
+    """Nothing says when a chat's last message was stored; it was not after its last change."""
+    chats = apps.get_model("conversations", "Chat").objects.using(schema_editor.connection.alias)
+    chats.update(last_message_at=F("updated_at"))
+
+
+def fill_metadata(apps, schema_editor):
     """Have the chats that there are found by their metadata. What was filled before an interruption stays."""
     alias = schema_editor.connection.alias
     index = apps.get_model("conversations", "ChatMetadata")
@@ -29,5 +36,9 @@ def fill(apps, schema_editor):
 class Migration(migrations.Migration):
 
     atomic = False
-    dependencies = [("conversations", "0016_chat_metadata")]
-    operations = [migrations.RunPython(fill, migrations.RunPython.noop)]
+    dependencies = [("conversations", "0014_apps")]
+
+    operations = [
+        migrations.RunPython(fill_times, migrations.RunPython.noop),
+        migrations.RunPython(fill_metadata, migrations.RunPython.noop),
+    ]
