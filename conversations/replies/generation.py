@@ -240,18 +240,20 @@ class Generation(GrowingReply):
         deadlines, variant, began = settings.REPLY_DEADLINES, self.variant, time.monotonic()
         if variant.fallback is None:
             return await self._read_variant(deadlines)
-        breaker = registry.breaker_of(variant)
+        breaker, left = registry.breaker_of(variant), deadlines.total
         if breaker.allows(began):
             reply = await self._read_variant(deadlines)
             if reply.status != "failed" or not is_upstreams_own(reply.error):
                 breaker.succeeded()
                 return reply
-            breaker.failed(time.monotonic())
+            breaker.failed(now := time.monotonic())
+            left -= now - began
+            if left <= 0:
+                return reply
         logger.info(
             "the fallback answers", extra={"variant": variant.name, "fallback": variant.fallback.name}
         )
         await self._fall_back(variant.fallback)
-        left = deadlines.total - (time.monotonic() - began)
         return await self._read_variant(replace(deadlines, total=left))
 
     async def _fall_back(self, fallback: Variant) -> None:

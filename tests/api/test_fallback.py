@@ -136,6 +136,9 @@ def test_both_together_have_the_time_of_one_reply(
     assert message["error"]["code"] == "upstream_timeout"
     (first,), (second,) = upstream.requests, spare.requests
     assert second.at - first.at > 0.9
+    settings.REPLY_DEADLINES = Deadlines(first_byte=5, idle=5, total=0.3)
+    late = say(alice)[-1].data["message"]
+    assert (late["model_variant"], late["metadata"]) == ("arco", {}), "no time was left to ask another"
 
 
 def test_a_cancel_while_the_fallback_is_asked(
