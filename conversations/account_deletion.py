@@ -7,6 +7,7 @@ docs/reliability.md: which staff member viewed what, by ids.
 """
 
 import logging
+import math
 import time
 
 from django.contrib.admin.models import LogEntry
@@ -17,7 +18,7 @@ from django.db.models import Q, Sum
 
 from conversations import chat_lifecycle
 from conversations.accounts import api_tokens
-from conversations.models import Allowance, Chat, EndUser, Erased, Erasure, PassingCall, Window
+from conversations.models import Allowance, App, Chat, EndUser, Erased, Erasure, PassingCall, Window
 
 logger = logging.getLogger(__name__)
 
@@ -48,21 +49,28 @@ def request_erasure(user_id: int) -> None:
     logger.info("erasure requested", extra={"user": user_id})
 
 
-def erase(user_id: int, *, seconds: float | None = None) -> bool:
-    """Erase a user whose erasure was requested, for at most about `seconds`. Return True if nothing is left.
+def erase_at_once(user_id: int) -> None:
+    """Request a user's erasure, and begin with it: what takes longer than a request should is done by the sweep."""
+    request_erasure(user_id)
+    erase(user_id, seconds=AT_ONCE_SECONDS)
 
-    The end users of an app are erased before it.
-    """
-    until = None if seconds is None else time.monotonic() + seconds
-    while (end_user := EndUser.objects.filter(app=user_id).first()) is not None:
-        if not erase(end_user.pk, seconds=None if until is None else until - time.monotonic()):
+
+def erase(user_id: int, *, seconds: float | None = None) -> bool:
+    """Erase a user whose erasure was requested, for at most about `seconds`. Return True if nothing is left."""
+    return _erase(user_id, math.inf if seconds is None else time.monotonic() + seconds)
+
+
+def _erase(user_id: int, until: float) -> bool:
+    """Erase a user, and the end users of an app before it."""
+    end_users, chats = EndUser.objects.filter(app=user_id), Chat.objects.filter(owner=user_id)
+    while (end_user := end_users.first()) is not None:
+        if time.monotonic() > until or not _erase(end_user.pk, until):
             return False
-    chats = Chat.objects.filter(owner=user_id)
     while keys := list(chats.order_by("pk").values_list("pk", flat=True)[:PAGE]):
         chat_lifecycle.delete_chats(chats, keys, until)
-        if until is not None and time.monotonic() > until:
+        if time.monotonic() > until:
             return False
-    return _erase_account(user_id) or erase(user_id, seconds=seconds)
+    return _erase_account(user_id) or _erase(user_id, until)
 
 
 def erase_after_commit(user_id: int) -> None:
@@ -94,6 +102,7 @@ def _erase_account(user_id: int) -> bool:
         list(PassingCall.objects.select_for_update().filter(user=user_id).order_by("pk"))
         Allowance.objects.select_for_update().filter(pk=user_id).first()
         user = User.objects.select_for_update().filter(pk=user_id).first()
+        App.objects.select_for_update().filter(pk=user_id).first()  # now it gets no more end users
         if user is None:
             return True
         if Chat.objects.filter(owner=user).exists() or EndUser.objects.filter(app=user.pk).exists():

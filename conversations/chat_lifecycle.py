@@ -1,5 +1,6 @@
 """Create, change and delete chats."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -49,7 +50,7 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
         for name, value in changes.items():
             setattr(chat, name, value)
         chat.save(update_fields=[*changes, "updated_at"])
-        if "metadata" in changes:
+        if "metadata" in new:
             index_metadata(chat)
         if "policy" in new or ("policy" in changes and is_by_another_policy(chat)):
             if chat.last_seq:
@@ -87,18 +88,18 @@ def delete_chat(chat: Chat) -> None:
 def delete_chats(
     chats: QuerySet[Chat],
     keys: Iterable[UUID],
-    until: float | None = None,
+    until: float = math.inf,
     *,
     if_still: Callable[[Chat], bool] = lambda _: True,
 ) -> int:
     """Delete those with these keys that are still among `chats`, each in a transaction of its own; return how many.
 
-    Stop at that moment of `time.monotonic`, if one is given. `if_still` is asked for each once it is locked.
+    Stop at the moment `until` of `time.monotonic`. `if_still` is asked for each once it is locked.
     """
     deleted = 0
     for key in keys:
         began = time.monotonic()
-        if until is not None and began > until:
+        if began > until:
             break
         with transaction.atomic():
             chat = chats.select_for_update(of=("self",)).filter(pk=key).first()

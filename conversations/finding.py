@@ -5,7 +5,7 @@ value. So the index has rows of one width, and no content of a chat.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -27,10 +27,10 @@ def pair_of(member: Member) -> str:
 
 def pairs_of(metadata: Mapping[str, Any]) -> set[str]:
     """The hashes by which a chat with this metadata is found."""
-    scalars = {key: value for key, value in metadata.items() if not isinstance(value, dict | list)}
     return {
         pair_of((key, value if isinstance(value, str) else json.dumps(value)))
-        for key, value in scalars.items()
+        for key, value in metadata.items()
+        if not isinstance(value, dict | list)
     }
 
 
@@ -42,11 +42,9 @@ def index_metadata(chat: Chat) -> None:
     )
 
 
-def known_members(owner: User, members: Collection[Member]) -> set[Member]:
-    """Return those of some hundred members, at most, that any chat of the owner has."""
-    by_pair = {pair_of(member): member for member in members}
-    found = ChatMetadata.objects.filter(owner=owner, pair__in=by_pair).values_list("pair", flat=True)
-    return {by_pair[pair] for pair in found.distinct()}
+def is_member_known(owner: User, member: Member) -> bool:
+    """Whether any chat of the owner has this member."""
+    return ChatMetadata.objects.filter(owner=owner, pair=pair_of(member)).exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +59,19 @@ class ChatFilter:
     """Times of the last message: from `since` on, and before `until`."""
 
 
-def chats_of(owner: User, asked: ChatFilter) -> QuerySet[Chat]:
-    """The owner's chats that were asked for, none of them temporary, to be sorted by their `place`: newest last.
+def chats_of(owner: User, wanted: ChatFilter) -> QuerySet[Chat]:
+    """The owner's chats that are wanted, none of them temporary, to be sorted by their `place`: newest last.
 
     That is the column by which the database has them in order: with metadata that of its index, along which SQLite
     then reads a page, however many chats match.
     """
-    if asked.members:
-        chats = Chat.objects.filter(pairs__owner=owner, pairs__pair=pair_of(asked.members[0]))
-        chats = chats.annotate(place=F("pairs__chat"))
-    else:
-        chats = Chat.objects.filter(owner=owner).annotate(place=F("pk"))
-    for member in asked.members[1:]:
+    chats = Chat.objects.filter(owner=owner) if not wanted.members else Chat.objects.all()
+    for member in wanted.members:
         chats = chats.filter(pairs__owner=owner, pairs__pair=pair_of(member))
-    if asked.title:
-        chats = chats.filter(title__icontains=asked.title)
-    if asked.since:
-        chats = chats.filter(last_message_at__gte=asked.since)
-    if asked.until:
-        chats = chats.filter(last_message_at__lt=asked.until)
-    return chats.filter(temporary=False)
+    if wanted.title:
+        chats = chats.filter(title__icontains=wanted.title)
+    if wanted.since:
+        chats = chats.filter(last_message_at__gte=wanted.since)
+    if wanted.until:
+        chats = chats.filter(last_message_at__lt=wanted.until)
+    return chats.filter(temporary=False).annotate(place=F("pairs__chat" if wanted.members else "pk"))

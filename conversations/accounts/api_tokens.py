@@ -52,16 +52,10 @@ def issue(
         return token, str(text)
 
 
-def grant_of(token: Any) -> dict[str, Any]:
-    """Return the `name` and the `scopes` of a token."""
-    grant = getattr(token, "grant", None)
-    return {"name": grant.name if grant else "", "scopes": scopes_of(token)}
-
-
 def scopes_of(token: Any) -> Collection[str]:
     """Return the scopes of a request's `auth`: those of a token, or of a session, which may do what its user may."""
     grant = getattr(token, "grant", None)
-    return grant.scopes if grant else (Scope.CHAT,)
+    return (grant and grant.scopes) or (Scope.CHAT,)
 
 
 def valid_tokens(user_id: int) -> QuerySet[Any]:

@@ -5,47 +5,55 @@ slash. It has neither a password nor tokens of its own.
 """
 
 import hashlib
+from collections.abc import Iterator
 from typing import Final
 
 from django.contrib.auth.models import User
-from django.core.exceptions import ObjectDoesNotExist
 from django.db import IntegrityError, transaction
-from rest_framework.exceptions import ValidationError
+from rest_framework.exceptions import AuthenticationFailed, ValidationError
 
 from conversations.models import App, EndUser
 
 MAX_ID_CHARS: Final = 200
 """Length of the longest id of an end user."""
+_NO_END: Final = "/export"
+"""How the path of an export ends."""
 _MAX_NAME_CHARS: Final = 150
 """Of Django's user model."""
 
 
 def app_id_of(user: User) -> int | None:
     """Return the app that the chats of a user belong to; None for users who have nothing to do with one."""
-    try:
-        return int(user.end_user.app_id)
-    except ObjectDoesNotExist:
-        pass
-    try:
-        return int(user.app.pk)
-    except ObjectDoesNotExist:
-        return None
+    if (end_user := getattr(user, "end_user", None)) is not None:
+        return int(end_user.app_id)
+    app = getattr(user, "app", None)
+    return None if app is None else int(app.pk)
 
 
-def create_app(name: str) -> App:
-    """Make an app and its account, which has no password. Raises Django's `ValidationError` for a bad or taken name."""
+def create_account(name: str) -> User:
+    """Make a normal account without a password. Raises Django's `ValidationError` for a bad or taken name."""
     user = User(username=name)
     user.set_unusable_password()
     user.full_clean(exclude=["password"])
+    user.save()
+    return user
+
+
+def create_app(name: str) -> App:
+    """Make an app and its account. Raises Django's `ValidationError` for a bad or taken name."""
     with transaction.atomic():
-        user.save()
-        return App.objects.create(user=user)
+        return App.objects.create(user=create_account(name))
 
 
 def check_id(text: str) -> None:
     """Raise DRF's `ValidationError` unless `text` can be the id of an end user."""
     if not _is_id(text):
-        raise ValidationError(f"The id of an end user has 1 to {MAX_ID_CHARS} printable characters.")
+        raise ValidationError(
+            {
+                "user": f"The id of an end user has 1 to {MAX_ID_CHARS} printable characters, and is neither `.` nor "
+                f"`..`; it does not end with `{_NO_END}`."
+            }
+        )
 
 
 def find_end_user(app: App, external_id: str) -> EndUser | None:
@@ -56,26 +64,34 @@ def find_end_user(app: App, external_id: str) -> EndUser | None:
 
 
 def create_end_user(app: App, external_id: str) -> EndUser:
-    """Make an end user of an app, unless another request just did. Raises DRF's `ValidationError` for a bad id."""
+    """Make an end user of an app, unless another request just did.
+
+    Raises DRF's `ValidationError` for a bad id, and its `AuthenticationFailed` if the app is gone.
+    """
     check_id(external_id)
-    user = User(username=_account_name(app.user.get_username(), external_id))
-    user.set_unusable_password()
-    try:
-        with transaction.atomic():
-            user.save()
-            return EndUser.objects.create(user=user, app=app, external_id=external_id)
-    except IntegrityError:  # another request was first
-        return app.end_users.select_related("user").get(external_id=external_id)
+    for name in _account_names(app, external_id):
+        user = User(username=name)
+        user.set_unusable_password()
+        try:
+            with transaction.atomic():
+                user.save()
+                return EndUser.objects.create(user=user, app=app, external_id=external_id)
+        except IntegrityError:  # another request was first, or an account of the name is of somebody else
+            if found := find_end_user(app, external_id):
+                return found
+    raise AuthenticationFailed
 
 
 def _is_id(text: str) -> bool:
-    return text.isprintable() and 0 < len(text) <= MAX_ID_CHARS
+    """Whether a path of the API can name it, too, which is also how it is deleted."""
+    is_text = text.isprintable() and 0 < len(text) <= MAX_ID_CHARS
+    return is_text and text not in (".", "..") and not text.endswith(_NO_END)
 
 
-def _account_name(app_name: str, external_id: str) -> str:
-    """Return the name of an end user's account; a hash tells apart what is too long for it."""
-    name = f"{app_name}/{external_id}"
-    if len(name) <= _MAX_NAME_CHARS:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    return f"{name[: _MAX_NAME_CHARS - 17]}/{digest}"
+def _account_names(app: App, external_id: str) -> Iterator[str]:
+    """Yield names for the account of an end user. The second, for what is too long or taken, no other app can have."""
+    name = f"{app.user.get_username()}/{external_id}"
+    if len(name) < _MAX_NAME_CHARS:
+        yield name
+    digest = hashlib.sha256(f"{app.pk}/{external_id}".encode()).hexdigest()[:16]
+    yield f"{name[: _MAX_NAME_CHARS - 17]}/{digest}"

@@ -16,7 +16,7 @@ from knox.auth import TokenAuthentication as KnoxTokenAuthentication
 from knox.crypto import hash_token
 from knox.models import AuthToken
 from knox.settings import CONSTANTS
-from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
+from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
 from rest_framework.permissions import SAFE_METHODS, IsAuthenticated
 from rest_framework.request import Request
 
@@ -50,7 +50,10 @@ class TokenAuthentication(KnoxTokenAuthentication):
         if sent:
             self._external_id = sent.encode("latin-1").decode(errors="surrogateescape")  # Django's is Latin-1
             check_id(self._external_id)
-        return super().authenticate(request)  # type: ignore[no-untyped-call]  # as below
+        found = super().authenticate(request)  # type: ignore[no-untyped-call]  # as below
+        if sent and found is None:  # a session would act for its own user
+            raise NotAuthenticated
+        return found
 
     def authenticate_credentials(self, token: bytes) -> Any:
         """Return the user and the token. The sweep deletes expired tokens, so that no request waits for that."""

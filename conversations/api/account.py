@@ -187,7 +187,8 @@ class KnownTokenView(APIView):
 def _token_json(token: Any, request: Request) -> dict[str, Any]:
     return {
         "id": api_tokens.id_of(token),
-        **api_tokens.grant_of(token),
+        "name": token.grant.name if hasattr(token, "grant") else "",
+        "scopes": api_tokens.scopes_of(token),
         "prefix": api_tokens.prefix_of(token),
         "created_at": token.created,
         "expires_at": token.expiry,
@@ -232,8 +233,7 @@ class MeView(APIView):
             _require_password(request, user, fields.get("password"))
         else:
             _require_confirmation(request, user, fields.get("confirm"))
-        account_deletion.request_erasure(user.pk)
-        account_deletion.erase(user.pk, seconds=account_deletion.AT_ONCE_SECONDS)
+        account_deletion.erase_at_once(user.pk)
         return Response(status=204)
 
 
@@ -248,9 +248,7 @@ class EndUserView(APIView):
         "background, and until it is done, nothing can be done for this end user. Then the id may be used anew.",
     )
     def delete(self, request: Request, end_user: str) -> Response:
-        user = end_user_named(request.auth, end_user)
-        account_deletion.request_erasure(user.pk)
-        account_deletion.erase(user.pk, seconds=account_deletion.AT_ONCE_SECONDS)
+        account_deletion.erase_at_once(end_user_named(request.auth, end_user).pk)
         return Response(status=204)
 
 

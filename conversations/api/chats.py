@@ -19,7 +19,7 @@ from chatmemory.api.http import PAGING, CursorPages, caller, example, refuse_unk
 from chatmemory.errors import Conflict, InvalidRequest, NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
 from conversations import attachments, chat_lifecycle, finding, message_changes
-from conversations.accounts.authentication import acting_for
+from conversations.accounts.authentication import end_user_named
 from conversations.api.serializers import (
     ChatIn,
     ChatOut,
@@ -54,9 +54,7 @@ MAX_MEMBERS = 16
 DELETION_SECONDS = 5.0
 """How long a request deletes chats."""
 FILTERS: list[OpenApiParameter | type[Period]] = [
-    OpenApiParameter(
-        "user", str, description="An end user of your app, as in the header `X-Chatmemory-User`."
-    ),
+    OpenApiParameter("user", str, description="An end user of your app, by your id."),
     OpenApiParameter("search", str, description="Words of a title."),
     Period,
     OpenApiParameter(
@@ -70,13 +68,13 @@ FILTERS: list[OpenApiParameter | type[Period]] = [
 
 
 def _owner(request: Request) -> User:
-    """The end user whom `user` names, as the header of that name does; without it the caller."""
+    """The end user whom `user` names; without it the caller. Raises DRF's `PermissionDenied`, and `NotFound`."""
     named = request.query_params.get("user")
-    return caller(request) if named is None else acting_for(request.auth, named)
+    return caller(request) if named is None else end_user_named(request.auth, named)
 
 
-def _asked(request: Request) -> tuple[ChatFilter, set[str]]:
-    """What a request asks for, and the query parameters that may say so. Raises `ValidationError`."""
+def _filter(request: Request) -> tuple[ChatFilter, set[str]]:
+    """Which chats are wanted, and the query parameters that may say so. Raises `ValidationError`."""
     query = request.query_params
     names = [name for name in query if name.startswith(MEMBER)]
     members = [(name.removeprefix(MEMBER), value) for name in names for value in query.getlist(name)]
@@ -98,8 +96,8 @@ class ChatsView(APIView):
         "message. `search` looks in titles; `POST /v1/search` looks in messages. Temporary chats are not listed.",
     )
     def get(self, request: Request) -> Response:
-        asked, names = _asked(request)
-        chats = finding.chats_of(_owner(request), asked)
+        wanted, names = _filter(request)
+        chats = finding.chats_of(_owner(request), wanted)
         return CursorPages("-place", filters=names).answer(chats, request, ChatOut)
 
     @chats_operation(
@@ -113,12 +111,12 @@ class ChatsView(APIView):
         f"changed. A request deletes for about {DELETION_SECONDS:.0f} seconds; repeat it while some are `left`.",
     )
     def delete(self, request: Request) -> Response:
-        asked, names = _asked(request)
+        wanted, names = _filter(request)
         refuse_unknown(request, {*names, "confirm"})
         confirmed = validated(ChatsDeleteQuery, request.query_params.dict()).get("confirm")
-        if asked == ChatFilter() and "user" not in request.query_params:
+        if wanted == ChatFilter() and "user" not in request.query_params:
             raise InvalidRequest("Say which chats: at least one filter is required.")
-        chats = finding.chats_of(_owner(request), asked)
+        chats = finding.chats_of(_owner(request), wanted)
         if confirmed is None:
             count = chats.count()
             return Response({"count": count, "deleted": 0, "left": count})

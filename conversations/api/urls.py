@@ -11,7 +11,7 @@ class Sha256(StringConverter):
 class EndUserId(StringConverter):
     """Any text, slashes included, except for the path of an export, which is memory's."""
 
-    regex = ".+(?<!/export)"
+    regex = r"(?!.*/export\Z).+"
 
 
 register_converter(Sha256, "sha256")

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from chatmemory.database.executors import UNSTORABLE
-from conversations.finding import known_members
+from conversations.finding import is_member_known
 from conversations.interchange.exports import Export
 from conversations.interchange.read import read_service
 from conversations.interchange.rows import prepare_chat
@@ -86,4 +86,4 @@ def store_once(owner: User, chat: ImportedChat) -> bool:
 
 def has_chat(owner: User, source: str) -> bool:
     """Whether the owner has a chat that came from there."""
-    return bool(known_members(owner, [("source_id", source)]))
+    return is_member_known(owner, ("source_id", source))

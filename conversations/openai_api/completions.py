@@ -10,12 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.http.response import HttpResponseBase
-from knox.models import AuthToken
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -149,10 +148,10 @@ class CompletionsView(OpenAIView):
 
 def _caller(request: Request, data: Any) -> User:
     """Return the user of the request: for an app that names none in a header, the end user whom the body names."""
-    user, token = caller(request), request.auth
-    named = isinstance(data, dict) and (data.get("safety_identifier") or data.get("user"))
-    if isinstance(named, str) and isinstance(token, AuthToken) and token.user_id == user.pk:
-        return acting_for(token, named) if acts_for_users(token) else user
+    user, token = caller(request), cast(Any, request.auth)
+    named = (data.get("safety_identifier") or data.get("user")) if isinstance(data, dict) else None
+    if isinstance(named, str) and named and acts_for_users(token) and token.user_id == user.pk:
+        return acting_for(token, named)
     return user
 
 

@@ -33,6 +33,7 @@ from conversations.models import (
     Chat,
     ChatCompletion,
     ContentView,
+    EndUser,
     IdempotencyKey,
     NamedConversation,
     Window,
@@ -46,6 +47,7 @@ FORMAT = "chatmemory-account/1"
 
 _ACCOUNT = "id username email first_name last_name is_staff is_superuser date_joined last_login".split()
 _LIMITS = "requests_per_minute tokens_per_day streams readers resummarize_per_hour day day_tokens".split()
+_TOKEN = "created expiry grant__name grant__scopes".split()
 _LOOK = "at page object_id count chat_id".split()
 _KEY = "key chat_id user_message_id message_id created_at".split()
 _COMPLETION = "message_id chat_id model decision found_by created_at".split()
@@ -72,13 +74,14 @@ def _account(user_id: int) -> Pieces:
     fields = {
         "format": FORMAT,
         "account": {name: getattr(user, name) for name in _ACCOUNT},
+        "end_user": EndUser.objects.filter(pk=user_id).values("app", "external_id").first(),
         "limits": Allowance.objects.filter(pk=user_id).values(*_LIMITS).first(),
         "usage": daily.days_of(user),
         "windows": list(windows.values("kind", "since", "count")),
     }
     yield from fields_text(fields)
     tokens = AuthToken.objects.filter(user=user).order_by("created")
-    yield from list_text("tokens", _rows(tokens, ["created", "expiry"]))
+    yield from list_text("tokens", _rows(tokens, _TOKEN))
     yield from list_text("idempotency_keys", _rows(IdempotencyKey.objects.filter(user=user), _KEY))
     named = NamedConversation.objects.filter(user=user)
     yield from list_text("named_conversations", _rows(named, ["name", "chat_id"]))

@@ -9,14 +9,19 @@ from io import StringIO
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
+from rest_framework.exceptions import AuthenticationFailed
 
+from conversations import account_deletion
+from conversations.accounts import apps
 from conversations.accounts.authentication import TokenAuthentication
-from conversations.models import App, Chat, EndUser
+from conversations.models import Allowance, App, Chat, EndUser, Window
 from tests.support.docs import snippet
 from tests.support.live_server import Client, LiveServer
 
@@ -63,7 +68,10 @@ def test_a_known_end_user_costs_no_query_more(shop: Client) -> None:
     assert (user.username, len(queries)) == ("shop/anna", 1)
 
 
-@pytest.mark.parametrize("external_id", ["anna@example.org", "Zoë", "a/b", "x" * 200, "{'a': \"b\"}"])
+IDS = ["anna@example.org", "Zoë", "a/b", "/", "x" * 200, "{'a': \"b\"}", "export", "100%2F+?#", "..a"]
+
+
+@pytest.mark.parametrize("external_id", IDS)
 def test_any_printable_id_works_in_header_body_and_path(shop: Client, external_id: str) -> None:
     shop.post("chats", json={"title": "by header"}, headers={"X-Chatmemory-User": external_id.encode()})
     body = {"model": "arco", "messages": [{"role": "user", "content": "Hello."}], "user": external_id}
@@ -71,17 +79,50 @@ def test_any_printable_id_works_in_header_body_and_path(shop: Client, external_i
     path = f"users/{quote(external_id, safe='')}"
     exported = shop.get(f"{path}/export").json()
     assert [chat["title"] for chat in exported["chats"]] == ["by header", "Hello."]
+    assert exported["end_user"]["external_id"] == external_id
     assert shop.delete(path).status_code == 204
     assert (EndUser.objects.count(), Chat.objects.count(), User.objects.count()) == (0, 0, 1)
     assert shop.delete(path).status_code == 404
 
 
-@pytest.mark.parametrize("external_id", ["x" * 201, "x" * 10_000, "tab\tbed", b"\xff\xfe not text"])
+@pytest.mark.parametrize("external_id", ["x" * 201, "x" * 10_000, "tab\tbed", b"\xff\xfe", "..", "a/export"])
 def test_other_ids_are_refused(shop: Client, external_id: str | bytes) -> None:
     answer = shop.get("chats", headers={"X-Chatmemory-User": external_id})
     assert answer.status_code == 400
-    assert "1 to 200 printable characters" in answer.json()["error"]["message"]
+    assert "1 to 200 printable characters" in answer.json()["error"]["details"]["user"][0]
     assert not EndUser.objects.exists()
+
+
+def test_names_that_others_have_stand_in_nobodys_way(live: LiveServer, shop: Client) -> None:
+    """The account of an app may be renamed, and an id may look like the shortened name of another account."""
+    long = {"X-Chatmemory-User": "x" * 200}
+    for headers in (ANNA, long):
+        shop.get("me", headers=headers)
+    taken = User.objects.get(username__startswith="shop/x").username.removeprefix("shop/")
+    User.objects.filter(username="shop").update(username="store")
+    client = Client(live.url, command("create_app", "shop"))
+    for headers in (ANNA, long, {"X-Chatmemory-User": taken}):
+        assert client.post("chats", json={}, headers=headers).status_code == 201
+        assert len(titles(client, headers)) == 1
+    assert titles(shop, ANNA) == []
+    client.http.close()
+
+
+def test_a_session_and_a_token_of_nobody_name_no_end_user(live: LiveServer, shop: Client) -> None:
+    browser = Browser()
+    browser.force_login(User.objects.create_superuser("root"))
+    cookies = {"sessionid": browser.cookies["sessionid"].value}
+    codes = [
+        httpx.get(f"{live.url}/v1/me", headers=headers, cookies=cookies).status_code for headers in ({}, ANNA)
+    ]
+    assert (codes, EndUser.objects.exists()) == ([200, 401], False)
+
+
+def test_an_empty_name_in_the_body_names_nobody(shop: Client) -> None:
+    talk = {"model": "arco", "messages": [{"role": "user", "content": "Hello."}]}
+    for named in ({"user": ""}, {"safety_identifier": ""}):
+        assert shop.post("chat/completions", json=talk | named).status_code == 200
+    assert set(Chat.objects.values_list("owner__username", flat=True)) == {"shop"}
 
 
 def test_the_commands_of_the_page_serve_one_end_user(shop: Client, live: LiveServer, offline: None) -> None:
@@ -121,8 +162,6 @@ def test_ten_first_requests_at_once_make_one_end_user(shop: Client) -> None:
 
 
 def test_limits_are_those_of_each_end_user(shop: Client, settings: Any) -> None:
-    from conversations.models import Allowance
-
     shop.get("me", headers=ANNA)
     Allowance.objects.create(user=EndUser.objects.get().user, requests_per_minute=1)
     codes = [
@@ -141,8 +180,13 @@ def test_a_disabled_end_user_and_one_being_deleted_are_refused(shop: Client) -> 
 
 def test_tokens_tell_their_names_and_scopes(shop: Client) -> None:
     command("create_token", "shop", name="dashboard", scope=["read-only", "act-for-users"])
+    command("create_token", "shop", name="plain")
     found = {one["name"]: one["scopes"] for one in shop.get("auth/tokens").json()["results"]}
-    assert found == {"create_app": ["act-for-users"], "dashboard": ["act-for-users", "read-only"]}
+    assert found == {
+        "create_app": ["act-for-users"],
+        "dashboard": ["act-for-users", "read-only"],
+        "plain": ["chat"],
+    }
 
 
 def test_an_app_is_deleted_with_its_end_users(shop: Client) -> None:
@@ -150,6 +194,35 @@ def test_an_app_is_deleted_with_its_end_users(shop: Client) -> None:
         shop.post("chats", json={}, headers=headers)
     assert "with 3 chats" in command("forget_user", "shop", yes=True)
     assert not any(model.objects.exists() for model in (User, App, EndUser, Chat))
+
+
+def test_the_end_users_of_an_app_are_deleted_in_the_time_of_a_request_and_none_is_left(
+    shop: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App.objects.get()
+    apps.create_end_user(app, "anna")
+    account_deletion.request_erasure(app.pk)
+    assert not account_deletion.erase(app.pk, seconds=-1)
+    assert EndUser.objects.count() == 1
+
+    def late() -> None:
+        with pytest.raises(AuthenticationFailed):
+            apps.create_end_user(app, "ben")
+        connection.close()
+
+    thread, counted = threading.Thread(target=late), Window.objects.filter
+
+    def between(**condition: Any) -> Any:
+        """Another request makes an end user after it was seen that there are no more."""
+        if condition == {"key": str(app.pk)}:
+            thread.start()
+            thread.join(0.5)
+        return counted(**condition)
+
+    monkeypatch.setattr(Window.objects, "filter", between)
+    assert account_deletion.erase(app.pk)
+    thread.join()
+    assert not User.objects.exists()
 
 
 def test_only_an_app_gets_the_scope_and_names_are_checked(shop: Client) -> None:

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.runtime.escape import plain
 from conversations.accounts import api_tokens
+from conversations.accounts.apps import create_account
 from conversations.management.prompts import user_named
 from conversations.models import App, Scope, TokenGrant
 
@@ -61,10 +62,7 @@ def _create(name: str) -> None:
     """Make a normal account of that name, which can use the API only, unless there is one. Raises `CommandError`."""
     if User.objects.filter(username=name).exists():
         return
-    user = User(username=name)
-    user.set_unusable_password()
     try:
-        user.full_clean(exclude=["password"])
+        create_account(name)
     except ValidationError as error:
         raise CommandError(f"{plain(name)!r} cannot be a user's name: {error.messages[0]}") from None
-    user.save()
