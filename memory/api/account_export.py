@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
@@ -47,7 +47,7 @@ FORMAT = "chatmemory-account/1"
 
 _ACCOUNT = "id username email first_name last_name is_staff is_superuser date_joined last_login".split()
 _LIMITS = "requests_per_minute tokens_per_day streams readers resummarize_per_hour day day_tokens".split()
-_TOKEN = "created expiry grant__name grant__scopes".split()
+_TOKEN = "created expiry name scopes".split()
 _LOOK = "at page object_id count chat_id".split()
 _KEY = "key chat_id user_message_id message_id created_at".split()
 _COMPLETION = "message_id chat_id model decision found_by created_at".split()
@@ -74,13 +74,14 @@ def _account(user_id: int) -> Pieces:
     fields = {
         "format": FORMAT,
         "account": {name: getattr(user, name) for name in _ACCOUNT},
-        "end_user": EndUser.objects.filter(pk=user_id).values("app", "external_id").first(),
+        "external_id": EndUser.objects.filter(pk=user_id).values_list("external_id", flat=True).first(),
         "limits": Allowance.objects.filter(pk=user_id).values(*_LIMITS).first(),
         "usage": daily.days_of(user),
         "windows": list(windows.values("kind", "since", "count")),
     }
     yield from fields_text(fields)
-    tokens = AuthToken.objects.filter(user=user).order_by("created")
+    granted = {"name": F("grant__name"), "scopes": F("grant__scopes")}
+    tokens = AuthToken.objects.filter(user=user).annotate(**granted).order_by("created")
     yield from list_text("tokens", _rows(tokens, _TOKEN))
     yield from list_text("idempotency_keys", _rows(IdempotencyKey.objects.filter(user=user), _KEY))
     named = NamedConversation.objects.filter(user=user)

@@ -79,7 +79,7 @@ def test_any_printable_id_works_in_header_body_and_path(shop: Client, external_i
     path = f"users/{quote(external_id, safe='')}"
     exported = shop.get(f"{path}/export").json()
     assert [chat["title"] for chat in exported["chats"]] == ["by header", "Hello."]
-    assert exported["end_user"]["external_id"] == external_id
+    assert exported["external_id"] == external_id
     assert shop.delete(path).status_code == 204
     assert (EndUser.objects.count(), Chat.objects.count(), User.objects.count()) == (0, 0, 1)
     assert shop.delete(path).status_code == 404
