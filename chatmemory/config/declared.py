@@ -124,6 +124,13 @@ def _require_variable(value: str) -> str:
     return value
 
 
+def _require_header(value: str) -> str:
+    """The name of a header. With a wrong one, nobody would be named, and all end users would share one account."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,99}", value):
+        raise ValueError(f"must be a header's name of letters, digits and hyphens, unlike {value[:200]!r}.")
+    return value
+
+
 def _named(length: int) -> Any:
     def require(value: str) -> str:
         if not (0 < len(value) <= length and value.isprintable() and value == value.strip()):
@@ -244,7 +251,7 @@ class ServerSettings(Area, title="Server"):
     LOG_FORMAT: Literal["auto", "json", "console"] = _value(
         "auto", "`auto` is `console` on a terminal and `json` elsewhere."
     )
-    END_USER_HEADER: str = _value(
+    END_USER_HEADER: Annotated[str, AfterValidator(_require_header)] = _value(
         "X-Chatmemory-User",
         "The header by which [an app names the end user](apps.md) of a request, such as `X-OpenWebUI-User-Id`.",
         allowed="a header's name",
