@@ -50,7 +50,7 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
         for name, value in changes.items():
             setattr(chat, name, value)
         chat.save(update_fields=[*changes, "updated_at"])
-        if "metadata" in new:
+        if "metadata" in changes:
             index_metadata(chat)
         if "policy" in new or ("policy" in changes and is_by_another_policy(chat)):
             if chat.last_seq:

@@ -74,6 +74,8 @@ def test_it_is_found_by_what_it_has_now(alice: Client) -> None:
     assert alice.patch(f"chats/{chat}", json={"metadata": {"step": True}}).status_code == 200
     searches: list[dict[str, str]] = [{"step": "1"}, {"customer": "AB-1"}, {"step": "true"}]
     assert [found(alice, one) for one in searches] == [[], [], [chat]]
+    assert alice.patch(f"chats/{chat}", json={"metadata": {"step": 1}}).status_code == 200
+    assert [found(alice, one) for one in searches] == [[chat], [], []], "1 is not true"
     assert alice.delete(f"chats/{chat}").status_code == 204
     assert not ChatMetadata.objects.exists()
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from knox.models import AuthToken
 
-from conversations.models import Message
+from conversations.models import App, Message, Scope, TokenGrant
 from tests.admin.rows import make_chat
 from tests.security.access.operations import Operation, operations
 from tests.support.exhaustive import first_of
@@ -40,8 +41,11 @@ def with_nul(body: Any, path: Path) -> Any:
 
 
 def remembered() -> dict[str, Any]:
-    """Make a chat of alice's with a revision, and return the ids with its last question."""
-    chat = make_chat(User.objects.get(username="alice"), title="A trip", said="Hello")
+    """Make a chat of alice's, an app, with a revision, and return the ids with its last question."""
+    alice = User.objects.get(username="alice")
+    App.objects.create(user=alice)
+    TokenGrant.objects.create(token=AuthToken.objects.get(user=alice), scopes=[Scope.ACT_FOR_USERS])
+    chat = make_chat(alice, title="A trip", said="Hello")
     call_command("resummarize", str(chat.pk), sync=True)
     question = Message.objects.filter(chat=chat, role="user").latest("seq")
     return {"chat_id": str(chat.pk), "message_id": str(question.pk), "version": 1}

@@ -69,7 +69,11 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
         ("MEMORY_SUMMARIZER_EFFORT", "enormous", "is 'enormous', but must be one of none, minimal, low,"),
         ("MEMORY_SUMMARIZER_MODEL", "m" * 129, "must be a name of 1 to 128 printable characters, unlike 'm"),
         ("OPENAI_MODEL_ALIASES", "gpt-4.1", "must be pairs of names such as "),
-        ("END_USER_HEADER", "X-User:", "must be a header's name of letters, digits and hyphens, unlike 'X-User:'."),
+        (
+            "END_USER_HEADER",
+            "X-User:",
+            "must be a header's name of letters, digits and hyphens, unlike 'X-User:'.",
+        ),
         (
             "OPENAI_MODEL_ALIASES",
             "a=nobody",
