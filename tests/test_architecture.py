@@ -43,7 +43,6 @@ TOP = max(RANK.values())
 PURE = """
 chatmemory.text chatmemory.errors chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
 conversations.accounts.limits
-conversations.retention.rule
 conversations.interchange.read conversations.interchange.values
 conversations.interchange.services conversations.interchange.exports
 conversations.webhooks.addresses

@@ -4,9 +4,8 @@ A replay erases by the same functions that erased before, so that nothing is lef
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -15,14 +14,10 @@ from conversations import account_deletion, chat_lifecycle, message_changes
 from conversations.models import Chat, Erased, Message, Status
 
 BATCH = 500
-"""Entries of a replay that are looked up at once."""
+"""Ids of a replay that are looked up at once."""
 
-
-class LoggedErasure(NamedTuple):
-    """What was erased."""
-
-    kind: Erased.Kind
-    object_id: str
+Ids = dict[Erased.Kind, list[str]]
+"""What was erased, by kind."""
 
 
 def lines(since: datetime | None) -> Iterator[str]:
@@ -32,53 +27,65 @@ def lines(since: datetime | None) -> Iterator[str]:
         yield json.dumps({"kind": row.kind, "id": row.object_id, "at": row.at.isoformat()})
 
 
-def read(text: Sequence[str]) -> list[LoggedErasure]:
+def read(text: Iterable[str]) -> Ids:
     """Read lines of the log. Raises `ValueError` with the number of the first that is none."""
-    entries = []
+    ids: Ids = {kind: [] for kind in Erased.Kind}
     for number, line in enumerate(text, start=1):
         try:
-            entries += [_entry(json.loads(line))] if line.strip() else []
+            if line.strip():
+                fields = json.loads(line)
+                kind = Erased.Kind(fields["kind"])
+                ids[kind].append(_checked(kind, fields["id"]))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(f"Line {number} is not a line of the log.") from None
-    return entries
+    return ids
 
 
-def _entry(fields: dict[str, str]) -> LoggedErasure:
-    kind, object_id = Erased.Kind(fields["kind"]), fields["id"]
-    if kind is Erased.Kind.USER:
-        number, joined = object_id.split()
-        int(number), datetime.fromisoformat(joined)
-        return LoggedErasure(kind, object_id)
-    return LoggedErasure(kind, str(UUID(object_id)))
+def _checked(kind: Erased.Kind, object_id: str) -> str:
+    if kind is not Erased.Kind.USER:
+        return str(UUID(object_id))
+    number, joined = object_id.split()
+    int(number), datetime.fromisoformat(joined)
+    return object_id
 
 
-def replay(entries: Sequence[LoggedErasure]) -> Iterator[tuple[int, int]]:
-    """Erase again what is there of these. Yields, for each batch, how many were erased, and how many were gone.
+def replay(ids: Ids) -> tuple[int, int]:
+    """Erase again what is there of these; return how many were, and how many were gone.
 
     Those that were gone are logged, too, so that the log of the restored database is as whole as the one replayed.
     Raises `ChatBusy` if a message cannot be erased yet.
     """
-    for at in range(0, len(entries), BATCH):
-        batch = entries[at : at + BATCH]
-        erased = _erase(batch)
-        for kind in Erased.Kind:
-            Erased.log(kind, *(one.object_id for one in batch if one.kind == kind))
-        yield erased, len(batch) - erased
+    total = erased = 0
+    for kind, erase in (
+        (Erased.Kind.USER, _users),
+        (Erased.Kind.CHAT, _chats),
+        (Erased.Kind.MESSAGE, _messages),
+    ):
+        for at in range(0, len(ids[kind]), BATCH):
+            batch = ids[kind][at : at + BATCH]
+            erased += erase(batch)
+            total += len(batch)
+            Erased.log(kind, *batch)
+    return erased, total - erased
 
 
-def _erase(batch: Sequence[LoggedErasure]) -> int:
-    """Erase those of these that are there; return how many."""
-    ids = {kind: [one.object_id for one in batch if one.kind == kind] for kind in Erased.Kind}
-    erased = 0
-    for user in User.objects.filter(pk__in=[one.split()[0] for one in ids[Erased.Kind.USER]]):
-        if Erased.user_id(user) in ids[Erased.Kind.USER]:
-            account_deletion.request_erasure(user.pk)
-            account_deletion.erase(user.pk)
-            erased += 1
-    chats = Chat.objects.filter(pk__in=ids[Erased.Kind.CHAT])
-    erased += chat_lifecycle.delete_chats(chats, list(chats.values_list("pk", flat=True)))
-    there = Message.objects.filter(pk__in=ids[Erased.Kind.MESSAGE]).exclude(status=Status.DELETED)
-    for chat_id, message_id in list(there.values_list("chat_id", "pk")):
+def _users(ids: Sequence[str]) -> int:
+    users = User.objects.filter(pk__in=[one.split()[0] for one in ids])
+    found = [user.pk for user in users if Erased.user_id(user) in ids]
+    for pk in found:
+        account_deletion.request_erasure(pk)
+        account_deletion.erase(pk)
+    return len(found)
+
+
+def _chats(ids: Sequence[str]) -> int:
+    chats = Chat.objects.filter(pk__in=ids)
+    return chat_lifecycle.delete_chats(chats, list(chats.values_list("pk", flat=True)))
+
+
+def _messages(ids: Sequence[str]) -> int:
+    there = Message.objects.filter(pk__in=ids).exclude(status=Status.DELETED)
+    found = list(there.values_list("chat_id", "pk"))
+    for chat_id, message_id in found:
         message_changes.forget_message(chat_id, message_id)
-        erased += 1
-    return erased
+    return len(found)

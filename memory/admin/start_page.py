@@ -114,16 +114,10 @@ def _worker(request: HttpRequest) -> list[StatusRow]:
 
 
 def _retention() -> list[StatusRow]:
-    """How many chats the sweep will erase, and when the next one is over."""
-    states = due.rule_states(MAX_COUNTED)
-    ends = [one.next_end for one in states if one.next_end is not None]
-    waiting = sum(one.due for one in states)
+    """How many chats the next sweeps will erase."""
+    waiting = sum(count for _, count in due.due_counts(MAX_COUNTED))
     more = " or more" if waiting >= MAX_COUNTED else ""
-    following = "at the next sweep" if waiting else relative_time(min(ends)) if ends else "never"
-    return [
-        StatusRow("Chats to be erased now", f"{waiting:,}{more}"),
-        StatusRow("Next chat is erased", following),
-    ]
+    return [StatusRow("Chats to be erased now", f"{waiting:,}{more}")]
 
 
 def _webhooks() -> list[StatusRow]:

@@ -127,14 +127,12 @@ def test_what_needs_attention_comes_first(staff: Client, in_states: dict[str, Ch
 
 
 def test_what_retention_erases_is_counted(staff: Client, settings: Any) -> None:
-    assert re.search(r"Next chat is erased</dt><dd>never", staff.get("/admin/").content.decode())
-    chat = make_chat(make_user())
-    for days, due, following in ((4, 0, r".*in 2\xa0days"), (1, 1, "at the next sweep")):
+    make_chat(make_user())
+    Chat.objects.update(last_message_at=timezone.now() - timedelta(hours=25))
+    for days, due in ((0, 0), (4, 0), (1, 1)):
         settings.RETENTION_DAYS = days
-        Chat.objects.filter(pk=chat.pk).update(last_message_at=timezone.now() - timedelta(hours=25))
         html = staff.get("/admin/").content.decode()
-        assert re.search(rf"Chats to be erased now</dt><dd>{due}<", html)
-        assert re.search(rf"Next chat is erased</dt><dd>{following}", html)
+        assert f"Chats to be erased now</dt><dd>{due}<" in html
 
 
 def test_figures_are_drawn_with_a_table_and_listed_by_day(staff: Client) -> None:

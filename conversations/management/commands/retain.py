@@ -1,6 +1,7 @@
 """`manage.py retain`: erase the chats that are over, say which are, and print or replay the log of erasures."""
 
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.errors import ChatMemoryError
-from chatmemory.runtime.escape import plain
 from conversations.retention import due, log
 
 
@@ -41,24 +41,18 @@ class Command(BaseCommand):
 
     def _replay(self, file: str) -> str:
         try:
-            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-            entries = log.read(text.splitlines())
+            with nullcontext(sys.stdin) if file == "-" else Path(file).open(encoding="utf-8") as text:
+                ids = log.read(text)
         except (OSError, ValueError) as exc:
             raise CommandError(f"{exc} Nothing was erased.") from exc
-        erased = gone = 0
         try:
-            for some, others in log.replay(entries):
-                erased, gone = erased + some, gone + others
+            erased, gone = log.replay(ids)
         except ChatMemoryError as exc:
             raise CommandError(f"{exc.message} Run this again: what is erased stays erased.") from exc
         return f"Erased: {erased:,}. Already gone: {gone:,}."
 
     def _counts(self) -> str:
-        rows = [("rule", "chats due", "due since, or from")]
-        for name, count, at in due.rule_states():
-            rows.append((plain(name), f"{count:,}", at.isoformat(" ", "seconds") if at else "–"))
-        wide = [max(len(row[column]) for row in rows) for column in range(2)]
-        return "\n".join(f"{name:{wide[0]}}  {count:>{wide[1]}}  {at}" for name, count, at in rows)
+        return "\n".join(f"{count:>12,}  {rule}" for rule, count in due.due_counts())
 
 
 def _time(text: str) -> datetime:

@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -18,7 +17,6 @@ from conversations.models import ActiveReply, App, Chat, Erased
 from conversations.replies.begin import begin_turn, default_variant
 from conversations.replies.reply import TurnRequest
 from conversations.retention import due
-from conversations.retention.rule import ServerRule, kept_for
 from memory.worker.sweep import sweep
 from tests.support.database import plan_of
 from tests.support.factories import add_turn, make_chat, make_user
@@ -44,29 +42,57 @@ def app(name: str, days: int | None) -> App:
     return made
 
 
-def test_the_queries_find_what_the_rule_names(settings: Any, pauses: list[float]) -> None:
+def kept_for(chat: Chat, server: int) -> int | None:
+    """Return how many days the docs promise a chat; None for ever."""
+    if chat.temporary:
+        return 2
+    named = [one for one in (chat.retain_days, chat.app and chat.app.retain_days) if one is not None]
+    return None if chat.pinned else (named[0] if named else server) or None
+
+
+def test_the_nearest_word_counts(settings: Any, pauses: list[float]) -> None:
     settings.TEMPORARY_CHAT_HOURS = 48
     apps = [None, app("never", 0), app("week", 7), app("as-the-server", None)]
     cases = product((False, True), (False, True), (None, 1, 400), apps, (0, 3, 20, 100, 500))
-    kept: dict[Any, Any] = {}
-    for temporary, pinned, own, its, days in cases:
-        chat = old(days, temporary=temporary, pinned=pinned, retain_days=own, app=its)
-        said: dict[str, Any] = {"temporary": temporary, "pinned": pinned, "own_days": own}
-        kept[chat] = partial(kept_for, **said, app_days=its.retain_days if its else None)
+    chats = [
+        (old(days, temporary=temporary, pinned=pinned, retain_days=own, app=its), days)
+        for temporary, pinned, own, its, days in cases
+    ]
+    gone = set[Any]()
     for server in (0, 30):
         settings.RETENTION_DAYS = server
-        over = {
-            chat.pk
-            for chat, asked in kept.items()
-            if (it := asked(ServerRule(server, 48))) is not None
-            and chat.last_message_at + it <= timezone.now()
-        }
-        there = set(Chat.objects.values_list("pk", flat=True))
-        assert sum(one.due for one in due.rule_states()) == len(over & there)
-        assert due.erase_due() == len(over & there) > 0
-        assert there - set(Chat.objects.values_list("pk", flat=True)) == over & there
-    assert set(Erased.objects.values_list("kind", "object_id")) == {("chat", str(pk)) for pk in over}
+        over = {one.pk for one, days in chats if (kept := kept_for(one, server)) and kept <= days} - gone
+        assert sum(count for _, count in due.due_counts()) == len(over)
+        assert due.erase_due() == len(over) > 0
+        gone |= over
+        assert set(Chat.objects.values_list("pk", flat=True)) == {one.pk for one, _ in chats} - gone
+    assert set(Erased.objects.values_list("kind", "object_id")) == {("chat", str(pk)) for pk in gone}
     assert bool(pauses) == (connection.vendor == "sqlite")
+
+
+def test_apps_of_the_same_days_are_asked_for_at_once(settings: Any) -> None:
+    settings.RETENTION_DAYS = 30
+    for at in range(20):
+        old(10, app=app(f"app{at}", (7, None)[at % 2]))
+    with CaptureQueriesContext(connection) as captured:
+        assert [count for _, count in due.due_counts()] == [0, 0, 0, 0, 10]
+    assert len(captured) == 6
+
+
+def test_no_rule_waits_until_another_has_nothing_left(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.RETENTION_DAYS, order = 1, list[Any]()
+
+    def stuck(_: Any, keys: list[Any], **options: Any) -> int:
+        order.extend(keys)
+        return 0
+
+    monkeypatch.setattr(due, "PAGE", 1)
+    monkeypatch.setattr(chat_lifecycle, "delete_chats", stuck)
+    for _ in range(3):
+        old(9, temporary=True)
+    kept = old(9)
+    assert due.erase_due() == 0
+    assert order[1] == kept.pk
 
 
 def test_a_changed_rule_counts_from_the_next_sweep_on(settings: Any) -> None:
@@ -126,24 +152,26 @@ def test_a_message_in_time_keeps_the_chat(settings: Any, monkeypatch: pytest.Mon
 def test_what_is_not_due_is_not_read(settings: Any) -> None:
     """Whatever the number of chats, and however many are old, but kept by another rule."""
     settings.RETENTION_DAYS = 30
-    owner, its, now = make_user(), app("kept", 0), timezone.now()
+    owner, now = make_user(), timezone.now()
+    apps = [app("kept", 0), app("as-the-server", None), app("long", 40)]
     rows: list[Chat] = []
     fields: dict[str, Any] = {"owner": owner, "policy": "chunked", "created_at": now, "updated_at": now}
     for at in range(40_000):
         chat = Chat(**fields, last_message_at=now - timedelta(minutes=at % 40_000))
         chat.retain_days = 36_500 if at % 4 == 1 else None
-        chat.pinned, chat.app = at % 4 == 2, its if at % 4 == 3 else None
+        chat.pinned, chat.app = at % 4 == 2, apps[at % 3] if at % 4 == 3 else None
         rows.append(chat)
     insert(rows)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     with CaptureQueriesContext(connection) as captured:
         assert due.erase_due() == 0
-        assert [one.due for one in due.rule_states()] == [0, 0, 0]
+        assert [count for _, count in due.due_counts()] == [0] * 5
     asked = [one["sql"] for one in captured.captured_queries if 'FROM "conversations_chat"' in one["sql"]]
     plans = {sql: plan_of(sql) for sql in asked}
-    assert len(plans) == 3 * 3
+    assert len(plans) == 2 * 5
     by_index = re.compile("USING (?:COVERING )?INDEX chat_|Index (?:Only )?Scan using chat_")
-    assert [
-        one for one in plans.items() if not by_index.search(one[1]) or "B-TREE" in one[1] or "Sort" in one[1]
-    ] == []
+    for sql, plan in plans.items():
+        assert by_index.search(plan), plan
+        says_which_apps = '"app_id" I' in sql  # IS NULL or IN: of these, what is due is sorted
+        assert says_which_apps or not re.search("B-TREE|Sort", plan), plan
