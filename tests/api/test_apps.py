@@ -108,6 +108,14 @@ def test_names_that_others_have_stand_in_nobodys_way(live: LiveServer, shop: Cli
     client.http.close()
 
 
+def test_the_header_may_have_another_name(shop: Client, settings: Any) -> None:
+    settings.END_USER_HEADER = "X-OpenWebUI-User-Id"
+    names = [
+        shop.get("me", headers=one).json()["username"] for one in (ANNA, {"X-OpenWebUI-User-Id": "7f-3"})
+    ]
+    assert names == ["shop", "shop/7f-3"]
+
+
 def test_a_session_and_a_token_of_nobody_name_no_end_user(live: LiveServer, shop: Client) -> None:
     browser = Browser()
     browser.force_login(User.objects.create_superuser("root"))
