@@ -73,14 +73,13 @@ def delete_chat(chat: Chat) -> None:
                 active.delete()
                 # Its reservation counts as spent: the model was called and may still write.
                 quotas.settle(locked.owner_id, Reservation.of(active), active.reserved_tokens)
-            if locked.app_id is not None:
-                figures = {"messages": locked.last_seq}
-                outbox.record(locked.pk, WebhookEventType.CHAT_DELETED, figures)
             IdempotencyKey.objects.filter(chat=locked).delete()
             chat_deleted(locked.pk)
             attachments.release_chat(locked)
             Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
             Erased.log(Erased.Kind.CHAT, locked.pk)
+            if locked.app_id is not None:  # after the memory is gone: nothing can be told of it any more
+                outbox.record(locked.pk, WebhookEventType.CHAT_DELETED, {"messages": locked.last_seq})
             locked.delete()
             fault_points.point("delete.stored")
 

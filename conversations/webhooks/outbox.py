@@ -43,7 +43,7 @@ def record(chat_id: UUID, event: WebhookEventType, figures: Mapping[str, Any]) -
 
     One statement, whoever the chat belongs to: callers leave it out for chats that they know to have no app.
     """
-    told = Chat.objects.filter(pk=chat_id, app__webhook_events__contains=event.value).values_list(
+    row = Chat.objects.filter(pk=chat_id, app__webhook_events__contains=event.value).values_list(
         Value(new_id(), UUIDField()),
         "app_id",
         "pk",
@@ -51,7 +51,7 @@ def record(chat_id: UUID, event: WebhookEventType, figures: Mapping[str, Any]) -
         "owner__end_user__external_id",
         Value(dict(figures), JSONField()),
     )
-    sql, params = told.query.sql_with_params()
+    sql, params = row.query.sql_with_params()
     name = connection.ops.quote_name
     into = f"{name(WebhookEvent._meta.db_table)} ({', '.join(map(name, _COLUMNS))})"
     with connection.cursor() as cursor:
@@ -92,7 +92,10 @@ def delivered(event: WebhookEvent) -> None:
 
 
 def failed(event: WebhookEvent, error: str) -> None:
-    """Record why an attempt failed, and try again later; or give up, a day after the fact."""
+    """Record why an attempt failed, and try again later; or give up, a day after the fact.
+
+    What follows it in its chat waits as long: nobody looks at those rows meanwhile, however many there are.
+    """
     about = {"app": event.app_id, "event": str(event.event_id), "type": event.type}
     about |= {"attempt": event.attempts, "error": error}
     given_up = {"state": WebhookState.GIVEN_UP, "ended_at": Now(), "error": error}
@@ -100,7 +103,9 @@ def failed(event: WebhookEvent, error: str) -> None:
         logger.error("webhook event given up", extra=about)
         return
     wait = min(FIRST_WAIT_SECONDS * 2 ** min(event.attempts - 1, 20), LONGEST_WAIT_SECONDS)
-    _mine(event).update(not_before=Now() + timedelta(seconds=wait), error=error)
+    later = Now() + timedelta(seconds=wait)
+    if _mine(event).update(not_before=later, error=error):
+        _WAITING.filter(chat_id=event.chat_id, pk__gt=event.pk).update(not_before=later)
     logger.warning("webhook event not delivered", extra={**about, "next_attempt_in": wait})
 
 

@@ -51,7 +51,7 @@ class TaskRunner:
         """When each task that was taken was started, in monotonic time, by its id in the queue."""
 
     def run(self, stopped: threading.Event) -> bool:
-        """Work until `stopped`, then wait for what runs, up to `WORKER_STOP_SECONDS`. Returns whether all has ended."""
+        """Work until `stopped`, then wait for what runs, up to `WORKER_STOP_SECONDS`. Return whether all has ended."""
         webhooks = delivery.start(stopped)
         clock = threading.Thread(target=self._keep_time, args=(stopped,), name="clock", daemon=True)
         clock.start()
@@ -71,7 +71,7 @@ class TaskRunner:
         webhooks.join(max(0.0, until - time.monotonic()))
         with suppress(*UNAVAILABLE):
             alive.leave()
-        return not self._started
+        return not (self._started or webhooks.is_alive())
 
     def _take(self, broker: Any) -> tuple[Any, str] | None:
         """Take a task from the queue: its id there, and its payload. If there is none, None after a short wait."""

@@ -45,4 +45,6 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stopped.set())
         if not TaskRunner().run(stopped):
             logging.shutdown()
-            os._exit(0)  # a thread still waits for the summarizer, whose answer is not wanted any more
+            os._exit(
+                0
+            )  # a thread still waits for a summarizer or a receiver, whose answer is not wanted any more
