@@ -472,9 +472,10 @@ class Calls(models.Model):
 
 
 class OwnerMonth(Calls):
-    """The calls for one owner's chats in one month, which `month`, its first day, stands for. Deleted with the owner.
+    """The calls for one account's chats in one month, which `month`, its first day, stands for. Deleted with it.
 
-    A month and not a day, so that an app with many people has few rows, and those who cost most are found by an index.
+    An app's row, whose owner is the app, has all calls for its end users, too, and keeps them when they are erased. A
+    month and not a day, so that there are few rows, and those that cost most are found by an index.
     """
 
     month = models.DateField()
@@ -482,10 +483,9 @@ class OwnerMonth(Calls):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
     )
     app = models.ForeignKey(App, on_delete=models.CASCADE, null=True, related_name="+", db_index=False)
-    """That of the owner's chats."""
 
     class Meta:
-        verbose_name, verbose_name_plural = "usage of a person", "usage by person"
+        verbose_name, verbose_name_plural = "usage of a month", "usage by month"
         default_permissions = ()  # as above
         indexes = [
             models.Index(fields=["-month", "-cost_usd", "-id"], name="owner_month_costliest"),
@@ -495,22 +495,6 @@ class OwnerMonth(Calls):
 
     def __str__(self) -> str:
         return f"{self.month:%Y-%m} user {self.owner_id}"
-
-
-class AppDay(Calls):
-    """The calls for one app on one UTC day. They stay when its people are erased."""
-
-    day = models.DateField()
-    app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="+", db_index=False)
-
-    class Meta:
-        verbose_name, verbose_name_plural = "usage of an app", "usage by app"
-        default_permissions = ()  # as above
-        indexes = [models.Index(fields=["app", "day"], name="app_day_of_app")]
-        constraints = [models.UniqueConstraint(fields=["day", "app"], name="app_day_once")]
-
-    def __str__(self) -> str:
-        return f"{self.day} app {self.app_id}"
 
 
 class Worker(models.Model):

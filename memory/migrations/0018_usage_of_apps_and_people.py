@@ -15,28 +15,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='AppDay',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('replies', models.PositiveBigIntegerField(default=0)),
-                ('folds', models.PositiveBigIntegerField(default=0, verbose_name='summary updates')),
-                ('input_tokens', models.PositiveBigIntegerField(default=0)),
-                ('cached_tokens', models.PositiveBigIntegerField(default=0)),
-                ('output_tokens', models.PositiveBigIntegerField(default=0)),
-                ('priced', models.PositiveBigIntegerField(default=0)),
-                ('cost_usd', models.DecimalField(decimal_places=9, default=0, max_digits=20)),
-                ('day', models.DateField()),
-                ('app', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.app')),
-            ],
-            options={
-                'verbose_name': 'usage of an app',
-                'verbose_name_plural': 'usage by app',
-                'default_permissions': (),
-                'indexes': [models.Index(fields=['app', 'day'], name='app_day_of_app')],
-                'constraints': [models.UniqueConstraint(fields=('day', 'app'), name='app_day_once')],
-            },
-        ),
-        migrations.CreateModel(
             name='OwnerMonth',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -52,8 +30,8 @@ class Migration(migrations.Migration):
                 ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                'verbose_name': 'usage of a person',
-                'verbose_name_plural': 'usage by person',
+                'verbose_name': 'usage of a month',
+                'verbose_name_plural': 'usage by month',
                 'default_permissions': (),
                 'indexes': [models.Index(fields=['-month', '-cost_usd', '-id'], name='owner_month_costliest'), models.Index(fields=['app', '-month', '-cost_usd', '-id'], name='owner_month_of_app')],
                 'constraints': [models.UniqueConstraint(fields=('owner', 'month'), name='owner_month_once')],

@@ -1,4 +1,4 @@
-"""Tokens and cost: figures of the server and of apps by day, of owners by month, and the usage of a user.
+"""Tokens and cost: figures of the server by day, of apps and other accounts by month, and the usage of a user.
 
 Figures are kept up to date as work is done, so that nobody has to compute them from the growing tables.
 
@@ -8,7 +8,7 @@ because it is marked in the transaction that adds it. Folds are counted in the t
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
@@ -23,7 +23,6 @@ from django.utils import timezone
 
 from conversations.models import Chat, Message, Role, Status
 from memory.models import (
-    AppDay,
     Calls,
     CardOutcome,
     ContextRecord,
@@ -43,7 +42,7 @@ _FIELDS = (
     *("tokens", "history_tokens", "sections", "card", "reply__chat__owner", "reply__chat__app"),
 )
 _CALLS = [field.name for field in Calls._meta.fields]
-_Sums = dict[tuple[tuple[str, Any], ...], Counter[str]]
+_Sums = defaultdict[tuple[tuple[str, Any], ...], Counter[str]]
 """Sums by the names and values of a row's key."""
 
 
@@ -90,8 +89,8 @@ def count_fold(chat: Chat, revision: SummaryRevision) -> None:
         "degraded": int(revision.degraded),
     }
     calls = {name: sums[name] for name in ("folds", "input_tokens", "output_tokens", "cost_usd")}
-    for model, key in _rows_of(chat, today()):
-        _add(model, key, {**calls, "priced": int(revision.cost_usd is not None)})
+    for key in _months_of(chat, today()):
+        _add(OwnerMonth, key, {**calls, "priced": int(revision.cost_usd is not None)})
     _add(FoldDay, {"day": today(), "kind": revision.kind, "policy": revision.policy}, sums)
 
 
@@ -116,22 +115,25 @@ def _count_batch() -> int:
 
 
 def _add_up(rows: QuerySet[ContextRecord]) -> None:
-    """Add `rows`, which must be locked, to all their figures, and mark them."""
-    tables: dict[type[Model], _Sums]
-    tables = {OwnerMonth: {}, AppDay: {}, UsageDay: {}}  # the rows that most others wait for last
+    """Add `rows`, which must be locked, to all their figures, and mark them.
+
+    Rows that many others wait for are locked last, each kind in one order, so that two sweeps cannot deadlock.
+    """
+    tables: tuple[_Sums, _Sums, _Sums] = defaultdict(Counter), defaultdict(Counter), defaultdict(Counter)
+    owners, apps, days = tables
     for record in rows.select_related("reply__chat").only(*_FIELDS):
         reply = record.reply
         day = (reply.completed_at or reply.created_at).astimezone(UTC).date()
         figures = _figures_of(record)
+        days[("day", day), ("model_variant", reply.model_variant)].update(figures)
         calls = {name: figures[name] for name in _CALLS if name in figures}
-        adding = [(model, key, calls) for model, key in _rows_of(reply.chat, day)]
-        adding.append((UsageDay, {"day": day, "model_variant": reply.model_variant}, figures))
-        for model, key, numbers in adding:
-            tables[model].setdefault(tuple(key.items()), Counter()).update(numbers)
-    _add_months(tables.pop(OwnerMonth))
-    for model, sums in tables.items():
-        for one in sorted(sums):  # in one order, so that two sweeps cannot deadlock
-            _add(model, dict(one), sums[one])
+        for key in _months_of(reply.chat, day):
+            sums = apps if key["owner_id"] == key["app_id"] else owners
+            sums[tuple(key.items())].update(calls)
+    _add_months(owners)
+    _add_months(apps)
+    for one in sorted(days):
+        _add(UsageDay, dict(one), days[one])
     rows.update(is_counted=True)
 
 
@@ -155,11 +157,10 @@ def _add_months(sums: _Sums) -> None:
     )
 
 
-def _rows_of(chat: Chat, day: date) -> list[tuple[type[Model], dict[str, Any]]]:
-    """The rows that the calls for a chat on one day belong to: its owner's month, and its app's day."""
-    month = {"month": day.replace(day=1), "owner_id": chat.owner_id, "app_id": chat.app_id}
-    rows: list[tuple[type[Model], dict[str, Any]]] = [(OwnerMonth, month)]
-    return rows if chat.app_id is None else [*rows, (AppDay, {"day": day, "app_id": chat.app_id})]
+def _months_of(chat: Chat, day: date) -> list[dict[str, Any]]:
+    """The keys of the months that the calls for a chat on one day belong to: its owner's, then its app's."""
+    owners = dict.fromkeys((chat.owner_id, chat.app_id or chat.owner_id))
+    return [{"month": day.replace(day=1), "owner_id": owner, "app_id": chat.app_id} for owner in owners]
 
 
 def _figures_of(record: ContextRecord) -> dict[str, Any]:

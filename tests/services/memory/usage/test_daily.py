@@ -24,7 +24,6 @@ from conversations.replies import begin, finish
 from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.folding.request import request_resummarize
 from memory.models import (
-    AppDay,
     CardOutcome,
     ContextRecord,
     FoldDay,
@@ -332,22 +331,23 @@ def test_calls_are_counted_for_owners_and_apps_whose_figures_outlive_their_peopl
     daily.count_replies(10)
     assert OwnerMonth.objects.count() == 4
     for row in OwnerMonth.objects.select_related("owner"):
-        days = daily.days_of(row.owner)
+        users = [*people, app.user] if row.owner == app.user else [row.owner]
+        days = [day for user in users for day in daily.days_of(user)]
         for name in ("input_tokens", "cached_tokens", "output_tokens"):
             assert getattr(row, name) == sum(day[name] for day in days) > 0
         assert float(row.cost_usd) == pytest.approx(sum(day["cost_usd"] for day in days))
-        folds = SummaryRevision.objects.filter(chat__owner=row.owner)
-        assert (row.replies, row.folds) == (3, folds.count())
-        assert row.priced == 1 + folds.exclude(cost_usd=None).count()
+        folds = SummaryRevision.objects.filter(chat__owner__in=users)
+        assert (row.replies, row.folds) == (3 * len(users), folds.count())
+        assert row.priced == len(users) + folds.exclude(cost_usd=None).count()
         assert (row.app_id, row.month.day) == (app_id_of(row.owner), 1)
-    before = totals(AppDay.objects.filter(app=app))
-    assert before == totals(OwnerMonth.objects.filter(app=app))
+    of_app = OwnerMonth.objects.filter(owner=app.pk)
+    before = totals(of_app)
     say(Chat.objects.get(owner=people[0]), "untold")
     for person in people:
         request_erasure(person.pk)
         assert erase(person.pk)
     assert OwnerMonth.objects.filter(app=app).count() == 1
-    assert totals(AppDay.objects.all()) == {**before, "replies": before["replies"] + 1}
+    assert totals(of_app) == {**before, "replies": before["replies"] + 1}
 
 
 def totals(rows: QuerySet[Any]) -> dict[str, Any]:
