@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -22,6 +23,8 @@ from chatmemory.database.ids import new_id
 from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import ReplyError, Usage
 
+MAX_RETAIN_DAYS = 36_500
+
 
 class App(models.Model):
     """An application whose account acts for users of its own, each of whom is an `EndUser`."""
@@ -29,11 +32,15 @@ class App(models.Model):
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="app"
     )
-    retain_days = models.PositiveIntegerField(null=True, blank=True)
-    """Days after its last message at which a chat of it is erased; 0 for never, None: as the server is set."""
+    retain_days = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(MAX_RETAIN_DAYS)],
+        help_text="Days after its last message at which a chat is erased; 0 for never, empty for those of the server.",
+    )
     created_at = models.DateTimeField(db_default=Now())
     webhook_url = models.CharField(max_length=2000, blank=True, default="", db_default="")
-    """Where the app is told of events; "" for nowhere. Set by `webhooks.endpoints`, as the next two."""
+    """Where events are sent; "" for nowhere. Set by `api.webhook`, as the next two."""
     webhook_events = models.CharField(max_length=200, blank=True, default="", db_default="")
     """The `WebhookEventType`s that it wants, with spaces between."""
     webhook_secret = models.CharField(max_length=100, blank=True, default="", db_default="", editable=False)

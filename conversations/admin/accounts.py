@@ -38,7 +38,7 @@ from conversations.models import Allowance, Scope
 admin.site.unregister([User, Group])
 
 
-class _BySuperusers(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+class BySuperusers(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
     """Only superusers may add, change and delete."""
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -48,7 +48,7 @@ class _BySuperusers(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
 
 
 @admin.register(Group)
-class SuperuserGroupAdmin(_BySuperusers, GroupAdmin):
+class SuperuserGroupAdmin(BySuperusers, GroupAdmin):
     pass
 
 
@@ -144,7 +144,7 @@ class Erasing(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
 
 
 @admin.register(User)
-class SuperuserUserAdmin(_BySuperusers, Erasing, UserAdmin):  # type: ignore[type-arg]  # as above
+class SuperuserUserAdmin(BySuperusers, Erasing, UserAdmin):  # type: ignore[type-arg]  # as above
     """Django's page of users, with their chats, limits and API tokens. End users of apps have pages of their own."""
 
     list_display = ("username", "email", "first_name", "last_name", "is_staff", column("app", app_of))

@@ -13,7 +13,7 @@ from chatmemory.api.http import Flag, LongText, OneOf, Text, Whole, no_longer_th
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
-from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
+from conversations.models import MAX_RETAIN_DAYS, STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.replies.events import message_json, streaming_json
 from memory.policies import POLICIES
 from memory.policies.protocol import option_errors
@@ -42,7 +42,6 @@ RETAIN_DAYS = "Days after its last message at which it is erased; null: as the s
 TEMPORARY = (
     "Whether it is erased some hours after its last message, is in no list and no search, and gets no title."
 )
-MAX_RETAIN_DAYS = 36_500
 TEXT = "The text, exactly as it was sent."
 MEMORY_EVENTS = "Whether the stream has an event `memory.updated` for each new version of the chat's memory."
 STATUS = "`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or `deleted` then."

@@ -1,8 +1,15 @@
-"""The webhook of an app: where it is told of events. For tokens that act for an app's users, without naming one."""
+"""The webhook of an app: one URL for its events, and the secret that signs them.
 
+For tokens that act for an app's users, without naming one. The secret is stored as it is, because it signs.
+"""
+
+import base64
+import secrets
 from functools import partial
 from typing import Any
 
+from django.conf import settings
+from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -13,11 +20,11 @@ from chatmemory.api.http import Flag, Text, example, validated
 from chatmemory.errors import NotFound
 from conversations.accounts.authentication import app_of, require_own_account
 from conversations.api.serializers import Strict
-from conversations.models import App, WebhookEventType
+from conversations.models import App, WebhookEvent, WebhookEventType, WebhookState
 from conversations.webhooks import outbox
-from conversations.webhooks.addresses import MAX_URL_CHARS
-from conversations.webhooks.endpoints import events_of, remove_webhook, set_webhook
+from conversations.webhooks.addresses import MAX_URL_CHARS, url_problem
 
+COLUMNS = ("webhook_url", "webhook_events", "webhook_secret")
 webhook_operation = partial(extend_schema, tags=["apps"])
 EVENTS = "What is told: `memory.updated`, `memory.failed`, `reply.completed`, `chat.deleted`."
 
@@ -34,6 +41,11 @@ class WebhookIn(Strict):
     new_secret = Flag(
         default=False, help_text="Whether to replace the secret. The old one stops to sign at once."
     )
+
+    def validate_url(self, url: str) -> str:
+        if problem := url_problem(url, allow_private=settings.WEBHOOK_ALLOW_PRIVATE):
+            raise serializers.ValidationError(problem)
+        return url
 
 
 class WebhookOut(serializers.Serializer[Any]):
@@ -66,12 +78,18 @@ class WebhookView(APIView):
         responses=WebhookOut,
         operation_id="webhook_set",
         summary="Set your app's webhook",
-        description="Where your app is told of events from now on. The first answer has the secret that signs them.",
+        description="Events are sent there from now on, also those that wait. The first answer has the secret that "
+        "signs them.",
         examples=example({"url": "https://example.com/hook", "events": ["memory.updated"]}),
     )
     def put(self, request: Request) -> Response:
         app, fields = _app_of(request), validated(WebhookIn, request.data)
-        return Response(_json(app, secret=set_webhook(app, **fields)))
+        app.webhook_url, events = fields["url"], fields["events"]
+        app.webhook_events = " ".join(one for one in WebhookEventType.values if one in events)
+        if makes_secret := fields["new_secret"] or not app.webhook_secret:
+            app.webhook_secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+        app.save(update_fields=COLUMNS)
+        return Response(_json(app, secret=app.webhook_secret if makes_secret else None))
 
     @webhook_operation(
         request=None,
@@ -81,7 +99,11 @@ class WebhookView(APIView):
         description="Events that wait are removed, too.",
     )
     def delete(self, request: Request) -> Response:
-        remove_webhook(_app_of(request))
+        app = _app_of(request)
+        app.webhook_url = app.webhook_events = app.webhook_secret = ""
+        with transaction.atomic():
+            app.save(update_fields=COLUMNS)
+            WebhookEvent.objects.filter(app=app, state=WebhookState.WAITING).delete()
         return Response(status=204)
 
 
@@ -95,7 +117,7 @@ def _json(app: App, secret: str | None = None) -> dict[str, Any]:
     waiting, given_up = outbox.counts(app=app)
     return {
         "url": app.webhook_url,
-        "events": events_of(app),
+        "events": app.webhook_events.split(),
         "secret": secret,
         "waiting": waiting,
         "given_up": given_up,

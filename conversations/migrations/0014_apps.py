@@ -1,6 +1,7 @@
 """Apps and end users, scopes of tokens, metadata that is found, retention and webhooks."""
 
 import conversations.models
+import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import django.utils.timezone
@@ -22,7 +23,7 @@ class Migration(migrations.Migration):
             name='App',
             fields=[
                 ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='app', serialize=False, to=settings.AUTH_USER_MODEL)),
-                ('retain_days', models.PositiveIntegerField(blank=True, null=True)),
+                ('retain_days', models.PositiveIntegerField(blank=True, help_text='Days after its last message at which a chat is erased; 0 for never, empty for those of the server.', null=True, validators=[django.core.validators.MaxValueValidator(36500)])),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('webhook_url', models.CharField(blank=True, db_default='', default='', max_length=2000)),
                 ('webhook_events', models.CharField(blank=True, db_default='', default='', max_length=200)),

@@ -5,7 +5,6 @@ reads at most `MAX_COUNTED` rows. The daily figures behind the charts are also p
 """
 
 from datetime import timedelta
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from django.contrib import admin
@@ -123,14 +122,13 @@ def _retention() -> list[StatusRow]:
 def _webhooks() -> list[StatusRow]:
     """Events that apps are still to be told, or could not be told; nothing where there are none."""
     waiting, given_up = outbox.counts()
-    url = partial(admin_url, "conversations_webhookevent", "changelist")
-    rows = [
-        StatusRow("Events waiting", f"{waiting:,}", url(state=WebhookState.WAITING)),
-        StatusRow(
-            "Events given up in 7 days", f"{given_up:,}", url(state=WebhookState.GIVEN_UP), bool(given_up)
-        ),
+    if not (waiting or given_up):
+        return []
+    url = admin_url("conversations_webhookevent", "changelist", state__exact="")
+    return [
+        StatusRow("Events waiting", f"{waiting:,}", f"{url}{WebhookState.WAITING}"),
+        StatusRow("Events given up in 7 days", f"{given_up:,}", f"{url}given+up", bool(given_up)),
     ]
-    return rows if waiting or given_up else []
 
 
 def _counted(rows: QuerySet[Any]) -> str:

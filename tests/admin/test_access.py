@@ -40,7 +40,7 @@ pytestmark = pytest.mark.django_db
 CANARY = "a heron in the reeds"
 VIEWS = [f"view_{page.split('_')[1]}" for page in PAGES]
 MODELS = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
-DAYS = ("memory_usageday", "memory_foldday", "memory_ownermonth", "memory_appday")
+DAYS = ("memory_usageday", "memory_foldday", "memory_ownermonth")
 """Daily figures have no permission of their own: whoever may see memory may see them."""
 RIGHTS = ("auth_user", "auth_group")
 """Pages that grant permissions: only superusers can change anything there."""

@@ -24,7 +24,6 @@ from conversations.accounts import api_tokens
 from conversations.accounts.apps import create_app
 from conversations.models import App, Chat, Scope, WebhookEvent, WebhookEventType, WebhookState
 from conversations.webhooks import delivery, outbox
-from conversations.webhooks.endpoints import events_of, set_webhook
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.worker.sweep import sweep
@@ -102,13 +101,6 @@ def numbers(receiver: Receiver) -> list[int]:
     return [event["data"]["number"] for event in receiver.received]
 
 
-def told(app: App, receiver: Receiver) -> None:
-    """Tell the app's events to the receiver."""
-    secret = set_webhook(app, receiver.url, WebhookEventType.values)
-    assert secret is not None
-    receiver.secret = secret
-
-
 def test_facts_are_told_signed_and_in_order(
     app_client: Callable[..., tuple[App, Client]], receiver: Receiver, upstream: FakeUpstream
 ) -> None:
@@ -146,7 +138,7 @@ def test_chats_of_others_and_unwanted_events_are_not_stored(
     app_client: Callable[..., tuple[App, Client]], alice: Client, receiver: Receiver, upstream: FakeUpstream
 ) -> None:
     app, client = app_client()
-    set_webhook(app, receiver.url, ["chat.deleted"])
+    receiver.serve(app, "chat.deleted")
     _, other = app_client("other")
     for one in (client, alice, other):
         chat = one.ask("Hello")["message"]["chat_id"]
@@ -161,7 +153,7 @@ def test_a_summarizer_that_is_given_up_is_told_once(
 ) -> None:
     settings.MEMORY_FOLD_ATTEMPTS, settings.MEMORY_FOLD_BACKOFF_SECONDS = 2, 0.01
     app, client = app_client()
-    set_webhook(app, receiver.url, ["memory.failed"])
+    receiver.serve(app, "memory.failed")
     chat = client.ask("Hello")["message"]["chat_id"]
     for _ in range(6):
         client.ask("And then?", chat)
@@ -235,7 +227,7 @@ def test_the_order_of_a_chat_holds_under_retries_and_with_two_workers(
 ) -> None:
     monkeypatch.setattr(outbox, "FIRST_WAIT_SECONDS", 0.05)
     app, _ = app_client()
-    told(app, receiver)
+    receiver.serve(app)
     fails = {2: 3, 5: 1}
 
     def answer(event: dict[str, Any]) -> int:
@@ -261,8 +253,8 @@ def test_a_receiver_that_hangs_delays_nobody_else(
     quick, _ = app_client("quick")
     done = threading.Event()
     with Receiver(answer=lambda event: 200 if done.wait(20) else 500) as hanging:
-        told(slow, hanging)
-        told(quick, receiver)
+        hanging.serve(slow)
+        receiver.serve(quick)
         for number in range(20):
             add(slow, number, chat=new_id())
         add(quick, 1, 2, 3)
@@ -306,7 +298,7 @@ def test_a_redirect_is_a_failure_and_not_followed(
     app_client: Callable[..., tuple[App, Client]], receiver: Receiver
 ) -> None:
     app, _ = app_client()
-    told(app, receiver)
+    receiver.serve(app)
     with Receiver(secret=receiver.secret) as target:
         receiver.answer, receiver.location = (lambda event: 307), target.url
         add(app, 1)
@@ -320,7 +312,7 @@ def test_events_are_given_up_after_a_day_and_removed_after_a_week(
     app_client: Callable[..., tuple[App, Client]], receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     app, client = app_client()
-    told(app, receiver)
+    receiver.serve(app)
     receiver.answer = lambda event: 500
     add(app, 1, 2)
     with delivering():
@@ -345,7 +337,7 @@ def test_what_a_worker_took_is_repeated_if_it_dies(
     app_client: Callable[..., tuple[App, Client]], receiver: Receiver
 ) -> None:
     app, _ = app_client()
-    told(app, receiver)
+    receiver.serve(app)
     add(app, 1)
     (taken,) = outbox.take({})
     assert outbox.take({}) == []
@@ -355,6 +347,20 @@ def test_what_a_worker_took_is_repeated_if_it_dies(
     assert states() == ["waiting"]
     outbox.delivered(again)
     assert states() == ["delivered"]
+
+
+def test_what_follows_a_failure_in_its_chat_waits_as_long(
+    app_client: Callable[..., tuple[App, Client]],
+) -> None:
+    """So nobody looks, each second, at all events of a receiver that is gone."""
+    app, _ = app_client()
+    add(app, 1, 2)
+    add(app, 3, chat=OTHER_CHAT)
+    (first,) = [event for event in outbox.take({}) if event.chat_id == CHAT]
+    outbox.failed(first, "It is gone.")
+    assert not WebhookEvent.objects.filter(chat_id=CHAT, not_before__lte=Now()).exists()
+    hurry()
+    assert {event.pk for event in outbox.take({}) if event.chat_id == CHAT} == {first.pk}
 
 
 def test_the_commands_of_the_docs_work(app_client: Callable[..., tuple[App, Client]], settings: Any) -> None:
@@ -369,11 +375,11 @@ def test_the_commands_of_the_docs_work(app_client: Callable[..., tuple[App, Clie
     )
     secret = json.loads(put.stdout)["secret"]
     app.refresh_from_db()
-    assert events_of(app) == ["memory.updated", "chat.deleted"]
+    assert app.webhook_events == "memory.updated chat.deleted"
     (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/webhooks.md").read_text(), re.DOTALL)
     settings.WEBHOOK_ALLOW_PRIVATE = True
     url = f"http://127.0.0.1:{env['PORT']}/hook"
-    set_webhook(app, url, WebhookEventType.values)
+    App.objects.update(webhook_url=url)
     add(app, 1)
     (event,) = WebhookEvent.objects.all()
     with subprocess.Popen(

@@ -26,7 +26,7 @@ from tests.support.live_server import LiveServer
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 MODELS = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
-DAYS = ("memory_usageday", "memory_foldday", "memory_ownermonth", "memory_appday")
+DAYS = ("memory_usageday", "memory_foldday", "memory_ownermonth")
 """Figures, which hold no text."""
 ALL = "\n".join(CORPUS)
 

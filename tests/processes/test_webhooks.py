@@ -8,8 +8,7 @@ from django.db.models.functions import Now
 
 from chatmemory.database.ids import new_id
 from conversations.accounts.apps import create_app
-from conversations.models import WebhookEvent, WebhookEventType
-from conversations.webhooks.endpoints import set_webhook
+from conversations.models import WebhookEvent
 from tests.support.exhaustive import effort
 from tests.support.fakes.receiver import Receiver
 from tests.support.processes import Product
@@ -37,7 +36,7 @@ def test_events_of_a_killed_worker_are_delivered(
         )
     waiting = WebhookEvent.objects.filter(state="waiting")
     with Receiver(answer=lambda event: 204 if answers_first or released.wait(60) else 500) as receiver:
-        receiver.secret = str(set_webhook(app, receiver.url, WebhookEventType.values))
+        receiver.serve(app)
         for _ in range(effort(2, 10)):
             worker, before = product.worker(**PRIVATE), len(receiver.received)
             wait_for(lambda: len(receiver.received) > before, "a delivery")  # noqa: B023

@@ -10,6 +10,8 @@ from typing import Any
 
 from standardwebhooks import Webhook
 
+from conversations.models import App, WebhookEventType
+
 
 @dataclass
 class Receiver:
@@ -52,6 +54,12 @@ class Receiver:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+    def serve(self, app: App, events: str = " ".join(WebhookEventType.values)) -> None:
+        """Be the webhook of an app."""
+        self.secret = "whsec_c2VjcmV0"
+        columns = {"webhook_url": self.url, "webhook_events": events, "webhook_secret": self.secret}
+        App.objects.filter(pk=app.pk).update(**columns)
 
     @property
     def types(self) -> list[str]:
