@@ -183,10 +183,10 @@ REBUILDING = {"resummarize", "chats_update", "revisions_restore", "brief_resume"
 _BY_NAME: list[tuple[set[str], set[int]]] = [
     (REPLYING, {409, 422, 429, 502, 504}),
     (STATELESS, {429, 502, 504}),
-    (REBUILDING | {"messages_stream", "me_export", "me_delete", "chats_import"}, {429}),
+    (REBUILDING | {"messages_stream", "me_export", "users_export", "me_delete", "chats_import"}, {429}),
     ({"messages_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
     ({"revisions_restore", "brief_clear", "chats_delete_many"}, {409}),
-    ({"webhook_read"}, {404}),
+    ({"webhook_read", "chats_list", "chats_delete_many"}, {404}),
     ({"v1_auth_token_create"}, {401, 429}),
     ({"v1_auth_token_destroy"}, {400}),
 ]
@@ -261,7 +261,7 @@ def errors_of(path: str, operation: Schema) -> dict[str, Schema]:
     name, has_body = operation["operationId"], "requestBody" in operation
     found = {406, 500, 503}
     if operation.get("security"):
-        found |= {401, 403}
+        found |= {400, 401, 403}  # the header that names an end user may be wrong anywhere
     if "{" in path or name in ("message", "completions_create"):  # which name a chat, or a model
         found.add(404)
     if has_body or any(one["in"] != "path" for one in operation.get("parameters", ())):
