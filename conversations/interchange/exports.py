@@ -1,7 +1,7 @@
 """The file of an export of ChatGPT or Claude, read a conversation at a time: its zip, or the JSON inside. No Django.
 
 Memory is bounded by one conversation, whatever the size of the file. A conversation that is larger is skipped. Nothing
-is unpacked to the disk. What is not JSON ends a file; what was read before it counts.
+is unpacked to the disk. What is not JSON ends a file, as does a number of more than 64 bits; what was read before counts.
 """
 
 import re
@@ -19,6 +19,8 @@ from conversations.interchange.values import FormatError
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """The largest conversation, as JSON. A long one of years has about one of these MB."""
+MAX_SKIPPED_BYTES: Final = 2 * MAX_BYTES
+"""A conversation that is larger than this ends its file: a small zip may hold one of gigabytes."""
 MAX_EVENTS: Final = 500_000
 """Names, values, beginnings and ends in a conversation: each takes up to a hundred bytes. A message has about fifty."""
 MAX_RATIO: Final = 200
@@ -58,8 +60,8 @@ class Export:
             archive, members = _opened(file, self.size)
             self.size = sum(one.file_size for one in members)
             self._parts = [(PurePosixPath(one.filename).name, partial(archive.open, one)) for one in members]
-        self._events = self._last_events = self._silent = 0
-        """What the parser has told so far, and had when it last asked for more; bytes since it told anything."""
+        self._events = 0
+        """Names, values, beginnings and ends that the parser has found so far."""
         self._begun = (0, 0)
         """Position and number of events at which the conversation began that is read."""
         self._is_too_large = False
@@ -80,12 +82,11 @@ class Export:
         """Called by the parser for more of the file."""
         data = self._file.read(size)
         self.position += len(data)
-        self._silent = len(data) + (self._silent if self._events == self._last_events else 0)
-        self._last_events = self._events
-        if self._silent > MAX_BYTES:
-            raise FormatError("a single value is too large")
         position, events = self._begun
-        self._is_too_large = self.position - position > MAX_BYTES or self._events - events > MAX_EVENTS
+        length = self.position - position
+        if length > MAX_SKIPPED_BYTES:
+            raise FormatError(_TOO_LARGE)
+        self._is_too_large = length > MAX_BYTES or self._events - events > MAX_EVENTS
         return data
 
     def _values(self) -> Iterator[Any]:
@@ -93,7 +94,7 @@ class Export:
         outer = depth = 0
         """How many lists and objects are around a conversation, and around what is read."""
         builder: ObjectBuilder | None = None
-        for event, value in ijson.basic_parse(self, multiple_values=True):
+        for event, value in ijson.basic_parse(self, use_float=True, multiple_values=True):
             self._events += 1
             step = _STEPS.get(event, 0)
             if depth == 0 and event == "start_array":

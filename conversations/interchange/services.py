@@ -8,7 +8,6 @@ model's reasoning, calls of tools and their outputs. Where an image was, a mark 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -65,7 +64,7 @@ def _message(role: object, texts: Sequence[object], images: int, time: object, m
 def _time(value: object) -> datetime | None:
     """Return a time of an export, None if it is missing or makes no sense."""
     try:
-        return _TIME.validate_python(float(value) if isinstance(value, Decimal) else value)
+        return _TIME.validate_python(value)
     except (ValueError, OverflowError):
         return None
 
