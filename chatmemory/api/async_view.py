@@ -87,6 +87,9 @@ class AsyncView(APIView):
     answer_frees_memory: ClassVar[bool] = False
     """Whether `answer` closes `memory`, before it waits for a model. If not, the handler's end does."""
 
+    copies: ClassVar[int] = MOST_COPIES
+    """How many times the length of a large body is taken of the budget."""
+
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
         view = super().as_view(**initkwargs)
@@ -103,7 +106,7 @@ class AsyncView(APIView):
         self.request = self.initialize_request(request, *args, **kwargs)
         self.headers = self.default_response_headers
         try:
-            size = MOST_COPIES * length if length > SMALL_BYTES // 2 else 0
+            size = self.copies * length if length > SMALL_BYTES // 2 else 0
             await self.memory.enter_async_context(_memory.hold(size))
         except Unavailable as exc:
             return self._rendered(self._failed(exc))

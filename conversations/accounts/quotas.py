@@ -182,8 +182,8 @@ def settle(user_id: int, reservation: Reservation | None, spent: int | None) -> 
         same_minute.update(minute_requests=F("minute_requests") - 1)
 
 
-def count_refused(user_id: int) -> None:
-    """Count a request that was refused before it could reserve anything."""
+def count_request(user_id: int) -> None:
+    """Count a request that reserves nothing, such as one that was refused before it could."""
     if enabled():
         with transaction.atomic():
             minute = _locked_usage(user_id).minute

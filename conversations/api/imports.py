@@ -12,13 +12,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from chatmemory.api.async_view import SharedAmount
 from chatmemory.api.http import caller, example
 from chatmemory.database import executors
 from chatmemory.errors import InvalidRequest
+from conversations.accounts import quotas
 from conversations.api.chats import chats_operation
 from conversations.api.replies import LimitedView
-from conversations.interchange.bring import MAX_FAILURES, Brought, bring
 from conversations.interchange.exports import Export
+from conversations.interchange.importing import MAX_FAILURES, ImportReport, import_export
 from conversations.interchange.values import FormatError
 from conversations.replies.generation import is_draining, refuse_when_draining
 
@@ -26,12 +28,14 @@ IMPORT_SECONDS = 10.0
 """After this time, a request that has stored a chat ends, and the client sends the file again."""
 MAX_SECONDS = 60.0
 """How long it may take to find a chat that is not there yet."""
+_turn = SharedAmount(1)
+"""A process imports for one request at a time: others of its few threads for slow work are for replies."""
 _ID = {"type": "string", "minLength": 1, "description": "Its id there."}
 CONVERSATIONS = [
     {
         "type": "object",
         "required": [name, messages],
-        "properties": {name: _ID, messages: {"type": kind, "description": "What was said."}},
+        "properties": {name: _ID, messages: {"type": kind, "description": "Its messages."}},
     }
     for name, messages, kind in (("conversation_id", "mapping", "object"), ("uuid", "chat_messages", "array"))
 ]
@@ -54,6 +58,7 @@ class ImportOut(serializers.Serializer[Any]):
 class ImportView(LimitedView):
     reads_first = True
     answer_frees_memory = True
+    copies = 1
 
     @chats_operation(
         request={
@@ -70,18 +75,23 @@ class ImportView(LimitedView):
     )
     def post(self, request: Request) -> tuple[User, bytes]:
         refuse_when_draining()
-        return caller(request), request.body
+        user = caller(request)
+        quotas.require_request_left(user.pk)
+        return user, request.body
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        return Response(await executors.slow(_bring, *opened))
+        user, body = opened
+        await executors.write(quotas.count_request, user.pk)
+        async with _turn.hold(1):
+            return Response(await executors.slow(_import, user, body))
 
 
-def _bring(owner: User, body: bytes) -> dict[str, Any]:
-    began, brought, done = time.monotonic(), Brought(), False
+def _import(owner: User, body: bytes) -> dict[str, Any]:
+    began, report, done = time.monotonic(), ImportReport(), False
     try:
-        for _ in bring(owner, Export(BytesIO(body)), brought):
+        for _ in import_export(owner, Export(BytesIO(body)), report):
             seconds = time.monotonic() - began
-            if is_draining() or (seconds > IMPORT_SECONDS and brought.chats):
+            if is_draining() or (seconds > IMPORT_SECONDS and report.chats):
                 break
             if seconds > MAX_SECONDS:
                 raise InvalidRequest("Reading this file takes too long. Ask the operator to import it.")
@@ -89,7 +99,7 @@ def _bring(owner: User, body: bytes) -> dict[str, Any]:
             done = True
     except FormatError as exc:
         raise InvalidRequest(f"This cannot be imported: {exc}.") from None
-    if brought.failures and not (brought.chats or brought.already_there or brought.empty):
-        first = f"The first of {brought.failed}: {brought.failures[0]}."
+    if report.failures and not (report.chats or report.already_there or report.empty):
+        first = f"The first of {report.failed}: {report.failures[0]}."
         raise InvalidRequest(f"Nothing could be imported. {first}")
-    return dict(ImportOut({"done": done, **asdict(brought)}).data)
+    return {"done": done, **asdict(report)}

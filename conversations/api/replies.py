@@ -105,7 +105,7 @@ class LimitedView(AsyncView):
     async def count_refusal(self) -> None:
         user_id = self.request.user.pk
         if user_id is not None:
-            await executors.write(quotas.count_refused, user_id)
+            await executors.write(quotas.count_request, user_id)
 
 
 class ReplyView(LimitedView):

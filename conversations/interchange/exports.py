@@ -1,7 +1,8 @@
 """The file of an export of ChatGPT or Claude, read a conversation at a time: its zip, or the JSON inside. No Django.
 
 Memory is bounded by one conversation, whatever the size of the file. A conversation that is larger is skipped. Nothing
-is unpacked to the disk. What is not JSON ends a file, as does a number of more than 64 bits; what was read before counts.
+is unpacked to the disk. What is not JSON ends a file, and so does a number of more than 64 bits; what was read before
+counts.
 """
 
 import re

@@ -120,9 +120,9 @@ def _of_claude(value: Json) -> Iterator[Json]:
     for one in messages:
         role = {"human": "user", "assistant": "assistant"}.get(str(one.get("sender")))
         blocks = _objects(one.get("content"))
-        said = [block.get("text") for block in blocks if block.get("type") == "text"] or [one.get("text")]
+        texts = [block.get("text") for block in blocks if block.get("type") == "text"] or [one.get("text")]
         pasted = [file.get("extracted_content") for file in _objects(one.get("attachments"))]
         kinds = [str(file.get("file_kind") or file.get("file_name")) for file in _objects(one.get("files"))]
         kinds += [str(block.get("type")) for block in blocks]
         images = sum(bool(_IMAGE.fullmatch(kind)) for kind in kinds)
-        yield _message(role, [*said, *pasted], images, one.get("created_at"))
+        yield _message(role, [*texts, *pasted], images, one.get("created_at"))

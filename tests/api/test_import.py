@@ -4,6 +4,8 @@ import json
 import os
 import re
 import subprocess
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO, StringIO
@@ -13,13 +15,14 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
-from django.db import DataError, OperationalError
+from django.db import DataError, OperationalError, connection
 
 from conversations.api import imports
-from conversations.interchange import bring
+from conversations.interchange import importing
 from conversations.interchange.exports import Export
+from conversations.interchange.importing import ImportReport, import_export
 from conversations.interchange.rows import prepare_chat
-from conversations.models import Chat, Message
+from conversations.models import Allowance, Chat, Message
 from memory.models import ConversationBrief
 from tests.support.docs import snippet
 from tests.support.exports import chatgpt, claude, node, zipped
@@ -143,7 +146,7 @@ def test_a_chat_that_cannot_be_stored_is_told_without_its_text(
             raise DataError("secret words")
         return prepare_chat(owner, chat)
 
-    monkeypatch.setattr(bring, "prepare_chat", refuse)
+    monkeypatch.setattr(importing, "prepare_chat", refuse)
     told = send(alice, THREE)
     assert (told["chats"], told["failed"]) == (2, 1)
     assert told["failures"] == ["conversation 2 of the file: the database cannot store it (DataError)"]
@@ -151,21 +154,51 @@ def test_a_chat_that_cannot_be_stored_is_told_without_its_text(
 
 @pytest.mark.promise("P33")
 def test_imports_at_once_double_nothing(alice: Client) -> None:
-    many = [chatgpt(f"m{at}") for at in range(40)]
+    """Of several processes; one of them has one import at a time."""
+    user, body = (
+        User.objects.get(username="alice"),
+        zipped(conversations=[chatgpt(f"m{at}") for at in range(40)]),
+    )
+
+    def import_all(report: ImportReport) -> None:
+        for _ in import_export(user, Export(BytesIO(body)), report):
+            pass
+        connection.close()
+
+    reports = [ImportReport() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        told = list(pool.map(lambda _: send(alice, many), range(4)))
-    assert sum(one["chats"] for one in told) == 40
-    assert sum(one["already_there"] for one in told) == 120
+        list(pool.map(import_all, reports))
+    assert sum(one.chats for one in reports) == 40
+    assert sum(one.already_there for one in reports) == 120
     assert len(names()) == len(set(names())) == 40
+
+
+def test_each_request_counts_and_a_process_imports_for_one_at_a_time(
+    alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once, lock = [], threading.Lock()
+
+    def importing_now(*_: object) -> Any:
+        at_once.append(lock.acquire(blocking=False))
+        time.sleep(0.1)
+        lock.release()
+        return {}
+
+    monkeypatch.setattr(imports, "_import", importing_now)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: send(alice, THREE), range(4)))
+    assert at_once == [True] * 4
+    Allowance.objects.update(requests_per_minute=4)
+    assert alice.post("chats/import", json=THREE).status_code == 429
 
 
 def test_nothing_is_stored_for_a_user_who_is_being_deleted(alice: Client) -> None:
     user = User.objects.get(username="alice")
-    importing = bring.bring(user, Export(BytesIO(zipped(conversations=THREE))), bring.Brought())
-    next(importing)
+    steps = import_export(user, Export(BytesIO(zipped(conversations=THREE))), ImportReport())
+    next(steps)
     User.objects.update(is_active=False)
     with pytest.raises(User.DoesNotExist):
-        next(importing)
+        next(steps)
     assert names() == ALL[:1]
 
 
@@ -236,6 +269,6 @@ def test_the_command_ends_when_the_database_is_away(
     def fail(*_: object) -> None:
         raise OperationalError("secret words")
 
-    monkeypatch.setattr(bring, "prepare_chat", fail)
+    monkeypatch.setattr(importing, "prepare_chat", fail)
     with pytest.raises(CommandError, match=r"it was not stored \(OperationalError\)"):
         run(export)

@@ -10,8 +10,8 @@ from django.db import DatabaseError
 
 from chatmemory.errors import InvalidRequest
 from chatmemory.runtime.escape import plain
-from conversations.interchange.bring import Brought, bring
 from conversations.interchange.exports import Export, is_export
+from conversations.interchange.importing import ImportReport, import_export
 from conversations.interchange.rows import check_chat, import_chat
 from conversations.interchange.values import FormatError, ImportedChat
 from conversations.management.prompts import chats_in, progress_bar, user_named
@@ -42,39 +42,39 @@ class Command(BaseCommand):
         others = [path for path in options["files"] if path not in exports]
         chats = [chat for path in others for chat in _read(path)]
         if is_dry_run and others:
-            self._tell(chats)
+            self._report(chats)
         try:
             for chat in () if is_dry_run else chats:
                 self.stdout.write(str(import_chat(user, chat).pk))
-            failed = sum(self._bring(user, path, is_dry_run) for path in exports)
+            failed = sum(self._import(user, path, is_dry_run) for path in exports)
         except (DatabaseError, User.DoesNotExist) as exc:
             reason = type(exc).__name__  # its text may contain what people said
             raise CommandError(f"The database refused a chat; it was not stored ({reason}).") from exc
         if failed:
             raise CommandError(f"Conversations that could not be imported: {failed}.")
 
-    def _bring(self, user: User, path: Path, is_dry_run: bool) -> int:
-        """Import an export, and tell what became of it. Return how many conversations could not be imported."""
-        brought, at = Brought(), 0
+    def _import(self, user: User, path: Path, is_dry_run: bool) -> int:
+        """Import an export, report what became of it, and return how many conversations could not be imported."""
+        report, at = ImportReport(), 0
         try:
             with path.open("rb") as file:
                 export = Export(file)
                 with progress_bar(path.name, export.size, self.stderr) as advance:
-                    for _ in bring(user, export, brought, is_dry_run=is_dry_run):
+                    for _ in import_export(user, export, report, is_dry_run=is_dry_run):
                         advance(export.position - at)
                         at = export.position
         except FormatError as exc:
             raise CommandError(f"{plain(str(path))}: {exc}") from exc
-        for failure in brought.failures:
+        for failure in report.failures:
             self.stderr.write(plain(failure))
         self.stdout.write(
-            f"{plain(path.name)}: {brought.chats} chats, {brought.messages} messages"
-            f"{' to import' if is_dry_run else ' imported'}; {brought.already_there} chats already there, "
-            f"{brought.empty} empty, {brought.images_skipped} images left out."
+            f"{plain(path.name)}: {report.chats} chats, {report.messages} messages"
+            f"{' to import' if is_dry_run else ' imported'}; {report.already_there} chats already there, "
+            f"{report.empty} empty, {report.images_skipped} images left out."
         )
-        return brought.failed
+        return report.failed
 
-    def _tell(self, chats: Sequence[ImportedChat]) -> None:
+    def _report(self, chats: Sequence[ImportedChat]) -> None:
         messages = total = 0
         for chat in chats:
             characters = sum(len(message.content) for message in chat.messages)
@@ -89,7 +89,7 @@ def _is_export(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return is_export(file)
-    except OSError:  # told when it is read
+    except OSError:  # reported when it is read
         return False
 
 

@@ -48,7 +48,9 @@ def test_what_is_no_export(text: str) -> None:
     assert not is_export(io.BytesIO(text.encode("latin-1")))
 
 
-@pytest.mark.parametrize("broken", [b"[%s, {]", b"[%s, \xff", b"[%s", b'[%s, {"a": tru', b"[%s, " + b"9" * 5000])
+@pytest.mark.parametrize(
+    "broken", [b"[%s, {]", b"[%s, \xff", b"[%s", b'[%s, {"a": tru', b"[%s, " + b"9" * 5000]
+)
 def test_wrong_json_ends_a_file_and_what_was_before_counts(broken: bytes) -> None:
     value, why = entries(broken % json.dumps(ONE).encode())
     assert (value, why) == (ONE, "it is damaged, or not JSON; the rest is not read")
