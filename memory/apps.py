@@ -12,7 +12,7 @@ class MemoryConfig(AppConfig):
 
         saved_uid = "memory.message_saved"
         post_save.connect(turn.message_saved, sender="conversations.Message", dispatch_uid=saved_uid)
-        told_uid = "memory.revision_saved"
-        post_save.connect(updates.revision_saved, sender="memory.SummaryRevision", dispatch_uid=told_uid)
+        version_uid = "memory.version_saved"
+        post_save.connect(updates.version_saved, sender="memory.SummaryRevision", dispatch_uid=version_uid)
         post_migrate.connect(queue.schedule_sweep, sender=self, dispatch_uid="memory.schedule_sweep")
         post_migrate.connect(index.index_messages, sender=self, dispatch_uid="memory.index_messages")

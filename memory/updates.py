@@ -1,6 +1,6 @@
-"""Telling that a chat's memory has a new version: to its app's webhook, and to streams that ask for it.
+"""What a new version of a chat's memory is, for its app's webhook, and for streams that ask for it.
 
-Both tell the same figures. The values that were lost are texts, so only the chat's own streams have them.
+Both get the same figures. The values that were lost are texts, so only the chat's own streams have them.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from conversations.webhooks import outbox
 from memory.models import ContextRecord, SummaryRevision
 
 LAST_SEQ = 2**31 - 1
-MAX_TOLD = 20
-"""The most versions that a stream tells of at its beginning, the newest."""
+MAX_SENT = 20
+"""The most versions that a stream has at its beginning, the newest."""
 
 
-def revision_saved(
+def version_saved(
     sender: type[SummaryRevision], instance: SummaryRevision, created: bool, raw: bool = False, **kwargs: Any
 ) -> None:
-    """Have the chat's app told of a new version, in the transaction that stores it. A receiver of all kinds of them."""
+    """Record an event for the chat's app, in the transaction that stores a version of any kind."""
     if created and not raw and instance.chat.app_id is not None:
         outbox.record(instance.chat_id, WebhookEventType.MEMORY_UPDATED, figures(instance))
 
@@ -47,7 +47,7 @@ def figures(revision: SummaryRevision) -> dict[str, Any]:
     }
 
 
-def told(revision: SummaryRevision) -> dict[str, Any]:
+def figures_and_losses(revision: SummaryRevision) -> dict[str, Any]:
     """The same for a stream, with the values that were lost."""
     return figures(revision) | {"lost": list(revision.retained.get("lost", ()))}
 
@@ -60,4 +60,4 @@ def since_last_prompt(chat_id: UUID, reply_id: UUID) -> Sequence[SummaryRevision
     newer = SummaryRevision.objects.filter(
         chat_id=chat_id, version__gt=Coalesce(Subquery(before.values("revision")[:1]), 0)
     )
-    return list(newer.order_by("-version")[:MAX_TOLD])[::-1]
+    return list(newer.order_by("-version")[:MAX_SENT])[::-1]

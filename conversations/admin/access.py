@@ -271,17 +271,17 @@ class ContentAdmin(ReadOnlyAdmin):
         return queryset.filter(**{"pk" if is_row else self.chat_path: sought}), False
 
     def of_chats_named(self, request: HttpRequest, term: str) -> Q:
-        """Return the condition for rows of a person's chats; else of an owner's, and of chats with this in the title.
+        """Return the condition for rows of an end user's chats; else of an owner's, and of chats with this title.
 
         Titles are only searched for those who may read them, and recorded, as hits reveal them. The chats' ids are
         fetched first: given a single query, a planner may scan the big table instead.
         """
         newest = Chat.objects.order_by("-pk")
-        person = end_user_named(term)
-        users = User.objects.filter(pk=person) if person else User.objects.filter(username__iexact=term)
+        end_user = end_user_named(term)
+        users = User.objects.filter(pk=end_user) if end_user else User.objects.filter(username__iexact=term)
         owners = list(users.values_list("pk", flat=True)[:CHATS_SEARCHED])
         ids = list(newest.filter(owner__in=owners).values_list("pk", flat=True)[:CHATS_SEARCHED])
-        if may_see(request) and not person:
+        if may_see(request) and not end_user:
             titled = list(newest.filter(title__icontains=term).only("owner")[:CHATS_SEARCHED])
             record_list(request, self.own_name, titled, SEARCH)
             ids += [chat.pk for chat in titled]

@@ -59,12 +59,13 @@ LIFETIMES = {
     "0": "never expires",
 }
 """Lifetimes offered for a new token, by days; 0 for no expiry."""
-USES: dict[str, str] = {Scope.CHAT: "reads and writes chats", Scope.READ_ONLY: "only reads"}
-USES_OF_APPS: dict[str, str] = {
+USES: dict[str, str] = {
     Scope.ACT_FOR_USERS: "reads and writes, also for the app's end users",
     f"{Scope.ACT_FOR_USERS} {Scope.READ_ONLY}": "only reads, also for the app's end users",
+    Scope.CHAT: "reads and writes chats",
+    Scope.READ_ONLY: "only reads",
 }
-"""Scopes offered for a new token, and those only offered for an app's."""
+"""Scopes offered for a new token; those with `act-for-users` only for an app's."""
 MAX_NAME_CHARS = 100
 """Of a token's name."""
 MAX_SHOWN = 500
@@ -77,7 +78,8 @@ def app_of(user: User) -> SafeString | str:
 
 
 def _uses_of(user: User) -> dict[str, str]:
-    return {**USES_OF_APPS, **USES} if hasattr(user, "app") else USES
+    is_app = hasattr(user, "app")
+    return {name: words for name, words in USES.items() if is_app or Scope.ACT_FOR_USERS not in name}
 
 
 MOMENTS = (moment("last_login"), moment("date_joined"))

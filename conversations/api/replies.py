@@ -114,11 +114,11 @@ class ReplyView(LimitedView):
     reads_first = True
     answer_frees_memory = True
     wants_stream = True
-    tells_memory = False
+    with_memory = False
 
     def message(self, request: Request, fields: dict[str, Any], chat_id: UUID | None) -> Beginning:
         """Return the turn that the `fields` of the body request, in a new chat if `chat_id` is None."""
-        self.wants_stream, self.tells_memory = fields["stream"], fields["memory_events"]
+        self.wants_stream, self.with_memory = fields["stream"], fields["memory_events"]
         turn = TurnRequest(
             message=fields["message"],
             variant=fields.get("model_variant") or default_variant(),
@@ -139,7 +139,7 @@ class ReplyView(LimitedView):
         await self.memory.aclose()
         head, slot = await stream.opened(caller(self.request).pk, turn)
         if self.wants_stream:
-            return streamed(stream.reply_events(head, tells_memory=self.tells_memory), slot)
+            return streamed(stream.reply_events(head, with_memory=self.with_memory), slot)
         ids = {"chat_id": str(head.chat_id), "user_message_id": str(head.user_message_id)}
         with closing(slot) if slot else nullcontext():
             reply = stream.reply_of(head.chat_id, head.message_id)
@@ -230,14 +230,14 @@ class RegenerateView(ReplyView):
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Beginning:
         fields = validated(RegenerateIn, request.data)
-        self.wants_stream, self.tells_memory = fields["stream"], fields["memory_events"]
+        self.wants_stream, self.with_memory = fields["stream"], fields["memory_events"]
         user, variant, key = caller(request), fields.get("model_variant"), idempotency_key(request)
         begin = partial(begin_regeneration, user, chat_id, message_id, variant, key=key)
         return begin, (chat_id, last_question(chat_id)) if has_vectors(user, chat_id) else None
 
 
 class StreamView(AsyncView):
-    tells_memory = False
+    with_memory = False
 
     @messages_operation(
         parameters=[
@@ -264,12 +264,12 @@ class StreamView(AsyncView):
         user = caller(request)
         head = stream.find(get_chat(user, chat_id).pk, message_id)
         position = _position(request)
-        self.tells_memory = _flag(request, "memory_events")
+        self.with_memory = _flag(request, "memory_events")
         return head, position, stream.take_slot(user.pk)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         head, position, slot = opened
-        return streamed(stream.reply_events(head, position, tells_memory=self.tells_memory), slot)
+        return streamed(stream.reply_events(head, position, with_memory=self.with_memory), slot)
 
 
 def _position(request: Request) -> int:

@@ -26,7 +26,7 @@ from conversations.webhooks.addresses import MAX_URL_CHARS, url_problem
 
 COLUMNS = ("webhook_url", "webhook_events", "webhook_secret")
 webhook_operation = partial(extend_schema, tags=["apps"])
-EVENTS = "What is told: `memory.updated`, `memory.failed`, `reply.completed`, `chat.deleted`."
+EVENTS = "Types of events: `memory.updated`, `memory.failed`, `reply.completed`, `chat.deleted`."
 
 
 class WebhookIn(Strict):

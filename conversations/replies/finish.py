@@ -118,7 +118,7 @@ def store_partial(grown: Sequence[tuple[UUID, str]]) -> None:
 
 
 def _figures(message: Message) -> dict[str, Any]:
-    """What an app is told of a reply that has ended."""
+    """What the webhook event of a reply that has ended says."""
     chat = f"/v1/chats/{message.chat_id}"
     return {
         "message_id": str(message.pk),

@@ -120,55 +120,36 @@ async def tool_calls_of(reply: GrowingReply, final: Message) -> Sequence[ToolCal
     return await executors.read(calls_of, final) if final.payload else ()
 
 
-async def reply_events(
-    head: ReplyHead, after: int = 0, *, tells_memory: bool = False
-) -> AsyncIterator[bytes]:
+async def reply_events(head: ReplyHead, after: int = 0, *, with_memory: bool = False) -> AsyncIterator[bytes]:
     """Stream a reply after `after` code points as events of the API, up to its final event or to `reconnect`.
 
-    With `tells_memory`, new versions of the chat's memory are told in between.
+    With `with_memory`, versions of the chat's memory that are new since the prompt before it are sent, too: at the
+    beginning, and at the end those of the meantime.
     """
-    news = MemoryNews(head) if tells_memory else None
+    known = set[int]()
     with reply_of(head.chat_id, head.message_id) as reply:
         if after == 0:
             yield events.created(head)
-        for told in await news.events() if news else ():
-            yield told
+        for version in await _new_versions(head, known) if with_memory else ():
+            yield version
         async for text in texts_of(reply, after, stays=False):
             after += len(text)
             yield events.event("content.delta", {"delta": text}, after) if text else events.KEEP_ALIVE
-            for told in await news.events() if news and news.is_due else ():
-                yield told
-        for told in await news.events() if news else ():
-            yield told
+        for version in await _new_versions(head, known) if with_memory else ():
+            yield version
         # If the chat was deleted, the client learns it on reconnecting.
         yield events.final(reply.final) if reply.final else events.RECONNECT
 
 
-class MemoryNews:
-    """New versions of a chat's memory since the prompt before this one, for a reader who asked to be told.
-
-    Each look is a query, so there is one at the beginning, one at the end, and one per interval of checkpoints between.
-    """
-
-    def __init__(self, head: ReplyHead) -> None:
-        self._ids = head.chat_id, head.message_id
-        self._looked_at = 0.0
-        self._told: set[int] = set()
-
-    @property
-    def is_due(self) -> bool:
-        return time.monotonic() - self._looked_at >= settings.REPLY_CHECKPOINT_SECONDS
-
-    async def events(self) -> list[bytes]:
-        """Return an event for each version that was not told yet; none while the database is away."""
-        try:
-            found = await executors.read(updates.since_last_prompt, *self._ids)
-        except (DatabaseError, InterfaceError):
-            found = []
-        self._looked_at = time.monotonic()
-        new = [one for one in found if one.version not in self._told]
-        self._told.update(one.version for one in new)
-        return [events.event("memory.updated", updates.told(one)) for one in new]
+async def _new_versions(head: ReplyHead, known: set[int]) -> list[bytes]:
+    """Return an event for each version that is not `known`, and add it; none while the database is away."""
+    try:
+        found = await executors.read(updates.since_last_prompt, head.chat_id, head.message_id)
+    except (DatabaseError, InterfaceError):
+        return []
+    new = [one for one in found if one.version not in known]
+    known.update(one.version for one in new)
+    return [events.event("memory.updated", updates.figures_and_losses(one)) for one in new]
 
 
 class Poller(GrowingReply):

@@ -1,1 +1,1 @@
-"""Webhooks of apps: the events to be told, where to, and telling them."""
+"""Webhooks of apps: events, which addresses they may go to, and sending them."""

@@ -92,7 +92,7 @@ async def _deliver_one(pool: httpcore2.AsyncConnectionPool, event: WebhookEvent)
             else executors.write(outbox.delivered, event)
         )
     except UNAVAILABLE as exc:
-        extra = {"event": str(event.event_id), "error": type(exc).__name__}
+        extra = {"webhook_id": str(event.event_id), "error": type(exc).__name__}
         logger.warning("a webhook's outcome could not be stored", extra=extra)
 
 
@@ -126,8 +126,8 @@ async def _error_of(pool: httpcore2.AsyncConnectionPool, event: WebhookEvent) ->
 def signed(event: WebhookEvent, now: float) -> tuple[bytes, list[tuple[str, str]]]:
     """The body of an event, the same in each attempt, and its headers by Standard Webhooks."""
     data = {"chat_id": str(event.chat_id), "end_user": event.end_user, **event.figures}
-    told = {"type": event.type, "timestamp": event.created_at.isoformat(), "data": data}
-    body, name, at = json.dumps(told), str(event.event_id), datetime.fromtimestamp(int(now), UTC)
+    content = {"type": event.type, "timestamp": event.created_at.isoformat(), "data": data}
+    body, name, at = json.dumps(content), str(event.event_id), datetime.fromtimestamp(int(now), UTC)
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "chatmemory",

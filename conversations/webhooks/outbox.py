@@ -39,7 +39,7 @@ _COLUMNS = ("event_id", "app_id", "chat_id", "type", "end_user", "figures")
 
 
 def record(chat_id: UUID, event: WebhookEventType, figures: Mapping[str, Any]) -> None:
-    """Have the chat's app told of a fact, if it wants to know; call it in the fact's transaction.
+    """Store an event for the chat's app, if it wants that type; call it in the transaction of the fact.
 
     One statement, whoever the chat belongs to: callers leave it out for chats that they know to have no app.
     """
@@ -96,7 +96,7 @@ def failed(event: WebhookEvent, error: str) -> None:
 
     What follows it in its chat waits as long: nobody looks at those rows meanwhile, however many there are.
     """
-    about = {"app": event.app_id, "event": str(event.event_id), "type": event.type}
+    about = {"app": event.app_id, "webhook_id": str(event.event_id), "type": event.type}
     about |= {"attempt": event.attempts, "error": error}
     given_up = {"state": WebhookState.GIVEN_UP, "ended_at": Now(), "error": error}
     if _mine(event).filter(created_at__lt=Now() - GIVE_UP_AFTER).update(**given_up):

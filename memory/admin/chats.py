@@ -90,10 +90,10 @@ class ChatAdmin(MemoryActions):
         pins = pins.defer(*(f"message__{name}" for name in ("content", "metadata", "terms", "outline")))
         newest = Message.objects.filter(chat=row, seq__gt=row.last_seq - SUMMED_MESSAGES).order_by("seq")
         head = SummaryRevision.objects.filter(chat=row, version=brief.head if brief else 0)
-        people = EndUser.objects.select_related("app__user")
+        end_users = EndUser.objects.select_related("app__user")
         return {
             "title": heading(row),
-            "person": people.filter(pk=row.owner_id).first() if row.app_id else None,
+            "end_user": end_users.filter(pk=row.owner_id).first() if row.app_id else None,
             "timeline": timeline(row, brief, folds, preview.plan, request.GET),
             "brief": brief if row.last_seq else None,
             "head": head.only("id", "version", "kind", "created_at", "is_wanting").first(),

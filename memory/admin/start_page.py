@@ -120,7 +120,7 @@ def _retention() -> list[StatusRow]:
 
 
 def _webhooks() -> list[StatusRow]:
-    """Events that apps are still to be told, or could not be told; nothing where there are none."""
+    """Webhook events that wait or were given up; nothing where there are none."""
     waiting, given_up = outbox.counts()
     if not (waiting or given_up):
         return []

@@ -234,7 +234,7 @@ class _Calls:
 
 
 def _failure(brief: ConversationBrief, code: str, attempts: int) -> dict[str, Any]:
-    """What an app is told of a summarizer that failed until it was given up."""
+    """What the webhook event of a summarizer that was given up says."""
     links = {"memory": f"/v1/chats/{brief.chat_id}/brief"}
     return {"code": code, "attempts": attempts, "version": brief.version, "links": links}
 
