@@ -184,6 +184,9 @@ class ImportedChat:
     policy: str | None = None
     """Name of a memory policy as in the file, unchecked. None: the server's default."""
     options: Mapping[str, object] = field(default_factory=dict)
+    pinned: Annotated[bool, Strict()] = False
+    retain_days: Annotated[int, Strict(), Ge(1), Le(36_500)] | None = None
+    temporary: Annotated[bool, Strict()] = False
     created_at: Time | None = None
     messages: Sequence[OwnMessage] = ()
     pins: Sequence[Annotated[ImportedPin, WithoutNulls]] | None = None

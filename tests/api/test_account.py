@@ -18,7 +18,7 @@ from django.utils import timezone
 from knox.models import AuthToken
 
 from conversations import account_deletion, chat_lifecycle
-from conversations.interchange.rows import message_fields
+from conversations.interchange.rows import CHAT_FIELDS, message_fields
 from conversations.models import Allowance, Chat, ContentView, Erasure, Message
 from memory.api import account_export
 from memory.worker.sweep import sweep
@@ -106,6 +106,8 @@ def test_it_imports_again_to_the_same(
 ) -> None:
     chats = [lived(alice, upstream), alice.post("chats", json={"title": "Empty"}).json()["id"]]
     chats.append(alice.ask("a chat that gets its title from this")["chat_id"])
+    Chat.objects.filter(pk=chats[1]).update(temporary=True)
+    Chat.objects.filter(pk=chats[2]).update(pinned=True, retain_days=7)
     file = tmp_path / "export.json"
     file.write_bytes(alice.get("me/export").content)
     out = StringIO()
@@ -115,15 +117,7 @@ def test_it_imports_again_to_the_same(
     for before, after in zip(chats, again, strict=True):
         one, two = Chat.objects.get(pk=before), Chat.objects.get(pk=after)
         assert list(message_fields(one)) == list(message_fields(two))
-        for name in (
-            "title",
-            "title_is_automatic",
-            "instructions",
-            "policy",
-            "options",
-            "metadata",
-            "created_at",
-        ):
+        for name in (*CHAT_FIELDS, "policy", "created_at"):
             assert getattr(one, name) == getattr(two, name)
 
 
