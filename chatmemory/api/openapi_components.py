@@ -99,17 +99,23 @@ def _stream(created: Schema, message: str, endings: tuple[str, ...], **position:
     """The schema of one event of a stream. `position` is the `id` of events from which a stream can be resumed."""
     final = _ref(message, "The reply as it is stored.")
     error = _ref("ReplyErrorOut", "Why it did not complete.")
+    updated, reconnect = (
+        _event("memory.updated", _MEMORY_UPDATED),
+        _event("reconnect", _object(retry_ms=_count("Milliseconds to wait before."))),
+    )
+    for without in (updated, reconnect):  # parsers of events give it the `id` of the one before
+        without["properties"] |= position
     return {
         "oneOf": [
             _event("message.created", created),
-            *((_event("memory.updated", _MEMORY_UPDATED),) if position else ()),
+            *((updated,) if position else ()),
             _event("content.delta", _object(delta=_text("Text.")), **position),
             _event("message.completed", _object(message=final), **position),
             *(
                 _event(f"message.{ending}", _object(message=final, error=error), **position)
                 for ending in endings
             ),
-            _event("reconnect", _object(retry_ms=_count("Milliseconds to wait before."))),
+            reconnect,
         ]
     }
 
