@@ -100,4 +100,10 @@ class AppFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         number = number_in(self.value())
-        return queryset if number is None else queryset.filter(app=number)
+        if number is None:
+            return queryset
+        if (
+            "owner__id__exact" in request.GET
+        ):  # whose rows are few: along an index of apps, all of the app are read
+            return queryset.annotate(app_number=F("app") + 0).filter(app_number=number)
+        return queryset.filter(app=number)
