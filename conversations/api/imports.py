@@ -1,13 +1,14 @@
 """The view that imports an export of ChatGPT or Claude: for some seconds; then the client sends it again."""
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from io import BytesIO
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -42,17 +43,20 @@ CONVERSATIONS = [
 EXAMPLE = {"uuid": "0f3c", "chat_messages": [{"sender": "human", "text": "Where is my order AB-1234?"}]}
 
 
-class ImportOut(serializers.Serializer[Any]):
-    done = serializers.BooleanField(help_text="If false, send the same file again to import the rest.")
-    chats = serializers.IntegerField(help_text="Chats that this request has imported.")
-    messages = serializers.IntegerField(help_text="Their messages.")
-    images_skipped = serializers.IntegerField(help_text="Images in them, which are left out.")
-    already_there = serializers.IntegerField(help_text="Conversations that were imported before.")
-    empty = serializers.IntegerField(help_text="Conversations without messages, which are left out.")
-    failed = serializers.IntegerField(help_text="Conversations that could not be imported.")
-    failures = serializers.ListField(
-        child=serializers.CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."
-    )
+ImportOut = inline_serializer(
+    "ImportOut",
+    {
+        "done": serializers.BooleanField(help_text="If false, send the same file again to import the rest."),
+        **{
+            one.name: serializers.IntegerField(help_text=one.metadata["meaning"])
+            for one in fields(ImportReport)
+            if one.metadata
+        },
+        "failures": serializers.ListField(
+            child=serializers.CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."
+        ),
+    },
+)
 
 
 class ImportView(LimitedView):
@@ -89,7 +93,7 @@ class ImportView(LimitedView):
 def _import(owner: User, body: bytes) -> dict[str, Any]:
     began, report, done = time.monotonic(), ImportReport(), False
     try:
-        for _ in import_export(owner, Export(BytesIO(body)), report):
+        for _ in import_export(owner, Export(BytesIO(body)), report, counts_tokens=True):
             seconds = time.monotonic() - began
             if is_draining() or (seconds > IMPORT_SECONDS and report.chats):
                 break

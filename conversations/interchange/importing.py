@@ -12,6 +12,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from chatmemory.database.executors import UNSTORABLE
+from chatmemory.errors import QuotaExceeded
+from conversations.accounts import quotas
 from conversations.finding import is_member_known
 from conversations.interchange.exports import Export
 from conversations.interchange.read import read_service
@@ -23,32 +25,42 @@ MAX_FAILURES = 100
 """How many of the conversations that could not be imported are reported one by one."""
 
 
+def _count(meaning: str) -> int:
+    return field(default=0, metadata={"meaning": meaning})
+
+
 @dataclass(slots=True)
 class ImportReport:
-    """What became of the conversations of an export so far. `api.imports` says what the fields mean."""
+    """What became of the conversations of an export so far."""
 
-    chats: int = 0
-    messages: int = 0
-    images_skipped: int = 0
-    already_there: int = 0
-    empty: int = 0
-    failed: int = 0
+    chats: int = _count("Chats that were imported.")
+    messages: int = _count("Their messages.")
+    images_skipped: int = _count("Images in them, which are left out.")
+    already_there: int = _count("Conversations that were imported before.")
+    empty: int = _count("Conversations without messages, which are left out.")
+    failed: int = _count("Conversations that could not be imported.")
     failures: list[str] = field(default_factory=list)
 
 
 def import_export(
-    owner: User, export: Export, report: ImportReport, *, is_dry_run: bool = False
+    owner: User,
+    export: Export,
+    report: ImportReport,
+    *,
+    is_dry_run: bool = False,
+    counts_tokens: bool = False,
 ) -> Iterator[None]:
     """Store the chats of an export that the owner does not have, or only count them; yield after each conversation.
 
+    With `counts_tokens`, those of the chats count as used by the owner: they are summarized, which costs money.
     Raises `User.DoesNotExist` if the owner has been deleted.
     """
     for where, value in export:
         try:
-            _import(owner, value, report, is_dry_run)
-        except UNSTORABLE as exc:
+            _import(owner, value, report, is_dry_run, counts_tokens)
+        except (*UNSTORABLE, QuotaExceeded) as exc:
             # The text of other errors may be that of messages.
-            is_ours = isinstance(exc, FormatError)
+            is_ours = isinstance(exc, FormatError | QuotaExceeded)
             why = str(exc) if is_ours else f"the database cannot store it ({type(exc).__name__})"
             report.failed += 1
             if len(report.failures) < MAX_FAILURES:
@@ -56,7 +68,7 @@ def import_export(
         yield
 
 
-def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool) -> None:
+def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool, counts_tokens: bool) -> None:
     if isinstance(value, FormatError):
         raise value
     source = source_id(value)
@@ -66,7 +78,7 @@ def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool) -> 
     chat, images = read_service(value)
     if not chat.messages:
         report.empty += 1
-    elif is_dry_run or _store_once(owner, source, prepare_chat(owner, chat)):
+    elif is_dry_run or _store_once(owner, source, prepare_chat(owner, chat), counts_tokens):
         report.chats += 1
         report.messages += len(chat.messages)
         report.images_skipped += images
@@ -74,14 +86,18 @@ def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool) -> 
         report.already_there += 1
 
 
-def _store_once(owner: User, source: str, chat: PreparedChat) -> bool:
-    """Store a chat unless the owner has one from there by now. Raises `User.DoesNotExist`."""
+def _store_once(owner: User, source: str, chat: PreparedChat, counts_tokens: bool) -> bool:
+    """Store a chat unless the owner has one from there by now. Raises `User.DoesNotExist` and `QuotaExceeded`."""
     with transaction.atomic():
+        if counts_tokens:  # locks before the user, as a deletion does
+            quotas.spend(owner.pk, chat.tokens)
         # Two imports of one user take turns. Calls only refer to this row, and do not wait.
         User.objects.select_for_update(no_key=True).get(pk=owner.pk, is_active=True)
         is_new = not _has_chat(owner, source)
         if is_new:
             chat.store()
+        else:
+            transaction.set_rollback(True)  # what was spent
     return is_new
 
 

@@ -192,6 +192,18 @@ def test_each_request_counts_and_a_process_imports_for_one_at_a_time(
     assert alice.post("chats/import", json=THREE).status_code == 429
 
 
+def test_what_is_imported_counts_as_tokens_of_the_day(alice: Client) -> None:
+    Allowance.objects.update_or_create(
+        pk=User.objects.get(username="alice").pk, defaults={"tokens_per_day": 200}
+    )
+    long = chatgpt("long", node("q", "root", "user", "word " * 400))
+    for already_there in (0, 3):
+        report = send(alice, [long, *THREE])
+        assert (report["failed"], report["already_there"]) == (1, already_there)
+        assert "tokens" in report["failures"][0]
+    assert 0 < Allowance.objects.get().day_tokens < 200
+
+
 def test_nothing_is_stored_for_a_user_who_is_being_deleted(alice: Client) -> None:
     user = User.objects.get(username="alice")
     steps = import_export(user, Export(BytesIO(zipped(conversations=THREE))), ImportReport())

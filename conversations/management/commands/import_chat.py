@@ -1,6 +1,5 @@
 """`manage.py import_chat`: import conversations from files into a user's chats."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,8 @@ class Command(BaseCommand):
         others = [path for path in options["files"] if path not in exports]
         chats = [chat for path in others for chat in _read(path)]
         if is_dry_run and others:
-            self._report(chats)
+            messages = sum(len(chat.messages) for chat in chats)
+            self.stdout.write(f"{len(chats)} chats, {messages} messages to import.")
         try:
             for chat in () if is_dry_run else chats:
                 self.stdout.write(str(import_chat(user, chat).pk))
@@ -73,16 +73,6 @@ class Command(BaseCommand):
             f"{report.empty} empty, {report.images_skipped} images left out."
         )
         return report.failed
-
-    def _report(self, chats: Sequence[ImportedChat]) -> None:
-        messages = total = 0
-        for chat in chats:
-            characters = sum(len(message.content) for message in chat.messages)
-            messages, total = messages + len(chat.messages), total + characters
-            title = plain(chat.title or str(chat.metadata.get("source_id", "untitled")))
-            self.stdout.write(f"{title}: {len(chat.messages)} messages, {characters} characters")
-        what = f"{len(chats)} chats, {messages} messages, {total} characters"
-        self.stdout.write(f"Total: {what}. Importing is free; nothing was imported.")
 
 
 def _is_export(path: Path) -> bool:
