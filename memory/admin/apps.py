@@ -65,7 +65,7 @@ class NewApp(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at
     class Meta:
         model = User
         fields = ("username",)
-        labels = {"username": "name"}
+        labels = {"username": "Name"}
         help_texts = {"username": "Also the user name of its account, which has no password."}
 
     def save(self, commit: bool = True) -> Any:

@@ -215,7 +215,9 @@ def test_saved_is_against_sending_the_whole_chat(model: KeepingModel, settings: 
 
 
 def many_replies(count: int = 30) -> None:
-    chats = [make_chat(make_user(f"user{number}")) for number in range(3)]
+    app = create_app("shop")
+    users = [make_user("plain"), *(create_end_user(app, name).user for name in ("ada", "bob"))]
+    chats = [make_chat(user, app_id=app_id_of(user)) for user in users]
     for number in range(count):
         say(chats[number % 3], list(ENDS)[number % len(ENDS)], ["arco", "deep-dive"][number % 2])
 
@@ -229,7 +231,8 @@ def test_sweeps_at_once_count_each_reply_once(monkeypatch: Any, goes: str) -> No
     chats = list(Chat.objects.all()) if goes == "each chat" else []
     together(*[_counted] * 3, *[partial(chat_lifecycle.delete_chat, chat) for chat in chats])
     assert figures() == expected
-    assert totals(OwnerMonth.objects.all())["replies"] == 30
+    months = {str(row.owner): row.replies for row in OwnerMonth.objects.select_related("owner")}
+    assert months == {"plain": 10, "shop/ada": 10, "shop/bob": 10, "shop": 20}
     assert ContextRecord.objects.exists() is not bool(chats)
 
 
