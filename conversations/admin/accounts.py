@@ -90,7 +90,7 @@ def chats_and_usage(user: User) -> SafeString:
     """Link to the chats, with today's usage as the limits count it; a count of an earlier day is shown as 0."""
     row = Allowance.objects.filter(pk=user.pk).first() or Allowance()
     tokens = row.day_tokens if row.day == timezone.now().astimezone(UTC).date() else 0
-    text = count_of(user.chats, "chat,chats")
+    text = count_of(user.chats)
     return format_html(
         "{} · {} tokens today · {} being written",
         link(text, "conversations_chat", "changelist", owner__id__exact=user.pk),
@@ -99,12 +99,11 @@ def chats_and_usage(user: User) -> SafeString:
     )
 
 
-def count_of(rows: Any, nouns: str) -> str:
-    """How many rows a manager or a query has, counted as far as a list pages through them. `nouns`: `chat,chats`."""
-    count = rows.all()[:LIST_LIMIT].count()
-    one, several = nouns.split(",")
+def count_of(rows: Any) -> str:
+    """How many rows a manager or a query has, counted as far as a list pages through them."""
+    count, names = rows.all()[:LIST_LIMIT].count(), rows.model._meta
     more = " or more" if count == LIST_LIMIT else ""
-    return f"{count:,}{more} {one if count == 1 else several}"
+    return f"{count:,}{more} {names.verbose_name if count == 1 else names.verbose_name_plural}"
 
 
 def limits_of(user: User) -> SafeString:

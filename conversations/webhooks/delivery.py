@@ -12,10 +12,10 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import httpcore2
 import httpx2
@@ -29,6 +29,8 @@ from conversations.webhooks import outbox
 from conversations.webhooks.addresses import ForbiddenAddress, is_public, url_problem
 
 logger = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CALL_SECONDS = 10.0
 POLL_SECONDS = 1.0
@@ -65,7 +67,7 @@ async def _deliver(stopped: threading.Event) -> None:
     ) as pool:
         running = dict[asyncio.Task[None], int]()
         while not stopped.is_set():
-            for event in await _taken(Counter(running.values())):
+            for event in await _written(outbox.take, Counter(running.values())) or ():
                 running[asyncio.create_task(_deliver_one(pool, event))] = event.app_id
             idle = asyncio.create_task(asyncio.sleep(POLL_SECONDS))
             await asyncio.wait([idle, *running], return_when=asyncio.FIRST_COMPLETED)
@@ -74,26 +76,21 @@ async def _deliver(stopped: threading.Event) -> None:
             await asyncio.wait(running, timeout=CALL_SECONDS)
 
 
-async def _taken(busy: Counter[int]) -> list[WebhookEvent]:
+async def _written(work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
+    """Write to the table of events. None while the database is away: what is not recorded is sent again later."""
     try:
-        return await executors.write(outbox.take, busy)
+        return await executors.write(work, *args, **options)
     except UNAVAILABLE as exc:
-        logger.warning("webhook events could not be read", extra={"error": type(exc).__name__})
-        return []
+        logger.warning("webhook events could not be read or stored", extra={"error": type(exc).__name__})
+        return None
 
 
 async def _deliver_one(pool: httpcore2.AsyncConnectionPool, event: WebhookEvent) -> None:
-    """Send an event and record how that went. If it cannot be recorded, the event is sent again later."""
-    error = await _error_of(pool, event)
-    try:
-        await (
-            executors.write(outbox.failed, event, error)
-            if error
-            else executors.write(outbox.delivered, event)
-        )
-    except UNAVAILABLE as exc:
-        extra = {"webhook_id": str(event.event_id), "error": type(exc).__name__}
-        logger.warning("a webhook's outcome could not be stored", extra=extra)
+    """Send an event and record how that went."""
+    if error := await _error_of(pool, event):
+        await _written(outbox.failed, event, error)
+    else:
+        await _written(outbox.delivered, event)
 
 
 async def _error_of(pool: httpcore2.AsyncConnectionPool, event: WebhookEvent) -> str:

@@ -93,15 +93,9 @@ class AppAdmin(BySuperusers, CostingAdmin):
     )
     readonly_fields = (
         column("account", lambda row: link(row, "auth_user", "change", row.pk)),
+        column("end users", lambda row: _of_app("conversations_enduser", count_of(row.end_users), row)),
         column(
-            "end users",
-            lambda row: _of_app("conversations_enduser", count_of(row.end_users, "end user,end users"), row),
-        ),
-        column(
-            "chats",
-            lambda row: _of_app(
-                "conversations_chat", count_of(Chat.objects.filter(app=row), "chat,chats"), row
-            ),
+            "chats", lambda row: _of_app("conversations_chat", count_of(Chat.objects.filter(app=row)), row)
         ),
         *(USAGE, column("webhook", _webhook), moment("created_at", "created")),
     )
