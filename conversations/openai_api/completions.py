@@ -82,7 +82,7 @@ class CompletionsView(OpenAIView):
         del data
         variant = _variant(body)
         self.body = replace(body, history=(), new=())
-        end_user = _end_user(body)
+        end_user = "" if hasattr(user, "end_user") else _end_user(body)  # of an app, it is the account
         name = _name_of(request, body, end_user)
         body_hash.update(name.encode())  # the same words in another conversation are another request
         if not name or not body.store:

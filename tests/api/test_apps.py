@@ -155,6 +155,14 @@ def test_safety_identifier_counts_before_user_and_the_header_before_both(shop: C
     assert list(owners) == ["shop/b", "shop/anna"]
 
 
+def test_one_end_user_is_found_by_history_however_named(shop: Client) -> None:
+    hello = [{"role": "user", "content": "Hello, I am looking for a red bicycle."}]
+    answer = shop.post("chat/completions", json={"model": "arco", "messages": hello}, headers=ANNA).json()
+    history = [*hello, answer["choices"][0]["message"], {"role": "user", "content": "And a blue one?"}]
+    later = shop.post("chat/completions", json={"model": "arco", "messages": history, "user": "anna"})
+    assert later.headers["x-chatmemory-conversation"] == "continued"
+
+
 def test_ten_first_requests_at_once_make_one_end_user(shop: Client) -> None:
     codes: list[int] = []
 
