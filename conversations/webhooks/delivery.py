@@ -99,25 +99,33 @@ async def _error_of(pool: httpcore2.AsyncConnectionPool, event: WebhookEvent) ->
     if problem := url_problem(url, allow_private=settings.WEBHOOK_ALLOW_PRIVATE):
         return problem
     body, headers = signed(event, time.time())
+    status = 0
     try:
         async with (
             asyncio.timeout(CALL_SECONDS),
             pool.stream("POST", url, headers=headers, content=body) as answer,
         ):
-            size = 0
+            status, size = answer.status, 0
             async for piece in answer.aiter_stream():
                 size += len(piece)
                 if size > MAX_ANSWER_BYTES:
                     break
-            return "" if 200 <= answer.status < 300 else f"It answered with status {answer.status}."
-    except TimeoutError:
-        return f"It did not answer within {CALL_SECONDS:.0f} seconds."
-    except ForbiddenAddress as exc:
-        return str(exc)
-    except (OSError, httpcore2.ConnectError) as exc:
-        return f"It could not be reached: {exc}"[:200]
     except Exception as exc:  # noqa: BLE001  # whatever a receiver provokes is its failure
-        return f"The connection failed: {type(exc).__name__}."
+        if not status:
+            return _reason(exc)
+    return "" if 200 <= status < 300 else f"It answered with status {status}."
+
+
+def _reason(failure: Exception) -> str:
+    """Why there was no answer, in a sentence."""
+    match failure:
+        case TimeoutError():
+            return f"It did not answer within {CALL_SECONDS:.0f} seconds."
+        case ForbiddenAddress():
+            return str(failure)
+        case OSError() | httpcore2.ConnectError():
+            return f"It could not be reached: {failure}"[:200]
+    return f"The connection failed: {type(failure).__name__}."
 
 
 def signed(event: WebhookEvent, now: float) -> tuple[bytes, list[tuple[str, str]]]:

@@ -31,15 +31,12 @@ APP = "app__user"
 """Fetched apart from its rows: with a join, SQLite begins at the few apps, and sorts all rows of one."""
 
 
-def _of_app(model: str, text: str, app: App) -> SafeString:
-    """Link to the rows of an app in a list."""
-    return link(text, model, "changelist", app=app.pk)
+def _list(text: str, model: str, **query: Any) -> SafeString:
+    """Link to some rows of a list."""
+    return link(text, model, "changelist", **query)
 
 
-USAGE = column(
-    "cost and tokens",
-    lambda row: link("by month", "memory_ownermonth", "changelist", owner__id__exact=row.pk),
-)
+USAGE = column("cost and tokens", lambda row: _list("by month", "memory_ownermonth", owner__id__exact=row.pk))
 OF_APP = column(
     "app", lambda row: link(row.app, "conversations_app", "change", row.app_id) if row.app_id else "–"
 )
@@ -78,7 +75,8 @@ def _webhook(app: App) -> SafeString | str:
     if not app.webhook_url:
         return "none"
     waiting, given_up = outbox.counts(app=app)
-    events = _of_app("conversations_webhookevent", f"{waiting:,} waiting, {given_up:,} given up", app)
+    counts = f"{waiting:,} waiting, {given_up:,} given up"
+    events = _list(counts, "conversations_webhookevent", app=app.pk)
     names = app.webhook_events.replace(" ", ", ")
     return format_html("{} to {} · {}", names, urlsplit(app.webhook_url).netloc, events)
 
@@ -93,9 +91,10 @@ class AppAdmin(BySuperusers, CostingAdmin):
     )
     readonly_fields = (
         column("account", lambda row: link(row, "auth_user", "change", row.pk)),
-        column("end users", lambda row: _of_app("conversations_enduser", count_of(row.end_users), row)),
+        column("end users", lambda row: _list(count_of(row.end_users), "conversations_enduser", app=row.pk)),
         column(
-            "chats", lambda row: _of_app("conversations_chat", count_of(Chat.objects.filter(app=row)), row)
+            "chats",
+            lambda row: _list(count_of(Chat.objects.filter(app=row)), "conversations_chat", app=row.pk),
         ),
         *(USAGE, column("webhook", _webhook), moment("created_at", "created")),
     )
@@ -135,9 +134,7 @@ class EndUserAdmin(Erasing, CostingAdmin):
 
     list_display = (
         *("external_id", OF_APP),
-        column(
-            "chats", lambda row: link("chats", "conversations_chat", "changelist", owner__id__exact=row.pk)
-        ),
+        column("chats", lambda row: _list("chats", "conversations_chat", owner__id__exact=row.pk)),
         *(cost("cost, this month"), "is_active"),
     )
     list_filter = (AppFilter,)
@@ -204,7 +201,7 @@ class WebhookEventAdmin(ReadOnlyAdmin):
 def _month(row: OwnerMonth) -> SafeString:
     """Link to the rows of the same month and app."""
     of_app = {"app": row.app_id} if row.app_id else {}
-    return link(f"{row.month:%Y-%m}", "memory_ownermonth", "changelist", month=row.month, **of_app)
+    return _list(f"{row.month:%Y-%m}", "memory_ownermonth", month=row.month, **of_app)
 
 
 def _account(row: OwnerMonth) -> str:

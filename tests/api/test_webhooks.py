@@ -308,6 +308,24 @@ def test_a_redirect_is_a_failure_and_not_followed(
     assert WebhookEvent.objects.get().error == "It answered with status 307."
 
 
+def test_a_status_of_success_is_a_delivery_even_if_the_answer_never_ends(
+    app_client: Callable[..., tuple[App, Client]], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "CALL_SECONDS", 1.0)
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    app, _ = app_client()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        App.objects.update(webhook_url=url, webhook_secret="whsec_c2VjcmV0")
+        add(app, 1)
+        with delivering():
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
+                wait_for(lambda: states() == ["delivered"] or WebhookEvent.objects.get().error)
+    assert states() == ["delivered"]
+
+
 def test_events_are_given_up_after_a_day_and_removed_after_a_week(
     app_client: Callable[..., tuple[App, Client]], receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
