@@ -149,9 +149,7 @@ class OwnEnd(models.Func):
     """When the days that a chat has for itself are over: from `last_message_at` and `retain_days`, to be indexed."""
 
     output_field = models.DateTimeField()
-
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        return self.as_sql(compiler, connection, template="datetime(%(expressions)s || ' days')", **context)
+    template = "datetime(%(expressions)s || ' days')"
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
         # An index takes no sum of a time with a time zone, which would depend on the session's.

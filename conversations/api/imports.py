@@ -79,9 +79,8 @@ class ImportView(LimitedView):
     )
     def post(self, request: Request) -> tuple[User, bytes]:
         refuse_when_draining()
-        user = caller(request)
-        quotas.require_request_left(user.pk)
-        return user, request.body
+        quotas.require_request_left(caller(request).pk)
+        return caller(request), request.body
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         user, body = opened
@@ -104,6 +103,6 @@ def _import(owner: User, body: bytes) -> dict[str, Any]:
     except FormatError as exc:
         raise InvalidRequest(f"This cannot be imported: {exc}.") from None
     if report.failures and not (report.chats or report.already_there or report.empty):
-        first = f"The first of {report.failed}: {report.failures[0]}."
-        raise InvalidRequest(f"Nothing could be imported. {first}")
+        why = f"The first of {report.failed}: {report.failures[0]}."
+        raise InvalidRequest(f"Nothing could be imported. {why}")
     return {"done": done, **asdict(report)}

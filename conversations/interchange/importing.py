@@ -14,7 +14,7 @@ from django.db import transaction
 from chatmemory.database.executors import UNSTORABLE
 from chatmemory.errors import QuotaExceeded
 from conversations.accounts import quotas
-from conversations.finding import is_member_known
+from conversations.finding import Member, is_member_known
 from conversations.interchange.exports import Export
 from conversations.interchange.read import read_service
 from conversations.interchange.rows import PreparedChat, prepare_chat
@@ -71,8 +71,8 @@ def import_export(
 def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool, counts_tokens: bool) -> None:
     if isinstance(value, FormatError):
         raise value
-    source = source_id(value)
-    if _has_chat(owner, source):
+    source = ("source_id", source_id(value))
+    if is_member_known(owner, source):
         report.already_there += 1
         return
     chat, images = read_service(value)
@@ -86,20 +86,16 @@ def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool, cou
         report.already_there += 1
 
 
-def _store_once(owner: User, source: str, chat: PreparedChat, counts_tokens: bool) -> bool:
+def _store_once(owner: User, source: Member, chat: PreparedChat, counts_tokens: bool) -> bool:
     """Store a chat unless the owner has one from there by now. Raises `User.DoesNotExist` and `QuotaExceeded`."""
     with transaction.atomic():
         if counts_tokens:  # locks before the user, as a deletion does
             quotas.spend(owner.pk, chat.tokens)
         # Two imports of one user take turns. Calls only refer to this row, and do not wait.
         User.objects.select_for_update(no_key=True).get(pk=owner.pk, is_active=True)
-        is_new = not _has_chat(owner, source)
+        is_new = not is_member_known(owner, source)
         if is_new:
             chat.store()
         else:
             transaction.set_rollback(True)  # what was spent
     return is_new
-
-
-def _has_chat(owner: User, source: str) -> bool:
-    return is_member_known(owner, ("source_id", source))

@@ -11,8 +11,10 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from rich.console import Console
 from rich.progress import Progress
 
+from chatmemory.errors import InvalidRequest
 from chatmemory.runtime.escape import plain
 from conversations.interchange.read import read_chats
+from conversations.interchange.rows import check_chat
 from conversations.interchange.values import FormatError, ImportedChat
 from conversations.models import Chat
 
@@ -38,12 +40,15 @@ def chat_named(text: str) -> Chat:
 def chats_in(path: Path) -> list[ImportedChat]:
     """Read all conversations of a file. Raises `CommandError` naming the file and what is wrong with it."""
     try:
-        return read_chats(path.read_text(encoding="utf-8"))
+        chats = read_chats(path.read_text(encoding="utf-8"))
+        for chat in chats:
+            check_chat(chat)
+        return chats
     except OSError as exc:
         raise CommandError(f"{plain(str(path))}: {exc.strerror or exc}") from exc
     except UnicodeDecodeError as exc:
         raise CommandError(f"{plain(str(path))}: not UTF-8 at byte {exc.start}") from exc
-    except FormatError as exc:
+    except (FormatError, InvalidRequest) as exc:
         raise CommandError(f"{plain(str(path))}: {exc}") from exc
 
 

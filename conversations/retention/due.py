@@ -67,19 +67,10 @@ def erase_due(seconds: float | None = None) -> int:
 
 
 def _erase(chats: QuerySet[Any], key: UUID) -> bool:
-    """Erase a chat if it is still one of these; return whether it was. What fails must not stop others."""
+    """Erase a chat if it is still one of these, and no reply is being written in it; return whether it was erased."""
+    replies = ActiveReply.objects.filter(pk=key)
     try:
-        return bool(chat_lifecycle.delete_chats(chats, [key], if_still=_is_quiet))
-    except Exception as exc:  # noqa: BLE001  # whatever it is
+        return bool(chat_lifecycle.delete_chats(chats, [key], if_still=lambda _: not replies.exists()))
+    except Exception as exc:  # noqa: BLE001  # whatever it is, it must not stop others
         logger.error("chat not erased", extra={"chat": str(key), "error": type(exc).__name__})
         return False
-
-
-def _is_quiet(chat: Chat) -> bool:
-    """Whether no reply is being written in a locked chat."""
-    return not ActiveReply.objects.filter(pk=chat.pk).exists()
-
-
-def due_counts(at_most: int | None = None) -> list[tuple[str, int]]:
-    """Return how many chats are due by each rule; at most that many are counted of each."""
-    return [(name, chats[:at_most].count()) for name, chats in due_chats()]

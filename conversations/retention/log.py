@@ -4,7 +4,7 @@ A replay erases by the same functions that erased before, so that nothing is lef
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -16,9 +16,6 @@ from conversations.models import Chat, Erased, Message, Status
 BATCH = 500
 """Ids of a replay that are looked up at once."""
 
-Ids = dict[Erased.Kind, list[str]]
-"""What was erased, by kind."""
-
 
 def lines(since: datetime | None) -> Iterator[str]:
     """Yield the log as lines of JSON, oldest first."""
@@ -27,49 +24,40 @@ def lines(since: datetime | None) -> Iterator[str]:
         yield json.dumps({"kind": row.kind, "id": row.object_id, "at": row.at.isoformat()})
 
 
-def read(text: Iterable[str]) -> Ids:
-    """Read lines of the log. Raises `ValueError` with the number of the first that is none."""
-    ids: Ids = {kind: [] for kind in Erased.Kind}
+def read(text: Iterable[str]) -> dict[Erased.Kind, list[str]]:
+    """Read lines of the log: the ids by kind. Raises `ValueError` with the number of the first that is none."""
+    ids: dict[Erased.Kind, list[str]] = {kind: [] for kind in Erased.Kind}
     for number, line in enumerate(text, start=1):
         try:
-            if line.strip():
-                fields = json.loads(line)
-                kind = Erased.Kind(fields["kind"])
-                ids[kind].append(_checked(kind, fields["id"]))
+            fields = json.loads(line)
+            kind, object_id = Erased.Kind(fields["kind"]), fields["id"]
+            if kind is Erased.Kind.USER:
+                pk, joined = object_id.split()
+                int(pk), datetime.fromisoformat(joined)
+            else:
+                object_id = str(UUID(object_id))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(f"Line {number} is not a line of the log.") from None
+        ids[kind].append(object_id)
     return ids
 
 
-def _checked(kind: Erased.Kind, object_id: str) -> str:
-    if kind is not Erased.Kind.USER:
-        return str(UUID(object_id))
-    number, joined = object_id.split()
-    int(number), datetime.fromisoformat(joined)
-    return object_id
-
-
-def replay(ids: Ids) -> tuple[int, int]:
+def replay(ids: Mapping[Erased.Kind, Sequence[str]]) -> tuple[int, int]:
     """Erase again what is there of these; return how many were, and how many were gone.
 
     Those that were gone are logged, too, so that the log of the restored database is as whole as the one replayed.
     Raises `ChatBusy` if a message cannot be erased yet.
     """
-    total = erased = 0
-    for kind, erase in (
-        (Erased.Kind.USER, _users),
-        (Erased.Kind.CHAT, _chats),
-        (Erased.Kind.MESSAGE, _messages),
-    ):
+    erased, functions = 0, (_erase_users, _erase_chats, _erase_messages)
+    for kind, erase in zip((Erased.Kind.USER, Erased.Kind.CHAT, Erased.Kind.MESSAGE), functions, strict=True):
         for at in range(0, len(ids[kind]), BATCH):
             batch = ids[kind][at : at + BATCH]
             erased += erase(batch)
-            total += len(batch)
             Erased.log(kind, *batch)
-    return erased, total - erased
+    return erased, sum(map(len, ids.values())) - erased
 
 
-def _users(ids: Sequence[str]) -> int:
+def _erase_users(ids: Sequence[str]) -> int:
     users = User.objects.filter(pk__in=[one.split()[0] for one in ids])
     found = [user.pk for user in users if Erased.user_id(user) in ids]
     for pk in found:
@@ -78,12 +66,12 @@ def _users(ids: Sequence[str]) -> int:
     return len(found)
 
 
-def _chats(ids: Sequence[str]) -> int:
+def _erase_chats(ids: Sequence[str]) -> int:
     chats = Chat.objects.filter(pk__in=ids)
     return chat_lifecycle.delete_chats(chats, list(chats.values_list("pk", flat=True)))
 
 
-def _messages(ids: Sequence[str]) -> int:
+def _erase_messages(ids: Sequence[str]) -> int:
     there = Message.objects.filter(pk__in=ids).exclude(status=Status.DELETED)
     found = list(there.values_list("chat_id", "pk"))
     for chat_id, message_id in found:

@@ -114,7 +114,7 @@ def _worker(request: HttpRequest) -> list[StatusRow]:
 
 def _retention() -> list[StatusRow]:
     """How many chats the next sweeps will erase."""
-    waiting = sum(count for _, count in due.due_counts(MAX_COUNTED))
+    waiting = sum(chats[:MAX_COUNTED].count() for _, chats in due.due_chats())
     more = " or more" if waiting >= MAX_COUNTED else ""
     return [StatusRow("Chats to be erased now", f"{waiting:,}{more}")]
 

@@ -7,12 +7,11 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from chatmemory.errors import InvalidRequest
 from chatmemory.runtime.escape import plain
 from conversations.interchange.exports import Export, is_export
 from conversations.interchange.importing import ImportReport, import_export
-from conversations.interchange.rows import check_chat, import_chat
-from conversations.interchange.values import FormatError, ImportedChat
+from conversations.interchange.rows import import_chat
+from conversations.interchange.values import FormatError
 from conversations.management.prompts import chats_in, progress_bar, user_named
 
 
@@ -39,7 +38,7 @@ class Command(BaseCommand):
         exports = [path for path in options["files"] if _is_export(path)]
         # All other files are read before the first chat is stored, so that a mistake in the last one imports nothing.
         others = [path for path in options["files"] if path not in exports]
-        chats = [chat for path in others for chat in _read(path)]
+        chats = [chat for path in others for chat in chats_in(path)]
         if is_dry_run and others:
             messages = sum(len(chat.messages) for chat in chats)
             self.stdout.write(f"{len(chats)} chats, {messages} messages to import.")
@@ -81,13 +80,3 @@ def _is_export(path: Path) -> bool:
             return is_export(file)
     except OSError:  # reported when it is read
         return False
-
-
-def _read(path: Path) -> list[ImportedChat]:
-    chats = chats_in(path)
-    try:
-        for chat in chats:
-            check_chat(chat)
-    except InvalidRequest as exc:
-        raise CommandError(f"{plain(str(path))}: {exc}") from exc
-    return chats

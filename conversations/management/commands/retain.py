@@ -37,7 +37,9 @@ class Command(BaseCommand):
             return None
         if options["replay"]:
             return self._replay(options["replay"])
-        return self._counts() if options["dry_run"] else f"Erased: {due.erase_due():,} chats."
+        if options["dry_run"]:
+            return "\n".join(f"{chats.count():>12,}  {rule}" for rule, chats in due.due_chats())
+        return f"Erased: {due.erase_due():,} chats."
 
     def _replay(self, file: str) -> str:
         try:
@@ -50,9 +52,6 @@ class Command(BaseCommand):
         except ChatMemoryError as exc:
             raise CommandError(f"{exc.message} Run this again: what is erased stays erased.") from exc
         return f"Erased: {erased:,}. Already gone: {gone:,}."
-
-    def _counts(self) -> str:
-        return "\n".join(f"{count:>12,}  {rule}" for rule, count in due.due_counts())
 
 
 def _time(text: str) -> datetime:

@@ -50,6 +50,10 @@ def kept_for(chat: Chat, server: int) -> int | None:
     return None if chat.pinned else (named[0] if named else server) or None
 
 
+def counts() -> list[int]:
+    return [chats.count() for _, chats in due.due_chats()]
+
+
 def test_the_nearest_word_counts(settings: Any, pauses: list[float]) -> None:
     settings.TEMPORARY_CHAT_HOURS = 48
     apps = [None, app("never", 0), app("week", 7), app("as-the-server", None)]
@@ -62,7 +66,7 @@ def test_the_nearest_word_counts(settings: Any, pauses: list[float]) -> None:
     for server in (0, 30):
         settings.RETENTION_DAYS = server
         over = {one.pk for one, days in chats if (kept := kept_for(one, server)) and kept <= days} - gone
-        assert sum(count for _, count in due.due_counts()) == len(over)
+        assert sum(counts()) == len(over)
         assert due.erase_due() == len(over) > 0
         gone |= over
         assert set(Chat.objects.values_list("pk", flat=True)) == {one.pk for one, _ in chats} - gone
@@ -75,7 +79,7 @@ def test_apps_of_the_same_days_are_asked_for_at_once(settings: Any) -> None:
     for at in range(20):
         old(10, app=app(f"app{at}", (7, None)[at % 2]))
     with CaptureQueriesContext(connection) as captured:
-        assert [count for _, count in due.due_counts()] == [0, 0, 0, 0, 10]
+        assert counts() == [0, 0, 0, 0, 10]
     assert len(captured) == 6
 
 
@@ -166,7 +170,7 @@ def test_what_is_not_due_is_not_read(settings: Any) -> None:
         cursor.execute("ANALYZE")
     with CaptureQueriesContext(connection) as captured:
         assert due.erase_due() == 0
-        assert [count for _, count in due.due_counts()] == [0] * 5
+        assert counts() == [0] * 5
     asked = [one["sql"] for one in captured.captured_queries if 'FROM "conversations_chat"' in one["sql"]]
     plans = {sql: plan_of(sql) for sql in asked}
     assert len(plans) == 2 * 5

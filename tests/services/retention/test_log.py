@@ -90,9 +90,9 @@ def test_a_line_that_is_none_stops_it_before_anything_is_erased(
     tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat = make_chat()
-    text = f'{{"kind": "chat", "id": "{chat.pk}"}}\n\n{line}\n'
+    text = f'{{"kind": "chat", "id": "{chat.pk}"}}\n{line}\n'
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
-    with pytest.raises(CommandError, match=r"Line 3 .*Nothing was erased"):
+    with pytest.raises(CommandError, match=r"Line 2 .*Nothing was erased"):
         run("--replay", "-")
     assert Chat.objects.exists()
 
