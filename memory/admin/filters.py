@@ -102,8 +102,9 @@ class AppFilter(admin.SimpleListFilter):
         number = number_in(self.value())
         if number is None:
             return queryset
+        rows: QuerySet[Any] = queryset.filter(app=number)
         if (
             "owner__id__exact" in request.GET
-        ):  # whose rows are few: along an index of apps, all of the app are read
-            return queryset.annotate(app_number=F("app") + 0).filter(app_number=number)
-        return queryset.filter(app=number)
+        ):  # its rows are few, but the index of apps would read all of the app
+            rows = queryset.annotate(app_number=F("app") + 0).filter(app_number=number)
+        return rows
