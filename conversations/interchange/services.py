@@ -40,7 +40,7 @@ def openai_chat(value: Json) -> tuple[dict[str, object], int]:
     is_chatgpt = name.startswith("chatgpt:")
     title = value.get("title" if is_chatgpt else "name")
     messages = list(_of_chatgpt(value) if is_chatgpt else _of_claude(value))
-    chat = {
+    chat: dict[str, object] = {
         "id": name,
         "title": title if isinstance(title, str) else None,
         "created_at": _time(value.get("create_time" if is_chatgpt else "created_at")),
