@@ -50,9 +50,7 @@ class Migration(migrations.Migration):
                 ('external_id', models.CharField(max_length=200, verbose_name='id in the app')),
                 ('app', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='end_users', to='conversations.app')),
             ],
-            options={
-                'constraints': [models.UniqueConstraint(fields=('app', 'external_id'), name='end_user_once_an_app')],
-            },
+            options={'constraints': [models.UniqueConstraint(fields=('app', 'external_id'), name='end_user_once_an_app')]},
         ),
         migrations.CreateModel(
             name='Erased',
@@ -74,9 +72,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(blank=True, max_length=100)),
                 ('scopes', models.JSONField(default=list)),
             ],
-            options={
-                'default_permissions': (),
-            },
+            options={'default_permissions': ()},
         ),
         migrations.CreateModel(
             name='WebhookEvent',
@@ -100,45 +96,13 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(fields=['app', 'state', 'not_before', 'id'], name='webhook_event_due'), models.Index(condition=models.Q(('state', 'waiting')), fields=['chat_id', 'id'], name='webhook_event_next'), models.Index(condition=models.Q(('state', 'given up')), fields=['-id'], name='webhook_event_given_up'), models.Index(condition=models.Q(('ended_at__isnull', False)), fields=['ended_at'], name='webhook_event_ended')],
             },
         ),
-        migrations.AddField(
-            model_name='chat',
-            name='last_message_at',
-            field=models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), default=django.utils.timezone.now, editable=False),
-        ),
-        migrations.AddField(
-            model_name='chat',
-            name='pinned',
-            field=models.BooleanField(db_default=False, default=False),
-        ),
-        migrations.AddField(
-            model_name='chat',
-            name='retain_days',
-            field=models.PositiveIntegerField(blank=True, null=True),
-        ),
-        migrations.AddField(
-            model_name='chat',
-            name='temporary',
-            field=models.BooleanField(db_default=False, default=False, editable=False),
-        ),
-        migrations.AddField(
-            model_name='chat',
-            name='app',
-            field=models.ForeignKey(blank=True, db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.app'),
-        ),
-        migrations.AddIndex(
-            model_name='chat',
-            index=models.Index(condition=models.Q(('app__isnull', False)), fields=['app', '-updated_at', '-id'], name='chat_app_last_active'),
-        ),
-        migrations.AddIndex(
-            model_name='chat',
-            index=models.Index(condition=models.Q(('pinned', False), ('retain_days__isnull', True), ('temporary', False)), fields=['app', 'last_message_at'], name='chat_kept_by_app'),
-        ),
-        migrations.AddIndex(
-            model_name='chat',
-            index=models.Index(conversations.models.OwnEnd('last_message_at', 'retain_days'), condition=models.Q(('pinned', False), ('retain_days__isnull', False), ('temporary', False)), name='chat_kept_by_itself'),
-        ),
-        migrations.AddIndex(
-            model_name='chat',
-            index=models.Index(condition=models.Q(('temporary', True)), fields=['last_message_at'], name='chat_temporary'),
-        ),
+        migrations.AddField('chat', 'last_message_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), default=django.utils.timezone.now, editable=False)),
+        migrations.AddField('chat', 'pinned', models.BooleanField(db_default=False, default=False)),
+        migrations.AddField('chat', 'retain_days', models.PositiveIntegerField(blank=True, null=True)),
+        migrations.AddField('chat', 'temporary', models.BooleanField(db_default=False, default=False, editable=False)),
+        migrations.AddField('chat', 'app', models.ForeignKey(blank=True, db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.app')),
+        migrations.AddIndex('chat', models.Index(condition=models.Q(('app__isnull', False)), fields=['app', '-updated_at', '-id'], name='chat_app_last_active')),
+        migrations.AddIndex('chat', models.Index(condition=models.Q(('pinned', False), ('retain_days__isnull', True), ('temporary', False)), fields=['app', 'last_message_at'], name='chat_kept_by_app')),
+        migrations.AddIndex('chat', models.Index(conversations.models.OwnEnd('last_message_at', 'retain_days'), condition=models.Q(('pinned', False), ('retain_days__isnull', False), ('temporary', False)), name='chat_kept_by_itself')),
+        migrations.AddIndex('chat', models.Index(condition=models.Q(('temporary', True)), fields=['last_message_at'], name='chat_temporary')),
     ]
