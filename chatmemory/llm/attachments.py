@@ -175,21 +175,33 @@ def slices(data: bytes) -> Iterator[bytes]:
 
 def json_parts(
     value: Any, *, default: Callable[[Any], Any] | None = None, **options: Any
-) -> list[str | Attachment]:
-    """The JSON of `value` in parts: text, and between quotes each attachment whose bytes are to be written there."""
+) -> Iterator[str | Attachment]:
+    """The JSON of `value` in parts: text, and between quotes each attachment whose bytes are to be written there.
+
+    Texts come in pieces: in one, a single emoji would have every character of a history take four bytes.
+    """
     found: dict[str, Attachment] = {}
 
     def keep(one: Any) -> Any:
         if not isinstance(one, Attachment):
             return default(one) if default else json.JSONEncoder().default(one)
         mark = secrets.token_hex(16)  # nobody can know it before, so it is nowhere else in the text
-        found[mark] = one
+        found[f'"{mark}"'] = one
         return mark
 
-    text = json.dumps(value, ensure_ascii=False, default=keep, **options)
-    if not found:
-        return [text]
-    return [found.get(part, part) for part in re.split(f"({'|'.join(found)})", text)]
+    texts, size = list[str](), 0
+    for text in json.JSONEncoder(ensure_ascii=False, default=keep, **options).iterencode(value):
+        attachment = found.get(text)
+        texts.append('"' if attachment else text)
+        size += len(text)
+        if attachment or size > PIECE_BYTES:
+            yield "".join(texts)
+            texts, size = [], 0
+        if attachment:
+            yield attachment
+            texts = ['"']
+    found.clear()  # the encoder's functions refer to each other, and would hold the bytes until garbage is collected
+    yield "".join(texts)
 
 
 def attachments_in(payload: Mapping[str, Any] | None) -> tuple[Attachment, ...]:
