@@ -132,13 +132,16 @@ class Scope(models.TextChoices):
     READ_ONLY = "read-only", "read only"
 
 
+TOKEN_NAME_CHARS = 100
+
+
 class TokenGrant(models.Model):
     """The name and the scopes of an API token. One without a grant has no name, and the scope `chat`."""
 
     token = models.OneToOneField(
         "knox.AuthToken", on_delete=models.CASCADE, primary_key=True, related_name="grant"
     )
-    name = models.CharField(max_length=100, blank=True)
+    name = models.CharField(max_length=TOKEN_NAME_CHARS, blank=True)
     scopes = models.JSONField(default=list)
 
     class Meta:

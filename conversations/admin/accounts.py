@@ -33,7 +33,7 @@ from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
 from conversations.admin.access import LIST_LIMIT, BoundedPaginator, ReadOnlyAdmin, signed_in
 from conversations.admin.html import admin_url, column, link, moment
-from conversations.models import Allowance, Scope
+from conversations.models import TOKEN_NAME_CHARS, Allowance, Scope
 
 admin.site.unregister([User, Group])
 
@@ -66,8 +66,6 @@ USES: dict[str, str] = {
     Scope.READ_ONLY: "only reads",
 }
 """Scopes offered for a new token; those with `act-for-users` only for an app's."""
-MAX_NAME_CHARS = 100
-"""Of a token's name."""
 MAX_SHOWN = 500
 """Number of newest tokens on the page. All tokens can be revoked, including those not shown."""
 
@@ -219,7 +217,7 @@ class SuperuserUserAdmin(BySuperusers, Erasing, UserAdmin):  # type: ignore[type
             "may_revoke": may_revoke,
             "may_make": may_make,
             "lifetimes": LIFETIMES,
-            "max_name_chars": MAX_NAME_CHARS,
+            "max_name_chars": TOKEN_NAME_CHARS,
             "uses": _uses_of(user),
             "new_token": new_token,
         }
@@ -230,7 +228,7 @@ class SuperuserUserAdmin(BySuperusers, Erasing, UserAdmin):  # type: ignore[type
         chosen, scopes = request.POST.get("lifetime", ""), request.POST.get("scopes", "")
         if chosen not in LIFETIMES or scopes not in _uses_of(user):
             raise PermissionDenied
-        name = request.POST.get("name", "").replace("\0", "").strip()[:MAX_NAME_CHARS]
+        name = request.POST.get("name", "").replace("\0", "").strip()[:TOKEN_NAME_CHARS]
         issued = api_tokens.issue(user, timedelta(days=int(chosen)) or None, name, scopes.split())
         if issued is None:  # the account has just been changed
             raise PermissionDenied

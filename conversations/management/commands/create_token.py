@@ -11,9 +11,8 @@ from chatmemory.runtime.escape import plain
 from conversations.accounts import api_tokens
 from conversations.accounts.apps import create_account
 from conversations.management.prompts import user_named
-from conversations.models import App, Scope, TokenGrant
+from conversations.models import TOKEN_NAME_CHARS, App, Scope
 
-MAX_NAME = TokenGrant._meta.get_field("name").max_length
 MAX_DAYS = 36_500
 """A hundred years; a larger number is a mistake."""
 
@@ -52,7 +51,7 @@ class Command(BaseCommand):
         expiry = None if days is None else timedelta(days=days)
         if Scope.ACT_FOR_USERS in options["scope"] and not App.objects.filter(pk=user.pk).exists():
             raise CommandError(f"{plain(user.username)} is not an app: `manage.py create_app` makes one.")
-        issued = api_tokens.issue(user, expiry, options["name"][:MAX_NAME], options["scope"])
+        issued = api_tokens.issue(user, expiry, options["name"][:TOKEN_NAME_CHARS], options["scope"])
         if issued is None:
             raise CommandError("The account was changed meanwhile: try again.")
         return issued[1]
