@@ -82,7 +82,7 @@ def _filter(request: Request) -> tuple[ChatFilter, set[str]]:
         raise ValidationError({names[-1]: [f"At most {MAX_MEMBERS} filters by metadata are possible."]})
     title = query.get("search", "").replace("\0", "").strip()
     period = validated(Period, query.dict())
-    known = {"user", "search", "since", "until", *names}
+    known = {"user", "search", "since", "until", f"{MEMBER}key", *names}
     return ChatFilter(title=title, members=tuple(members), **period), known
 
 

@@ -26,13 +26,13 @@ from conversations.webhooks.addresses import MAX_URL_CHARS, url_problem
 
 COLUMNS = ("webhook_url", "webhook_events", "webhook_secret")
 webhook_operation = partial(extend_schema, tags=["apps"])
-EVENTS = "Types of events: `memory.updated`, `memory.failed`, `reply.completed`, `chat.deleted`."
+EVENTS = f"Types of events: {', '.join(f'`{one}`' for one in WebhookEventType.values)}."
 
 
 class WebhookIn(Strict):
     url = Text(max_length=MAX_URL_CHARS, help_text="An `https://` URL at a public address.")
     events = serializers.ListField(
-        child=serializers.ChoiceField(WebhookEventType.values),
+        child=serializers.ChoiceField(WebhookEventType.values, error_messages={"invalid_choice": EVENTS}),
         default=WebhookEventType.values,
         allow_empty=False,
         max_length=20,
@@ -55,9 +55,7 @@ class WebhookOut(serializers.Serializer[Any]):
         allow_null=True, help_text="What signs events. It is shown only once, when it is made; null later."
     )
     waiting = serializers.IntegerField(help_text="How many events are not delivered yet, 1,000 at most.")
-    given_up = serializers.IntegerField(
-        help_text="How many could not be delivered in a day, of the last 7 days, 1,000 at most."
-    )
+    given_up = serializers.IntegerField(help_text="How many were given up in the last 7 days, 1,000 at most.")
 
 
 class WebhookView(APIView):
