@@ -148,9 +148,10 @@ evidence: .venv/installed
 
 lock:
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab pyproject.toml -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra otel pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 -c requirements-dev.lock pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra otel -c requirements-dev.lock pyproject.toml -o requirements-otel.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra otel --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
 	printf 'langchain-openai>=1.7\nlitellm>=1.106\nmcp\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-clients.lock
 	echo instructor | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-instructor.lock
 
