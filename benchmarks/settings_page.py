@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from chatmemory.config.declared import Area, Config, allowed
+from chatmemory.config.declared import SECRETS, Area, Config, allowed
 from memory.policies import POLICIES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
@@ -17,6 +17,9 @@ chatmemory reads its settings from the environment, or from a file `.env`: besid
 `CHATMEMORY_HOME`. The environment wins. An empty value means the default. Bad values stop the start with a sentence
 for each that names the setting and the values that it allows. So do misspelt names, with the name that was probably
 meant, and names of earlier versions, with what to do instead.
+
+A secret may stand in a file: `NAME_FILE` is then the path of the file that holds `NAME`. Secrets are {secrets}, and
+the keys that `key_env` of a variant names.
 
 Most installations set fewer than ten of these; the [README](../README.md#settings) lists them. All durations are in
 seconds. Tokens are those of the encoding o200k_base.
@@ -33,7 +36,10 @@ OPTIONS = """\
 def render() -> str:
     """Render the whole page."""
     tables = [_settings(area) for area in Config.__bases__ if issubclass(area, Area)]
-    return "\n".join([OPENING, *tables, OPTIONS, *(_options(name) for name in POLICIES)])
+    secrets = ", ".join(f"`{name}`" for name in sorted(SECRETS))
+    return "\n".join(
+        [OPENING.replace("{secrets}", secrets), *tables, OPTIONS, *(_options(name) for name in POLICIES)]
+    )
 
 
 def _settings(area: type[Area]) -> str:

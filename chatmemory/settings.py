@@ -31,7 +31,7 @@ environ.Env.read_env(HOME / ".env")
 if os.environ.get("CHATMEMORY_HOME", "").strip() != _given:
     del os.environ["CHATMEMORY_HOME"]  # Django may load the settings again after an error
     raise ImproperlyConfigured("CHATMEMORY_HOME cannot be set in .env, which is a file in it.")
-config = environment.read(os.environ)
+config, _texts = environment.read(os.environ, HOME)
 globals().update(dict(config))
 """Each is a setting of its name. Those that Django or we need in another form are set again below."""
 
@@ -262,7 +262,7 @@ SPECTACULAR_SETTINGS = {
 
 # --- Models ----------------------------------------------------------------------------------------------------------
 
-MODEL_VARIANTS = config.variants(os.environ)
+MODEL_VARIANTS = config.variants(_texts)
 
 REPLY_MAX_BYTES = 2 * 1024 * 1024
 REPLY_DEADLINES = Deadlines(

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import environ
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictInt
+from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 from chatmemory.llm.known_models import price_of
@@ -50,9 +51,13 @@ def _seconds(default: float, meaning: str, *, at_least: float = 0.05) -> Any:
     return _number(default, meaning, at_least=at_least, at_most=86_400, unit=" s")
 
 
-def _value(default: Any, meaning: str, *, allowed: str = "", shown: str = "") -> Any:
-    """Declare another value. `shown` is its default as the page shows it; `allowed` is needed if no type says it."""
-    return Field(default, description=meaning, json_schema_extra={"allowed": allowed, "shown": shown})
+def _value(default: Any, meaning: str, *, allowed: str = "", shown: str = "", is_secret: bool = False) -> Any:
+    """Declare another value. `shown` is its default as the page shows it; `allowed` is needed if no type says it.
+
+    A secret may stand in a file.
+    """
+    extra: JsonDict = {"allowed": allowed, "shown": shown, "is_secret": is_secret}
+    return Field(default, description=meaning, json_schema_extra=extra)
 
 
 def allowed(field: FieldInfo) -> str:
@@ -228,6 +233,7 @@ class ServerSettings(Area, title="Server"):
         "",
         "Signs sessions and queued tasks. All machines need the same key.",
         shown="generated once, kept in `var/secret-key`",
+        is_secret=True,
     )
     DJANGO_DEBUG: bool = _value(
         False,
@@ -267,7 +273,11 @@ class DatabaseSettings(Area, title="Database and queue"):
     """Where chats are stored, and how work for the worker is queued."""
 
     DATABASE_URL: Annotated[str, AfterValidator(_require_database)] = _value(
-        "", "The database: `sqlite:///…` or `postgres://…`.", allowed="URL", shown="SQLite under `var/`"
+        "",
+        "The database: `sqlite:///…` or `postgres://…`.",
+        allowed="URL",
+        shown="SQLite under `var/`",
+        is_secret=True,
     )
     DATABASE_POOL_SIZE: int = _number(
         10, "PostgreSQL connections that one process may hold.", at_least=2, at_most=1000
@@ -347,7 +357,7 @@ class UpstreamSettings(Area, title="Model and upstream"):
     """
 
     OPENAI_API_KEY: Annotated[str, AfterValidator(_require_secret)] = _value(
-        "", "The key for the model's server.", allowed="printable ASCII"
+        "", "The key for the model's server.", allowed="printable ASCII", is_secret=True
     )
     OPENAI_BASE_URL: Annotated[str, AfterValidator(_require_endpoint)] = _value(
         "",
@@ -625,3 +635,11 @@ class Config(
                 "MEMORY_PROMPT_TOKEN_BUDGET, which it is part of."
             )
         return found
+
+
+SECRETS = frozenset(
+    name
+    for name, field in Config.model_fields.items()
+    if isinstance(extra := field.json_schema_extra, dict) and extra.get("is_secret")
+)
+"""Settings that may stand in files, and that nothing shows."""

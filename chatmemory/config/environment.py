@@ -1,11 +1,12 @@
 """Reading the settings from the environment. Whatever is wrong is said at once, a sentence for each setting.
 
-Names that do not exist are wrong, too, misspelt ones and removed ones, so that no setting is ignored.
+Names that do not exist are wrong, too, misspelt ones and removed ones, so that no setting is ignored. A secret may
+stand in a file: `NAME_FILE` is the path of the file that holds `NAME`.
 """
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import get_args
 
@@ -13,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from chatmemory.config.declared import Config, allowed
+from chatmemory.config.declared import SECRETS, Config, allowed
 
 PREFIXES = ("CHATMEMORY_", "MEMORY_", "LIMIT_", "REPLY_", "OPENAI_")
 """Names that begin with these are ours. Other names are taken for misspelt only if they are nearly a setting's."""
@@ -43,15 +44,25 @@ REMOVED = {
 """Settings of earlier versions without our prefixes. docs/upgrade.md says what takes their place."""
 LIKE, NEARLY = 0.75, 0.9
 """How alike a name must be to one that is suggested for it, with one of our prefixes and without."""
+FILE = "_FILE"
+"""Ends the name of a variable that holds the path of a secret."""
+FILE_MAX_BYTES = 1024 * 1024
 
 
-def read(environment: Mapping[str, str]) -> Config:
+def read(environment: Mapping[str, str], home: Path) -> tuple[Config, dict[str, str]]:
     """Read the settings; blanks around a value do not count, and an empty value means the default.
 
+    Return them, and the texts that they were read from, with the keys of variants. Paths of files start at `home`.
     Raise `ImproperlyConfigured` with a sentence for everything that is wrong.
     """
     given = {name: text.strip() for name, text in environment.items() if text.strip()}
-    wrong = list(_wrong_names(given, Config.model_fields))
+    secrets = {*SECRETS, *re.findall(r'"key_env"\s*:\s*"(\w+)"', given.get("MODEL_VARIANTS", ""))}
+    wrong = list(_wrong_names(given, {*Config.model_fields, *secrets}, {name + FILE for name in secrets}))
+    for name in sorted(secrets & {name.removesuffix(FILE) for name in given if name.endswith(FILE)}):
+        try:
+            given[name] = _secret_of_file(name, given, home)
+        except ImproperlyConfigured as exc:
+            wrong.append(str(exc))
     values = {name: given[name] for name in Config.model_fields if name in given}
     try:
         config = Config.model_validate(values)
@@ -61,17 +72,16 @@ def read(environment: Mapping[str, str]) -> Config:
         wrong += config.contradictions(given)
     if wrong:
         raise ImproperlyConfigured("\n".join(wrong))
-    return config
+    return config, given
 
 
-def _wrong_names(given: Mapping[str, str], declared: Collection[str]) -> Iterator[str]:
-    """Sentences about the names that look like settings, but are none."""
+def _wrong_names(given: Mapping[str, str], declared: Set[str], files: Set[str]) -> Iterator[str]:
+    """Sentences about the names that look like settings, or like those of their files, but are neither."""
     for name in given:
-        holds_key = f'"{name}"' in given.get("MODEL_VARIANTS", "")  # as `key_env` of a variant
-        if name in declared or name in OTHERS or holds_key or _KUBERNETES.search(name):
+        if name in declared | files | OTHERS or _KUBERNETES.search(name):
             continue
-        is_ours = name.startswith(PREFIXES) or name in REMOVED
-        close = difflib.get_close_matches(name, declared, 1, LIKE if is_ours else NEARLY)
+        is_ours = name.startswith(PREFIXES) or name in REMOVED or name.removesuffix(FILE) in declared
+        close = difflib.get_close_matches(name, declared | files, 1, LIKE if is_ours else NEARLY)
         if close or is_ours:
             hint = f" Did you mean {close[0]}?" if close else ""
             if name in REPLACED:
@@ -84,16 +94,27 @@ def _wrong_names(given: Mapping[str, str], declared: Collection[str]) -> Iterato
 
 def text_or_file(name: str, value: str, home: Path) -> str:
     """The text of a setting, which may stand in a file: `@` and its path. Relative paths start at `home`."""
-    if not value.startswith("@"):
-        return value
-    path = home / Path(value[1:].strip()).expanduser()
+    return _text_of_file(name, value[1:].strip(), home) if value.startswith("@") else value
+
+
+def _secret_of_file(name: str, given: Mapping[str, str], home: Path) -> str:
+    if name in given:
+        raise ImproperlyConfigured(f"{name} and {name}{FILE} are both set. Remove one of them.")
+    return _text_of_file(name + FILE, given[name + FILE], home)
+
+
+def _text_of_file(name: str, path: str, home: Path) -> str:
+    """The text of the file that a setting names. The error shows the path, and nothing of the text."""
+    where = home / Path(path).expanduser()
     try:
-        text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
+        with where.open("rb") as file:
+            content = file.read(FILE_MAX_BYTES + 1)
+        text = content.decode().strip() if len(content) <= FILE_MAX_BYTES else ""
+    except (OSError, ValueError):
         text = ""
     if not text:
         raise ImproperlyConfigured(
-            f"{name} names the file {path}, which cannot be read, is empty or is not UTF-8."
+            f"{name} names the file {where}, which cannot be read, is empty, is larger than 1 MiB or is not UTF-8."
         )
     return text
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,7 +228,7 @@ def test_the_recipe_of_several_providers_does_what_it_says(
             line.split("=", 1) for line in done.stdout.split("\0") if "_KEY=" in line or "VAR" in line
         )
         assert json.loads(given["MODEL_VARIANTS"]).keys() == {"arco", "spare", "home"}
-        settings.MODEL_VARIANTS = environment.read(given).variants(given)
+        settings.MODEL_VARIANTS = environment.read(given, Path())[0].variants(given)
         upstream.behave("status?code=500")
         turn = Turn.of(alice.ask("Hello"))
         assert final(alice, turn)["metadata"] == {"requested_variant": "arco"}

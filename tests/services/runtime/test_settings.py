@@ -12,14 +12,19 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
+from chatmemory.config import environment
 from chatmemory.config.declared import Config
-from chatmemory.config.environment import make_folder, read, text_or_file
+from chatmemory.config.environment import make_folder, text_or_file
 from chatmemory.llm.protocol import Price, Upstream, Usage
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 PAGES = " docs/settings.md lists them, docs/upgrade.md says what became of earlier ones."
+
+
+def read(variables: dict[str, str]) -> Config:
+    return environment.read(variables, Path())[0]
 
 
 def problems(**variables: str) -> list[str]:
@@ -250,6 +255,8 @@ def test_lists_are_read() -> None:
         ("Q_BROKER", ""),
         ("Q_WORKERS", " Set WORKER_THREADS instead."),
         ("PROMPT_ID_SUMMARY_GLOBAL", " Set MEMORY_SUMMARIZER_INSTRUCTIONS instead."),
+        ("DATABSE_URL_FILE", " Did you mean DATABASE_URL_FILE?"),
+        ("LOG_LEVEL_FILE", " Did you mean LOG_LEVEL?"),  # it is no secret
     ],
 )
 def test_a_misspelt_or_removed_name_is_refused(name: str, hint: str) -> None:
@@ -278,3 +285,32 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, bytes_: 
     told = rf"^SOME_SETTING names the file {tmp_path}/{name}, which "
     with pytest.raises(ImproperlyConfigured, match=told):
         text_or_file("SOME_SETTING", f"@{name}", tmp_path)
+
+
+def test_secrets_may_stand_in_files(tmp_path: Path) -> None:
+    """As Kubernetes and Docker bring them; a path in `.env` may be relative to it."""
+    for name, text in (("key", "sk-server\n"), ("spare", "sk-spare"), ("django", "x" * 50)):
+        (tmp_path / name).write_text(text)
+    variants = {"a": {"model": "m", "base_url": "http://home/v1", "key_env": "SPARE_KEY"}}
+    given = {"OPENAI_API_KEY": " ", "OPENAI_API_KEY_FILE": str(tmp_path / "key"), "SPARE_KEY_FILE": "spare"}
+    given |= {"MODEL_VARIANTS": json.dumps(variants), "DEFAULT_MODEL_VARIANT": "a"}
+    config, texts = environment.read(given | {"DJANGO_SECRET_KEY_FILE": "django"}, tmp_path)
+    assert (config.OPENAI_API_KEY, config.DJANGO_SECRET_KEY) == ("sk-server", "x" * 50)
+    assert config.variants(texts)["a"].upstream == Upstream("http://home/v1", "sk-spare", "responses")
+
+
+def test_what_is_wrong_with_the_file_of_a_secret_is_told_without_it(tmp_path: Path) -> None:
+    for name, bytes_ in (("large", b"sk-" * 400_000), ("odd", b"sk-\xe4"), ("two", b"sk-one sk-two")):
+        (tmp_path / name).write_bytes(bytes_)
+    assert problems(
+        DATABASE_URL="sqlite:///x", DATABASE_URL_FILE="/x", DJANGO_SECRET_KEY_FILE=f"{tmp_path}/large"
+    ) == [
+        "DATABASE_URL and DATABASE_URL_FILE are both set. Remove one of them.",
+        f"DJANGO_SECRET_KEY_FILE names the file {tmp_path}/large, which cannot be read, is empty, is larger than "
+        "1 MiB or is not UTF-8.",
+    ]
+    (sentence,) = problems(OPENAI_API_KEY_FILE=f"{tmp_path}/odd")
+    assert sentence.startswith(f"OPENAI_API_KEY_FILE names the file {tmp_path}/odd, which ")
+    assert problems(OPENAI_API_KEY_FILE=f"{tmp_path}/two") == [
+        "OPENAI_API_KEY must be printable ASCII without spaces; it is not shown here."
+    ]
