@@ -35,11 +35,17 @@ def test_the_image_runs_unprivileged_without_secrets() -> None:
     assert not [step for step in image.steps if step.name == "ARG"]
 
 
+def test_the_image_has_locked_packages_and_the_wheel() -> None:
+    locked, wheel = Image.read().installs
+    assert {"--require-hashes", "requirements-otel.lock"} <= {*locked}
+    assert {"--no-deps", "/src"} <= {*wheel}
+
+
 def test_the_build_context_is_what_is_copied() -> None:
     lines = (ROOT / ".dockerignore").read_text().split()
     assert lines[0] == "*"
     let_in = [line[1:] for line in lines if line.startswith("!")]
-    assert sorted(Image.read().sources) == sorted(let_in)
+    assert sorted(source for source, _ in Image.read().copies) == sorted(let_in)
     assert all((ROOT / source).exists() for source in let_in)
     assert not [name for name in (".env", "var", ".git") if any(fnmatch(name, one) for one in let_in)]
 
@@ -57,7 +63,7 @@ def test_every_setting_of_compose_is_one_of_ours() -> None:
 def test_server_and_worker_wait_for_the_tables() -> None:
     for name in ("server", "worker"):
         assert SERVICES[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
-    assert SERVICES["worker"]["command"] == ["python", "manage.py", "worker"]
+    assert SERVICES["worker"]["command"] == ["chatmemory", "worker"]
 
 
 def test_only_the_proxy_publishes_a_port() -> None:

@@ -143,21 +143,23 @@ def test_deployment_files_are_valid(command: list[str]) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as the image's user")
 def test_the_commands_of_the_image_start_a_server(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Installs the locked packages into a new environment, copies what the image copies, and runs it as its user."""
+    """Copies what the image copies, installs as it installs, into a new environment, and runs it as its user."""
     image, root = Image.read(), tmp_path_factory.mktemp("image")
     for folder in (root, *root.parents[:2]):
         folder.chmod(0o755)
-    run(PYTHON, "-m", "venv", "--without-pip", root / "venv")
-    pip = [sys.executable, "-m", "pip", "--python", root / "venv", "install", "--quiet"]
-    lock = ["--disable-pip-version-check", "--require-hashes", "-r", ROOT / "requirements.lock"]
-    run(*pip, *lock, env=costs.environment_for_tls())
     for source, target in image.copies:
         here = root / target.removeprefix("/")
         if (ROOT / source).is_dir():
             shutil.copytree(ROOT / source, here, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            here.parent.mkdir(parents=True, exist_ok=True)
+            here.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / source, here)
+    run(PYTHON, "-m", "venv", "--without-pip", root / "venv")
+    pip = [sys.executable, "-m", "pip", "--python", root / "venv", "--quiet"]
+    for words in image.installs:
+        words = [word.replace("/src", f"{root}/src") for word in words]
+        run(*pip, *words, cwd=root / "src", env=costs.environment_for_tls())
+    shutil.rmtree(root / "src")
     port = free_port()
     with scratch(root) as url:
         data = root / "data"
@@ -166,25 +168,26 @@ def test_the_commands_of_the_image_start_a_server(tmp_path_factory: pytest.TempP
         environment = {
             **image.environment,
             "PATH": f"{root}/venv/bin:/usr/bin:/bin",
-            "DATABASE_URL": url.replace(f"{root}/", f"{data}/"),
-            "DJANGO_SECRET_KEY": "x" * 50,
+            "CHATMEMORY_HOME": str(data),
+            "DATABASE_URL_FILE": "url",
         }
+        (data / "url").write_text(url.replace(f"{root}/", f"{data}/"))
 
         def as_user(*command: object) -> list[str]:
             user = str(image.user_id)
             return ["setpriv", "--reuid", user, "--clear-groups", *(str(word) for word in command)]
 
-        run(*as_user("python", "manage.py", "migrate"), cwd=root / "app", env=environment)
+        run(*as_user("chatmemory", "migrate"), cwd="/", env=environment)
         served = [word.replace("8000", str(port)) for word in image.command]
-        server = subprocess.Popen(as_user(*served), cwd=root / "app", env=environment)
+        server = subprocess.Popen(as_user(*served), cwd="/", env=environment)
         try:
             wait_for(lambda: answers(f"http://127.0.0.1:{port}/healthz"), "an answer", timeout=60)
             check = [word.replace("8000", str(port)) for word in image.health_check]
-            run(*as_user(*check), cwd=root / "app", env=environment)
+            run(*as_user(*check), cwd="/", env=environment)
         finally:
             server.terminate()
             assert server.wait(30) is not None
-        check_fails = subprocess.run(as_user(*check), cwd=root / "app", env=environment, capture_output=True)
+        check_fails = subprocess.run(as_user(*check), cwd="/", env=environment, capture_output=True)
         assert check_fails.returncode != 0, "nobody serves any more"
 
 

@@ -34,16 +34,20 @@ class Image:
         return cls(steps, steps[begins:])
 
     @property
-    def sources(self) -> list[str]:
-        """The paths that are copied from the checkout."""
-        copied = (step.rest for step in self.steps if step.name == "COPY")
-        return [rest.split()[0] for rest in copied if not rest.startswith("--from")]
+    def copies(self) -> list[tuple[str, str]]:
+        """The paths that are copied from the checkout, and their destinations."""
+        copied = (step.rest.split() for step in self.steps if step.name == "COPY")
+        return [
+            (source, target)
+            for *sources, target in copied
+            for source in sources
+            if not sources[0].startswith("--from")
+        ]
 
     @property
-    def copies(self) -> list[tuple[str, str]]:
-        """The paths that the last stage copies from the checkout, and their destinations."""
-        copied = (step.rest.split() for step in self.last if step.name == "COPY")
-        return [(words[0], words[1]) for words in copied if not words[0].startswith("--from")]
+    def installs(self) -> list[list[str]]:
+        """What pip is told to install, in this order."""
+        return [shlex.split(step.rest)[1:] for step in self.steps if step.rest.startswith("/venv/bin/pip ")]
 
     @property
     def environment(self) -> dict[str, str]:
