@@ -41,8 +41,9 @@ from django.core.signals import request_started
 from django.db import close_old_connections, reset_queries
 
 from chatmemory.api.error_handler import ERRORS, error_body
+from chatmemory.api.middleware import PROBES
 from chatmemory.llm import registry
-from chatmemory.runtime import process
+from chatmemory.runtime import process, tracing
 from chatmemory.runtime.logs import log_uncaught_exceptions, request_context, request_id, request_id_for
 from chatmemory.text import tokens
 from conversations.openai_api.errors import openai_body
@@ -121,8 +122,11 @@ django_app = ServerHandler()
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
-    elif scope["type"] == "http":
+    elif scope["type"] == "http" and scope["path"] in PROBES:
         await _pass_on(cast(Application, django_app), scope, receive, send)
+    elif scope["type"] == "http":
+        with tracing.request_span(scope["method"], scope["headers"]):  # up to the end of a stream
+            await _pass_on(cast(Application, django_app), scope, receive, send)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
@@ -143,12 +147,14 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             if threading.current_thread() is threading.main_thread():  # else another program's process
                 _chain_sigterm(asyncio.get_running_loop())
                 log_uncaught_exceptions()
+            tracing.set_up(settings.SECRET_KEY, process.name())
             generation.watch()
             process.settle()
             await send({"type": "lifespan.startup.complete"})
         else:
             await generation.shut_down()
             await registry.aclose()
+            await asyncio.to_thread(tracing.shut_down)
             await send({"type": "lifespan.shutdown.complete"})
             return
 
@@ -256,4 +262,5 @@ def refusal(
             "x-request-id": request_id.get(),
         }
         logger.info("request", extra={"method": method, "path": path[:PATH_LOGGED], "status": status})
+    tracing.answered(method, path[:PATH_LOGGED], status)
     return [(name.encode(), value.encode()) for name, value in headers.items()], body

@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 
 from chatmemory.errors import NotFound
 from chatmemory.runtime import fault_points
+from chatmemory.runtime.tracing import memory_span
 from conversations import attachments
 from conversations.accounts import quotas
 from conversations.accounts.apps import app_id_of
@@ -66,7 +67,7 @@ def delete_chat(chat: Chat) -> None:
 
     Messages are deleted by one statement: they refer only to each other, and there may be 100,000.
     """
-    with transaction.atomic():
+    with memory_span("delete_memory", chat.pk), transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
         if locked is not None:
             if active := ActiveReply.objects.filter(pk=locked.pk).first():

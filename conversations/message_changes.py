@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from chatmemory.errors import ChatBusy, Conflict, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
+from chatmemory.runtime.tracing import memory_span
 from chatmemory.text.turn_line import TITLE_FROM_CHARS, automatic_title, title_repeats
 from conversations import attachments
 from conversations.derived import derived, set_lines
@@ -67,7 +68,7 @@ def forget_message(chat_id: UUID, message_id: UUID) -> None:
 
     Raises `NotFound`; `ChatBusy` for a reply being written and its question.
     """
-    with transaction.atomic():
+    with memory_span("delete_memory", chat_id), transaction.atomic():
         message = _locked(chat_id, message_id)
         if message.status != Status.DELETED:
             attachments.release(message)

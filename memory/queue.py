@@ -13,20 +13,25 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.dispatch import receiver
 from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.brokers.orm import ORM
 from django_q.models import OrmQ, Schedule
+from django_q.signals import pre_enqueue
 from django_q.tasks import async_task
 
 from chatmemory.database.ids import new_id
-from chatmemory.runtime import fault_points
+from chatmemory.runtime import fault_points, tracing
 from chatmemory.runtime.logs import request_id
 from memory.models import ChatEmbeddings, ConversationBrief
 
 FOLD_TASK = "memory.tasks.fold_task"
 SWEEP_TASK = "memory.tasks.sweep_task"
 EMBED_TASK = "memory.tasks.embed_task"
+TRACE = "trace"
+"""The key of a queued task under which the worker finds the trace to continue. Not an argument of the function, which a
+worker of an older version would refuse; it ignores the key."""
 
 LOST_AFTER = timedelta(minutes=5)
 """A task that was queued this long ago, and that no worker has begun, is considered lost."""
@@ -88,6 +93,12 @@ def _enqueue(task: str, *args: str, name: str = "") -> str:
     async_task(task, *args, q_options={"task_name": name, "group": task.rpartition(".")[2], "save": False})
     fault_points.point("queue.enqueued")
     return name
+
+
+@receiver(pre_enqueue)
+def _add_trace(task: dict[str, Any], **_: Any) -> None:
+    if trace := tracing.carrier():
+        task[TRACE] = trace
 
 
 class Broker(ORM):

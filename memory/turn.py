@@ -12,6 +12,7 @@ from uuid import UUID
 
 from chatmemory.database.compiled import Write
 from chatmemory.llm.protocol import Prompt
+from chatmemory.runtime import tracing
 from conversations.models import Chat, Message, Role, Status
 from memory.briefs import LOCKED_BRIEF, Memory, Standing, history_tokens
 from memory.changes import messages_changed
@@ -74,6 +75,11 @@ def prompt_for(
         again=again,
         history_tokens=history_tokens(brief, span.tokens),
         card_epoch=brief.epoch if request.card_instructions else None,
+    )
+    tracing.describe(dict.fromkeys(tracing.CHAT_ID, str(chat.pk)))
+    tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
+    tracing.describe(
+        {"chatmemory.prompt.tokens": snapshot.tokens, "chatmemory.prompt.budget": snapshot.plan.budget}
     )
     if span.older_turns:
         return PreparedPrompt(context.prompt, snapshot, None)

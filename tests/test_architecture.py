@@ -42,6 +42,7 @@ TOP = max(RANK.values())
 
 PURE = """
 chatmemory.text chatmemory.errors chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
+chatmemory.runtime.tracing
 conversations.accounts.limits
 conversations.interchange.read conversations.interchange.values
 conversations.interchange.services conversations.interchange.exports

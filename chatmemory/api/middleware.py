@@ -24,7 +24,7 @@ from django.middleware.security import SecurityMiddleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chatmemory.api.error_handler import cannot_serve, error_page
-from chatmemory.runtime import process
+from chatmemory.runtime import process, tracing
 from chatmemory.runtime.logs import request_context, request_id, request_id_for
 
 logger = logging.getLogger(__name__)
@@ -86,6 +86,9 @@ class RequestMiddleware:
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
         process.count_bytes(_bytes_of(request, response))
         self._set_headers(request, response)
+        match = request.resolver_match
+        route = match.route if match else ""
+        tracing.answered(request.method or "", request.path, response.status_code, route)
         extra = {
             "method": request.method,
             "path": request.path,

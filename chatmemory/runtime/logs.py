@@ -1,4 +1,6 @@
-"""Structured logs: constant text and fields, as JSON in production or readable in a terminal, with the request id.
+"""Structured logs: constant text and fields, as JSON in production or readable in a terminal.
+
+Lines have the ids of their request and of its trace.
 
 Code logs through the standard library (`logger.info("memory folded", extra={...})`); this only renders. Messages
 of chats and keys are never logged. Other libraries are less careful: so the loggers of HTTP clients, which would
@@ -13,6 +15,7 @@ import logging
 import re
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,11 +27,14 @@ from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatMemoryError
+from chatmemory.runtime import tracing
 from chatmemory.runtime.escape import plain, plain_lines
 
 logger = logging.getLogger(__name__)
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
+request_began: ContextVar[float | None] = ContextVar("request_began", default=None)
+"""When the request came, in monotonic time."""
 
 _SANE = re.compile(r"[\w.\-]{8,64}", re.ASCII)
 
@@ -51,11 +57,12 @@ def request_id_for(given: str) -> str:
 @contextmanager
 def request_context(value: str) -> Iterator[None]:
     """Log everything in the block with the request id `value`, as the worker does for a task that a request caused."""
-    token = request_id.set(value)
+    token, began = request_id.set(value), request_began.set(time.monotonic())
     try:
         yield
     finally:
         request_id.reset(token)
+        request_began.reset(began)
 
 
 def _constant_part(line: dict[str, Any]) -> dict[str, Any]:
@@ -95,6 +102,7 @@ class JsonFormatter(logging.Formatter):
         line["timestamp"] = datetime.fromtimestamp(record.created, UTC).isoformat()
         if value := request_id.get():
             line.setdefault("request_id", value)
+        line |= tracing.ids()
         if record.exc_info and record.exc_info[1] is not None:
             line["exception"] = safe_traceback(record.exc_info[1])
         return line
@@ -234,5 +242,8 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
             "django": {"handlers": [], "level": "INFO", "propagate": True},
             "django.request": {"level": "ERROR"},
             "django-q": {"handlers": [], "level": "WARNING", "propagate": True},
+            # A line for each lost batch of spans, not for each try; and none that quotes a client's header.
+            "opentelemetry.exporter": {"level": "ERROR"},
+            "opentelemetry.trace": {"level": "ERROR"},
         },
     }

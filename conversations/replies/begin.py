@@ -30,7 +30,7 @@ from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
 from chatmemory.llm import registry
 from chatmemory.llm.attachments import attachments_in, payload_of
 from chatmemory.llm.protocol import Variant
-from chatmemory.runtime import fault_points, process
+from chatmemory.runtime import fault_points, process, tracing
 from chatmemory.text.turn_line import automatic_title
 from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
@@ -92,15 +92,16 @@ async def begin_when_ready(begin: Callable[..., T], search: tuple[UUID, str] | N
     `search` has the chat and its question. A fold that exceeds the time limit continues in the background.
     """
     generation.refuse_when_draining()
-    near = await near_in_meaning(*search) if search else ()
-    try:
-        return await executors.write(begin, ready=Readiness(near, may_wait=True))
-    except StaleMemory as stale:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(stale.seconds):
-                await executors.slow(freshen, stale.chat_id, stale.seconds)
-    generation.refuse_when_draining()
-    return await executors.write(begin, ready=Readiness(near))
+    with tracing.span("begin_turn"):
+        near = await near_in_meaning(*search) if search else ()
+        try:
+            return await executors.write(begin, ready=Readiness(near, may_wait=True))
+        except StaleMemory as stale:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(stale.seconds):
+                    await executors.slow(freshen, stale.chat_id, stale.seconds)
+        generation.refuse_when_draining()
+        return await executors.write(begin, ready=Readiness(near))
 
 
 def begin_turn(

@@ -46,8 +46,11 @@ _DELETE_ACTIVE = Write(
 )
 
 
-def finish(pending: Pending, text: str, ending: Ending) -> Message | None:
-    """Store the reply as it ended. Return None if it was already finished elsewhere, or its chat is gone."""
+def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message | None:
+    """Store the reply as it ended. Return None if it was already finished elsewhere, or its chat is gone.
+
+    `times` are for the log, which only its own process knows.
+    """
     message = _message(pending, text, ending)
     with transaction.atomic():
         # The chat before its other rows, as everywhere: a concurrent deletion of the chat would otherwise deadlock.
@@ -81,6 +84,8 @@ def finish(pending: Pending, text: str, ending: Ending) -> Message | None:
             "error": ending.reply.error.code if ending.reply.error else None,
             "variant": pending.variant,
             "tokens": message.token_count,
+            "user": pending.owner_id,
+            **times,
         },
     )
     return message

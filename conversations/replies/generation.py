@@ -38,8 +38,9 @@ from chatmemory.llm.protocol import (
     ToolCall,
     Variant,
 )
-from chatmemory.runtime import fault_points
-from chatmemory.runtime.logs import request_id
+from chatmemory.llm.tracing import answered, chat_span
+from chatmemory.runtime import fault_points, tracing
+from chatmemory.runtime.logs import request_began, request_id
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas
 from conversations.models import Message, Status
@@ -205,7 +206,12 @@ class Generation(GrowingReply):
         self.prompt, self.variant = prompt, variant
         self._card = card
         """Holds back the memory card at the end of the reply, which readers must not see."""
-        self._request_id = request_id.get()
+        self._request_id, self._trace = request_id.get(), tracing.carrier()
+        self._began = request_began.get() or time.monotonic()
+        self.first_text_seconds: float | None = None
+        """How long the client waited for the first text, from its request on."""
+        self._traced: dict[str, Any] = {}
+        """What the span of the call says beside the call itself."""
         self._upstream: asyncio.Task[Reply] | None = None
         self._is_stopped = False
         self._cut: Ending | None = None
@@ -214,12 +220,13 @@ class Generation(GrowingReply):
         """Generate and finish the reply. However this ends, the generation is `done` and its readers are woken."""
         request_id.set(self._request_id)
         try:
-            self._upstream = asyncio.create_task(self._read())
-            if self._is_stopped:
-                self._upstream.cancel()
-            await asyncio.wait([self._upstream])
-            fault_points.point("generate.ended")
-            await self._finish(self._ending())
+            with tracing.continued(self._trace):
+                self._upstream = asyncio.create_task(self._read())
+                if self._is_stopped:
+                    self._upstream.cancel()
+                await asyncio.wait([self._upstream])
+                fault_points.point("generate.ended")
+                await self._finish(self._ending())
         finally:
             self.done = True
             self.changes.close()
@@ -260,21 +267,30 @@ class Generation(GrowingReply):
         self.variant = fallback
 
     async def _read_variant(self, deadlines: Deadlines) -> Reply:
-        stream = registry.chat_model(self.variant).stream(self.prompt, self.variant, deadlines)
-        async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
-            count = 0
-            async for item in items:
-                if isinstance(item, Reply):
-                    return item
-                if not (text := self._card.feed(item.text) if self._card else item.text):
-                    continue
-                fault_points.point("generate.delta")
-                self.log.append(text)
-                self.changes.wake()
-                count += 1
-                if count == FIRST_WORDS:
-                    await asyncio.sleep(0)
-        return Reply("failed", error=NO_ANSWER)
+        upstream, began, first = registry.upstream_of(self.variant), time.monotonic(), None
+        with chat_span(self.prompt, self.variant, upstream, stream=True) as span:
+            stream = registry.chat_model(self.variant).stream(self.prompt, self.variant, deadlines)
+            reply = Reply("failed", error=NO_ANSWER)
+            async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
+                count = 0
+                async for item in items:
+                    if isinstance(item, Reply):
+                        reply = item
+                        break
+                    if first is None:
+                        first = time.monotonic() - began
+                    if not (text := self._card.feed(item.text) if self._card else item.text):
+                        continue
+                    fault_points.point("generate.delta")
+                    self.log.append(text)
+                    self.changes.wake()
+                    count += 1
+                    if count == 1:
+                        self.first_text_seconds = time.monotonic() - self._began
+                    elif count == FIRST_WORDS:
+                        await asyncio.sleep(0)
+            answered(span, reply, self.log.text(), first, **self._traced)
+            return reply
 
     def _ending(self) -> Ending:
         assert self._upstream is not None
@@ -302,6 +318,7 @@ class UnstoredReply(Generation):
 
     async def reserve(self, user_id: int) -> None:
         """Reserve the user's allowance for the call. Raises `RateLimited` and `QuotaExceeded`."""
+        self._traced["user.id"] = tracing.user_hash(user_id)
         self._reservation = await begin_call(user_id, self.prompt_tokens, self.variant)
 
     def __enter__(self) -> Self:
@@ -327,6 +344,9 @@ class TurnReply(Generation):
         self.pending = begun.pending
         self.checkpointed = 0
         self._is_lost = False
+        self._traced["user.id"] = tracing.user_hash(begun.pending.owner_id)
+        # By its definition, it is never false.
+        self._traced["gen_ai.conversation.compacted"] = begun.pending.snapshot.has_summary or None
 
     async def _fall_back(self, fallback: Variant) -> None:
         await super()._fall_back(fallback)
@@ -367,7 +387,9 @@ class TurnReply(Generation):
         for attempt in range(FINISH_TRIES):
             try:
                 async with _finishing:
-                    message = await executors.write(finish.finish, self.pending, text, ending)
+                    message = await executors.write(
+                        finish.finish, self.pending, text, ending, **self._times()
+                    )
                 return message or (await executors.read(self._final) if attempt else None)
             except executors.UNSTORABLE:
                 raise
@@ -382,6 +404,12 @@ class TurnReply(Generation):
                 logger.exception("reply not stored by a fault of our own")
                 return await executors.read(self._final)
         return None
+
+    def _times(self) -> dict[str, int]:
+        """Milliseconds since the request, for the log."""
+        first = self.first_text_seconds
+        times = {} if first is None else {"first_text_ms": round(first * 1000)}
+        return {**times, "duration_ms": round((time.monotonic() - self._began) * 1000)}
 
     def _final(self) -> Message | None:
         """Return the message if any process has stored it."""

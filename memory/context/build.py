@@ -15,6 +15,7 @@ from django.conf import settings
 
 from chatmemory.llm import registry
 from chatmemory.llm.attachments import attachments_in
+from chatmemory.runtime import tracing
 from conversations import attachments
 from conversations.accounts import quotas
 from conversations.models import ActiveReply, Chat, Message, Role
@@ -254,15 +255,18 @@ def _recalled(
     if not beyond and len(plan.verbatim) == len(material.turns):
         return Recall("none", "all_shown"), material, Recalled()
     before = brief.chat.last_seq + 1 if span.before_seq is None else span.before_seq
-    search = Search(brief.chat, request.question, before_seq=before, near=request.near)
-    remembered = frozenset(terms("\n".join(section.text for section in state)))
-    recall = search.decision(limits, plan.verbatim_seqs, remembered)
-    if recall.sought == "none":
-        return recall, material, Recalled()
-    if lean := is_lean(recall):
-        plan = choose(replace(material, lean=True))
-    room = room_for(recall, limits, plan.free)
-    found = search.recalled(room, plan.verbatim_seqs)
+    with tracing.memory_span("search_memory", brief.chat_id):
+        search = Search(brief.chat, request.question, before_seq=before, near=request.near)
+        remembered = frozenset(terms("\n".join(section.text for section in state)))
+        recall = search.decision(limits, plan.verbatim_seqs, remembered)
+        if recall.sought == "none":
+            tracing.describe({"gen_ai.memory.record.count": 0})
+            return recall, material, Recalled()
+        if lean := is_lean(recall):
+            plan = choose(replace(material, lean=True))
+        room = room_for(recall, limits, plan.free)
+        found = search.recalled(room, plan.verbatim_seqs)
+        tracing.describe({"gen_ai.memory.record.count": len(found.excerpts)})
     if found.excerpts:
         material = replace(material, excerpts=found.excerpts, recall_tokens=room, lean=lean)
     return recall, material, found

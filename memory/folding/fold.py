@@ -15,7 +15,7 @@ from django.db import transaction
 from pydantic import TypeAdapter, ValidationError
 
 from chatmemory.database.compiled import Select
-from chatmemory.runtime import fault_points
+from chatmemory.runtime import fault_points, tracing
 from chatmemory.text.spans import retained
 from memory import queue
 from memory.briefs import Memory, decide_due, unfolded_turns
@@ -172,7 +172,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
     brief, builtin = job.memory.brief, job.step.builtin
     kind = RevisionKind.FOLD if job.step.work is Work.FOLD else RevisionKind.REBUILD
     try:
-        with attempt(brief, kind, builtin=builtin):
+        with tracing.memory_span("upsert_memory", brief.chat_id), attempt(brief, kind, builtin=builtin):
             if job.bite is not None and kind == RevisionKind.FOLD:
                 before = Folded(job.memory.policy.name, job.memory.state)
                 folding = FoldRequest(

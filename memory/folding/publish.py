@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import storable_cost
-from chatmemory.runtime import fault_points
+from chatmemory.runtime import fault_points, tracing
 from conversations.models import Message
 from memory.briefs import decide_due, lock_brief
 from memory.folding.attempts import backoff_seconds
@@ -139,6 +139,9 @@ def write(
         brief.requested = Requested.REBUILD
     settle(brief)
     brief.save()
+    user = tracing.user_hash(brief.chat.owner_id)
+    tracing.describe({"user.id": user, "gen_ai.memory.record.id": str(revision.pk)})
+    tracing.describe({"chatmemory.policy": brief.policy, "chatmemory.revision": brief.version})
     return revision
 
 

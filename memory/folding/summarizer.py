@@ -22,6 +22,7 @@ from chatmemory.database.executors import give_back
 from chatmemory.llm import registry
 from chatmemory.llm.known_models import output_limit
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, UpstreamError, Usage, storable_cost
+from chatmemory.llm.tracing import answered, chat_span
 from chatmemory.runtime import fault_points
 from chatmemory.text.cleaning import disarm, without_invisible
 from chatmemory.text.spans import Retained
@@ -203,7 +204,10 @@ class _Calls:
         limit = output_limit(settings.SUMMARIZER, ask.max_output_tokens)
         variant = replace(settings.SUMMARIZER, max_output_tokens=limit)
         self.sent.append(prompt)
-        answer = self.model.complete(prompt, variant, timeout=max(0.05, self.until - time.monotonic()))
+        upstream = None if self.builtin else registry.upstream_of(settings.SUMMARIZER)
+        with chat_span(prompt, variant, upstream, stream=False) as span:
+            answer = self.model.complete(prompt, variant, timeout=max(0.05, self.until - time.monotonic()))
+            answered(span, answer, answer.text, None)
         self.answers.append(answer)
         answer, standing = parted(ask, answer) if lists_standing else (answer, ())
         after = policy.absorb(state, turns, answer, limits)

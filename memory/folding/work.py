@@ -20,7 +20,8 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory.runtime import process
+from chatmemory.runtime import process, tracing
+from chatmemory.runtime.logs import request_context, request_id
 from conversations.models import Chat
 from memory import queue
 from memory.briefs import decide_due
@@ -119,8 +120,11 @@ def enqueue_demanded(chat_id: UUID) -> None:
         for demanded_id in next_demanded(queue.RECENT, 1, chat__owner__in=owner):
             # A chat that is changed at the same moment is left to that change, or to the sweep: it may wait for ours.
             free = ConversationBrief.objects.select_for_update(skip_locked=True).filter(pk=demanded_id)
-            for brief in free.only("task_name"):
-                queue.enqueue_fold(demanded_id, brief.task_name)
+            # What another chat waits for, another request demanded.
+            cause, trace = (request_id.get(), tracing.carrier()) if demanded_id == chat_id else ("", {})
+            with request_context(cause), tracing.continued(trace):
+                for brief in free.only("task_name"):
+                    queue.enqueue_fold(demanded_id, brief.task_name)
 
 
 def next_demanded(is_queued: Q, limit: int, **whose: Any) -> list[UUID]:

@@ -21,6 +21,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from chatmemory.errors import Conflict, NotFound
+from chatmemory.runtime.tracing import memory_span
 from chatmemory.text.spans import SpanIndex, retained
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
@@ -48,7 +49,7 @@ def restore(
     pause, so that the version stays as it is; otherwise they continue, even if they were paused. Raises `NotFound`, and
     `Conflict` if the revision's sources have changed.
     """
-    with transaction.atomic():
+    with memory_span("update_memory", chat.pk), transaction.atomic():
         brief = lock_brief(chat.pk)
         _publish(brief, _unchanged(chat, version), user, on_demand=on_demand, pauses=pauses)
     _log("memory restored", brief, user, restored=version, version=brief.version)
@@ -71,7 +72,7 @@ def edit_by_hand(
 
     Raises `StaleEdit`, `BadEdit`, `NotFound` and `Conflict`.
     """
-    with transaction.atomic():
+    with memory_span("update_memory", chat.pk), transaction.atomic():
         brief = lock_brief(chat.pk)
         if brief.head != on_version:
             raise StaleEdit("The memory has changed since you began: another version is current now.")
@@ -89,7 +90,7 @@ def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> Conversa
 
     What was folded stays in the chat, where it can be recalled. Raises `Conflict`.
     """
-    with transaction.atomic():
+    with memory_span("update_memory", chat.pk), transaction.atomic():
         brief = lock_brief(chat.pk)
         if not text_of(brief):
             raise Conflict("There is no summary to clear.")

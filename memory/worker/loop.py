@@ -23,6 +23,7 @@ from django_q.monitor import save_task
 from django_q.scheduler import scheduler
 from django_q.signing import BadSignature, SignedPackage
 
+from chatmemory.runtime import tracing
 from conversations.webhooks import delivery
 from memory import queue
 from memory.queue import UNAVAILABLE
@@ -133,7 +134,8 @@ def run_task(payload: str) -> None:
         return
     started = timezone.now()
     try:
-        import_string(task["func"])(*task["args"], **task["kwargs"])
+        with tracing.continued(task.get(queue.TRACE, {})):
+            import_string(task["func"])(*task["args"], **task["kwargs"])
     except Exception as exc:  # noqa: BLE001  # whatever it is, the worker goes on
         logger.error("task failed", extra={"task": task["func"], "reason": str(exc)})
         result = f"{type(exc).__name__}: {exc}"

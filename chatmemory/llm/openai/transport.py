@@ -22,13 +22,13 @@ from openai import (
     AsyncStream,
     DefaultAioHttpClient,
     OpenAIError,
-    RequestOptions,
 )
 
 from chatmemory.llm.attachments import Attachment, json_parts, slices
 from chatmemory.llm.openai import failures, reading
 from chatmemory.llm.openai.requests import OPENAI_URL
 from chatmemory.llm.protocol import UpstreamError
+from chatmemory.runtime import tracing
 
 T = TypeVar("T")
 
@@ -62,12 +62,12 @@ class Server:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients[loop] = self._new_client()
-        content, options = _content(body)
+        content, headers = _content(body)
         response: Any = await self._clients[loop].post(
             self._base_url + path,  # whole, because the SDK would parse and merge a path for each call
             cast_to=httpx2.Response,
             content=content,
-            options=options,
+            options={"headers": {**headers, **tracing.carrier()}},
             stream=True,
             stream_cls=AsyncStream[Any],
         )
@@ -179,8 +179,8 @@ async def _read_bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:
     return bytes(body)
 
 
-def _content(body: Mapping[str, Any]) -> tuple[bytes | AsyncIterator[bytes], RequestOptions]:
-    """The JSON of a body. Images and files are read and encoded while they are sent."""
+def _content(body: Mapping[str, Any]) -> tuple[bytes | AsyncIterator[bytes], dict[str, str]]:
+    """The JSON of a body, and its headers. Images and files are read and encoded while they are sent."""
     parts = [
         part if isinstance(part, Attachment) else part.encode()
         for part in json_parts(body, separators=(",", ":"), allow_nan=False)
@@ -191,7 +191,7 @@ def _content(body: Mapping[str, Any]) -> tuple[bytes | AsyncIterator[bytes], Req
         len(part) if isinstance(part, bytes) else len(part.data_url_head) + (part.size + 2) // 3 * 4
         for part in parts
     )
-    return _pieces(parts), {"headers": {"Content-Length": str(length)}}  # not every server reads chunks
+    return _pieces(parts), {"Content-Length": str(length)}  # not every server reads chunks
 
 
 async def _pieces(parts: Sequence[bytes | Attachment]) -> AsyncIterator[bytes]:

@@ -7,11 +7,12 @@ import socket
 import threading
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.database import startup
 from chatmemory.llm import registry
-from chatmemory.runtime import process
+from chatmemory.runtime import process, tracing
 from chatmemory.runtime.logs import log_uncaught_exceptions
 from chatmemory.text import tokens
 from memory.models import Worker
@@ -39,11 +40,14 @@ class Command(BaseCommand):
         log_uncaught_exceptions()
         tokens.load()
         registry.load()
+        tracing.set_up(settings.SECRET_KEY, process.name())
         process.settle()
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: stopped.set())
-        if not TaskRunner().run(stopped):
+        has_ended = TaskRunner().run(stopped)
+        tracing.shut_down()
+        if not has_ended:
             logging.shutdown()
             os._exit(
                 0

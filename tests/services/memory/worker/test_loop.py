@@ -8,12 +8,16 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 from django_q.models import Failure, OrmQ
+from django_q.signing import SignedPackage
 from django_q.tasks import async_task
 
+from chatmemory.runtime import tracing
+from chatmemory.runtime.logs import request_context
 from memory import queue, tasks
 from memory.models import ConversationBrief, Worker
 from memory.worker import alive, loop
 from tests.support.factories import brief_of, make_chat
+from tests.support.spans import ids, recorded
 
 pytestmark = pytest.mark.django_db
 
@@ -54,6 +58,23 @@ def test_a_failure_is_kept_and_does_not_end_the_worker(monkeypatch: pytest.Monke
     loop.run_task(payload())
     failure = Failure.objects.get()
     assert (failure.func, failure.result) == (queue.FOLD_TASK, "TaskFailed: it broke")
+
+
+def test_a_task_continues_the_trace_of_what_queued_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a key that a worker of an older version ignores: it passes the arguments on, and they are as before."""
+    seen: list[str] = []
+    monkeypatch.setattr(tasks, "fold_task", lambda *_: seen.append(tracing.ids().get("span_id", "")))
+    chat = make_chat()
+    with recorded(monkeypatch) as spans:
+        with request_context("request-1"), tracing.span("request"):
+            queue.enqueue_fold(chat.pk)
+        task: dict[str, Any] = SignedPackage.loads(payload())
+        assert (task["args"], task["kwargs"]) == ((str(chat.pk), "request-1"), {})
+        loop.run_task(payload())
+        queue.enqueue_fold(chat.pk, lost=True)
+        loop.run_task(payload())
+        request = spans.one("request")
+    assert seen == [ids(request)[1], ""]
 
 
 class OneTask:

@@ -1,0 +1,93 @@
+"""The span of a call to a model, by OpenTelemetry's conventions for generative AI.
+
+What was said is in it only with `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true`.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from opentelemetry.trace import Span, SpanKind
+
+from chatmemory.llm.openai.requests import OPENAI_URL
+from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Reply, ToolCall, Upstream, Variant
+from chatmemory.runtime.tracing import CHAT_ID, NAME, fail, span
+
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+REASONS = {"too_long": "length", "refused": "content_filter"}
+"""Why a model stopped, by the codes of `ReplyError` that say so. Its other codes are errors of the call."""
+
+
+@contextmanager
+def chat_span(prompt: Prompt, variant: Variant, upstream: Upstream | None, *, stream: bool) -> Iterator[Span]:
+    """The span of the call in the block; `upstream` is None for the built-in model. Call `answered` in the block."""
+    with span(f"chat {variant.model}", SpanKind.CLIENT) as current:
+        if current.is_recording():
+            asked: dict[str, Any] = {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.provider.name": "openai"
+                if upstream
+                else NAME,  # or who else speaks OpenAI's protocol
+                "gen_ai.request.model": variant.model,
+                "gen_ai.request.stream": stream,
+            }
+            if prompt.cache_key:
+                asked |= dict.fromkeys(CHAT_ID, prompt.cache_key)
+            if upstream:
+                url = urlsplit(upstream.base_url or OPENAI_URL)
+                port = url.port or (443 if url.scheme == "https" else 80)
+                asked |= {"server.address": url.hostname or "", "server.port": port}
+            if _captures():
+                asked["gen_ai.input.messages"] = json.dumps([_message(one) for one in prompt.messages])
+                asked["gen_ai.system_instructions"] = json.dumps(_parts(prompt.instructions))
+            current.set_attributes(asked)
+        yield current
+
+
+def answered(
+    current: Span, answer: Reply | Completion, text: str, first_seconds: float | None, **more: Any
+) -> None:
+    """Describe the answer with this `text`, which began after `first_seconds` if it was streamed."""
+    if not current.is_recording():
+        return
+    reason, error, calls = "stop", None, tuple[ToolCall, ...]()
+    found: dict[str, Any] = {**more, "gen_ai.response.time_to_first_chunk": first_seconds}
+    if isinstance(answer, Completion):
+        reason = "length" if answer.truncated else "content_filter" if answer.refused else reason
+    else:
+        found["gen_ai.response.id"], calls = answer.response_id, answer.calls
+        error = answer.error.code if answer.error else None
+        reason = REASONS.get(error, "error") if error else "tool_calls" if calls else reason
+    found |= {"gen_ai.response.model": answer.model, "gen_ai.response.finish_reasons": [reason]}
+    if usage := answer.usage:
+        found["gen_ai.usage.input_tokens"] = usage.input_tokens
+        found["gen_ai.usage.output_tokens"] = usage.output_tokens
+        found["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+    if _captures():
+        message = {"role": "assistant", "parts": _parts(text, calls), "finish_reason": reason}
+        found["gen_ai.output.messages"] = json.dumps([message])
+    current.set_attributes({name: value for name, value in found.items() if value not in (None, "")})
+    if error and error not in REASONS:
+        fail(current, error)
+
+
+def _captures() -> bool:
+    return os.environ.get(CAPTURE, "").strip().lower() == "true"
+
+
+def _message(message: PromptMessage) -> Mapping[str, Any]:
+    if message.role == "tool":
+        output = {"type": "tool_call_response", "id": message.call_id, "response": message.content}
+        return {"role": "tool", "parts": [output]}
+    return {"role": message.role, "parts": _parts(message.content, message.calls)}
+
+
+def _parts(text: str, calls: Sequence[ToolCall] = ()) -> list[dict[str, Any]]:
+    """A text and calls of tools as OpenTelemetry writes them. Images and files are only the marks in the text."""
+    asked = [
+        {"type": "tool_call", "id": one.id, "name": one.name, "arguments": one.arguments} for one in calls
+    ]
+    return ([{"type": "text", "content": text}] if text else []) + asked
