@@ -75,7 +75,7 @@ def test_units_start_the_documented_commands(unit: Any) -> None:
     read = RawConfigParser(strict=False)
     read.optionxform = str  # type: ignore[assignment,method-assign]  # as configparser documents it
     read.read(unit)
-    python, *command = shlex.split(read["Service"]["ExecStart"])
-    assert python == f"{read['Service']['WorkingDirectory']}/.venv/bin/python"
-    assert is_server(["python", *command]) or command == ["manage.py", "worker"]
+    program, *command = shlex.split(read["Service"]["ExecStart"])
+    called = [program.removeprefix("/opt/chatmemory/bin/"), *command]
+    assert is_server(called) or called == ["chatmemory", "worker"]
     assert read["Service"]["User"] == "chatmemory"

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import get_commands
 
 from benchmarks import settings_page as page
-from chatmemory.config.declared import Config
+from chatmemory.config.declared import SECRETS, Config
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("chatmemory", "conversations", "memory")
@@ -63,7 +63,8 @@ def test_what_it_names_exists(document: str) -> None:
     code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
     targets = re.findall(r"^([a-z-]+):", text_of("Makefile"), re.MULTILINE)
     assert set(re.findall(r"^`?(?:[A-Z_]+=\S+ )*make ([a-z-]+)", code, re.MULTILINE)) <= set(targets)
-    settings = set(Config.model_fields)
+    assert set(re.findall(r"(?:bin/| server |-- |`)chatmemory (\w+)", code)) <= set(get_commands())
+    settings = {*Config.model_fields, *(f"{name}_FILE" for name in SECRETS)}
     made = set(re.findall(r"^[A-Z_]+", text_of("chatmemory/settings.py"), re.MULTILINE))
     if document != "docs/upgrade.md":  # which names those of earlier versions
         assert set(SETTING.findall(text)) <= settings | made | {"OPENAI_API_BASE_URL"}  # Open WebUI's

@@ -1,6 +1,7 @@
 """The files of `deploy/`, run: the proxy in front of a real server, and the image's own commands."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -119,7 +120,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     units = []
     for unit in sorted((ROOT / "deploy" / "systemd").iterdir()):
         here = tmp_path / unit.name
-        here.write_text(unit.read_text().replace("/opt/chatmemory/.venv/bin/python", sys.executable))
+        here.write_text(re.sub(r"/opt/chatmemory/bin/\w+", sys.executable, unit.read_text()))
         units.append(str(here))
     done = subprocess.run([SYSTEMD, "verify", *units], capture_output=True, text=True)
     complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "chatmemory" in line]
@@ -130,9 +131,20 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     "command",
     [
         ["hadolint", "Dockerfile"],
-        ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
+        *(
+            ["check-jsonschema", "--builtin-schema", f"vendor.{schema}", *files]
+            for schema, files in (
+                ("compose-spec", ["compose.yaml"]),
+                ("github-workflows", [".github/workflows/ci.yml", ".github/workflows/release.yml"]),
+                ("github-issue-config", [".github/ISSUE_TEMPLATE/config.yml"]),
+                (
+                    "github-issue-forms",
+                    [".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/idea.yml"],
+                ),
+            )
+        ),
     ],
-    ids=["Dockerfile", "compose.yaml"],
+    ids=lambda command: command[-1],
 )
 def test_deployment_files_are_valid(command: list[str]) -> None:
     tool = Path(sys.executable).parent / command[0]

@@ -1,0 +1,195 @@
+"""The Helm chart, rendered by Helm's own engine: valid for Kubernetes, without secrets, in agreement with the product.
+
+Marked as services only because that is where the tools of the extra `check` are installed.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import get_commands
+from django.urls import resolve
+
+from chatmemory.config import environment
+from chatmemory.config.declared import SECRETS, Config
+from tests.support.image import ROOT, Image
+from tests.support.processes import SERVER
+
+pytestmark = pytest.mark.services
+
+CHART = ROOT / "deploy" / "helm"
+FULL: dict[str, Any] = {
+    "image": {"repository": "images.example.com/chatmemory", "tag": "1.2.3", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "pull"}],
+    "settings": {
+        "LIMIT_TOKENS_PER_DAY": 5_000_000,
+        "MEMORY_ENABLED": True,
+        "MODEL_VARIANTS": {"arco": {"model": "m", "key_env": "SPARE_KEY", "base_url": "http://llm/v1"}},
+        "REPLY_DRAIN_SECONDS": 60.5,
+        "WORKER_STOP_SECONDS": "20",
+    },
+    "secret": {"name": "ours", "keys": [*sorted(SECRETS), "SPARE_KEY", "METRICS_TOKEN"]},
+    "server": {"replicas": 3, "maxReplicas": 30, "trustedProxies": "10.0.0.0/8,10.1.2.3"},
+    "worker": {"replicas": 4},
+    "ingress": {"host": "chat.example.com", "className": "nginx", "tlsSecret": "tls"},
+    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+}
+DOCUMENTED = yaml.safe_load((ROOT / "docs" / "deploy.md").read_text().split("```yaml\n")[1].split("```")[0])
+VALUES = pytest.mark.parametrize("values", [{}, DOCUMENTED, FULL], ids=["default", "documented", "full"])
+TO_COME = {"METRICS_TOKEN", "METRICS_PORT"}
+OF_THE_OPERATOR = {"ServiceMonitor", "PodMonitor"}
+"""Kinds that Kubernetes' own schemas do not have."""
+
+
+def render(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The objects that Helm would send, by kind and name, such as `Deployment chatmemory-server`."""
+    import helm_python
+
+    with helm_python.Chart.load(CHART) as chart:
+        rendered: dict[str, str] = chart.render(values, name="chatmemory", namespace="chats")
+    found = [
+        one for path, text in rendered.items() if path.endswith(".yaml") for one in yaml.safe_load_all(text)
+    ]
+    return {f"{one['kind']} {one['metadata']['name']}": one for one in found if one}
+
+
+@cache
+def full() -> dict[str, dict[str, Any]]:
+    return render(FULL)
+
+
+def pods(objects: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The specifications of the pods: of server, worker and migration."""
+    found = [one["spec"]["template"] for one in objects.values() if "template" in one["spec"]]
+    return {one["metadata"]["labels"]["app.kubernetes.io/component"]: one["spec"] for one in found}
+
+
+def variables(pod: Any) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
+
+
+@VALUES
+def test_helm_has_nothing_to_say_against_it(values: dict[str, Any]) -> None:
+    import helm_python
+
+    report = helm_python.lint(CHART, values, strict=True)
+    assert (report["errors"], [one for one in report["messages"] if one["severity"] > 1]) == ([], [])
+
+
+@VALUES
+@pytest.mark.parametrize("version", ["1.27", "1.37"])
+def test_kubernetes_takes_what_it_renders(values: dict[str, Any], version: str) -> None:
+    from kubernetes_validate.utils import validate
+
+    objects = render(values)
+    for one in objects.values():
+        if one["kind"] not in OF_THE_OPERATOR:
+            validate(one, version, strict=True)
+    wanted = {"Deployment", "Job", "PodDisruptionBudget", "Service"}
+    wanted |= {"HorizontalPodAutoscaler", "Ingress"} if values else set()
+    wanted |= OF_THE_OPERATOR if "serviceMonitor" in values else set()
+    assert {one["kind"] for one in objects.values()} == wanted
+
+
+def test_settings_arrive_and_secrets_only_as_files(tmp_path: Path) -> None:
+    objects = full()
+    assert {*pods(objects)} == {"server", "worker", "migrate"}
+    for name in FULL["secret"]["keys"]:
+        (tmp_path / name).write_text("postgres://host/db" if "URL" in name else f"sk-{name}")
+    for component, pod in pods(objects).items():
+        given = variables(pod)
+        names = {name.removesuffix("_FILE") for name in given} - {"SPARE_KEY"} - TO_COME
+        assert names <= {*Config.model_fields}, component
+        assert not SECRETS & {*given}
+        (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "secrets")
+        (volume,) = (one["secret"] for one in pod["volumes"] if one["name"] == "secrets")
+        assert (volume["secretName"], mount["readOnly"]) == ("ours", True)
+        here = {name: text.replace(mount["mountPath"], str(tmp_path)) for name, text in given.items()}
+        config, texts = environment.read(here, Path("/nowhere"))
+        assert (config.LIMIT_TOKENS_PER_DAY, config.MEMORY_ENABLED) == (5_000_000, True)
+        assert config.OPENAI_API_KEY == "sk-OPENAI_API_KEY"
+        assert (upstream := config.variants(texts)["arco"].upstream)
+        assert upstream.api_key == "sk-SPARE_KEY"
+        assert config.DJANGO_ALLOWED_HOSTS == "chat.example.com"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *({"settings": {name: "x"}} for name in sorted(SECRETS)),
+        {"secret": {"keys": ["OPENAI_API_KEY", "DATABASE_URL"]}},
+        {"servers": {"replicas": 2}},
+        {"server": {"replica": 2}},
+        {"serviceMonitor": {"enabled": True}},  # without a token
+    ],
+    ids=str,
+)
+def test_secrets_as_values_and_misspelt_values_are_refused(values: dict[str, Any]) -> None:
+    import helm_python
+
+    with pytest.raises(helm_python.HelmError):
+        render(values)
+
+
+@VALUES
+def test_its_pods_run_what_the_image_has(values: dict[str, Any]) -> None:
+    image, found = Image.read(), pods(render(values))
+    server = found["server"]["containers"][0]
+    assert server["command"] == ["python", "-m", *SERVER]
+    assert found["worker"]["containers"][0]["command"] == ["chatmemory", "worker"]
+    assert found["migrate"]["containers"][0]["command"] == ["chatmemory", "migrate"]
+    assert {"worker", "migrate"} <= {*get_commands()}
+    (port,) = server["ports"]
+    assert server["args"][: server["args"].index("--port") + 2][-1] == str(port["containerPort"])
+    for probe in ("readinessProbe", "livenessProbe"):
+        assert server[probe]["httpGet"]["port"] == port["name"]
+        assert resolve(server[probe]["httpGet"]["path"])
+    for pod in found.values():
+        assert pod["securityContext"]["runAsUser"] == image.user_id
+        (container,) = pod["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == version
+
+
+@VALUES
+def test_pods_have_the_time_that_their_settings_promise(values: dict[str, Any]) -> None:
+    given = values.get("settings", {})
+    found = pods(render(values))
+    for component, name in (("server", "REPLY_DRAIN_SECONDS"), ("worker", "WORKER_STOP_SECONDS")):
+        needed = math.ceil(float(given.get(name, Config.model_fields[name].default)))
+        assert found[component]["terminationGracePeriodSeconds"] == needed + 30
+
+
+def test_traffic_budget_and_scaling_are_of_the_server_alone() -> None:
+    objects = full()
+    labels = {
+        name: one["spec"]["template"]["metadata"]["labels"]
+        for name, one in objects.items()
+        if "template" in one["spec"]
+    }
+    for selector in (
+        objects["Service chatmemory"]["spec"]["selector"],
+        objects["PodDisruptionBudget chatmemory-server"]["spec"]["selector"]["matchLabels"],
+    ):
+        assert [name for name, one in labels.items() if selector.items() <= one.items()] == [
+            "Deployment chatmemory-server"
+        ]
+    scaler = objects["HorizontalPodAutoscaler chatmemory-server"]["spec"]
+    assert f"Deployment {scaler['scaleTargetRef']['name']}" in objects
+    assert "replicas" not in objects["Deployment chatmemory-server"]["spec"], "the scaler sets it"
+
+
+def test_the_schema_is_migrated_before_the_pods_are_rolled() -> None:
+    hooks = full()["Job chatmemory-migrate"]["metadata"]["annotations"]["helm.sh/hook"]
+    assert hooks == "pre-install,pre-upgrade"
