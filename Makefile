@@ -19,7 +19,7 @@ NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_repla
 # Python keeps what it compiled, and pytest what it made of asserts: 10 s a process of tests that would else be spent again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-wheel schemathesis faults lint types audit screenshots recording docs bench lab recall evidence lock clean
+.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-wheel schemathesis faults faults-pgbouncer lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/runtime
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -87,6 +87,11 @@ faults: export FAULTS=full
 faults: .venv/checks
 	$(BIN)/python -m pytest -m "promise and not services and not browser"
 	DATABASE_URL=$(POSTGRES_URL) POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m promise $(NO_DATABASE)
+
+# The same promises in short form, with PgBouncer in front of PostgreSQL.
+faults-pgbouncer: .venv/installed
+	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m tests.faults.bench.pgbouncer \
+		$(BIN)/python -m pytest -m "promise and not services and not browser" $(NO_DATABASE) $(WHERE)
 
 lint: .venv/installed types
 	$(BIN)/ruff format --check .

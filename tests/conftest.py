@@ -67,7 +67,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
     """pytest-django's test database, which can be dropped at the end whatever is still connected to it."""
     yield
     with django_db_blocker.unblock():
-        emptying.end_other_sessions()
+        emptying.end_sessions()
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from django.conf import settings
 
 from conversations.replies import generation
 from tests.faults.bench.bench import Bench
+from tests.faults.bench.pgbouncer import as_asked
 from tests.faults.bench.postgres import NoPostgres, PrivatePostgres, private_postgres
 from tests.faults.bench.two import two, two_servers
 from tests.support.fakes.upstream import FakeUpstream
@@ -39,15 +40,20 @@ def private_server() -> Iterator[PrivatePostgres]:
 
 
 @pytest.fixture(scope="session")
+def private_url(private_server: PrivatePostgres) -> Iterator[str]:
+    """Its URL, through PgBouncer if all of this run goes through it."""
+    with as_asked(private_server.url) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
 def running_bench(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bench]:
     """The bench, on the kind of database that this run tests."""
     folder = tmp_path_factory.mktemp("bench")
-    if settings.IS_SQLITE:
-        url = f"sqlite:///{folder / 'bench.sqlite3'}"
-    else:
-        url = request.getfixturevalue("private_server").url
+    is_sqlite = settings.IS_SQLITE
+    url = f"sqlite:///{folder / 'bench.sqlite3'}" if is_sqlite else request.getfixturevalue("private_url")
     with FakeUpstream() as fake:
         made = Bench(folder, url, fake)
         with made:

@@ -95,7 +95,7 @@ def database_url(request: pytest.FixtureRequest, disk: Disk) -> Iterator[str]:
         admin.execute(f"CREATE TABLESPACE small LOCATION '{space}'")
         admin.execute("CREATE DATABASE small TABLESPACE small")
         try:
-            yield urlsplit(server.url)._replace(path="/small").geturl()
+            yield urlsplit(request.getfixturevalue("private_url"))._replace(path="/small").geturl()
         finally:
             admin.execute("DROP DATABASE small WITH (FORCE)")
             admin.execute("DROP TABLESPACE small")

@@ -10,12 +10,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from django.apps import apps
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.test import TransactionTestCase
 
 from memory import queue
@@ -55,17 +56,19 @@ def instead_of_flush() -> None:
     TransactionTestCase._fixture_teardown = teardown  # type: ignore[attr-defined]  # Django's own, which it documents nowhere
 
 
-def end_other_sessions() -> None:
-    """End other sessions on PostgreSQL's test database, which could not be dropped otherwise.
+def end_sessions() -> None:
+    """End all sessions on PostgreSQL's test database, which could not be dropped otherwise.
 
-    A thread of the live server that was interrupted during a request may leave its connection open.
+    A thread of the live server that was interrupted during a request may leave its connection open; a pooler keeps
+    that of this very statement, which ends itself last.
     """
     if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
+        with suppress(OperationalError), connection.cursor() as cursor:
             cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+                " ORDER BY pid = pg_backend_pid()"
             )
+        connection.close()
 
 
 def in_shared_memory() -> None:

@@ -69,15 +69,17 @@ class Child:
     log: Path
 
     @classmethod
-    def start(cls, name: str, command: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Child:
-        """Start `command` in the checkout, with its output appended to the file `log`."""
+    def start(
+        cls, name: str, command: Sequence[str], *, log: Path, env: Mapping[str, str], root: Path = ROOT
+    ) -> Child:
+        """Start `command` in the checkout `root`, with its output appended to the file `log`."""
         with log.open("ab") as file:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                cwd=ROOT,
+                cwd=root,
                 env=env,
                 start_new_session=True,
             )
@@ -102,11 +104,11 @@ class Child:
 class Product:
     """Processes of chatmemory on one database. Leaving the context ends them all.
 
-    `env` overrides the standard settings; change it before a process is started.
+    `env` overrides the standard settings, and `root` is the checkout that runs; change them before a process is started.
     """
 
     def __init__(self, folder: Path, database_url: str, **env: str) -> None:
-        self.folder = folder
+        self.folder, self.root = folder, ROOT
         self.env = {"DATABASE_URL": database_url, "DJANGO_SECRET_KEY": settings.SECRET_KEY, **env}
         self.children: list[Child] = []
         self.clients: list[Client] = []
@@ -152,7 +154,7 @@ class Product:
         """Run a management command to its end and return its output. Raise `AssertionError` if it fails."""
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
+            cwd=self.root,
             env=self.environment(env),
             capture_output=True,
             text=True,
@@ -208,7 +210,7 @@ class Product:
     def _start(self, name: str, command: list[str], env: Mapping[str, str]) -> Child:
         name = f"{name}-{len(self.children) + 1}"
         log = self.folder / f"{name}.log"
-        self.children.append(Child.start(name, command, log=log, env=self.environment(env)))
+        self.children.append(Child.start(name, command, log=log, env=self.environment(env), root=self.root))
         return self.children[-1]
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:

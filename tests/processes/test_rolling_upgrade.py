@@ -1,0 +1,121 @@
+"""An upgrade without a pause: first the schema, then the servers, then the workers, while people use the product.
+
+The old version is the commit before the tables got their owner's column, from this repository's own history.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from django.conf import settings
+
+from tests.processes.callers import Caller, Callers, Rotation
+from tests.support.processes import ROOT, Child, Product, scratch
+from tests.support.waiting import wait_for
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+OLD = "8c0ca170bfd47dcda4bc6e25731fca13fbc67b6f"
+CALLERS = 4
+CALLS = 40
+"""How many calls each step of the upgrade sees at least."""
+NUMBERS = {
+    "MEMORY_K_RAW_TURNS": "2",
+    "MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "400",
+    "MEMORY_PROMPT_TOKEN_BUDGET": "900",
+    "MEMORY_SUMMARY_TOKEN_CAP": "200",
+    "REPLY_DRAIN_SECONDS": "60",  # longer than any reply takes here, so that none is cut off
+    "LOG_LEVEL": "INFO",
+}
+CHECK = """
+from django.contrib.auth.models import User
+from memory.worker import sweep
+from tests.faults.bench.checks import unsettled
+from tests.support.invariants import check_all
+from tests.support.waiting import wait_for
+
+users = list(User.objects.values_list("username", flat=True))
+wait_for(lambda: sweep.sweep() is not None and not unsettled(users), "everything at rest")
+check_all()
+"""
+
+
+@pytest.fixture(scope="module")
+def old_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the old version."""
+    if subprocess.run(["git", "cat-file", "-e", OLD], cwd=ROOT, capture_output=True).returncode:
+        pytest.skip(f"This checkout's history does not have commit {OLD[:8]}: fetch it whole.")
+    folder = tmp_path_factory.mktemp("old")
+    archive = subprocess.run(["git", "archive", OLD], cwd=ROOT, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+    return folder
+
+
+@pytest.fixture
+def versions(old_tree: Path, tmp_path: Path) -> Iterator[tuple[Product, Product]]:
+    """The old and the new version on one database, which has the old one's tables."""
+    if settings.IS_SQLITE:
+        pytest.skip("Two versions at once need PostgreSQL.")
+    with scratch(tmp_path, settings.DATABASE_URL) as url:
+        folders = tmp_path / "old", tmp_path / "new"
+        for folder in folders:
+            folder.mkdir()
+        with Product(folders[0], url, **NUMBERS) as old, Product(folders[1], url, **NUMBERS) as new:
+            old.root = old_tree
+            old.manage("migrate", "--verbosity", "0")
+            yield old, new
+            assert old.errors() + new.errors() == []
+
+
+def test_nobody_notices_an_upgrade(versions: tuple[Product, Product]) -> None:
+    old, new = versions
+    old_server, old_worker = old.server(), old.worker()
+    rotation = Rotation([old.url])
+    tokens = [old.manage("create_token", f"user{at}", "--create").split()[-1] for at in range(CALLERS)]
+    callers = [Caller(f"user{at}", token, rotation) for at, token in enumerate(tokens)]
+    folds = partial(more_folds, old)
+    with Callers(callers):
+        folds(rotation)
+        new.manage("migrate", "--verbosity", "0")
+        folds(rotation)  # the old version alone, on the new tables
+        new.server()
+        rotation.servers.append(new.url)
+        folds(rotation)  # what the new server asks for is folded by the old worker
+        new.worker()
+        end(old_worker)
+        folds(rotation)  # and the other way round
+        rotation.stop(old.url)
+        end(old_server)
+        folds(rotation)  # the new version alone
+    assert rotation.failed == []
+    assert len(rotation.drained) <= CALLERS, "only what was under way may be sent again"
+    for caller in callers:
+        caller.compare()
+    new.manage("shell", "--verbosity", "0", "-c", CHECK)
+
+
+def more_folds(product: Product, rotation: Rotation, number: int = 2) -> None:
+    """Wait until more calls and folds are done."""
+    with psycopg.connect(
+        urlsplit(product.env["DATABASE_URL"])._replace(scheme="postgresql").geturl()
+    ) as opened:
+        opened.autocommit = True
+
+        def folds() -> int:
+            (count,) = opened.execute("SELECT count(*) FROM memory_summaryrevision").fetchone() or (0,)
+            return int(count)
+
+        enough = folds() + number
+        rotation.more(CALLS)
+        wait_for(lambda: folds() >= enough or rotation.failed, f"{number} more folds")
+    assert rotation.failed == []
+
+
+def end(child: Child) -> None:
+    """Tell a process to stop, as a deployment does, and wait until it has."""
+    child.process.terminate()
+    wait_for(lambda: child.exit_code is not None, f"the end of {child.name}")
