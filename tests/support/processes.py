@@ -104,7 +104,7 @@ class Child:
 class Product:
     """Processes of chatmemory on one database. Leaving the context ends them all.
 
-    `env` overrides the standard settings, and `root` is the checkout that runs; change them before a process is started.
+    `env` overrides the standard settings, and `root` is the checkout that runs. Change them before a process starts.
     """
 
     def __init__(self, folder: Path, database_url: str, **env: str) -> None:
