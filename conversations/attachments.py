@@ -113,7 +113,10 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
     ids = dict(mine.filter(sha256__in=hashes).values_list("sha256", "pk"))
     links = {(ids[one.sha256], message.pk) for message, them in sent for one in them if one.sha256 in ids}
     LINKS.objects.bulk_create(
-        (LINKS(storedattachment_id=one, message_id=message) for one, message in sorted(links)),
+        (
+            LINKS(storedattachment_id=one, message_id=message, owner_id=user_id)
+            for one, message in sorted(links)
+        ),
         ignore_conflicts=True,
     )
     _keep_within_cap(user_id, set(ids.values()))

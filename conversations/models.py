@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from chatmemory.database.compiled import QuickInsert, Select
 from chatmemory.database.ids import new_id
+from chatmemory.database.owned import ChatKey, Owned, OwnedByChat, OwnedKey, OwnedOneToOne
 from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import ReplyError, Usage
 
@@ -171,7 +172,7 @@ OWN_DAYS = Q(temporary=False, pinned=False, retain_days__isnull=False)
 """Chats that do say it."""
 
 
-class Chat(QuickInsert):
+class Chat(QuickInsert, Owned):
     """A conversation of one owner, with the memory policy that applies to it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -229,14 +230,18 @@ class Chat(QuickInsert):
     def __str__(self) -> str:
         return str(self.id)
 
+    @property
+    def key(self) -> ChatKey:
+        return ChatKey(self.id, self.owner_id)
 
-class ChatMetadata(models.Model):
+
+class ChatMetadata(Owned):
     """A member of a chat's metadata as a hash, by which the chat is found: see `conversations.finding`."""
 
-    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="pairs")
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
     )
+    chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="pairs")
     pair = models.CharField(max_length=32)
 
     class Meta:
@@ -280,11 +285,11 @@ def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] 
     }
 
 
-class Message(QuickInsert):
+class Message(QuickInsert, OwnedByChat):
     """One message as it was said. Summarizing never changes its text."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="messages", db_index=False)
+    chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="messages", db_index=False)
     seq = models.PositiveIntegerField()
     role = models.CharField(max_length=16, choices=Role.choices)
     content = models.TextField(blank=True)
@@ -297,10 +302,10 @@ class Message(QuickInsert):
     model_variant = models.CharField(max_length=64, blank=True, default="")
     model = models.CharField(max_length=128, blank=True, default="")
     token_count = models.PositiveIntegerField(default=0)
-    reply_to = models.ForeignKey(
+    reply_to = OwnedKey(
         "self", on_delete=models.DO_NOTHING, null=True, blank=True, related_name="replies", db_index=False
     )
-    superseded_by = models.ForeignKey(
+    superseded_by = OwnedKey(
         "self", on_delete=models.DO_NOTHING, null=True, blank=True, related_name="supersedes", db_index=False
     )
     outline = models.CharField(max_length=400, blank=True, default="")
@@ -364,8 +369,10 @@ class Message(QuickInsert):
         return usage_json(usage, self.cost_usd)
 
 
-class StoredAttachment(models.Model):
+class StoredAttachment(Owned):
     """The bytes of an image or a file, stored once per user for a limited time: see `conversations.attachments`."""
+
+    OWNER = "user_id"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     user = models.ForeignKey(
@@ -375,18 +382,30 @@ class StoredAttachment(models.Model):
     media_type = models.CharField(max_length=255)
     size = models.PositiveIntegerField()
     sent_at = models.DateTimeField(db_index=True)
-    messages = models.ManyToManyField(Message, related_name="stored_attachments", db_constraint=False)
+    messages = models.ManyToManyField(Message, through="AttachmentLink", related_name="stored_attachments")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "sha256"], name="attachment_once_a_user")]
 
 
-class AttachmentPiece(models.Model):
+class AttachmentLink(OwnedByChat):
+    """That a message has a stored attachment."""
+
+    storedattachment = OwnedKey(
+        StoredAttachment, on_delete=models.CASCADE, related_name="+", db_constraint=False
+    )
+    message = OwnedKey(Message, on_delete=models.CASCADE, related_name="+", db_constraint=False)
+
+    class Meta:
+        db_table = "conversations_storedattachment_messages"
+        default_permissions = ()  # it is shown with its message
+        unique_together = [("storedattachment", "message")]
+
+
+class AttachmentPiece(OwnedByChat):
     """A piece of the bytes of a stored attachment: whoever reads or writes them holds one piece in memory at a time."""
 
-    attachment = models.ForeignKey(
-        StoredAttachment, on_delete=models.CASCADE, related_name="pieces", db_index=False
-    )
+    attachment = OwnedKey(StoredAttachment, on_delete=models.CASCADE, related_name="pieces", db_index=False)
     number = models.PositiveIntegerField()
     data = models.BinaryField()
 
@@ -400,12 +419,14 @@ MEMORY_COLUMNS = ("terms", "line", "outline")
 """Long columns of a message that only memory uses; they may be as long as the text."""
 
 
-class Allowance(models.Model):
+class Allowance(Owned):
     """A user's own limits, where they differ from the settings, and what the user's calls use.
 
     Created with the user's first call. Reserving and settling lock this row, so that its numbers are exact. `limits`
     defines their meaning; only `quotas` writes the usage.
     """
+
+    OWNER = "user_id"
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="allowance"
@@ -444,8 +465,10 @@ class Reserved(models.Model):
         abstract = True
 
 
-class PassingCall(Reserved):
+class PassingCall(Reserved, Owned):
     """A running call whose answer is not stored. Deleted when it has ended or expired."""
+
+    OWNER = "user_id"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     expires_at = models.DateTimeField(db_index=True)
@@ -492,7 +515,7 @@ class Erased(models.Model):
         return f"{user.pk} {user.date_joined.astimezone(UTC).isoformat()}"
 
 
-class Window(models.Model):
+class Window(Owned):
     """A count of events of one kind since the first of them, such as the memory rebuilds of an hour.
 
     Requests of a minute are counted in `Allowance`, which a call locks anyway.
@@ -502,6 +525,8 @@ class Window(models.Model):
     """The limit that counts them."""
     key = models.CharField(max_length=64)
     """A user's id; for sign-in attempts a keyed hash, which reveals a name only to those who know it."""
+    owner_id = models.IntegerField(default=0)
+    """The user whose events they are; 0 for sign-in attempts, which nobody owns."""
     since = models.DateTimeField(db_index=True)
     count = models.IntegerField(default=0)
 
@@ -510,19 +535,19 @@ class Window(models.Model):
         default_permissions = ()  # it is shown to nobody
 
 
-class ActiveReply(QuickInsert, Reserved):
+class ActiveReply(QuickInsert, Reserved, OwnedByChat):
     """A reply being written. A chat has at most one, hence the key. Deleted when the reply is final."""
 
-    chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")
+    chat = OwnedOneToOne(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")
     message_id = models.UUIDField(unique=True)
-    user_message = models.ForeignKey(Message, on_delete=models.DO_NOTHING, related_name="+")
+    user_message = OwnedKey(Message, on_delete=models.DO_NOTHING, related_name="+")
     supersedes = models.UUIDField(null=True, blank=True)
     model_variant = models.CharField(max_length=64)
     model = models.CharField(max_length=128)
     metadata = models.JSONField(default=dict)
     context = models.JSONField(default=dict)
     text = models.TextField(default="")
-    owner = models.CharField(max_length=100, db_index=True)
+    lease_owner = models.CharField(max_length=100, db_index=True, db_column="owner")
     lease_expires_at = models.DateTimeField(db_index=True)
     cancel_requested = models.BooleanField(default=False)
     started_at = models.DateTimeField()
@@ -534,15 +559,17 @@ class ActiveReply(QuickInsert, Reserved):
         return f"reply {self.message_id}"
 
 
-class IdempotencyKey(models.Model):
+class IdempotencyKey(Owned):
     """A key that a client sent with a request that made a message, and what was made. Kept for 24 hours."""
+
+    OWNER = "user_id"
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
     )
     key = models.CharField(max_length=128)
     request_hash = models.CharField(max_length=64)
-    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+")
+    chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="+")
     user_message_id = models.UUIDField()
     message_id = models.UUIDField()
     created_at = models.DateTimeField(db_index=True)
@@ -551,16 +578,18 @@ class IdempotencyKey(models.Model):
         constraints = [models.UniqueConstraint(fields=["user", "key"], name="idempotency_user_key")]
 
 
-class ChatCompletion(models.Model):
+class ChatCompletion(Owned):
     """A reply requested through the OpenAI API, with hashes to find its history again.
 
     Created with the turn. The hashes are those of `openai_api.history`; the client's own words are in the
     messages.
     """
 
+    OWNER = "user_id"
+
     message_id = models.UUIDField(primary_key=True)
     """Id of the reply."""
-    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+")
+    chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="+")
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
     )
@@ -588,15 +617,17 @@ class ChatCompletion(models.Model):
         ]
 
 
-class NamedConversation(models.Model):
+class NamedConversation(Owned):
     """The chat that a client of the OpenAI API knows by a name of its own. Names are separate for each user."""
+
+    OWNER = "user_id"
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
     )
     name = models.CharField(max_length=300)
     """`source:name`: the header or field that held the name, and the name."""
-    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+")
+    chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="+")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "name"], name="named_conversation")]
@@ -641,6 +672,12 @@ def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
     if chat is None:
         raise NotFound("Chat not found.")
     return chat
+
+
+def find_key(chat_id: UUID) -> ChatKey | None:
+    """Find whose chat this is by its id alone, which is all that the queue and operators know. None if it is gone."""
+    found = Chat.objects.filter(pk=chat_id).values_list("pk", "owner_id").first()
+    return ChatKey(*found) if found else None
 
 
 def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:

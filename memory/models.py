@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from chatmemory.database.compiled import QuickInsert
 from chatmemory.database.ids import new_id
+from chatmemory.database.owned import OwnedByChat, OwnedKey, OwnedOneToOne
 from chatmemory.database.vector_field import VectorField
 from conversations.models import App, Chat, Message
 
@@ -36,7 +37,7 @@ class Requested(models.TextChoices):
     REBUILD = "rebuild"
 
 
-class ConversationBrief(QuickInsert):
+class ConversationBrief(QuickInsert, OwnedByChat):
     """The current memory of a chat, and the state of the work on it.
 
     `version` only grows; `head` is the revision in use (0 if there is none). `epoch` is raised whenever something was
@@ -53,11 +54,11 @@ class ConversationBrief(QuickInsert):
     `paused_at`: since when only requested folds are made (`pause`); `paused_seq` is the last message at that moment.
     """
 
-    chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
+    chat = OwnedOneToOne(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
     policy = models.CharField(max_length=32)
     options = models.JSONField(blank=True, default=dict)
     global_summary = models.TextField(blank=True, default="")
-    last_summarized_message = models.ForeignKey(
+    last_summarized_message = OwnedKey(
         Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+"
     )
     folded_through_seq = models.PositiveIntegerField(default=0)
@@ -152,7 +153,7 @@ class RevisionKind(models.TextChoices):
     BRANCH = "branch", "Copy"
 
 
-class SummaryRevision(models.Model):
+class SummaryRevision(OwnedByChat):
     """One version of a chat's memory, written once: its text, its sources, the model that made it, and the cost.
 
     `folded_tokens` is the size in tokens of all turns up to `through_seq`, before folding; None if it was not
@@ -163,7 +164,7 @@ class SummaryRevision(models.Model):
     its texts were removed, because a message that it had seen was edited or forgotten; its cost is kept.
     """
 
-    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="revisions", db_index=False)
+    chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="revisions", db_index=False)
     version = models.PositiveIntegerField()
     parent = models.PositiveIntegerField(null=True, blank=True)
     kind = models.CharField(max_length=16, choices=RevisionKind.choices)
@@ -277,7 +278,7 @@ PEOPLE = (PinnedBy.USER, PinnedBy.STAFF)
 """Authors who pin on purpose: pins found automatically never change theirs."""
 
 
-class Pin(models.Model):
+class Pin(OwnedByChat):
     """A statement that applies in a chat until it is removed, and is part of every prompt.
 
     `message` is the one in which it was found, or that was pinned; None: its text is stored only here. `seq` is the
@@ -287,21 +288,21 @@ class Pin(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="pins")
+    chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="pins")
     text = models.TextField()
     kind = models.CharField(max_length=16, choices=PinKind.choices, default=PinKind.PINNED)
     by = models.CharField(max_length=16, choices=PinnedBy.choices)
     pinned_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
-    message = models.ForeignKey(
+    message = OwnedKey(
         Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False
     )
     seq = models.PositiveIntegerField()
     start = models.PositiveIntegerField(default=BY_HAND)
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
-    ended_by = models.ForeignKey(
+    ended_by = OwnedKey(
         Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False
     )
 
@@ -335,10 +336,10 @@ class CardOutcome(models.TextChoices):
     MALFORMED = "malformed"
 
 
-class ContextText(models.Model):
+class ContextText(OwnedByChat):
     """A text of a prompt that is stored nowhere else (instructions, sources), kept once per chat by its hash."""
 
-    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
+    chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
     sha256 = models.CharField(max_length=64)
     text = models.TextField()
 
@@ -346,16 +347,14 @@ class ContextText(models.Model):
         constraints = [models.UniqueConstraint(fields=["chat", "sha256"], name="context_text_chat_hash")]
 
 
-class ContextRecord(QuickInsert):
+class ContextRecord(QuickInsert, OwnedByChat):
     """The prompt sent for one reply, as a plan over stored texts; `prompt_hash` verifies the rebuilt prompt.
 
     `history_tokens` is the size in tokens of all turns before the question, which would have been sent without memory
     (None if that is unknown). `is_counted`: whether the reply is in the daily figures.
     """
 
-    reply = models.OneToOneField(
-        Message, on_delete=models.CASCADE, primary_key=True, related_name="context_record"
-    )
+    reply = OwnedOneToOne(Message, on_delete=models.CASCADE, primary_key=True, related_name="context_record")
     revision = models.PositiveIntegerField()
     policy = models.CharField(max_length=32)
     plan = models.JSONField()
@@ -507,7 +506,7 @@ class Worker(models.Model):
         default_permissions = ()  # shown to nobody
 
 
-class ChatEmbeddings(models.Model):
+class ChatEmbeddings(OwnedByChat):
     """Which messages of a chat have vectors, of which model, and what they cost. Only if embeddings are on.
 
     Messages up to `through_seq` have vectors. Work on it counts as an attempt before it begins, and is not repeated
@@ -515,7 +514,7 @@ class ChatEmbeddings(models.Model):
     once. `queued_at`: since when a task for it has been waiting in the queue.
     """
 
-    chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="embedded")
+    chat = OwnedOneToOne(Chat, on_delete=models.CASCADE, primary_key=True, related_name="embedded")
     model = models.CharField(max_length=128)
     dimensions = models.PositiveIntegerField()
     through_seq = models.PositiveIntegerField(default=0)
@@ -529,13 +528,13 @@ class ChatEmbeddings(models.Model):
         default_permissions = ()  # shown to nobody
 
 
-class MessageEmbedding(models.Model):
+class MessageEmbedding(OwnedByChat):
     """The vector of a message, by its seq; its length is one.
 
     It is of the model named in the chat's `ChatEmbeddings`, and removed with the message's text.
     """
 
-    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
+    chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
     seq = models.PositiveIntegerField()
     vector = VectorField()
 

@@ -94,9 +94,9 @@ class PreparedChat:
         else:
             chat_branched(self.row, self.origin)
         if self.pins is None:
-            pin_stated(self.row.pk, self.stated)
+            pin_stated(self.row.key, self.stated)
         else:
-            restore_pins(self.row.pk, self.pins, self.messages)
+            restore_pins(self.row.key, self.pins, self.messages)
         return self.row
 
 

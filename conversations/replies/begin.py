@@ -301,7 +301,7 @@ def _begin_reply(
         model_variant=variant.name,
         model=variant.model,
         context=prepared.snapshot.to_json(),
-        owner=process.name(),
+        lease_owner=process.name(),
         started_at=timezone.now(),
         lease_expires_at=chat.now + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
         **(reservation._asdict() if reservation else {}),

@@ -96,7 +96,7 @@ def checkpoint(renew: Sequence[UUID]) -> dict[UUID, bool]:
 
     Not of all: a reply that could not be finished must lose its lease, so that the next begin finishes it.
     """
-    mine = ActiveReply.objects.filter(owner=process.name())
+    mine = ActiveReply.objects.filter(lease_owner=process.name())
     if renew:
         lease = Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS)
         mine.filter(message_id__in=renew).update(lease_expires_at=lease)
@@ -106,7 +106,7 @@ def checkpoint(renew: Sequence[UUID]) -> dict[UUID, bool]:
 
 def store_variant(pending: Pending) -> None:
     """Store which variant writes this process's reply now, for its readers, and for whoever finishes it."""
-    mine = ActiveReply.objects.filter(message_id=pending.message_id, owner=process.name())
+    mine = ActiveReply.objects.filter(message_id=pending.message_id, lease_owner=process.name())
     mine.update(model_variant=pending.variant, model=pending.model, metadata=pending.metadata)
 
 

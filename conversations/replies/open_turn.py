@@ -131,6 +131,7 @@ def _rows(
     return [
         Message(
             chat_id=chat_id,
+            owner_id=owner_id,
             seq=seq,
             role=role,
             content=content,

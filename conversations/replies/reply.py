@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from chatmemory.database.owned import ChatKey
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.offline import NAME as OFFLINE
 from chatmemory.llm.openai.failures import EMPTY_REPLY
@@ -114,6 +115,10 @@ class Pending:
         """Return the same reply, written by the fallback of its variant."""
         metadata = {REQUESTED: self.variant}
         return replace(self, variant=fallback.name, model=fallback.model, metadata=metadata)
+
+    @property
+    def chat_key(self) -> ChatKey:
+        return ChatKey(self.chat_id, self.owner_id)
 
     @property
     def head(self) -> ReplyHead:

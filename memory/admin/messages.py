@@ -159,7 +159,7 @@ class ActiveReplyAdmin(ContentAdmin):
     """Replies being written: which process writes them, their length so far, and when their lease expires."""
 
     LENGTH = column("characters so far", lambda row: row.length)
-    PROCESS = column("written by", lambda row: row.owner)
+    PROCESS = column("written by", lambda row: row.lease_owner)
     list_display = (
         *("called", "message_id", LENGTH, since("started_at"), since("lease_expires_at", "lease until")),
         *("cancel_requested", PROCESS),

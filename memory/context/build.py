@@ -287,7 +287,8 @@ def snapshot_of(memory: Memory, context: Context, request: PromptRequest) -> Sna
     texts = {_hash(text): text for text in (request.instructions, turn_instructions, sources, tools) if text}
     if texts:
         rows = [
-            ContextText(chat_id=brief.chat_id, sha256=sha256, text=text) for sha256, text in texts.items()
+            ContextText(chat_id=brief.chat_id, owner_id=brief.owner_id, sha256=sha256, text=text)
+            for sha256, text in texts.items()
         ]
         ContextText.objects.bulk_create(rows, ignore_conflicts=True)
     return Snapshot(

@@ -16,6 +16,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from chatmemory.database.compiled import Select
+from chatmemory.database.owned import ChatKey
 from chatmemory.errors import ChatBusy, Conflict, NotFound
 from chatmemory.text.markers import PINS_HEADING
 from chatmemory.text.tokens import heading_cost
@@ -62,7 +63,7 @@ def pin_statements(question: Message) -> None:
     """
     stated = stated_in([question])
     if stated and not Pin.objects.filter(message=question).exclude(by__in=PEOPLE).exists():
-        pin_stated(question.chat_id, stated)
+        pin_stated(question.chat_key, stated)
 
 
 def pin_quoted(revision: SummaryRevision, standing: Sequence[Statement]) -> None:
@@ -75,7 +76,7 @@ def pin_quoted(revision: SummaryRevision, standing: Sequence[Statement]) -> None
     rows = Message.objects.filter(chat_id=revision.chat_id, role=Role.USER, seq__range=span)
     messages = list(rows.filter(status=Status.COMPLETE, superseded_by=None).order_by("-seq"))
     known = list(Pin.objects.filter(message__in=messages).values_list("message_id", "text"))
-    holding = _HoldingPins(revision.chat_id, PinnedBy.SUMMARIZER)
+    holding = _HoldingPins(revision.chat_key, PinnedBy.SUMMARIZER)
     refused = 0
     for one in standing:
         places = ((message, place_of(one.text, message.content)) for message in messages)
@@ -106,7 +107,7 @@ def message_changed(message: Message) -> None:
         of_it.delete()
     else:
         of_it.update(text=clipped(message.content, MAX_CHARS))
-    holding = _HoldingPins(message.chat_id)
+    holding = _HoldingPins(message.chat_key)
     for pin in sorted(was_ended, key=lambda one: one.place):
         pin.ended_at, pin.ended_by_id = None, None
         holding.place(pin)
@@ -121,21 +122,22 @@ def stated_in(messages: Sequence[Message]) -> list[tuple[Message, Sequence[State
     return [(one, stated) for one in by_user if (stated := statements_to_pin(one.content))]
 
 
-def pin_stated(chat_id: UUID, stated: Iterable[tuple[Message, Sequence[Statement]]]) -> None:
+def pin_stated(chat: ChatKey, stated: Iterable[tuple[Message, Sequence[Statement]]]) -> None:
     """Pin what messages of a chat state, as if they had been sent one by one."""
-    holding = _HoldingPins(chat_id)
+    holding = _HoldingPins(chat)
     for message, found in stated:
         holding.state(message, found)
     holding.save()
 
 
-def restore_pins(chat_id: UUID, pins: Sequence[ImportedPin], messages: Sequence[Message]) -> None:
+def restore_pins(chat: ChatKey, pins: Sequence[ImportedPin], messages: Sequence[Message]) -> None:
     """Store the pins of an export; they name `messages` by their number."""
     now = timezone.now()
     by_number: dict[int | None, Message] = dict(enumerate(messages, start=1))
     Pin.objects.bulk_create(
         Pin(
-            chat_id=chat_id,
+            chat_id=chat.id,
+            owner_id=chat.owner_id,
             text=clipped(pin.text, MAX_CHARS),
             kind=pin.kind,
             by=pin.by,
@@ -148,7 +150,7 @@ def restore_pins(chat_id: UUID, pins: Sequence[ImportedPin], messages: Sequence[
         )
         for pin in pins
     )
-    recount(chat_id)
+    recount(chat.id)
 
 
 def exported_pins(chat_id: UUID, last_seq: int) -> tuple[ImportedPin, ...]:
@@ -183,10 +185,10 @@ def recount(chat_id: UUID) -> None:
 class _HoldingPins:
     """The pins of a chat that hold, updated as messages state something."""
 
-    def __init__(self, chat_id: UUID, by: PinnedBy = PinnedBy.RULE) -> None:
-        self._chat_id = chat_id
+    def __init__(self, chat: ChatKey, by: PinnedBy = PinnedBy.RULE) -> None:
+        self._chat = chat
         self._by = by
-        holding = list(Pin.objects.filter(chat_id=chat_id, ended_at__isnull=True))
+        holding = list(Pin.objects.filter(chat=chat, ended_at__isnull=True))
         self._found = sorted((one for one in holding if one.by not in PEOPLE), key=lambda one: one.place)
         self._pinned = [one for one in holding if one.by in PEOPLE]
         """What people pinned: no message replaces it or takes it back."""
@@ -205,7 +207,8 @@ class _HoldingPins:
                     continue
             if not any(other.text == one.text for other in self._pinned):
                 pin = Pin(
-                    chat_id=self._chat_id,
+                    chat_id=self._chat.id,
+                    owner_id=self._chat.owner_id,
                     text=one.text,
                     kind=one.kind,
                     by=self._by,
@@ -244,9 +247,9 @@ class _HoldingPins:
         for pin in self._changed.values():
             if pin not in self._new:
                 pin.save(update_fields=["ended_at", "ended_by"])
-        recount(self._chat_id)
+        recount(self._chat.id)
         if self._new:
-            extra = {"chat": str(self._chat_id), "pins": len(self._new), "by": self._by.value}
+            extra = {"chat": str(self._chat.id), "pins": len(self._new), "by": self._by.value}
             logger.info("pins found", extra=extra)
 
 

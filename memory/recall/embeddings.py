@@ -33,7 +33,7 @@ from chatmemory.llm.known_models import price_of
 from chatmemory.llm.openai.failures import REST_SECONDS
 from chatmemory.llm.protocol import Embedded, UpstreamError
 from conversations.accounts import quotas
-from conversations.models import TEXT_STATUSES, Chat, Message, Role
+from conversations.models import TEXT_STATUSES, Chat, Message, Role, find_key
 from memory import queue
 from memory.history.rows import pending_seq
 from memory.models import ChatEmbeddings, ConversationBrief, MessageEmbedding
@@ -223,8 +223,11 @@ def _next_texts(chat_id: UUID, seq: int, limit: int) -> dict[int, str]:
 def _claim(chat_id: UUID, embedder: UpstreamEmbedder) -> ChatEmbeddings | None:
     """Claim the chat's row if its next attempt is due, and count an attempt. Delete the vectors of another model."""
     fields = {"model": embedder.model, "dimensions": embedder.dimensions}
+    if (chat := find_key(chat_id)) is None:
+        return None
     try:
-        row, _ = ChatEmbeddings.objects.get_or_create(chat_id=chat_id, defaults=fields)
+        mine = {"chat_id": chat.id, "owner_id": chat.owner_id}
+        row, _ = ChatEmbeddings.objects.get_or_create(**mine, defaults=fields)
     except IntegrityError:  # the chat is deleted, perhaps this moment
         return None
     if (row.model, row.dimensions) != tuple(fields.values()):
@@ -245,7 +248,7 @@ def _store(work: ChatEmbeddings, epoch: int, seqs: Iterable[int], result: Embedd
     chat_id, price = work.chat_id, price_of(work.model)
     cost = result.tokens * price.input / 1_000_000 if price else Decimal(0)
     rows = [
-        MessageEmbedding(chat_id=chat_id, seq=seq, vector=vector)
+        MessageEmbedding(chat_id=chat_id, owner_id=work.owner_id, seq=seq, vector=vector)
         for seq, vector in zip(seqs, result.vectors, strict=True)
     ]
     done = {"attempts": 0, "next_attempt_at": None}

@@ -118,7 +118,7 @@ def say_elsewhere(chat: Chat, text: str) -> None:
     )
     SummaryRevision.objects.filter(chat=chat).update(model=text[:100], prompt_hash=text[:64])
     ConversationBrief.objects.filter(chat=chat).update(lease_owner=text[:100])
-    ActiveReply.objects.filter(chat=chat).update(model=text[:128], owner=text[:100])
+    ActiveReply.objects.filter(chat=chat).update(model=text[:128], lease_owner=text[:100])
 
 
 def model_of(page: str) -> type[Model]:

@@ -138,7 +138,7 @@ def orphan(client: Client, upstream: FakeUpstream, text: str) -> Turn:
     held(upstream)
     turn = begun(client)
     wait_for(lambda: upstream.held() == 1)
-    ActiveReply.objects.filter(message_id=turn.reply).update(owner="gone:1:0")
+    ActiveReply.objects.filter(message_id=turn.reply).update(lease_owner="gone:1:0")
     upstream.wait_until(lambda fake: fake.active == 0)  # the process that really wrote it has noticed
     ActiveReply.objects.filter(message_id=turn.reply).update(text=text)
     upstream.behave("normal")

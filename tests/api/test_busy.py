@@ -110,7 +110,7 @@ def test_leases_are_renewed_of_what_is_being_written_alone(
     """An abandoned row of a living process is not kept alive by the other replies of that process."""
     settings.REPLY_LEASE_SECONDS = 0.6
     lost = orphan(alice, upstream, "x")
-    ActiveReply.objects.update(owner=process.name())
+    ActiveReply.objects.update(lease_owner=process.name())
     before = ActiveReply.objects.get().lease_expires_at
     held(upstream)
     turn = begun(alice)

@@ -260,7 +260,7 @@ def test_replies_of_a_process_that_is_gone_keep_nobody_out(
     held(upstream, after=0)
     turn = begun(alice)
     error(first(alice), 429, "rate_limited")
-    ActiveReply.objects.update(lease_expires_at=Now() - timedelta(seconds=1), owner="gone", text=text)
+    ActiveReply.objects.update(lease_expires_at=Now() - timedelta(seconds=1), lease_owner="gone", text=text)
     assert sweep()["replies_finished"] == 1
     assert (taken().open_streams, taken().day_reserved, taken().minute_requests) == (0, 0, counted)
     assert (taken().day_tokens > 0) == bool(text)

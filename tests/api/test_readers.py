@@ -37,7 +37,7 @@ def elsewhere(alice: Client) -> Iterator[Turn]:
     asked = TurnRequest(message="Hello", variant=begin.default_variant())
     made = begin.begin_turn(User.objects.get(username="alice"), asked, chat_id=None, key="")
     assert isinstance(made, BegunTurn)
-    ActiveReply.objects.update(owner="elsewhere", lease_expires_at=Now() + timedelta(minutes=5))
+    ActiveReply.objects.update(lease_owner="elsewhere", lease_expires_at=Now() + timedelta(minutes=5))
     yield Turn(str(made.pending.chat_id), str(made.pending.user_message.pk), str(made.pending.message_id))
     for active in ActiveReply.objects.all():
         ended(active.text)

@@ -4,18 +4,27 @@ With `CONN_HEALTH_CHECKS`, the pool checks each time, which costs a round trip p
 server it waits longer after each broken connection that it finds, so that a request finds none in 10 seconds. A server
 that went away, or ended a session, has closed the connection or sent a message: then there is something to read on it,
 where nothing should be.
+
+A row of an owner has a primary key of two columns (`owner_column`), by one of which PostgreSQL groups no others.
 """
 
 import select
 from typing import Any
 
-from django.db.backends.postgresql import base
+from django.db.backends.postgresql import base, features
 from psycopg import Connection, OperationalError
 from psycopg_pool import ConnectionPool
 
 
+class DatabaseFeatures(features.DatabaseFeatures):
+    def allows_group_by_selected_pks_on_model(self, model: Any) -> bool:
+        return super().allows_group_by_selected_pks_on_model(model) and not hasattr(model, "OWNER")
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """A connection that is checked when it is taken from the pool, if there is reason to."""
+
+    features_class = DatabaseFeatures
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection[Any]:
         while True:

@@ -117,7 +117,7 @@ def test_a_turn_that_is_being_answered_is_never_folded(model: KeepingModel, sett
         user_message=last,
         model_variant="arco",
         model="m",
-        owner="me",
+        lease_owner="me",
         lease_expires_at=timezone.now() + timedelta(minutes=1),
         started_at=timezone.now(),
     )

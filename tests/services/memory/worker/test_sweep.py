@@ -134,7 +134,7 @@ def expired_reply(chat: Chat, text: str) -> None:
     request = TurnRequest(message="T3 asked", variant=default_variant())
     begin_turn(chat.owner, request, chat_id=chat.pk)
     past = timezone.now() - timedelta(minutes=1)
-    ActiveReply.objects.filter(chat=chat).update(text=text, lease_expires_at=past, owner="gone")
+    ActiveReply.objects.filter(chat=chat).update(text=text, lease_expires_at=past, lease_owner="gone")
 
 
 def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:

@@ -1,0 +1,76 @@
+"""Every key among rows of owners has the owner, as a database demands that distributes them: docs/scale.md."""
+
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection
+
+from chatmemory.database.owned import Owned
+from chatmemory.database.owner_column import owned_tables
+
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog"),
+]
+
+REFERENCE = {
+    *("auth_user", "auth_group", "auth_permission"),
+    *("conversations_app", "conversations_enduser"),
+}
+"""Tables that every node has a copy of."""
+
+
+def rows(sql: str) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())
+
+
+def test_unique_indexes_have_the_owner() -> None:
+    found = rows(
+        "SELECT indrelid::regclass::text, indexrelid::regclass::text,"
+        " ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY(indkey))"
+        " FROM pg_index WHERE indisunique"
+    )
+    owners = owned_tables()
+    assert {table for table, _, _ in found} >= set(owners)
+    assert [
+        index for table, index, columns in found if table in owners and owners[table] not in columns
+    ] == []
+
+
+def test_foreign_keys_stay_with_the_owner_or_lead_to_tables_that_are_everywhere() -> None:
+    found = rows(
+        "SELECT conrelid::regclass::text, confrelid::regclass::text, conname,"
+        " ARRAY(SELECT a.attname::text || '=' || b.attname::text FROM unnest(conkey, confkey) k(mine, theirs)"
+        " JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = mine"
+        " JOIN pg_attribute b ON b.attrelid = confrelid AND b.attnum = theirs), convalidated"
+        " FROM pg_constraint WHERE contype = 'f'"
+    )
+    owners = owned_tables()
+    assert [
+        name
+        for table, target, name, pairs, is_valid in found
+        if table in owners
+        and not (
+            target in REFERENCE
+            or (target in owners and f"{owners[table]}={owners[target]}" in pairs and is_valid)
+        )
+    ] == []
+    assert [name for table, target, name, _, _ in found if target in owners and table not in owners] == []
+
+
+def test_rows_of_owners_are_those_that_refer_to_an_owner_or_a_chat() -> None:
+    local = {
+        *("contentview", "erased", "erasure", "webhookevent", "tokengrant", "app", "enduser"),
+        *("usageday", "foldday", "ownermonth", "worker"),
+    }
+    ours = [model for app in ("conversations", "memory") for model in apps.get_app_config(app).get_models()]
+    assert {model._meta.model_name for model in ours if not issubclass(model, Owned)} == local
+
+
+def test_nothing_is_left_of_a_change_of_keys() -> None:
+    assert rows("SELECT 1 FROM pg_constraint WHERE conname LIKE '%\\_owner'") == []
+    assert rows("SELECT 1 FROM pg_class WHERE relkind = 'i' AND relname LIKE '%\\_owner'") == []
+    assert rows("SELECT 1 FROM pg_index WHERE NOT indisvalid") == []

@@ -1,0 +1,188 @@
+"""Finds statements that a database distributed by owner could not send to one place.
+
+Each statement that touches rows of owners has to name one owner: for every table of `owned_tables` a condition on its
+owner's column, with one value in all of them. `check` reads a statement as Django or we write it; `watch` records those
+that fail, with who sent them.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+
+from chatmemory.database.owner_column import owned_tables
+
+ACROSS_OWNERS = (
+    "conversations.admin.",
+    "memory.admin.",
+    "memory.worker.",
+    "conversations.retention.",
+    "conversations.account_deletion.",
+    "conversations.models.find_key",
+)
+"""What looks at rows of many owners, or knows none: sweeps, staff lists, and what finds whose a chat is."""
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_NAME = r'"?(\w+)"?'
+_NO_ALIAS = "WHERE|SET|ON|LEFT|INNER|CROSS|JOIN|ORDER|GROUP|FOR|LIMIT|VALUES|USING|RETURNING"
+_TABLE = re.compile(
+    rf"\b(?:FROM|JOIN|UPDATE|INTO)\s+{_NAME}(?:\s+(?:AS\s+)?(?!(?:{_NO_ALIAS})\b){_NAME})?", re.IGNORECASE
+)
+_COLUMN = rf"(?:{_NAME}\.)?{_NAME}"
+_EQUAL = re.compile(rf"{_COLUMN} = \(?(?:(%s|%\(\w+\)s)|{_COLUMN})")
+_INSERT = re.compile(rf"INSERT INTO {_NAME} \(([^)]*)\) VALUES")
+
+Column = tuple[str, str]
+"""A table's alias and a column."""
+
+
+class _Shape(NamedTuple):
+    """What the text of a statement says."""
+
+    wanting: tuple[str, ...]
+    """Aliases of tables of owners without a condition on the owner."""
+    owners: tuple[int | str, ...]
+    """Places, or names, of the parameters that are an owner."""
+    width: int
+    """Of an insert: its number of columns."""
+
+
+@cache
+def _shape(sql: str, tables: tuple[tuple[str, str], ...]) -> _Shape | None:
+    owned = dict(tables)
+    if (insert := _INSERT.match(sql)) and insert[1] in owned:
+        columns, owner = insert[2].replace('"', "").split(", "), owned[insert[1]]
+        return (
+            _Shape((), (columns.index(owner),), len(columns))
+            if owner in columns
+            else _Shape((insert[1],), (), 0)
+        )
+    aliases = {alias or table: owned[table] for table, alias in _TABLE.findall(sql) if table in owned}
+    if not aliases:
+        return None
+    groups, given = _equalities(sql, aliases)
+    wanting, owners = [], set[int | str]()
+    for alias, column in aliases.items():
+        group = next((one for one in groups if (alias, column) in one), {(alias, column)})
+        mine = {place for place, column in given if column in group}
+        owners |= mine
+        wanting += [] if mine else [alias]
+    return _Shape(tuple(sorted(wanting)), tuple(owners), 0)
+
+
+def _equalities(
+    sql: str, aliases: dict[str, str]
+) -> tuple[list[set[Column]], list[tuple[int | str, Column]]]:
+    """Return the columns that are equal to one another, and those that are equal to a parameter, with its place."""
+    groups, given = list[set[Column]](), list[tuple[int | str, Column]]()
+    for match in _EQUAL.finditer(sql):
+        alias, column, place, other_alias, other = match.groups()
+        for one in [alias] if alias else aliases:
+            if place:
+                number = sql.count("%s", 0, match.start(3))
+                given.append((number if place == "%s" else place[2:-2], (one, column)))
+                continue
+            pair = {(one, column), (other_alias or one, other)}
+            same = [group for group in groups if group & pair]
+            groups = [group for group in groups if group not in same] + [pair.union(*same)]
+    return groups, given
+
+
+def check(sql: str, params: Any, tables: dict[str, str]) -> str:
+    """Return what is wrong with a statement, "" if nothing is."""
+    shape = _shape(sql, tuple(tables.items()))
+    if shape is None:
+        return ""
+    if shape.wanting:
+        return f"no owner of {', '.join(shape.wanting)}"
+    if shape.width:
+        (place,) = shape.owners
+        owners = set(params[place :: shape.width]) if len(params) % shape.width == 0 else {}
+    else:
+        owners = {params[place] for place in shape.owners}
+    return f"{len(owners)} owners" if len(owners) != 1 else ""
+
+
+class Finding(NamedTuple):
+    problem: str
+    sent_by: tuple[str, ...]
+    """Functions of the product that were running, the innermost first: `memory.tasks.fold_task`."""
+    sql: str
+
+
+class Recorder:
+    """Checks the statements of all connections while it is on."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.tables = owned_tables()
+        self.is_on = False
+
+    def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if self.is_on:
+            for row in params if many else [params or ()]:
+                if problem := check(sql, row, self.tables):
+                    self.findings.append(Finding(problem, _callers(), sql))
+        return execute(sql, params, many, context)
+
+    def attach(self, connection: BaseDatabaseWrapper) -> None:
+        if self not in connection.execute_wrappers:
+            connection.execute_wrappers.append(self)
+
+
+def _callers() -> tuple[str, ...]:
+    """Functions of the product on the stack, the innermost first."""
+    names = []
+    for frame, _ in traceback.walk_stack(None):
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in (
+            "chatmemory",
+            "conversations",
+            "memory",
+        ):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            names.append(f"{module}.{frame.f_code.co_name}")
+    return tuple(names)
+
+
+@contextmanager
+def watch() -> Iterator[list[Finding]]:
+    """Record what is wrong with the statements of all threads within."""
+    recorder = _recorder()
+    recorder.findings.clear()
+    recorder.is_on = True
+    try:
+        yield recorder.findings
+    finally:
+        recorder.is_on = False
+
+
+@cache
+def _recorder() -> Recorder:
+    recorder = Recorder()
+    for connection in connections.all(initialized_only=True):
+        recorder.attach(connection)
+    connection_created.connect(lambda sender, connection, **_: recorder.attach(connection), weak=False)
+    return recorder
+
+
+def unexpected(findings: list[Finding]) -> list[str]:
+    """Describe what was found and no function of `ACROSS_OWNERS` sent."""
+    return sorted(
+        {
+            f"{one.problem}: {one.sent_by[0]}: {one.sql[:300]}"
+            for one in findings
+            if one.sent_by
+            and not any(name.startswith(allowed) for name in one.sent_by for allowed in ACROSS_OWNERS)
+        }
+    )

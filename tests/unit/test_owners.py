@@ -1,0 +1,44 @@
+"""What the recorder of statements takes for one owner's rows, and what not."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.owners import check
+
+TABLES = {"chat": "owner_id", "message": "owner_id", "allowance": "user_id"}
+JOINED = 'FROM "chat" INNER JOIN "auth_user" ON ("chat"."owner_id" = "auth_user"."id")'
+
+
+@pytest.mark.parametrize(
+    ("sql", "params", "problem"),
+    [
+        ('SELECT 1 FROM "chat" WHERE ("chat"."id" = %s AND "chat"."owner_id" = %s)', (1, 5), ""),
+        ('SELECT 1 FROM "chat" WHERE "chat"."id" = %s', (1,), "no owner of chat"),
+        ('SELECT 1 FROM "auth_user" WHERE "auth_user"."id" = %s', (1,), ""),
+        (
+            f'SELECT 1 {JOINED} LEFT OUTER JOIN "allowance" ON ("auth_user"."id" = "allowance"."user_id")'
+            ' WHERE "chat"."owner_id" = %s',
+            (5,),
+            "",
+        ),
+        (
+            'SELECT 1 FROM "chat" LEFT OUTER JOIN "message" T3 ON ("chat"."id" = T3."chat_id")'
+            ' WHERE "chat"."owner_id" = %s',
+            (5,),
+            "no owner of T3",
+        ),
+        (
+            "SELECT 1 FROM message m JOIN chat c ON c.owner_id = m.owner_id WHERE m.owner_id = %s AND c.owner_id = %s",
+            (3, 4),
+            "2 owners",
+        ),
+        ('DELETE FROM "message" WHERE "message"."owner_id" IN (%s, %s)', (3, 4), "no owner of message"),
+        ('INSERT INTO "message" ("id", "owner_id") VALUES (%s, %s), (%s, %s)', (1, 5, 2, 5), ""),
+        ('INSERT INTO "message" ("id", "owner_id") VALUES (%s, %s), (%s, %s)', (1, 5, 2, 6), "2 owners"),
+        ('INSERT INTO "message" ("id") VALUES (%s)', (1,), "no owner of message"),
+        ("UPDATE message SET seq = 1 WHERE owner_id = %(owner)s", {"owner": 3}, ""),
+    ],
+)
+def test_a_statement_names_one_owner_for_each_table(sql: str, params: Any, problem: str) -> None:
+    assert check(sql, params, TABLES) == problem
