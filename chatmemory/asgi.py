@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import FrameType
 from typing import IO, Any, cast
 
@@ -122,10 +122,9 @@ django_app = ServerHandler()
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
-    elif scope["type"] == "http" and scope["path"] in PROBES:
-        await _pass_on(cast(Application, django_app), scope, receive, send)
     elif scope["type"] == "http":
-        with tracing.request_span(scope["method"], scope["headers"]):  # up to the end of a stream
+        is_probe = scope["path"] in PROBES
+        with nullcontext() if is_probe else tracing.request_span(scope["method"], scope["headers"]):
             await _pass_on(cast(Application, django_app), scope, receive, send)
 
 

@@ -30,8 +30,7 @@ FOLD_TASK = "memory.tasks.fold_task"
 SWEEP_TASK = "memory.tasks.sweep_task"
 EMBED_TASK = "memory.tasks.embed_task"
 TRACE = "trace"
-"""The key of a queued task under which the worker finds the trace to continue. Not an argument of the function, which a
-worker of an older version would refuse; it ignores the key."""
+"""The key of a task's trace. It is no argument, which a worker of an older version would refuse; it ignores the key."""
 
 LOST_AFTER = timedelta(minutes=5)
 """A task that was queued this long ago, and that no worker has begun, is considered lost."""

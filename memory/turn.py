@@ -78,9 +78,8 @@ def prompt_for(
     )
     tracing.describe(dict.fromkeys(tracing.CHAT_ID, str(chat.pk)))
     tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
-    tracing.describe(
-        {"chatmemory.prompt.tokens": snapshot.tokens, "chatmemory.prompt.budget": snapshot.plan.budget}
-    )
+    tokens, budget = snapshot.tokens, snapshot.plan.budget
+    tracing.describe({"chatmemory.prompt.tokens": tokens, "chatmemory.prompt.budget": budget})
     if span.older_turns:
         return PreparedPrompt(context.prompt, snapshot, None)
     turns = tuple(turn.without_text for turn in span.turns)  # it is kept for as long as the reply takes

@@ -86,8 +86,7 @@ class RequestMiddleware:
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
         process.count_bytes(_bytes_of(request, response))
         self._set_headers(request, response)
-        match = request.resolver_match
-        route = match.route if match else ""
+        route = getattr(request.resolver_match, "route", "")
         tracing.answered(request.method or "", request.path, response.status_code, route)
         extra = {
             "method": request.method,

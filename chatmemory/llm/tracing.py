@@ -16,7 +16,7 @@ from chatmemory.llm.openai.requests import OPENAI_URL
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Reply, ToolCall, Upstream, Variant
 from chatmemory.runtime.tracing import CHAT_ID, NAME, fail, span
 
-CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+CAPTURES = os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower() == "true"
 REASONS = {"too_long": "length", "refused": "content_filter"}
 """Why a model stopped, by the codes of `ReplyError` that say so. Its other codes are errors of the call."""
 
@@ -40,7 +40,7 @@ def chat_span(prompt: Prompt, variant: Variant, upstream: Upstream | None, *, st
                 url = urlsplit(upstream.base_url or OPENAI_URL)
                 port = url.port or (443 if url.scheme == "https" else 80)
                 asked |= {"server.address": url.hostname or "", "server.port": port}
-            if _captures():
+            if CAPTURES:
                 asked["gen_ai.input.messages"] = json.dumps([_message(one) for one in prompt.messages])
                 asked["gen_ai.system_instructions"] = json.dumps(_parts(prompt.instructions))
             current.set_attributes(asked)
@@ -66,16 +66,12 @@ def answered(
         found["gen_ai.usage.input_tokens"] = usage.input_tokens
         found["gen_ai.usage.output_tokens"] = usage.output_tokens
         found["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
-    if _captures():
+    if CAPTURES:
         message = {"role": "assistant", "parts": _parts(text, calls), "finish_reason": reason}
         found["gen_ai.output.messages"] = json.dumps([message])
     current.set_attributes({name: value for name, value in found.items() if value not in (None, "")})
     if error and error not in REASONS:
         fail(current, error)
-
-
-def _captures() -> bool:
-    return os.environ.get(CAPTURE, "").strip().lower() == "true"
 
 
 def _message(message: PromptMessage) -> Mapping[str, Any]:

@@ -1,6 +1,4 @@
-"""Structured logs: constant text and fields, as JSON in production or readable in a terminal.
-
-Lines have the ids of their request and of its trace.
+"""Structured logs: constant text and fields, as JSON or readable in a terminal, with the ids of request and trace.
 
 Code logs through the standard library (`logger.info("memory folded", extra={...})`); this only renders. Messages
 of chats and keys are never logged. Other libraries are less careful: so the loggers of HTTP clients, which would

@@ -24,7 +24,8 @@ FLUSH_SECONDS = 3.0
 """How long the end of a process waits until the last spans are sent."""
 W3C = TraceContextTextMapPropagator()
 """Not the one of `OTEL_PROPAGATORS`, whose baggage would pass anything from clients on to models' servers."""
-Value = str | int | float | bool
+CHAT_ID = ("gen_ai.conversation.id", "session.id")
+"""The second is that of those who show conversations, such as Langfuse."""
 
 tracer = trace.get_tracer(NAME)
 _key = b""
@@ -32,13 +33,10 @@ _end: Callable[[], None] | None = None
 
 
 def set_up(key: str, instance: str) -> None:
-    """Send the spans of this process, named `instance`, if that is switched on. `key` is that of the hashes of users.
-
-    If a program around ours has set up the SDK, as `opentelemetry-instrument` does, ours go the way of its spans.
-    """
+    """Send the spans of this process, named `instance`, if that is switched on. `key` is for the hashes of users."""
     global _key, _end  # one per process
     _key = key.encode()
-    if not _is_on(os.environ) or not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+    if not _is_on(os.environ):
         return
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -96,10 +94,7 @@ def memory_span(operation: str, chat_id: object) -> Iterator[None]:
         yield
 
 
-CHAT_ID = ("gen_ai.conversation.id", "session.id")
-
-
-def describe(attributes: Mapping[str, Value | None]) -> None:
+def describe(attributes: Mapping[str, str | int | None]) -> None:
     """Set attributes of the current span, those that are not None."""
     current = trace.get_current_span()
     if current.is_recording():

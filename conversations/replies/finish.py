@@ -47,10 +47,7 @@ _DELETE_ACTIVE = Write(
 
 
 def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message | None:
-    """Store the reply as it ended. Return None if it was already finished elsewhere, or its chat is gone.
-
-    `times` are for the log, which only its own process knows.
-    """
+    """Store the reply as it ended. Return None if it was already finished elsewhere, or its chat is gone."""
     message = _message(pending, text, ending)
     with transaction.atomic():
         # The chat before its other rows, as everywhere: a concurrent deletion of the chat would otherwise deadlock.

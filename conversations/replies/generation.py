@@ -207,10 +207,9 @@ class Generation(GrowingReply):
         self._card = card
         """Holds back the memory card at the end of the reply, which readers must not see."""
         self._request_id, self._trace = request_id.get(), tracing.carrier()
-        self._began = request_began.get() or time.monotonic()
-        self.first_text_seconds: float | None = None
-        """How long the client waited for the first text, from its request on."""
-        self._traced: dict[str, Any] = {}
+        self._arrived = request_began.get() or time.monotonic()
+        self._first_text_at: float | None = None
+        self._attributes: dict[str, Any] = {}
         """What the span of the call says beside the call itself."""
         self._upstream: asyncio.Task[Reply] | None = None
         self._is_stopped = False
@@ -267,7 +266,7 @@ class Generation(GrowingReply):
         self.variant = fallback
 
     async def _read_variant(self, deadlines: Deadlines) -> Reply:
-        upstream, began, first = registry.upstream_of(self.variant), time.monotonic(), None
+        upstream, began = registry.upstream_of(self.variant), time.monotonic()
         with chat_span(self.prompt, self.variant, upstream, stream=True) as span:
             stream = registry.chat_model(self.variant).stream(self.prompt, self.variant, deadlines)
             reply = Reply("failed", error=NO_ANSWER)
@@ -277,8 +276,6 @@ class Generation(GrowingReply):
                     if isinstance(item, Reply):
                         reply = item
                         break
-                    if first is None:
-                        first = time.monotonic() - began
                     if not (text := self._card.feed(item.text) if self._card else item.text):
                         continue
                     fault_points.point("generate.delta")
@@ -286,10 +283,11 @@ class Generation(GrowingReply):
                     self.changes.wake()
                     count += 1
                     if count == 1:
-                        self.first_text_seconds = time.monotonic() - self._began
+                        self._first_text_at = time.monotonic()
                     elif count == FIRST_WORDS:
                         await asyncio.sleep(0)
-            answered(span, reply, self.log.text(), first, **self._traced)
+            seconds = None if self._first_text_at is None else self._first_text_at - began
+            answered(span, reply, self.log.text(), seconds, **self._attributes)
             return reply
 
     def _ending(self) -> Ending:
@@ -318,7 +316,7 @@ class UnstoredReply(Generation):
 
     async def reserve(self, user_id: int) -> None:
         """Reserve the user's allowance for the call. Raises `RateLimited` and `QuotaExceeded`."""
-        self._traced["user.id"] = tracing.user_hash(user_id)
+        self._attributes["user.id"] = tracing.user_hash(user_id)
         self._reservation = await begin_call(user_id, self.prompt_tokens, self.variant)
 
     def __enter__(self) -> Self:
@@ -344,9 +342,10 @@ class TurnReply(Generation):
         self.pending = begun.pending
         self.checkpointed = 0
         self._is_lost = False
-        self._traced["user.id"] = tracing.user_hash(begun.pending.owner_id)
-        # By its definition, it is never false.
-        self._traced["gen_ai.conversation.compacted"] = begun.pending.snapshot.has_summary or None
+        self._attributes["user.id"] = tracing.user_hash(begun.pending.owner_id)
+        sent = begun.pending.snapshot
+        if sent.revision and any(clip != 0 for clip in sent.plan.state):  # a summary, in place of turns
+            self._attributes["gen_ai.conversation.compacted"] = True
 
     async def _fall_back(self, fallback: Variant) -> None:
         await super()._fall_back(fallback)
@@ -407,9 +406,8 @@ class TurnReply(Generation):
 
     def _times(self) -> dict[str, int]:
         """Milliseconds since the request, for the log."""
-        first = self.first_text_seconds
-        times = {} if first is None else {"first_text_ms": round(first * 1000)}
-        return {**times, "duration_ms": round((time.monotonic() - self._began) * 1000)}
+        times = {"first_text_ms": self._first_text_at, "duration_ms": time.monotonic()}
+        return {name: round(1000 * (at - self._arrived)) for name, at in times.items() if at is not None}
 
     def _final(self) -> Message | None:
         """Return the message if any process has stored it."""

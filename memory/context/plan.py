@@ -199,11 +199,6 @@ class Snapshot:
         """Tokens of the whole prompt, by our own count."""
         return sum(section.tokens for section in self.sections)
 
-    @property
-    def has_summary(self) -> bool:
-        """Whether a summary stands in the prompt in place of turns."""
-        return self.revision > 0 and any(clip != 0 for clip in self.plan.state)
-
     def columns(self) -> dict[str, Any]:
         """The columns of the record of a finished reply (`ContextRecord`), except what became of its card."""
         stored = {name: value for name, value in self.to_json().items() if name not in _OF_THE_TURN}

@@ -7,7 +7,6 @@ and renders cards.
 
 import logging
 
-from chatmemory.runtime import tracing
 from chatmemory.text.spans import retained
 from conversations.models import Message, Status
 from memory.briefs import Memory, lock_brief
@@ -65,8 +64,7 @@ def publish_card(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
         degraded=brief.degraded,
         retained=retained([text_of(turns)], words_of(memory.policy, state)),
     )
-    with tracing.memory_span("upsert_memory", brief.chat_id):
-        write(brief, RevisionKind.FOLD, folded, reply)
+    write(brief, RevisionKind.FOLD, folded, reply)
     if (brief.due or brief.requested) and not waited:
         work.enqueue_if_ready(brief)
     return CardOutcome.KEPT

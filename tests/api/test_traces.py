@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from chatmemory.llm.tracing import CAPTURE
+from chatmemory.llm import tracing as spans_of_calls
 from chatmemory.runtime import tracing
 from conversations.models import Chat
 from memory.folding.fold import fold
@@ -88,7 +88,7 @@ def test_a_turn_is_one_trace_that_goes_on_at_the_upstream(
 def test_what_was_said_is_in_it_only_if_that_is_switched_on(
     alice: Client, upstream: FakeUpstream, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(CAPTURE, "true")
+    monkeypatch.setattr(spans_of_calls, "CAPTURES", True)
     say(alice, CANARY, instructions="Be brief.")
     told = attributes(spans.one("chat gpt-5-mini"))
     text = [{"type": "text", "content": CANARY}]
