@@ -41,7 +41,7 @@ from django.core.signals import request_started
 from django.db import close_old_connections, reset_queries
 
 from chatmemory.api.error_handler import ERRORS, error_body
-from chatmemory.api.middleware import PROBES
+from chatmemory.api.middleware import PROBES, count_request
 from chatmemory.llm import registry
 from chatmemory.runtime import process, tracing
 from chatmemory.runtime.logs import log_uncaught_exceptions, request_context, request_id, request_id_for
@@ -262,4 +262,5 @@ def refusal(
         }
         logger.info("request", extra={"method": method, "path": path[:PATH_LOGGED], "status": status})
     tracing.answered(method, path[:PATH_LOGGED], status)
+    count_request(method, "", status, 0.0)
     return [(name.encode(), value.encode()) for name, value in headers.items()], body

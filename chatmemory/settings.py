@@ -60,7 +60,7 @@ DEBUG = config.DJANGO_DEBUG
 SECRET_KEY = _secret_key()
 ALLOWED_HOSTS = config.DJANGO_ALLOWED_HOSTS.split(",")
 SECURE_SSL_REDIRECT = config.DJANGO_SECURE_SSL_REDIRECT
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come from inside, without secrets
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]  # asked from inside, not through the proxy
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT
 CSRF_COOKIE_HTTPONLY = True
 SECURE_HSTS_SECONDS = 31_536_000 if SECURE_SSL_REDIRECT else 0

@@ -9,6 +9,7 @@ import chatmemory.api.openapi  # noqa: F401  # registers the OpenAPI extensions
 from chatmemory.api.error_handler import error_page, no_such_page
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import landing, playground
+from chatmemory.scrape import metrics
 from memory.admin.start_page import start
 
 urlpatterns = [
@@ -19,6 +20,7 @@ urlpatterns = [
     path("playground/", playground, name="playground"),
     path("healthz", HealthView.as_view()),
     path("readyz", ReadyView.as_view()),
+    path("metrics", metrics),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path(
         "v1/docs",

@@ -12,7 +12,8 @@ APPS = ("chatmemory", "conversations", "memory")
 
 LAYERS = [
     # ground: tools, models' clients, plumbing
-    "chatmemory.text chatmemory.errors chatmemory.database chatmemory.llm chatmemory.runtime chatmemory.templatetags",
+    "chatmemory.text chatmemory.errors chatmemory.metrics chatmemory.database chatmemory.llm chatmemory.runtime "
+    "chatmemory.templatetags",
     # rows
     "conversations.models memory.models memory.limits",
     # stores
@@ -34,14 +35,15 @@ LAYERS = [
     "memory.work memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
     "memory.templatetags",
     # wiring, with the modules directly in each app's folder
-    "chatmemory.config chatmemory.settings chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.health",
+    "chatmemory.config chatmemory.settings chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.health "
+    "chatmemory.scrape",
 ]
 """A package imports those of its own layer and of the layers above it. Nothing is imported in a circle."""
 RANK = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}
 TOP = max(RANK.values())
 
 PURE = """
-chatmemory.text chatmemory.errors chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
+chatmemory.text chatmemory.errors chatmemory.metrics chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
 chatmemory.runtime.tracing
 conversations.accounts.limits
 conversations.interchange.read conversations.interchange.values

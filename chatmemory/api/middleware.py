@@ -23,6 +23,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.security import SecurityMiddleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from chatmemory import metrics
 from chatmemory.api.error_handler import cannot_serve, error_page
 from chatmemory.runtime import process, tracing
 from chatmemory.runtime.logs import request_context, request_id, request_id_for
@@ -30,7 +31,8 @@ from chatmemory.runtime.logs import request_context, request_id, request_id_for
 logger = logging.getLogger(__name__)
 
 API = "/v1/"
-PROBES = ("/healthz", "/readyz")
+PROBES = ("/healthz", "/readyz", "/metrics")
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 CSP_HEADER = "Content-Security-Policy"
 PAGE = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; object-src 'none'; "
@@ -53,6 +55,12 @@ def carries_token(request: HttpRequest) -> bool:
     """Whether this is an API call with a bearer token. Any other `Authorization` may belong to a proxy."""
     scheme = request.META.get("HTTP_AUTHORIZATION", "").encode("latin-1").split(None, 1)[:1]
     return is_api(request) and [word.lower() for word in scheme] == [b"bearer"]
+
+
+def count_request(method: str, route: str, status: int, seconds: float) -> None:
+    """Count a request. Its route is the pattern that matched, "" if none did."""
+    name = method if method in METHODS else "other"
+    metrics.REQUESTS.labels(name, route, f"{status // 100}xx").observe(seconds)
 
 
 class RequestMiddleware:
@@ -88,11 +96,13 @@ class RequestMiddleware:
         self._set_headers(request, response)
         route = getattr(request.resolver_match, "route", "")
         tracing.answered(request.method or "", request.path, response.status_code, route)
+        seconds = time.perf_counter() - started
+        count_request(request.method or "", route, response.status_code, seconds)
         extra = {
             "method": request.method,
             "path": request.path,
             "status": response.status_code,
-            "ms": round((time.perf_counter() - started) * 1000, 1),
+            "ms": round(seconds * 1000, 1),
         }
         logger.log(logging.DEBUG if request.path in PROBES else logging.INFO, "request", extra=extra)
         return response

@@ -257,6 +257,12 @@ class ServerSettings(Area, title="Server"):
     LOG_FORMAT: Literal["auto", "json", "console"] = _value(
         "auto", "`auto` is `console` on a terminal and `json` elsewhere."
     )
+    METRICS_TOKEN: Annotated[str, AfterValidator(_require_secret)] = _value(
+        "",
+        "The server answers `GET /metrics` to whoever sends this as a bearer token ([Monitoring](monitoring.md)). "
+        "Unset: to nobody.",
+        allowed="printable ASCII",
+    )
     END_USER_HEADER: Annotated[str, AfterValidator(_require_header)] = _value(
         "X-Chatmemory-User",
         "The header by which [an app names the end user](apps.md) of a request, such as `X-OpenWebUI-User-Id`.",
@@ -570,6 +576,11 @@ class WorkerSettings(Area, title="Worker"):
         8,
         "Time for running tasks to end when the worker is told to stop. Unfinished ones start again later.",
         at_least=0,
+    )
+    METRICS_PORT: int = _number(
+        0,
+        "The port on which the worker answers `GET /metrics`, without a token. `0`: on none.",
+        at_most=65_535,
     )
 
 

@@ -19,6 +19,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory import metrics
 from chatmemory.database.compiled import Write
 from chatmemory.runtime import fault_points, process
 from conversations.accounts import quotas
@@ -72,6 +73,7 @@ def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message
         quotas.settle(pending.owner_id, pending.reservation, spent)
         fault_points.point("finish.stored")
     fault_points.point("finish.committed")
+    count(message)
     logger.info(
         "reply finished",
         extra={
@@ -86,6 +88,14 @@ def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message
         },
     )
     return message
+
+
+def count(reply: Message) -> None:
+    """Count a reply that ended in the metrics."""
+    variant = reply.model_variant if reply.model_variant in settings.MODEL_VARIANTS else "removed"
+    metrics.REPLIES.labels(reply.status, variant).inc()
+    for kind in ("input", "cached", "output"):
+        metrics.TOKENS.labels(kind).inc(getattr(reply, f"{kind}_tokens") or 0)
 
 
 def checkpoint(renew: Sequence[UUID]) -> dict[UUID, bool]:

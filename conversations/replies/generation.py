@@ -24,6 +24,7 @@ from weakref import WeakSet
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
+from chatmemory import metrics
 from chatmemory.database import executors
 from chatmemory.errors import Unavailable
 from chatmemory.llm import registry
@@ -219,13 +220,14 @@ class Generation(GrowingReply):
         """Generate and finish the reply. However this ends, the generation is `done` and its readers are woken."""
         request_id.set(self._request_id)
         try:
-            with tracing.continued(self._trace):
+            with tracing.continued(self._trace), metrics.ACTIVE_REPLIES.track_inprogress():
                 self._upstream = asyncio.create_task(self._read())
                 if self._is_stopped:
                     self._upstream.cancel()
                 await asyncio.wait([self._upstream])
                 fault_points.point("generate.ended")
                 await self._finish(self._ending())
+            metrics.REPLY.labels(self.variant.name).observe(time.monotonic() - self._arrived)
         finally:
             self.done = True
             self.changes.close()
@@ -244,6 +246,7 @@ class Generation(GrowingReply):
         """
         fault_points.point("generate.started")
         deadlines, variant, began = settings.REPLY_DEADLINES, self.variant, time.monotonic()
+        metrics.OVERHEAD.observe(began - self._arrived)
         if variant.fallback is None:
             return await self._read_variant(deadlines)
         breaker, left = registry.breaker_of(variant), deadlines.total
@@ -284,6 +287,9 @@ class Generation(GrowingReply):
                     count += 1
                     if count == 1:
                         self._first_text_at = time.monotonic()
+                        metrics.FIRST_TOKEN.labels(self.variant.name).observe(
+                            self._first_text_at - self._arrived
+                        )
                     elif count == FIRST_WORDS:
                         await asyncio.sleep(0)
             seconds = None if self._first_text_at is None else self._first_text_at - began
@@ -330,6 +336,7 @@ class UnstoredReply(Generation):
         text, self.calls = self.log.text(), ending.reply.calls
         tokens = await executors.read(count_tokens, text)
         self.final = ending.message(text, self.variant.name, self.variant.model, token_count=tokens)
+        finish.count(self.final)
         await end_call(self._reservation, tokens_used(self.final, self.prompt_tokens))
 
 
@@ -426,7 +433,10 @@ _drain_task: asyncio.Task[None] | None = None
 def start(begun: BegunTurn) -> None:
     """Start generating, in a separate task on the running loop."""
     global _checkpointer  # one per process
-    message_id = begun.pending.message_id
+    message_id, sent = begun.pending.message_id, begun.pending.snapshot
+    metrics.PROMPTS.labels(sent.plan.missing).inc()
+    for section in sent.sections:
+        metrics.PROMPT_TOKENS.labels(section.kind).inc(section.tokens)
     _running[message_id] = reply = TurnReply(begun)
     _in_background(reply).add_done_callback(lambda _: _running.pop(message_id, None))
     if _checkpointer is None or _checkpointer.done():

@@ -27,6 +27,7 @@ from django.db import DatabaseError, InterfaceError
 from django.db.models.functions import Substr
 from django.http import StreamingHttpResponse
 
+from chatmemory import metrics
 from chatmemory.database import executors
 from chatmemory.errors import NotFound, Unavailable
 from chatmemory.llm.protocol import ToolCall
@@ -267,6 +268,7 @@ async def opened(user_id: int, turn: BegunTurn | ExistingReply) -> tuple[ReplyHe
     return await executors.read(lambda: (find(turn.chat_id, turn.message_id), take_slot(user_id)))
 
 
+EVENTS = "text/event-stream"
 HEADERS = {
     "Cache-Control": "no-store, no-transform",
     "X-Accel-Buffering": "no",
@@ -275,13 +277,21 @@ HEADERS = {
 }
 
 
+async def _counted(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    with metrics.OPEN_STREAMS.track_inprogress():
+        async for piece in pieces:
+            yield piece
+
+
 def streamed(
     pieces: AsyncIterator[bytes],
     slot: ReaderSlot | None = None,
-    content_type: str = "text/event-stream",
+    content_type: str = EVENTS,
     headers: Mapping[str, str] = HEADERS,
 ) -> StreamingHttpResponse:
     """Return a response that streams `pieces`, by default events, and holds `slot` until it ends."""
+    if content_type == EVENTS:
+        pieces = _counted(pieces)
     if slot is not None:
         slot.pieces = pieces
     return StreamingHttpResponse(slot or pieces, content_type=content_type, headers=headers)

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from chatmemory import metrics
 from conversations import chat_lifecycle
 from conversations.models import OWN_DAYS, UNSAID, ActiveReply, App, Chat, OwnEnd
 
@@ -61,6 +62,7 @@ def erase_due(seconds: float | None = None) -> int:
                 return erased
             if _erase(chats, key):
                 erased += 1
+                metrics.ERASED.inc()
             else:
                 stayed.add(key)
     return erased

@@ -16,6 +16,7 @@ from django.db import connection
 from django.db.models import CharField, Exists, F, JSONField, OuterRef, QuerySet, UUIDField, Value
 from django.db.models.functions import Now
 
+from chatmemory import metrics
 from chatmemory.database.ids import new_id
 from conversations.models import App, Chat, WebhookEvent, WebhookEventType, WebhookState
 
@@ -89,6 +90,7 @@ def _mine(event: WebhookEvent) -> QuerySet[WebhookEvent]:
 def delivered(event: WebhookEvent) -> None:
     """Record that the receiver has an event. If its worker was taken for dead, it is sent once more."""
     _mine(event).update(state=WebhookState.DELIVERED, ended_at=Now(), error="")
+    metrics.WEBHOOKS.labels("delivered").inc()
 
 
 def failed(event: WebhookEvent, error: str) -> None:
@@ -101,11 +103,13 @@ def failed(event: WebhookEvent, error: str) -> None:
     given_up = {"state": WebhookState.GIVEN_UP, "ended_at": Now(), "error": error}
     if _mine(event).filter(created_at__lt=Now() - GIVE_UP_AFTER).update(**given_up):
         logger.error("webhook event given up", extra=about)
+        metrics.WEBHOOKS.labels("given_up").inc()
         return
     wait = min(FIRST_WAIT_SECONDS * 2 ** min(event.attempts - 1, 20), LONGEST_WAIT_SECONDS)
     later = Now() + timedelta(seconds=wait)
     if _mine(event).update(not_before=later, error=error):
         _WAITING.filter(chat_id=event.chat_id, pk__gt=event.pk).update(not_before=later)
+    metrics.WEBHOOKS.labels("failed").inc()
     logger.warning("webhook event not delivered", extra={**about, "next_attempt_in": wait})
 
 

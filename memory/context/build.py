@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 from django.conf import settings
 
+from chatmemory import metrics
 from chatmemory.llm import registry
 from chatmemory.llm.attachments import attachments_in
 from chatmemory.runtime import tracing
@@ -255,20 +257,20 @@ def _recalled(
     if not beyond and len(plan.verbatim) == len(material.turns):
         return Recall("none", "all_shown"), material, Recalled()
     before = brief.chat.last_seq + 1 if span.before_seq is None else span.before_seq
+    began = time.perf_counter()
     with tracing.memory_span("search_memory", brief.chat_id):
         search = Search(brief.chat, request.question, before_seq=before, near=request.near)
         remembered = frozenset(terms("\n".join(section.text for section in state)))
-        recall = search.decision(limits, plan.verbatim_seqs, remembered)
-        if recall.sought == "none":
-            tracing.describe({"gen_ai.memory.record.count": 0})
-            return recall, material, Recalled()
-        if lean := is_lean(recall):
-            plan = choose(replace(material, lean=True))
-        room = room_for(recall, limits, plan.free)
-        found = search.recalled(room, plan.verbatim_seqs)
+        recall, found = search.decision(limits, plan.verbatim_seqs, remembered), Recalled()
+        if recall.sought != "none":
+            if lean := is_lean(recall):
+                plan = choose(replace(material, lean=True))
+            room = room_for(recall, limits, plan.free)
+            found = search.recalled(room, plan.verbatim_seqs)
+            if found.excerpts:
+                material = replace(material, excerpts=found.excerpts, recall_tokens=room, lean=lean)
         tracing.describe({"gen_ai.memory.record.count": len(found.excerpts)})
-    if found.excerpts:
-        material = replace(material, excerpts=found.excerpts, recall_tokens=room, lean=lean)
+    metrics.RECALL.labels("found" if found.excerpts else "nothing").observe(time.perf_counter() - began)
     return recall, material, found
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 from pydantic import AliasChoices, BeforeValidator, Field, InstanceOf, TypeAdapter
@@ -132,6 +132,13 @@ class Plan:
         ends = sum(clip is not None for clip in (*self.state, *self.sources, *self.open_clips))
         pins = sum(pin.clip is not None for pin in self.pins)
         return ends + pins + sum(shown.clipped for shown in self.verbatim)
+
+    @property
+    def missing(self) -> Literal["nothing", "cut", "left_out"]:
+        """What had no room: nothing, some text, or whole turns and pins."""
+        if self.unrepresented or self.pins_left_out:
+            return "left_out"
+        return "cut" if self.clipped or self.dropped else "nothing"
 
     @property
     def verbatim_seqs(self) -> frozenset[int]:

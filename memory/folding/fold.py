@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from pydantic import TypeAdapter, ValidationError
 
+from chatmemory import metrics
 from chatmemory.database.compiled import Select
 from chatmemory.runtime import fault_points, tracing
 from chatmemory.text.spans import retained
@@ -172,7 +173,12 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
     brief, builtin = job.memory.brief, job.step.builtin
     kind = RevisionKind.FOLD if job.step.work is Work.FOLD else RevisionKind.REBUILD
     try:
-        with tracing.memory_span("upsert_memory", brief.chat_id), attempt(brief, kind, builtin=builtin):
+        with (
+            tracing.memory_span("upsert_memory", brief.chat_id),
+            attempt(brief, kind, builtin=builtin),
+            metrics.FOLD.time(),
+            metrics.FOLDS_RUNNING.track_inprogress(),
+        ):
             if job.bite is not None and kind == RevisionKind.FOLD:
                 before = Folded(job.memory.policy.name, job.memory.state)
                 folding = FoldRequest(
@@ -192,6 +198,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
     else:
         if outcome is StepOutcome.LOST and not builtin:  # the upstream has answered, even if in vain
             work.held(brief.chat_id, brief.lease_owner).update(**NO_FAILURES)
+    metrics.FOLDS.labels(job.memory.policy.name, outcome.value).inc()
     report.lost += outcome is StepOutcome.LOST
     report.bites += outcome is not StepOutcome.LOST
     report.published += outcome in (StepOutcome.PUBLISHED, StepOutcome.FINISHED)

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from chatmemory import metrics
 from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import storable_cost
 from chatmemory.runtime import fault_points, tracing
@@ -67,6 +68,7 @@ def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> Step
             brief.chat, revision
         )  # last, because all folds of a day lock one row until their commit
     fault_points.point("publish.committed")
+    metrics.RETAINED.observe(folded.retained.share)
     logger.info(
         "memory folded",
         extra={

@@ -18,6 +18,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory import metrics
 from chatmemory.database.executors import give_back
 from chatmemory.llm import registry
 from chatmemory.llm.known_models import output_limit
@@ -283,4 +284,5 @@ def attempt(brief: ConversationBrief, kind: RevisionKind, *, builtin: bool) -> I
         seconds = wait.total_seconds()
         extra = {"chat": str(brief.chat_id), "code": code, "attempt": number, "next_attempt_in": seconds}
         logger.warning("memory fold failed", extra=extra)
+        metrics.FOLDS.labels(brief.policy, "failed").inc()
         raise

@@ -44,7 +44,7 @@ SERVER = ["uvicorn", "chatmemory.asgi:application", "--http", "chatmemory.http_p
 
 _OURS = re.compile(
     r"(CHATMEMORY|DJANGO|DATABASE|REDIS|OPENAI|MEMORY|REPLY|SUMMARIZER|Q|RATE|LIMIT|LOG|MODEL|DEFAULT|MESSAGE|INSTRUCTIONS"
-    r"|REQUEST|SOURCES|SWEEP|WORKER|WEBHOOK)_"
+    r"|REQUEST|METRICS|SOURCES|SWEEP|WORKER|WEBHOOK)_"
 )
 _STANDARD = {
     # Set even if empty, so that a `.env` file of the checkout has no effect.

@@ -15,6 +15,8 @@ from django.db.backends.postgresql import base, features
 from psycopg import Connection, OperationalError
 from psycopg_pool import ConnectionPool
 
+from chatmemory import metrics
+
 
 class DatabaseFeatures(features.DatabaseFeatures):
     def allows_group_by_selected_pks_on_model(self, model: Any) -> bool:
@@ -27,11 +29,21 @@ class DatabaseWrapper(base.DatabaseWrapper):
     features_class = DatabaseFeatures
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection[Any]:
-        while True:
+        with metrics.POOL_WAITING.track_inprogress():
             connection: Connection[Any] = super().get_new_connection(conn_params)
-            if self.pool is None or not _may_be_gone(connection) or _lives(connection):
+            if self.pool is None:
                 return connection
-            self.pool.putconn(connection)  # which finds that it is broken, and makes another
+            while _may_be_gone(connection) and not _lives(connection):
+                self.pool.putconn(connection)  # which finds that it is broken, and makes another
+                connection = super().get_new_connection(conn_params)
+        metrics.POOL_SIZE.set(self.pool.max_size)
+        metrics.POOL_IN_USE.inc()
+        return connection
+
+    def _close(self) -> None:
+        if self.connection is not None and self.pool is not None:
+            metrics.POOL_IN_USE.dec()
+        super()._close()  # type: ignore[misc]  # its stubs leave it out
 
 
 def _may_be_gone(connection: Connection[Any]) -> bool:

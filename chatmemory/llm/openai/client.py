@@ -18,6 +18,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from chatmemory import metrics
 from chatmemory.llm.openai import failures, reading
 from chatmemory.llm.openai.failures import Breaker, MalformedError
 from chatmemory.llm.openai.reading import ReplyReader, Style, Terminal
@@ -114,6 +115,7 @@ class OpenAIModel:
             yield Delta(text)
         reply = reader.reply(model=variant.model)
         if reply.error:
+            metrics.UPSTREAM_ERRORS.labels(failures.kind_of(reply.error), "reply").inc()
             _log_failure(reply.error, variant, started, cause)
         yield reply
 
@@ -128,6 +130,7 @@ class OpenAIModel:
             return self._server.run(self._complete(prompt, variant, timeout))
         except Exception as exc:  # noqa: BLE001 - callers handle one exception, and the log has the cause
             failure = as_upstream_error(exc)
+            metrics.UPSTREAM_ERRORS.labels(failures.kind_of(failure.reason), "summary").inc()
             _log_failure(failure.reason, variant, started, exc)
             raise failure from None
 
@@ -202,7 +205,9 @@ class UpstreamEmbedder:
                 answer = await self._server.whole_answer("/embeddings", body)
             return _embedded(answer, len(texts), self.dimensions)
         except Exception as exc:  # noqa: BLE001 - callers handle one exception
-            raise as_upstream_error(exc) from None
+            failure = as_upstream_error(exc)
+            metrics.UPSTREAM_ERRORS.labels(failures.kind_of(failure.reason), "embeddings").inc()
+            raise failure from None
 
 
 async def _next(chunks: AsyncGenerator[bytes, None], deadline: float) -> bytes:

@@ -87,6 +87,21 @@ def is_upstreams_own(error: ReplyError | None) -> bool:
     return error in (TIMED_OUT, UNREACHABLE, BROKE_OFF, INVALID_RESPONSE)
 
 
+_KINDS = {UNREACHABLE: "unreachable", BROKE_OFF: "broke_off", INVALID_RESPONSE: "invalid_response"}
+
+
+def kind_of(error: ReplyError) -> str:
+    """The kind of a failure, of a few, for metrics: our code, or what is known beyond `upstream_error`."""
+    if error.code != "upstream_error":
+        return error.code
+    status = error.upstream_status
+    if status in (401, 402, 403):
+        return "key_rejected"
+    if status == 429:
+        return "rate_limited"
+    return f"status_{status // 100}xx" if status else _KINDS.get(error, "other")
+
+
 def ended_for(reason: str) -> ReplyError:
     """The meaning of an upstream's own reason for stopping (`incomplete_details.reason`, `finish_reason`)."""
     if reason in ("max_output_tokens", "length", "max_tokens", "model_length"):

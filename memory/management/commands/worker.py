@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from prometheus_client import start_http_server
 
 from chatmemory.database import startup
 from chatmemory.llm import registry
@@ -41,6 +42,12 @@ class Command(BaseCommand):
         tokens.load()
         registry.load()
         tracing.set_up(settings.SECRET_KEY, process.name())
+        if port := settings.METRICS_PORT:
+            try:
+                start_http_server(port)
+            except OSError as exc:
+                reason = os.strerror(exc.errno or 0)
+                raise CommandError(f"METRICS_PORT {port} cannot be used ({reason}).") from None
         process.settle()
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

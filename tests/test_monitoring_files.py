@@ -1,0 +1,53 @@
+"""The Grafana board and the alert rules ask for metrics that exist, and the documentation has the same alerts."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.metrics import SERIES
+
+ROOT = Path(__file__).resolve().parent.parent
+RULES: list[dict[str, Any]] = [
+    rule
+    for group in yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]
+]
+BOARD: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana.json").read_text())
+PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
+EXPRESSIONS = [rule["expr"] for rule in RULES] + [
+    target["expr"] for panel in PANELS for target in panel["targets"]
+]
+LABELS = {"job", "le"}
+
+
+def test_board_and_rules_ask_for_what_exists() -> None:
+    asked = {name for one in EXPRESSIONS for name in re.findall(r"\bchatmemory_\w+", one)}
+    assert asked <= set(SERIES)
+    assert {re.sub("_(sum|count|bucket|total)$", "", name) for name in SERIES} == {
+        re.sub("_(sum|count|bucket|total)$", "", name) for name in asked
+    }, "each metric is on the board or in a rule"
+    for expression in EXPRESSIONS:
+        assert expression.count("(") == expression.count(")")
+        for name, labels in re.findall(r"(chatmemory_\w+)\{([^}]*)\}", expression):
+            assert set(re.findall(r"(\w+)(?:=~|!~|!=|=)", labels)) <= SERIES[name] | LABELS, expression
+
+
+def test_each_alert_says_what_to_do_in_the_same_words_as_the_documentation() -> None:
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+    rows = dict(re.findall(r"^\| ([A-Z]\w+) \| (.+) \|$", page, re.MULTILINE))
+    told = {rule["alert"]: rule["annotations"] for rule in RULES}
+    assert rows == {
+        name.removeprefix("Chatmemory"): f"{one['summary']} {one['action']}" for name, one in told.items()
+    }
+    assert all(rule["labels"]["severity"] in ("critical", "warning") for rule in RULES)
+    assert "://" not in (ROOT / "deploy" / "alerts.yaml").read_text()
+
+
+def test_the_boards_panels_have_a_place_each() -> None:
+    places = [(one["gridPos"]["x"], one["gridPos"]["y"]) for one in BOARD["panels"]]
+    ids = [one["id"] for one in BOARD["panels"]]
+    assert len(set(places)) == len(set(ids)) == len(ids)
+    assert not {"localhost", "127.0.0.1"} & set(re.findall(r"[\w.]+", json.dumps(BOARD)))
