@@ -262,6 +262,7 @@ class ServerSettings(Area, title="Server"):
         "The server answers `GET /metrics` to whoever sends this as a bearer token ([Monitoring](monitoring.md)). "
         "Unset: to nobody.",
         allowed="printable ASCII",
+        is_secret=True,
     )
     END_USER_HEADER: Annotated[str, AfterValidator(_require_header)] = _value(
         "X-Chatmemory-User",

@@ -13,7 +13,7 @@ from chatmemory import metrics, scrape
 
 TOKEN = "scrape-token"
 DECLARED = [one for one in vars(metrics).values() if isinstance(one, MetricWrapperBase)]
-ENDINGS = {
+ENDINGS: dict[str | None, tuple[str, ...]] = {
     "counter": ("_total",),
     "gauge": ("",),
     "summary": ("_sum", "_count"),
