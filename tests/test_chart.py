@@ -18,12 +18,12 @@ from django.urls import resolve
 
 from chatmemory.config import environment
 from chatmemory.config.declared import SECRETS, Config
+from tests.support.chart import CHART, SECRETS_AT, Objects, pods, render, variables
 from tests.support.image import ROOT, Image
 from tests.support.processes import SERVER
 
 pytestmark = pytest.mark.services
 
-CHART = ROOT / "deploy" / "helm"
 FULL: dict[str, Any] = {
     "image": {"repository": "images.example.com/chatmemory", "tag": "1.2.3", "pullPolicy": "Always"},
     "imagePullSecrets": [{"name": "pull"}],
@@ -47,31 +47,9 @@ OF_THE_OPERATOR = {"ServiceMonitor", "PodMonitor"}
 """Kinds that Kubernetes' own schemas do not have."""
 
 
-def render(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The objects that Helm would send, by kind and name, such as `Deployment chatmemory-server`."""
-    import helm_python
-
-    with helm_python.Chart.load(CHART) as chart:
-        rendered: dict[str, str] = chart.render(values, name="chatmemory", namespace="chats")
-    found = [
-        one for path, text in rendered.items() if path.endswith(".yaml") for one in yaml.safe_load_all(text)
-    ]
-    return {f"{one['kind']} {one['metadata']['name']}": one for one in found if one}
-
-
 @cache
-def full() -> dict[str, dict[str, Any]]:
+def full() -> Objects:
     return render(FULL)
-
-
-def pods(objects: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The specifications of the pods: of server, worker and migration."""
-    found = [one["spec"]["template"] for one in objects.values() if "template" in one["spec"]]
-    return {one["metadata"]["labels"]["app.kubernetes.io/component"]: one["spec"] for one in found}
-
-
-def variables(pod: Any) -> dict[str, str]:
-    return {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
 
 
 @VALUES
@@ -103,15 +81,14 @@ def test_settings_arrive_and_secrets_only_as_files(tmp_path: Path) -> None:
     for name in FULL["secret"]["keys"]:
         (tmp_path / name).write_text("postgres://host/db" if "URL" in name else f"sk-{name}")
     for component, pod in pods(objects).items():
-        given = variables(pod)
+        given = variables(pod, str(tmp_path))
         names = {name.removesuffix("_FILE") for name in given} - {"SPARE_KEY"} - TO_COME
         assert names <= {*Config.model_fields}, component
         assert not SECRETS & {*given}
         (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "secrets")
         (volume,) = (one["secret"] for one in pod["volumes"] if one["name"] == "secrets")
-        assert (volume["secretName"], mount["readOnly"]) == ("ours", True)
-        here = {name: text.replace(mount["mountPath"], str(tmp_path)) for name, text in given.items()}
-        config, texts = environment.read(here, Path("/nowhere"))
+        assert (volume["secretName"], mount["mountPath"], mount["readOnly"]) == ("ours", SECRETS_AT, True)
+        config, texts = environment.read(given, Path("/nowhere"))
         assert (config.LIMIT_TOKENS_PER_DAY, config.MEMORY_ENABLED) == (5_000_000, True)
         assert config.OPENAI_API_KEY == "sk-OPENAI_API_KEY"
         assert (upstream := config.variants(texts)["arco"].upstream)

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import pytest
 
 from tests.api.talking import heard, held
 from tests.support import costs
+from tests.support.chart import pods, render, variables
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.image import ROOT, Image
 from tests.support.images import data_url, png
@@ -29,6 +32,7 @@ MB = 1024 * 1024
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
 """A Python that every user may run; the one of the tests may be in someone's home directory."""
+POSTGRES = os.environ.get("POSTGRES_URL", "")
 SYSTEMD = shutil.which("systemd-analyze")
 
 
@@ -152,10 +156,9 @@ def test_deployment_files_are_valid(command: list[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as the image's user")
-def test_the_commands_of_the_image_start_a_server(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Copies what the image copies, installs as it installs, into a new environment, and runs it as its user."""
+@pytest.fixture(scope="module")
+def container(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the image's `/venv`: what the image copies, installed as it installs."""
     image, root = Image.read(), tmp_path_factory.mktemp("image")
     for folder in (root, *root.parents[:2]):
         folder.chmod(0o755)
@@ -172,35 +175,81 @@ def test_the_commands_of_the_image_start_a_server(tmp_path_factory: pytest.TempP
         words = [word.replace("/src", f"{root}/src") for word in words]
         run(*pip, *words, cwd=root / "src", env=costs.environment_for_tls())
     shutil.rmtree(root / "src")
-    port = free_port()
-    with scratch(root) as url:
-        data = root / "data"
-        data.mkdir()
-        os.chown(data, image.user_id, -1)
-        environment = {
-            **image.environment,
-            "PATH": f"{root}/venv/bin:/usr/bin:/bin",
-            "CHATMEMORY_HOME": str(data),
-            "DATABASE_URL_FILE": "url",
-        }
-        (data / "url").write_text(url.replace(f"{root}/", f"{data}/"))
+    (root / "tmp").mkdir()
+    return root
 
-        def as_user(*command: object) -> list[str]:
-            user = str(image.user_id)
-            return ["setpriv", "--reuid", user, "--clear-groups", *(str(word) for word in command)]
 
-        run(*as_user("chatmemory", "migrate"), cwd="/", env=environment)
-        served = [word.replace("8000", str(port)) for word in image.command]
-        server = subprocess.Popen(as_user(*served), cwd="/", env=environment)
+def contained(root: Path, command: list[str], **env: str) -> subprocess.Popen[bytes]:
+    """Start a command as the image's user, without capabilities, where nothing but `/tmp` can be written."""
+    user = str(Image.read().user_id)
+    bare = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs"]
+    bare += ["--bounding-set=-all", "--inh-caps=-all"]
+    mounts = f"mount -t tmpfs -o mode=1777 tmpfs {root}/tmp && mount -o remount,bind,ro / && exec "
+    with (root / "log").open("ab") as log:
+        return subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", mounts + shlex.join([*bare, *command])],
+            env={
+                **Image.read().environment,
+                "PATH": f"{root}/venv/bin:/usr/bin:/bin",
+                "TMPDIR": f"{root}/tmp",
+                **env,
+            },
+            cwd="/",
+            stdout=log,
+            stderr=log,
+        )
+
+
+CONTAINED = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as the image's user")
+
+
+@pytest.mark.slow
+@CONTAINED
+def test_the_image_runs_with_sqlite_in_its_volume(container: Path) -> None:
+    """As by `docker run`, without any setting. Only its volume can be written."""
+    image, port = Image.read(), free_port()
+    volume = str(container / "tmp")  # a new one for each command, so both run in one shell
+    both = f"chatmemory migrate && exec {shlex.join(image.command)}".replace("8000", str(port))
+    server = contained(container, ["sh", "-c", both], CHATMEMORY_HOME=volume)
+    check = [word.replace("8000", str(port)) for word in image.health_check]
+    try:
+        wait_for(lambda: answers(f"http://127.0.0.1:{port}/healthz"), "an answer", timeout=60)
+        assert contained(container, check).wait(60) == 0
+    finally:
+        server.terminate()
+        assert server.wait(30) in (0, -signal.SIGTERM), (container / "log").read_text()[-3000:]
+    assert contained(container, check).wait(60) != 0, "nobody serves any more"
+
+
+@pytest.mark.slow
+@CONTAINED
+def test_the_pods_of_the_chart_run_with_secrets_from_files(container: Path) -> None:
+    port, found = free_port(), pods(render({"secret": {"keys": ["DATABASE_URL", "DJANGO_SECRET_KEY"]}}))
+
+    def start(pod: str, *command: str) -> subprocess.Popen[bytes]:
+        (one,) = found[pod]["containers"]
+        words = list(command) or [*one["command"], *one.get("args", [])]
+        words = [word.replace("8000", str(port)) for word in words]
+        return contained(container, words, **variables(found[pod], str(container / "secrets")))
+
+    with scratch(container, POSTGRES) as url:
+        for name, text in (("DATABASE_URL", url), ("DJANGO_SECRET_KEY", "x" * 50)):
+            file = container / "secrets" / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(f"{text}\n")
+            file.chmod(0o440)
+            os.chown(file, 0, Image.read().user_id)
+        assert start("migrate").wait(120) == 0, (container / "log").read_text()[-3000:]
+        running = [start("server"), start("worker")]
         try:
-            wait_for(lambda: answers(f"http://127.0.0.1:{port}/healthz"), "an answer", timeout=60)
-            check = [word.replace("8000", str(port)) for word in image.health_check]
-            run(*as_user(*check), cwd="/", env=environment)
+            wait_for(lambda: answers(f"http://127.0.0.1:{port}/readyz"), "server and worker", timeout=60)
+            probe = found["worker"]["containers"][0]["livenessProbe"]["exec"]["command"]
+            assert start("worker", *probe).wait(60) == 0
+            assert start("server", "chatmemory", "create_token", "alice", "--create").wait(60) == 0
         finally:
-            server.terminate()
-            assert server.wait(30) is not None
-        check_fails = subprocess.run(as_user(*check), cwd="/", env=environment, capture_output=True)
-        assert check_fails.returncode != 0, "nobody serves any more"
+            for process in running:
+                process.terminate()
+            assert {process.wait(30) for process in running} <= {0, -signal.SIGTERM}
 
 
 def run(*command: object, **options: object) -> None:
