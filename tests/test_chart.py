@@ -18,6 +18,7 @@ from django.urls import resolve
 
 from chatmemory.config import environment
 from chatmemory.config.declared import SECRETS, Config
+from chatmemory.metrics import exposition
 from tests.support.chart import CHART, SECRETS_AT, Objects, pods, render, variables
 from tests.support.image import ROOT, Image
 from tests.support.processes import SERVER
@@ -34,7 +35,7 @@ FULL: dict[str, Any] = {
         "REPLY_DRAIN_SECONDS": 60.5,
         "WORKER_STOP_SECONDS": "20",
     },
-    "secret": {"name": "ours", "keys": [*sorted(SECRETS), "SPARE_KEY", "METRICS_TOKEN"]},
+    "secret": {"name": "ours", "keys": [*sorted(SECRETS), "SPARE_KEY"]},
     "server": {"replicas": 3, "maxReplicas": 30, "trustedProxies": "10.0.0.0/8,10.1.2.3"},
     "worker": {"replicas": 4},
     "ingress": {"host": "chat.example.com", "className": "nginx", "tlsSecret": "tls"},
@@ -42,7 +43,6 @@ FULL: dict[str, Any] = {
 }
 DOCUMENTED = yaml.safe_load((ROOT / "docs" / "deploy.md").read_text().split("```yaml\n")[1].split("```")[0])
 VALUES = pytest.mark.parametrize("values", [{}, DOCUMENTED, FULL], ids=["default", "documented", "full"])
-TO_COME = {"METRICS_TOKEN", "METRICS_PORT"}
 OF_THE_OPERATOR = {"ServiceMonitor", "PodMonitor"}
 """Kinds that Kubernetes' own schemas do not have."""
 
@@ -82,8 +82,9 @@ def test_settings_arrive_and_secrets_only_as_files(tmp_path: Path) -> None:
         (tmp_path / name).write_text("postgres://host/db" if "URL" in name else f"sk-{name}")
     for component, pod in pods(objects).items():
         given = variables(pod, str(tmp_path))
-        names = {name.removesuffix("_FILE") for name in given} - {"SPARE_KEY"} - TO_COME
+        names = {name.removesuffix("_FILE") for name in given} - {"SPARE_KEY"}
         assert names <= {*Config.model_fields}, component
+        assert ("METRICS_PORT" in names) == (component == "worker")
         assert not SECRETS & {*given}
         (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "secrets")
         (volume,) = (one["secret"] for one in pod["volumes"] if one["name"] == "secrets")
@@ -164,7 +165,24 @@ def test_traffic_budget_and_scaling_are_of_the_server_alone() -> None:
         ]
     scaler = objects["HorizontalPodAutoscaler chatmemory-server"]["spec"]
     assert f"Deployment {scaler['scaleTargetRef']['name']}" in objects
+    (one,) = scaler["metrics"]
+    assert f"# TYPE {one['pods']['metric']['name']} gauge" in exposition().decode()
     assert "replicas" not in objects["Deployment chatmemory-server"]["spec"], "the scaler sets it"
+
+
+def test_the_operator_scrapes_ports_that_there_are() -> None:
+    objects = full()
+    (of_server,) = objects["ServiceMonitor chatmemory-server"]["spec"]["endpoints"]
+    (of_worker,) = objects["PodMonitor chatmemory-worker"]["spec"]["podMetricsEndpoints"]
+    assert resolve(of_server["path"])
+    assert of_server["authorization"]["credentials"] == {"name": "ours", "key": "METRICS_TOKEN"}
+    assert of_server["port"] in {one["name"] for one in objects["Service chatmemory"]["spec"]["ports"]}
+    worker = pods(objects)["worker"]
+    (port,) = worker["containers"][0]["ports"]
+    assert (port["name"], str(port["containerPort"])) == (
+        of_worker["port"],
+        variables(worker)["METRICS_PORT"],
+    )
 
 
 def test_the_schema_is_migrated_before_the_pods_are_rolled() -> None:

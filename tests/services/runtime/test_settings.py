@@ -13,7 +13,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory.config import environment
-from chatmemory.config.declared import Config
+from chatmemory.config.declared import SECRETS, Config
 from chatmemory.config.environment import make_folder, text_or_file
 from chatmemory.llm.protocol import Price, Upstream, Usage
 
@@ -285,6 +285,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, bytes_: 
     told = rf"^SOME_SETTING names the file {tmp_path}/{name}, which "
     with pytest.raises(ImproperlyConfigured, match=told):
         text_or_file("SOME_SETTING", f"@{name}", tmp_path)
+
+
+def test_what_sounds_secret_is_declared_as_one() -> None:
+    assert {name for name in Config.model_fields if re.search("KEY$|TOKEN$|SECRET|PASSWORD", name)} <= SECRETS
 
 
 def test_secrets_may_stand_in_files(tmp_path: Path) -> None:
