@@ -20,6 +20,10 @@ UNWANTED = (
     "django_q.OrmQ",
     # Its form creates a token for any user and shows it. Use `manage.py create_token`.
     "knox.AuthToken",
+    # Nothing of ours is in them. What a provider is, the settings say.
+    "account.EmailAddress",
+    "socialaccount.SocialApp",
+    "socialaccount.SocialToken",
 )
 
 

@@ -86,6 +86,11 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_q",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.mfa",
     "conversations",
     "memory",
     "chatmemory",
@@ -94,6 +99,7 @@ MIDDLEWARE = [
     "chatmemory.api.middleware.RequestMiddleware",
     "chatmemory.api.middleware.StaticFilesMiddleware",
     "chatmemory.api.middleware.BrowserMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
 ]
 ROOT_URLCONF = "chatmemory.urls"
 TEMPLATES = [
@@ -119,8 +125,37 @@ STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 LOGIN_REDIRECT_URL = "admin:index"  # where a sign-in ends whose `next` is a foreign address
+LOGIN_URL = "account_login"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend"
+    if config.LOCAL_PASSWORDS
+    else "conversations.sign_in.password.NoPasswords"
+]
+"""A change of the setting ends all sessions, since each names the one it was made by."""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGGING = logging_config(config.LOG_FORMAT, config.LOG_LEVEL)
+
+# --- Sign-in by allauth: no accounts by form, no mail. What is guessed is counted by us, in the database. ---
+
+ACCOUNT_ADAPTER = "conversations.sign_in.adapters.Accounts"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*"]
+ACCOUNT_UNIQUE_EMAIL = False
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_RATE_LIMITS = MFA_RATE_LIMITS = False
+ACCOUNT_FORMS = {"reauthenticate": "conversations.sign_in.forms.PasswordAgain"}
+SOCIALACCOUNT_ADAPTER = "conversations.sign_in.adapters.Identities"
+SOCIALACCOUNT_LOGIN_ON_GET = True
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"provider_class": "conversations.sign_in.oidc.OidcProvider"}}
+MFA_FORMS = {
+    "authenticate": "conversations.sign_in.forms.SignInCode",
+    "reauthenticate": "conversations.sign_in.forms.CodeAgain",
+}
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_TOTP_TOLERANCE = 1
+MFA_TOTP_ISSUER = "chatmemory"
 
 # --- Database, queue ------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ urlpatterns = [
     path("admin/", admin.site.admin_view(start), name="admin-overview"),
     path("admin/overview/", RedirectView.as_view(pattern_name="admin-overview", query_string=True)),
     path("admin/", admin.site.urls),
+    path("accounts/", include("conversations.sign_in.urls")),
     path("playground/", playground, name="playground"),
     path("healthz", HealthView.as_view()),
     path("readyz", ReadyView.as_view()),

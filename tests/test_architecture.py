@@ -17,7 +17,7 @@ LAYERS = [
     # rows
     "conversations.models memory.models memory.limits",
     # stores
-    "chatmemory.api conversations.accounts conversations.attachments conversations.finding "
+    "chatmemory.api conversations.accounts conversations.sign_in conversations.attachments conversations.finding "
     "conversations.webhooks memory.queue memory.usage memory.history",
     # decisions
     "memory.policies memory.recall memory.pins memory.briefs memory.updates",

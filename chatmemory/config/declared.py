@@ -276,6 +276,42 @@ class ServerSettings(Area, title="Server"):
     )
 
 
+def _require_issuer(value: str) -> str:
+    """The issuer of an OpenID provider. Its tokens and keys must not be read on their way, nor forged."""
+    _require_endpoint(value)
+    parts = urlsplit(value)
+    if (parts.scheme != "https" and parts.hostname not in ("127.0.0.1", "localhost", "::1")) or len(
+        value
+    ) > 200:
+        raise ValueError("must be an https URL of at most 200 characters, exactly as the provider writes it.")
+    return value
+
+
+class SignInSettings(Area, title="Sign-in"):
+    """Who may sign in to the admin and the playground, and how: [sign-in](sign-in.md)."""
+
+    OIDC_ISSUER: Annotated[str, AfterValidator(_require_issuer)] = _value(
+        "",
+        "The OpenID provider, as `issuer` of its discovery document has it. Set: staff and people of the playground "
+        "can sign in by it.",
+        allowed="https URL",
+    )
+    OIDC_CLIENT_ID: str = _value("", "The name of this server at the provider.")
+    OIDC_CLIENT_SECRET: Annotated[str, AfterValidator(_require_secret)] = _value(
+        "", "Its secret there.", allowed="printable ASCII"
+    )
+    OIDC_GROUPS_CLAIM: str = _value(
+        "groups",
+        "The claim of the ID token with the groups of who signs in. Those that are groups of the admin, too, are "
+        "given at each sign-in, and all others taken.",
+    )
+    OIDC_REQUIRED_GROUP: str = _value("", "Without this group in the claim, nobody is let in.")
+    OIDC_STAFF_GROUP: str = _value("", "This group in the claim makes staff, and its lack unmakes it.")
+    LOCAL_PASSWORDS: bool = _value(
+        True, "`off`: nobody signs in with a password, at the admin, the playground or `/v1/auth/token`."
+    )
+
+
 class DatabaseSettings(Area, title="Database and queue"):
     """Where chats are stored, and how work for the worker is queued."""
 
@@ -587,6 +623,7 @@ class WorkerSettings(Area, title="Worker"):
 
 class Config(
     ServerSettings,
+    SignInSettings,
     DatabaseSettings,
     LimitSettings,
     UpstreamSettings,

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from django import template
+from django.conf import settings
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
@@ -62,3 +63,9 @@ def relative_time(moment: datetime | None) -> SafeString | str:
         moment.strftime("%Y-%m-%d %H:%M:%S UTC"),
         "just now" if abs((now - moment).total_seconds()) < 60 else words,
     )
+
+
+@register.simple_tag
+def ways_in() -> dict[str, bool]:
+    """By what one can sign in here, as the settings say."""
+    return {"oidc": bool(settings.OIDC_ISSUER), "passwords": settings.LOCAL_PASSWORDS}

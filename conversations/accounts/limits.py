@@ -21,6 +21,7 @@ Limit = Literal[
     "readers",
     "resummarize_per_hour",
     "exports",
+    "second_factors",
     "sign_ins",
 ]
 

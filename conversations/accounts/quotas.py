@@ -36,7 +36,7 @@ from conversations.models import ActiveReply, Allowance, PassingCall, Reserved, 
 
 logger = logging.getLogger(__name__)
 
-_LENGTHS = {"resummarize_per_hour": HOUR, "exports": MINUTE, "sign_ins": MINUTE}
+_LENGTHS = {"resummarize_per_hour": HOUR, "exports": MINUTE, "sign_ins": MINUTE, "second_factors": HOUR}
 _SENTENCES = {
     "requests_per_minute": "Rate limit: {allowed} requests per minute.",
     "tokens_per_day": "This would exceed your limit of {allowed} tokens per day.",
@@ -45,6 +45,7 @@ _SENTENCES = {
     "resummarize_per_hour": "Rate limit: {allowed} memory rebuilds per hour.",
     "exports": "You can export your data once a minute.",
     "sign_ins": "Too many sign-in attempts.",
+    "second_factors": "Too many wrong codes.",
 }
 
 

@@ -18,6 +18,7 @@ from django.db import transaction
 from django.utils.crypto import salted_hmac
 
 from conversations.accounts import quotas
+from conversations.accounts.limits import Limit
 
 ADDRESS_FACTOR = 10
 """Factor for the attempts of one address on all names: a school may share one address, and a guesser changes names."""
@@ -30,24 +31,39 @@ IPV6_NETWORK_BITS = 64
 @contextmanager
 def attempt(username: str, address: str) -> Iterator[None]:
     """Count an attempt, and uncount it unless the block, which checks the password, raises. Raises `RateLimited`."""
-    limit = settings.LIMIT_SIGN_INS
-    if not quotas.enabled() or not limit:
-        yield
-        return
-    name, origin = username.casefold(), network_of(address)
+    limit, name, origin = settings.LIMIT_SIGN_INS, username.casefold(), network_of(address)
     allowed = {
         _key("name-and-address", f"{origin} {name}"): limit,
         _key("address", origin): ADDRESS_FACTOR * limit,
         _key("name", name): NAME_FACTOR * limit,
     }
+    with _counted("sign_ins", allowed):
+        yield
+
+
+@contextmanager
+def code_attempt(user_id: int) -> Iterator[None]:
+    """The same for a code of a second factor: as many an hour, from all addresses together.
+
+    Whoever guesses a code knows the password, so a stranger locks nobody out; and a code has only six digits.
+    """
+    with _counted("second_factors", {str(user_id): settings.LIMIT_SIGN_INS}):
+        yield
+
+
+@contextmanager
+def _counted(kind: Limit, allowed: dict[str, int]) -> Iterator[None]:
+    if not quotas.enabled() or not settings.LIMIT_SIGN_INS:
+        yield
+        return
     keys = sorted(allowed)  # in a fixed order, so that two attempts cannot deadlock
     with transaction.atomic():
         for key in keys:
-            quotas.take("sign_ins", key, allowed[key])
+            quotas.take(kind, key, allowed[key])
     yield
     with transaction.atomic():
         for key in keys:
-            quotas.give_back("sign_ins", key)
+            quotas.give_back(kind, key)
 
 
 def network_of(address: str) -> str:

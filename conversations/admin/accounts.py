@@ -11,11 +11,12 @@ from datetime import UTC, timedelta
 from functools import partial
 from typing import Any, ClassVar
 
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.contrib import admin, messages
-from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -27,15 +28,15 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from chatmemory.errors import RateLimited
 from chatmemory.templatetags.viewing import viewer_time
 from conversations import account_deletion
-from conversations.accounts import api_tokens, sign_in_limits
+from conversations.accounts import api_tokens
 from conversations.admin.access import LIST_LIMIT, BoundedPaginator, ReadOnlyAdmin, signed_in
 from conversations.admin.html import admin_url, column, link, moment
 from conversations.models import TOKEN_NAME_CHARS, Allowance, Scope
+from conversations.sign_in.password import StaffSignIn
 
-admin.site.unregister([User, Group])
+admin.site.unregister([User, Group, SocialAccount, Authenticator])
 
 
 class BySuperusers(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -50,6 +51,31 @@ class BySuperusers(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscript
 @admin.register(Group)
 class SuperuserGroupAdmin(BySuperusers, GroupAdmin):
     pass
+
+
+@admin.register(SocialAccount)
+class IdentityAdmin(BySuperusers):
+    """Whom the OpenID provider's users are here. Only a superuser gives an identity to another account."""
+
+    list_display = ("user", "provider", "uid", "last_login")
+    fields = ("user", "provider", "uid")
+    raw_id_fields = ("user",)
+    list_select_related = ("user",)
+
+    has_view_permission = BySuperusers.has_change_permission
+
+
+@admin.register(Authenticator)
+class SecondFactorAdmin(BySuperusers):
+    """Second factors, without their secrets. A superuser removes one whose owner has lost it."""
+
+    list_display = fields = readonly_fields = ("user", "type", "created_at", "last_used_at")
+    list_select_related = ("user",)
+
+    has_view_permission = BySuperusers.has_change_permission
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
 
 LIFETIMES = {
@@ -249,20 +275,7 @@ class SuperuserUserAdmin(BySuperusers, Erasing, UserAdmin):  # type: ignore[type
         return redirect(admin_url("auth_user", "tokens", user.pk))
 
 
-class LimitedSignIn(AdminAuthenticationForm):
-    """Django's sign-in form, with limited attempts."""
-
-    def clean(self) -> dict[str, Any]:
-        assert self.request is not None  # the login view passes it
-        name, address = self.cleaned_data.get("username") or "", self.request.META.get("REMOTE_ADDR", "")
-        try:
-            with sign_in_limits.attempt(name, address):
-                return super().clean()
-        except RateLimited as exc:
-            raise ValidationError(f"{exc.message} Try again in {exc.retry_after} seconds.") from exc
-
-
-admin.site.login_form = LimitedSignIn
+admin.site.login_form = StaffSignIn
 
 
 OWN = ("requests_per_minute", "tokens_per_day", "streams", "readers", "resummarize_per_hour")

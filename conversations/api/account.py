@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.utils import timezone
@@ -23,6 +24,7 @@ from conversations.accounts import api_tokens, sign_in_limits
 from conversations.accounts.authentication import end_user_named, require_own_account
 from conversations.api.serializers import PageOut, Strict
 from conversations.models import Scope
+from conversations.sign_in.password import has_second_factor
 
 account_operation = partial(extend_schema, tags=["account"])
 
@@ -92,6 +94,8 @@ class TokenView(APIView):
     )
     def post(self, request: Request) -> Response:
         fields = validated(TokenIn, request.data)
+        if not settings.LOCAL_PASSWORDS:
+            raise PermissionDenied("Passwords are switched off on this server. Sign in at /accounts/login/.")
         with sign_in_limits.attempt(fields["username"], _address(request)):
             token, text = _issued(request, **fields)
         return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
@@ -126,6 +130,8 @@ def _issued(request: Request, username: str, password: str) -> tuple[AuthToken, 
         user = authenticate(request._request, username=username, password=password)
         if not isinstance(user, User):
             break
+        if has_second_factor(user):
+            raise PermissionDenied("This account has a second factor. Sign in at /accounts/login/.")
         if issued := api_tokens.issue(user, timedelta(days=api_tokens.LIFETIME_DAYS)):
             return issued
     raise InvalidCredentials("Wrong user name or password.")
@@ -253,7 +259,7 @@ class EndUserView(APIView):
 
 
 def _has_password(user: User) -> bool:
-    return bool(user.password) and user.has_usable_password()
+    return settings.LOCAL_PASSWORDS and bool(user.password) and user.has_usable_password()
 
 
 def _require_password(request: Request, user: User, password: str | None) -> None:

@@ -10,6 +10,8 @@ from tempfile import SpooledTemporaryFile
 from typing import Any
 from uuid import UUID
 
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
 from django.http import StreamingHttpResponse
@@ -83,6 +85,10 @@ def _account(user_id: int) -> Pieces:
     granted = {"name": F("grant__name"), "scopes": F("grant__scopes")}
     tokens = AuthToken.objects.filter(user=user).annotate(**granted).order_by("created")
     yield from list_text("tokens", _rows(tokens, _TOKEN))
+    identities = SocialAccount.objects.filter(user=user)
+    yield from list_text("identities", _rows(identities, ["provider", "uid", "date_joined", "last_login"]))
+    factors = Authenticator.objects.filter(user=user)
+    yield from list_text("second_factors", _rows(factors, ["type", "created_at", "last_used_at"]))
     yield from list_text("idempotency_keys", _rows(IdempotencyKey.objects.filter(user=user), _KEY))
     named = NamedConversation.objects.filter(user=user)
     yield from list_text("named_conversations", _rows(named, ["name", "chat_id"]))

@@ -131,7 +131,8 @@ export function door({ entered, left, ended, told }) {
       id("password").value = "";
       enter();
     } catch (error) {
-      tell(error.message);
+      if (error.status === 403) location.assign(`/accounts/login/?next=${location.pathname}`); // there is a second factor
+      else tell(error.message);
     }
   });
   on("offer-no", () => show());

@@ -1,4 +1,4 @@
-// Who speaks to the API: a token of this tab, or the session of a signed-in member of staff.
+// Who speaks to the API: a token of this tab, or the session of who has signed in on a page.
 
 const KEY = "cm-token";
 const ISSUED = "cm-token-issued";
@@ -48,5 +48,5 @@ export function credentials() {
 
 export const bearer = (given) => ({ Authorization: `Bearer ${given}` });
 
-/** Ends the session of a member of staff, in the admin too. */
-export const endSession = () => fetch("/admin/logout/", { method: "POST", headers: { "X-CSRFToken": csrf }, redirect: "manual" });
+/** Ends the session, in the admin too. */
+export const endSession = () => fetch("/accounts/logout/", { method: "POST", headers: { "X-CSRFToken": csrf }, redirect: "manual" });

@@ -1,0 +1,353 @@
+"""Sign-in by an OpenID provider over real HTTP, by a second factor, and without passwords."""
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, hotp_value
+from allauth.socialaccount.models import SocialAccount
+from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
+from knox.models import AuthToken
+
+from tests.security.access.headers import PAGE, policy_of
+from tests.support.factories import session_of
+from tests.support.fakes.oidc import Provider, new_key
+from tests.support.live_server import Client, LiveServer
+
+CSRF = "c" * 32
+PASSWORD, SECRET = "correct horse battery", "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
+
+
+@pytest.fixture
+def provider(settings: Any) -> Iterator[Provider]:
+    with Provider() as made:
+        made.trust(settings)
+        settings.PLAYGROUND = "open"
+        yield made
+
+
+@pytest.fixture
+def browser(live: LiveServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=live.url, timeout=30) as made:
+        yield made
+
+
+def enter(browser: httpx.Client, then: str = "/playground/") -> httpx.Response:
+    """Sign in by the provider, up to our answer to what it sent back."""
+    return browser.get(at_provider(browser, then))
+
+
+def at_provider(browser: httpx.Client, then: str = "/playground/") -> str:
+    """Go to the provider, and return where it sends the browser."""
+    answer = httpx.get(browser.get("/accounts/oidc/", params={"next": then}).headers["location"])
+    return answer.headers["location"]
+
+
+def refusal(answer: httpx.Response, status: int = 403) -> str:
+    """The sentence of a refusal, which signed nobody in."""
+    assert answer.status_code == status, answer.text
+    assert policy_of(answer) == PAGE
+    assert not any("_auth_user_id" in one.get_decoded() for one in Session.objects.all())
+    found = re.search(r'<p class="errornote">(.*?)</p>', answer.text)
+    assert found is not None
+    return found[1]
+
+
+# By the provider
+
+
+def test_whoever_comes_first_gets_an_account_and_a_session(provider: Provider, browser: httpx.Client) -> None:
+    provider.claims |= {"email": "olga@example.com", "given_name": "Olga"}
+    answer = enter(browser)
+    assert (answer.status_code, answer.headers["location"]) == (302, "/playground/")
+    assert 'name="csrf-token"' in browser.get("/playground/").text
+    me = browser.get("/v1/me").json()
+    assert (me["username"], me["is_staff"], me["has_password"]) == ("olga", False, False)
+    user = User.objects.get()
+    assert (user.email, user.first_name, user.has_usable_password()) == ("olga@example.com", "Olga", False)
+    asked = provider.asked[0]
+    assert (asked["code_challenge_method"], set(asked["scope"].split())) == (
+        "S256",
+        {"openid", "profile", "email", "groups"},
+    )
+    form(browser, "/accounts/logout/")
+    assert browser.get("/v1/me").status_code == 401
+    assert enter(browser).status_code == 302
+    assert User.objects.count() == 1
+    session = next(one for one in Session.objects.all() if "_auth_user_id" in one.get_decoded())
+    assert session.get_decoded()["_session_expiry"] == 12 * 60 * 60
+
+
+def test_a_taken_name_or_address_leads_to_no_account(provider: Provider, browser: httpx.Client) -> None:
+    boss = User.objects.create_superuser("admin", "admin@example.com", PASSWORD)
+    provider.claims |= {"preferred_username": "Admin", "email": boss.email, "email_verified": True}
+    enter(browser)
+    me = browser.get("/v1/me").json()
+    assert (me["username"] != "admin", me["is_staff"]) == (True, False)
+    assert not SocialAccount.objects.filter(user=boss).exists()
+
+
+def test_another_issuer_has_other_people(provider: Provider, browser: httpx.Client, settings: Any) -> None:
+    enter(browser)
+    with Provider() as other, httpx.Client(base_url=browser.base_url) as elsewhere:
+        other.trust(settings)
+        enter(elsewhere)
+    assert SocialAccount.objects.filter(uid="u-1").values("user").distinct().count() == 2
+
+
+def test_groups_are_given_and_taken_at_each_sign_in(
+    provider: Provider, browser: httpx.Client, settings: Any
+) -> None:
+    settings.OIDC_STAFF_GROUP = "ops"
+    for name in ("readers", "writers"):
+        Group.objects.create(name=name)
+    provider.claims["groups"] = ["readers", "ops", "nobody", 7, "\0"]
+    assert enter(browser, "/admin/").headers["location"] == "/admin/"
+    assert browser.get("/admin/").status_code == 200
+    user = User.objects.get()
+    assert ([one.name for one in user.groups.all()], user.is_superuser) == (["readers"], False)
+    provider.claims["groups"] = "writers"
+    enter(browser)
+    assert [one.name for one in user.groups.all()] == ["writers"]
+    assert browser.get("/admin/").status_code == 302
+    del provider.claims["groups"]
+    enter(browser)
+    assert not user.groups.exists()
+
+
+def test_without_the_required_group_nobody_is_let_in(
+    provider: Provider, browser: httpx.Client, settings: Any
+) -> None:
+    settings.OIDC_REQUIRED_GROUP = "lab"
+    assert "not in the group" in refusal(enter(browser))
+    assert not User.objects.exists()
+    provider.claims["groups"] = ["lab"]
+    assert enter(browser).status_code == 302
+    browser.cookies.clear()
+    Session.objects.all().delete()
+    provider.claims["groups"] = []
+    assert "not in the group" in refusal(enter(browser))
+
+
+def test_who_is_disabled_is_refused(provider: Provider, browser: httpx.Client) -> None:
+    enter(browser)
+    User.objects.update(is_active=False)
+    assert browser.get("/v1/me").status_code == 401
+    browser.cookies.clear()
+    Session.objects.all().delete()
+    assert "disabled" in refusal(enter(browser))
+
+
+LIES: dict[str, tuple[dict[str, Any], str]] = {
+    "issuer": ({"iss": "https://evil.example.com"}, "another issuer"),
+    "audience": ({"aud": "somebody-else"}, "another application"),
+    "party": ({"aud": ["chatmemory-test", "x"], "azp": "x"}, "another application"),
+    "expired": ({"exp": int(time.time()) - 600}, "has expired"),
+    "nonce": ({"nonce": "of another sign-in"}, "another sign-in"),
+    "no nonce": ({"nonce": None}, "not one that this server accepts"),
+    "no subject": ({"sub": None}, "not one that this server accepts"),
+    "a number": ({"sub": 5}, "not one that this server accepts"),
+    "long": ({"sub": "x" * 192}, "names no user"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_token_with_a_wrong_claim_is_refused(provider: Provider, browser: httpx.Client, lie: str) -> None:
+    provider.lies, told = LIES[lie]
+    assert told in refusal(enter(browser))
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("forged", "told"),
+    [
+        ({"signs_with": new_key()}, "not signed by the identity provider"),
+        ({"kid": "k2"}, "a key that the identity provider does not publish"),
+        ({"algorithm": "none"}, "not signed in a way"),
+        ({"algorithm": "HS256", "signs_with": "provider-secret-canary" * 2}, "not signed in a way"),
+        ({"broken": frozenset({"/keys"})}, "does not answer"),
+    ],
+)
+def test_a_token_that_the_provider_did_not_sign_is_refused(
+    provider: Provider, browser: httpx.Client, forged: dict[str, Any], told: str
+) -> None:
+    for name, value in forged.items():
+        setattr(provider, name, value)
+    assert told in refusal(enter(browser), 502 if "broken" in forged else 403)
+    assert not User.objects.exists()
+
+
+def test_a_way_back_is_for_one_browser_and_one_time(provider: Provider, browser: httpx.Client) -> None:
+    back = at_provider(browser)
+    with httpx.Client(base_url=browser.base_url) as stranger:
+        assert "already used" in refusal(stranger.get(back))
+    assert browser.get(back).status_code == 302
+    form(browser, "/accounts/logout/")
+    assert "already used" in refusal(browser.get(back))
+    first, second = at_provider(browser), at_provider(browser)
+    swapped = re.sub("code=[^&]*", re.search("code=[^&]*", first)[0], second)  # type: ignore[index]
+    assert "refused the sign-in" in refusal(browser.get(swapped))  # the challenge is another one's
+
+
+def test_what_the_provider_refuses_and_its_silence_are_told(
+    provider: Provider, browser: httpx.Client
+) -> None:
+    for error, told in (("access_denied", "cancelled"), ("server_error", "refused the sign-in")):
+        state = httpx.URL(at_provider(browser)).params["state"]
+        answer = browser.get("/accounts/oidc/callback/", params={"error": error, "state": state})
+        assert told in refusal(answer)
+    provider.broken = frozenset({"/.well-known/openid-configuration"})
+    assert "does not answer" in refusal(browser.get("/accounts/oidc/"), 502)
+
+
+@pytest.mark.parametrize("then", ["https://evil.example.com/", "//evil.example.com", "javascript:alert(1)"])
+def test_a_sign_in_ends_here(provider: Provider, browser: httpx.Client, then: str) -> None:
+    assert enter(browser, then).headers["location"] == "/admin/"
+
+
+def test_a_request_adds_nothing_to_what_the_provider_is_asked(
+    provider: Provider, browser: httpx.Client
+) -> None:
+    told = {"process": "connect", "scope": "admin", "auth_params": "redirect_uri=https://evil.example.com"}
+    browser.cookies.update(session_of(User.objects.create_superuser("boss")))
+    asked = httpx.URL(browser.get("/accounts/oidc/", params=told).headers["location"]).params
+    assert "admin" not in asked["scope"]
+    assert asked["redirect_uri"].startswith(str(browser.base_url))
+    assert not SocialAccount.objects.exists()
+
+
+def test_without_a_provider_there_is_no_such_page(browser: httpx.Client) -> None:
+    for path in ("oidc/", "oidc/callback/"):
+        assert browser.get(f"/accounts/{path}").status_code == 404
+    assert "single sign-on" not in browser.get("/accounts/login/").text
+
+
+def test_an_account_of_the_provider_leaves_nothing_behind(
+    provider: Provider, browser: httpx.Client, live: LiveServer
+) -> None:
+    enter(browser)
+    user = User.objects.get()
+    TOTP.activate(user, SECRET)
+    client = Client(live.url, AuthToken.objects.create(user)[1])
+    told = client.get("me/export").json()
+    assert [(one["provider"], one["uid"]) for one in told["identities"]] == [(provider.issuer, "u-1")]
+    assert [one["type"] for one in told["second_factors"]] == ["totp"]
+    assert SECRET not in client.get("me/export").text
+    assert client.erase(confirm="olga").status_code == 204
+    client.http.close()
+    assert not SocialAccount.objects.exists()
+    assert not Authenticator.objects.exists()
+    assert browser.get("/v1/me").status_code == 401
+
+
+# With a second factor
+
+
+def code_now(offset: int = 0) -> str:
+    return str(format_hotp_value(hotp_value(SECRET, int(time.time()) // 30 + offset)))
+
+
+def form(browser: httpx.Client, path: str, **fields: str) -> httpx.Response:
+    """Send a form of ours, as its page would."""
+    browser.cookies.set("csrftoken", CSRF, domain=browser.base_url.host)
+    return browser.post(path, data={"csrfmiddlewaretoken": CSRF, **fields})
+
+
+def by_password(browser: httpx.Client, path: str = "/accounts/login/") -> httpx.Response:
+    return form(browser, path, username="carol", password=PASSWORD, next="/playground/")
+
+
+@pytest.fixture
+def carol(live: LiveServer) -> User:
+    user = User.objects.create_superuser("carol", password=PASSWORD)
+    TOTP.activate(user, SECRET)
+    RecoveryCodes.activate(user)
+    return user
+
+
+@pytest.mark.parametrize("path", ["/accounts/login/", "/admin/login/"])
+def test_a_password_alone_lets_nobody_in_who_has_a_second_factor(
+    live: LiveServer, browser: httpx.Client, carol: User, path: str
+) -> None:
+    assert by_password(browser, path).headers["location"] == "/accounts/code/"
+    assert browser.get("/v1/me").status_code == 401
+    body = {"username": "carol", "password": PASSWORD}
+    refused = httpx.post(f"{live.url}/v1/auth/token", json=body)
+    assert (refused.status_code, "second factor" in refused.text) == (403, True)
+    assert not AuthToken.objects.exists()
+    assert "Incorrect code" in form(browser, "/accounts/code/", code="000000").text
+    done = form(browser, "/accounts/code/", code=code_now())
+    assert (done.status_code, done.headers["location"]) == (302, "/playground/")
+    assert browser.get("/v1/me").json()["username"] == "carol"
+
+
+def test_a_code_is_accepted_once(browser: httpx.Client, carol: User) -> None:
+    recovery = Authenticator.objects.get(type="recovery_codes").wrap().get_unused_codes()[0]
+    code = code_now()
+    for used, again in ((code, f"{code[:3]}-{code[3:]}"), (recovery, recovery)):
+        with httpx.Client(base_url=browser.base_url) as one, httpx.Client(base_url=browser.base_url) as other:
+            by_password(one)
+            by_password(other)
+            assert form(one, "/accounts/code/", code=used).status_code == 302
+            answer = form(other, "/accounts/code/", code=again)
+            assert answer.status_code == 200
+            assert other.get("/v1/me").status_code == 401
+
+
+@pytest.mark.promise("P22")
+def test_codes_are_guessed_only_so_often(browser: httpx.Client, carol: User, settings: Any) -> None:
+    settings.LIMIT_SIGN_INS = 3
+    by_password(browser)
+    answers = [form(browser, "/accounts/code/", code=f"00000{n}").text for n in range(4)]
+    assert ["Too many wrong codes" in one for one in answers] == [False, False, False, True]
+    assert "Too many wrong codes" in form(browser, "/accounts/code/", code=code_now()).text
+
+
+def test_what_lets_one_in_is_changed_only_by_whom_it_lets_in(browser: httpx.Client, settings: Any) -> None:
+    """Adding an app: the session alone is not enough, and wrong passwords count."""
+    settings.LIMIT_SIGN_INS = 2
+    user = User.objects.create_user("carol", password=PASSWORD)
+    assert browser.get("/accounts/second-factors/").headers["location"].startswith("/accounts/login/")
+    by_password(browser)
+    add = "/accounts/second-factors/app/add/"
+    assert browser.get(add).headers["location"].startswith("/accounts/password/")
+    for password in ("x", "y"):
+        assert form(browser, "/accounts/password/", password=password, next=add).status_code == 200
+    assert "Too many" in form(browser, "/accounts/password/", password=PASSWORD).text
+    settings.LIMIT_SIGN_INS = 10
+    assert form(browser, "/accounts/password/", password=PASSWORD, next=add).headers["location"] == add
+    secret = re.search("<code>([A-Z2-7]+)</code>", browser.get(add).text)[1]  # type: ignore[index]
+    code = format_hotp_value(hotp_value(secret, int(time.time()) // 30))
+    assert form(browser, add, code=code).headers["location"] == "/accounts/second-factors/codes/"
+    assert (
+        len(re.findall(r"<li><code>\d{8}</code>", browser.get("/accounts/second-factors/codes/").text)) == 10
+    )
+    removed = form(browser, "/accounts/second-factors/app/remove/")
+    assert removed.status_code == 302
+    assert not Authenticator.objects.filter(user=user).exists()
+
+
+# Without passwords
+
+
+def test_passwords_that_are_switched_off_let_nobody_in(
+    live: LiveServer, provider: Provider, browser: httpx.Client, settings: Any
+) -> None:
+    User.objects.create_superuser("carol", password=PASSWORD)
+    settings.LOCAL_PASSWORDS = False
+    settings.AUTHENTICATION_BACKENDS = ["conversations.sign_in.password.NoPasswords"]
+    for path in ("/accounts/login/", "/admin/login/"):
+        page = browser.get(path)
+        assert ("Passwords are switched off" in page.text, 'type="password"' in page.text) == (True, False)
+        assert by_password(browser, path).status_code == 200
+        assert browser.get("/v1/me").status_code == 401
+    refused = httpx.post(f"{live.url}/v1/auth/token", json={"username": "carol", "password": PASSWORD})
+    assert (refused.status_code, "switched off" in refused.text) == (403, True)
+    assert not AuthToken.objects.exists()
+    assert enter(browser).status_code == 302
