@@ -62,8 +62,6 @@ class IdentityAdmin(BySuperusers):
     raw_id_fields = ("user",)
     list_select_related = ("user",)
 
-    has_view_permission = BySuperusers.has_change_permission
-
 
 @admin.register(Authenticator)
 class SecondFactorAdmin(BySuperusers):
@@ -71,8 +69,6 @@ class SecondFactorAdmin(BySuperusers):
 
     list_display = fields = readonly_fields = ("user", "type", "created_at", "last_used_at")
     list_select_related = ("user",)
-
-    has_view_permission = BySuperusers.has_change_permission
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

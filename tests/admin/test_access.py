@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
@@ -42,8 +44,8 @@ VIEWS = [f"view_{page.split('_')[1]}" for page in PAGES]
 MODELS = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
 DAYS = ("memory_usageday", "memory_foldday", "memory_ownermonth")
 """Daily figures have no permission of their own: whoever may see memory may see them."""
-RIGHTS = ("auth_user", "auth_group")
-"""Pages that grant permissions: only superusers can change anything there."""
+RIGHTS = ("auth_user", "auth_group", "socialaccount_socialaccount")
+"""Pages that grant permissions, or say who somebody is: only superusers can change anything there."""
 CHANGED = (
     *(
         ("conversations_chat", "delete"),
@@ -51,6 +53,7 @@ CHANGED = (
         ("conversations_allowance", "add"),
         ("conversations_app", "add"),
         ("conversations_enduser", "delete"),
+        ("mfa_authenticator", "delete"),
     ),
 )
 GONE, LOGIN, REFUSED, SHOWN = 404, 302, 403, 200
@@ -77,6 +80,8 @@ def saying(owner: User) -> Chat:
     """A chat that puts a row on every page."""
     made = make_saying(owner, CANARY)
     Group.objects.create(name="helpers")
+    SocialAccount.objects.create(user=owner, provider="https://id.example.com", uid="u-1")
+    Authenticator.objects.create(user=owner, type="totp", data={"secret": CANARY})
     app = create_end_user(create_app("shop"), "ada").app
     WebhookEvent.objects.create(event_id=new_id(), app=app, chat_id=made.pk, type="chat.deleted", figures={})
     return made
