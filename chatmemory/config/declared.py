@@ -298,7 +298,7 @@ class SignInSettings(Area, title="Sign-in"):
     )
     OIDC_CLIENT_ID: str = _value("", "The name of this server at the provider.")
     OIDC_CLIENT_SECRET: Annotated[str, AfterValidator(_require_secret)] = _value(
-        "", "Its secret there.", allowed="printable ASCII"
+        "", "Its secret there.", allowed="printable ASCII", is_secret=True
     )
     OIDC_GROUPS_CLAIM: str = _value(
         "groups",
