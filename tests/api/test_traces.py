@@ -5,6 +5,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from django.contrib.auth.models import User
+from openai import OpenAI
+from openai.types.chat import ChatCompletionMessageParam
 from opentelemetry.trace import SpanKind, StatusCode
 
 from chatmemory.llm import tracing as spans_of_calls
@@ -181,6 +184,16 @@ def test_a_fold_that_fails_says_why(alice: Client, upstream: FakeUpstream, spans
     for name in ("upsert_memory", "chat gpt-5-nano"):
         assert attributes(spans.one(name))["error.type"] == "upstream_error"
     assert CANARY not in spans.text
+
+
+def test_a_call_that_is_not_stored_has_a_user_and_no_conversation(
+    ask: OpenAI, upstream: FakeUpstream, spans: Spans
+) -> None:
+    messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": CANARY}]
+    ask.chat.completions.create(model="arco", messages=messages, store=False)
+    told = attributes(spans.one("chat gpt-5-mini"))
+    assert told["user.id"] == tracing.user_hash(User.objects.get(username="alice").pk)
+    assert "gen_ai.conversation.id" not in told
 
 
 def test_who_leaves_ends_the_request_and_not_the_call(

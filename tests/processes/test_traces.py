@@ -12,7 +12,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.processes import Product
 from tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow]
+pytestmark = pytest.mark.processes
 
 
 def end(product: Product) -> float:
@@ -25,6 +25,7 @@ def end(product: Product) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.exhaustive
 def test_one_trace_from_a_request_to_its_fold(product: Product, fake: FakeUpstream) -> None:
     with Collector() as collector:
         product.env |= LOW | collector.env
@@ -56,6 +57,7 @@ def test_one_trace_from_a_request_to_its_fold(product: Product, fake: FakeUpstre
     assert 0 <= finished["first_text_ms"] <= finished["duration_ms"] < 60_000
 
 
+@pytest.mark.slow
 def test_a_collector_that_hangs_delays_neither_replies_nor_the_end(
     product: Product, fake: FakeUpstream
 ) -> None:

@@ -14,9 +14,10 @@ from django_q.tasks import async_task
 from chatmemory.runtime import tracing
 from chatmemory.runtime.logs import request_context
 from memory import queue, tasks
-from memory.models import ConversationBrief, Worker
+from memory.folding import work
+from memory.models import ConversationBrief, Requested, Worker
 from memory.worker import alive, loop
-from tests.support.factories import brief_of, make_chat
+from tests.support.factories import brief_of, make_chat, make_user
 from tests.support.spans import ids, recorded
 
 pytestmark = pytest.mark.django_db
@@ -75,6 +76,18 @@ def test_a_task_continues_the_trace_of_what_queued_it(monkeypatch: pytest.Monkey
         loop.run_task(payload())
         request = spans.one("request")
     assert seen == [ids(request)[1], ""]
+
+
+def test_a_demand_that_lets_in_another_chat_is_not_its_cause() -> None:
+    first, second = make_chat(), make_chat(make_user("alice"))
+    for chat in (first, second):
+        ConversationBrief.objects.filter(chat=brief_of(chat).chat).update(
+            requested=Requested.REBUILD, on_demand_at=timezone.now()
+        )
+    with request_context("request-1"):
+        work.enqueue_demanded(second.pk)
+    task: dict[str, Any] = SignedPackage.loads(payload())
+    assert task["args"] == (str(first.pk), "")
 
 
 class OneTask:
