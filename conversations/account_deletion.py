@@ -66,7 +66,7 @@ def _erase(user_id: int, until: float) -> bool:
     while (end_user := end_users.first()) is not None:
         if time.monotonic() > until or not _erase(end_user.pk, until):
             return False
-    while keys := list(chats.order_by("pk").values_list("pk", flat=True)[:PAGE]):
+    while keys := list(chats.order_by("pk").values_list("pk", "owner_id")[:PAGE]):
         chat_lifecycle.delete_chats(chats, keys, until)
         if time.monotonic() > until:
             return False
@@ -107,7 +107,7 @@ def _erase_account(user_id: int) -> bool:
             return True
         if Chat.objects.filter(owner=user).exists() or EndUser.objects.filter(app=user.pk).exists():
             return False
-        Window.objects.filter(key=str(user.pk)).delete()
+        Window.objects.filter(owner_id=user.pk).delete()
         # The admin's log entries about the user keep no name.
         types = ContentType.objects.get_for_models(User, EndUser).values()
         about = LogEntry.objects.filter(content_type__in=types, object_id=str(user.pk))

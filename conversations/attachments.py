@@ -23,9 +23,8 @@ from django.utils import timezone
 from chatmemory.database import executors
 from chatmemory.llm.attachments import PIECE_BYTES, Attachment, slices
 from chatmemory.llm.protocol import Prompt
-from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
+from conversations.models import AttachmentLink, AttachmentPiece, Chat, Message, StoredAttachment
 
-LINKS = StoredAttachment.messages.through
 REMOVED_AT_ONCE = 50
 STORED_AT_ONCE = 4
 """Pieces written by one statement: on PostgreSQL its text is more than twice as long as they are."""
@@ -51,12 +50,14 @@ class Bytes:
 class StoredBytes(Bytes):
     """The bytes of a stored attachment, each piece in its own query."""
 
+    owner_id: int
     attachment_id: UUID
     size: int
 
     def read(self, number: int) -> bytes:
         """Return a piece. Raises `DoesNotExist` if the attachment was deleted in the meantime."""
-        found = AttachmentPiece.objects.filter(attachment=self.attachment_id, number=number)
+        mine = AttachmentPiece.objects.filter(owner_id=self.owner_id)
+        found = mine.filter(attachment=self.attachment_id, number=number)
         return bytes(found.values_list("data", flat=True).get())
 
 
@@ -112,9 +113,9 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
             )
     ids = dict(mine.filter(sha256__in=hashes).values_list("sha256", "pk"))
     links = {(ids[one.sha256], message.pk) for message, them in sent for one in them if one.sha256 in ids}
-    LINKS.objects.bulk_create(
+    AttachmentLink.objects.bulk_create(
         (
-            LINKS(storedattachment_id=one, message_id=message, owner_id=user_id)
+            AttachmentLink(storedattachment_id=one, message_id=message, owner_id=user_id)
             for one, message in sorted(links)
         ),
         ignore_conflicts=True,
@@ -126,7 +127,8 @@ def stored(user_id: int, attachments: Iterable[Attachment]) -> dict[str, StoredB
     """Return those of these attachments whose bytes are stored, by hash."""
     hashes = {one.sha256 for one in attachments if one.sha256}
     rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
-    return {sha256: StoredBytes(pk, size) for sha256, pk, size in rows.values_list("sha256", "pk", "size")}
+    found = rows.values_list("sha256", "pk", "size")
+    return {sha256: StoredBytes(user_id, pk, size) for sha256, pk, size in found}
 
 
 def find(chat: Chat, sha256: str) -> StoredAttachment | None:
@@ -162,17 +164,19 @@ def release(message: Message, kept: Sequence[Attachment] = ()) -> None:
 
     Call it in the transaction that changes the message.
     """
-    links = LINKS.objects.filter(message=message)
+    links, hashes = AttachmentLink.objects.filter(message=message), [one.sha256 for one in kept]
     if kept:
-        links = links.exclude(storedattachment__sha256__in=[one.sha256 for one in kept])
+        mine = StoredAttachment.objects.filter(user=message.owner_id)
+        links = links.exclude(storedattachment__in=mine.filter(sha256__in=hashes))
     if links.delete()[0]:
-        _remove_unused(Chat.objects.values_list("owner", flat=True).get(pk=message.chat_id))
+        _remove_unused(message.owner_id)
 
 
 def release_chat(chat: Chat) -> None:
     """Drop the references of all messages of a chat that is about to be deleted."""
     if StoredAttachment.objects.filter(user=chat.owner_id).exists():
-        LINKS.objects.filter(message__chat=chat).delete()
+        mine = AttachmentLink.objects.filter(owner_id=chat.owner_id)
+        mine.filter(message__in=Message.objects.filter(chat=chat)).delete()
         _remove_unused(chat.owner_id)
 
 
@@ -182,15 +186,17 @@ def remove_old() -> int:
     if not days:
         return 0
     old = StoredAttachment.objects.filter(sent_at__lt=timezone.now() - timedelta(days=days))
-    while True:
-        with transaction.atomic():
-            # One that is being sent again is locked, and no longer old once that transaction ends.
-            unlocked = old.select_for_update(skip_locked=True)
-            ids = list(unlocked.values_list("pk", flat=True)[:REMOVED_AT_ONCE])
-            _remove(ids)
-        removed += len(ids)
-        if len(ids) < REMOVED_AT_ONCE:
-            return removed
+    for user_id in list(old.values_list("user", flat=True).distinct()):
+        left = True
+        while left:
+            with transaction.atomic():
+                # One that is being sent again is locked, and no longer old once that transaction ends.
+                unlocked = old.filter(user=user_id).select_for_update(skip_locked=True)
+                ids = list(unlocked.values_list("pk", flat=True)[:REMOVED_AT_ONCE])
+                _remove(user_id, ids)
+            removed += len(ids)
+            left = len(ids) == REMOVED_AT_ONCE
+    return removed
 
 
 def _keep_within_cap(user_id: int, just_sent: set[UUID]) -> None:
@@ -203,16 +209,17 @@ def _keep_within_cap(user_id: int, just_sent: set[UUID]) -> None:
             break
         gone.append(one)
         over -= size
-    _remove(gone)
+    _remove(user_id, gone)
 
 
 def _remove_unused(user_id: int) -> None:
-    _remove(list(StoredAttachment.objects.filter(user=user_id, messages=None).values_list("pk", flat=True)))
+    unused = StoredAttachment.objects.filter(user=user_id, messages=None)
+    _remove(user_id, list(unused.values_list("pk", flat=True)))
 
 
-def _remove(ids: Sequence[UUID]) -> None:
+def _remove(user_id: int, ids: Sequence[UUID]) -> None:
     """Delete these without reading them first, as the ORM would."""
     if ids:
-        AttachmentPiece.objects.filter(attachment__in=ids)._raw_delete(DEFAULT_DB_ALIAS)
-        LINKS.objects.filter(storedattachment__in=ids).delete()
-        StoredAttachment.objects.filter(pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS)
+        AttachmentPiece.objects.filter(owner_id=user_id, attachment__in=ids)._raw_delete(DEFAULT_DB_ALIAS)
+        AttachmentLink.objects.filter(owner_id=user_id, storedattachment__in=ids).delete()
+        StoredAttachment.objects.filter(user=user_id, pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS)

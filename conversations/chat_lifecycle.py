@@ -19,7 +19,18 @@ from conversations.accounts import quotas
 from conversations.accounts.apps import app_id_of
 from conversations.accounts.quotas import Reservation
 from conversations.finding import index_metadata
-from conversations.models import ActiveReply, Chat, Erased, IdempotencyKey, Message, WebhookEventType
+from conversations.models import (
+    ActiveReply,
+    Chat,
+    ChatCompletion,
+    ChatMetadata,
+    Erased,
+    IdempotencyKey,
+    Message,
+    NamedConversation,
+    WebhookEventType,
+    lock_chat,
+)
 from conversations.webhooks import outbox
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
 
@@ -41,7 +52,7 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
     Raises `NotFound`, and `RateLimited` or `QuotaExceeded` if a rebuild exceeds the limits.
     """
     with transaction.atomic():
-        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        locked = lock_chat(chat.key)
         if locked is None:
             raise NotFound("This chat no longer exists.")
         chat = locked
@@ -68,41 +79,42 @@ def delete_chat(chat: Chat) -> None:
     Messages are deleted by one statement: they refer only to each other, and there may be 100,000.
     """
     with memory_span("delete_memory", chat.pk), transaction.atomic():
-        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        locked = lock_chat(chat.key)
         if locked is not None:
-            if active := ActiveReply.objects.filter(pk=locked.pk).first():
-                active.delete()
+            mine = ActiveReply.objects.filter(chat=locked)
+            if active := mine.first():
+                mine.delete()
                 # Its reservation counts as spent: the model was called and may still write.
                 quotas.settle(locked.owner_id, Reservation.of(active), active.reserved_tokens)
-            IdempotencyKey.objects.filter(chat=locked).delete()
             chat_deleted(locked.pk)
             attachments.release_chat(locked)
-            Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
+            for model in (ChatMetadata, ChatCompletion, NamedConversation, IdempotencyKey, Message):
+                model._default_manager.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
             Erased.log(Erased.Kind.CHAT, locked.pk)
             if locked.app_id is not None:  # after the memory is gone: nothing can be told of it any more
-                outbox.record(locked.pk, WebhookEventType.CHAT_DELETED, {"messages": locked.last_seq})
-            locked.delete()
+                outbox.record(locked.key, WebhookEventType.CHAT_DELETED, {"messages": locked.last_seq})
+            Chat.objects.filter(**locked.key._asdict())._raw_delete(DEFAULT_DB_ALIAS)
             fault_points.point("delete.stored")
 
 
 def delete_chats(
     chats: QuerySet[Chat],
-    keys: Iterable[UUID],
+    keys: Iterable[tuple[UUID, int]],
     until: float = math.inf,
     *,
     if_still: Callable[[Chat], bool] = lambda _: True,
 ) -> int:
-    """Delete those with these keys that are still among `chats`, each in a transaction of its own; return how many.
+    """Delete those with these keys and owners that are still among `chats`, each on its own; return how many.
 
     Stop at the moment `until` of `time.monotonic`. `if_still` is asked for each once it is locked.
     """
     deleted = 0
-    for key in keys:
+    for key, owner_id in keys:
         began = time.monotonic()
         if began > until:
             break
         with transaction.atomic():
-            chat = chats.select_for_update(of=("self",)).filter(pk=key).first()
+            chat = chats.select_for_update(of=("self",)).filter(pk=key, owner=owner_id).first()
             if chat is not None and if_still(chat):
                 delete_chat(chat)
                 deleted += 1

@@ -14,13 +14,14 @@ from django.db.models import Q
 from django.db.models.functions import Left
 from django.utils import timezone
 
+from chatmemory.database.owned import ChatKey
 from chatmemory.errors import ChatBusy, Conflict, NotFound
 from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
 from chatmemory.runtime.tracing import memory_span
 from chatmemory.text.turn_line import TITLE_FROM_CHARS, automatic_title, title_repeats
 from conversations import attachments
 from conversations.derived import derived, set_lines
-from conversations.models import ActiveReply, Chat, Erased, Message, Role, Status
+from conversations.models import ActiveReply, Chat, Erased, Message, Role, Status, lock_chat
 from conversations.replies import finish, open_turn
 from memory.changes import message_changed
 
@@ -49,7 +50,7 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     role = Message.objects.filter(chat=chat, pk=message_id).values_list("role", flat=True).first()
     changes = {"content": content, **derived(content, role or "", chat.owner_id)}
     with transaction.atomic():
-        message = _locked(chat.pk, message_id)
+        message = _locked(chat.key, message_id)
         if message.status in (Status.DELETED, Status.FAILED):
             raise Conflict("There is nothing to edit: this message was deleted or has no text.")
         if message.role == Role.TOOL_CALL:
@@ -63,28 +64,28 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     return message
 
 
-def forget_message(chat_id: UUID, message_id: UUID) -> None:
+def forget_message(key: ChatKey, message_id: UUID) -> None:
     """Remove the content of a message, if it is not removed yet.
 
     Raises `NotFound`; `ChatBusy` for a reply being written and its question.
     """
-    with memory_span("delete_memory", chat_id), transaction.atomic():
-        message = _locked(chat_id, message_id)
+    with memory_span("delete_memory", key.id), transaction.atomic():
+        message = _locked(key, message_id)
         if message.status != Status.DELETED:
             attachments.release(message)
             _change(message, status=Status.DELETED, **_EMPTIED)
             Erased.log(Erased.Kind.MESSAGE, message.pk)
 
 
-def _locked(chat_id: UUID, message_id: UUID) -> Message:
+def _locked(key: ChatKey, message_id: UUID) -> Message:
     """Lock the chat and return the final message. Nothing in the chat is begun, finished or folded until commit."""
-    chat = Chat.objects.select_for_update().filter(pk=chat_id).first()
+    chat = lock_chat(key)
     concerned = Q(message_id=message_id) | Q(user_message=message_id)
-    if chat is not None and ActiveReply.objects.filter(concerned, pk=chat_id).exists():
-        if not finish.finish_in(chat_id, finish.expired()):
+    if chat is not None and ActiveReply.objects.filter(concerned, chat=chat).exists():
+        if not finish.finish_in(key, finish.expired()):
             raise ChatBusy("A reply is being written in this chat.", retry_after=1)
         chat.refresh_from_db(fields=["last_seq", "open_seq"])
-    message = Message.objects.filter(chat=chat_id, pk=message_id).first()
+    message = Message.objects.filter(**key.columns, pk=message_id).first()
     if chat is None or message is None:
         raise NotFound("This chat has no such message.")
     if 0 < chat.open_seq <= message.seq:  # a turn that changed since the model saw it cannot go on
@@ -100,8 +101,8 @@ def _change(message: Message, **fields: Any) -> None:
     for name, value in fields.items():
         setattr(message, name, value)
     message.save(update_fields=[*fields, "edited_at"])
-    title = _retitled(message.chat_id, former)
-    Chat.objects.filter(pk=message.chat_id).update(updated_at=message.edited_at, **title)
+    title = _retitled(message.chat_key, former)
+    Chat.objects.filter(**message.chat_key._asdict()).update(updated_at=message.edited_at, **title)
     turn = _turn_of(message)
     # Other answers of the turn, including failed and replaced ones, may still have a line with words of its question.
     for row in set_lines(turn):
@@ -113,12 +114,13 @@ def _change(message: Message, **fields: Any) -> None:
     )
 
 
-def _retitled(chat_id: UUID, former: str) -> dict[str, Any]:
+def _retitled(chat: ChatKey, former: str) -> dict[str, Any]:
     """Return the changes to the chat's title: one made from messages is made again from the first that is left."""
-    title, is_automatic = Chat.objects.values_list("title", "title_is_automatic").get(pk=chat_id)
+    titles = Chat.objects.values_list("title", "title_is_automatic")
+    title, is_automatic = titles.get(**chat._asdict())
     if not (is_automatic or title_repeats(title, former)):
         return {}
-    questions = Message.objects.filter(chat=chat_id, role=Role.USER).exclude(status=Status.DELETED)
+    questions = Message.objects.filter(**chat.columns, role=Role.USER).exclude(status=Status.DELETED)
     beginning = Left("content", TITLE_FROM_CHARS)
     first = questions.order_by("seq").values_list(beginning, flat=True).first()
     return {"title": automatic_title(first or ""), "title_is_automatic": True}
@@ -126,7 +128,7 @@ def _retitled(chat_id: UUID, former: str) -> dict[str, Any]:
 
 def _turn_of(message: Message) -> list[Message]:
     """Return all messages of its turn in order: from a user message to before the next one."""
-    rows = Message.objects.filter(chat=message.chat_id).order_by("seq")
+    rows = Message.objects.filter(**message.chat_key.columns).order_by("seq")
     questions = rows.filter(role=Role.USER).values_list("seq", flat=True)
     following = questions.filter(seq__gt=message.seq).first()
     rows = rows.filter(seq__gte=questions.filter(seq__lte=message.seq).last() or 1)

@@ -674,6 +674,11 @@ def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
     return chat
 
 
+def lock_chat(key: ChatKey) -> Chat | None:
+    """Lock a chat until the transaction ends, and return it as it is now; None if it is gone."""
+    return _LOCKED_CHAT.first(*key)
+
+
 def find_key(chat_id: UUID) -> ChatKey | None:
     """Find whose chat this is by its id alone, which is all that the queue and operators know. None if it is gone."""
     found = Chat.objects.filter(pk=chat_id).values_list("pk", "owner_id").first()

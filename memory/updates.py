@@ -25,7 +25,7 @@ def version_saved(
 ) -> None:
     """Record an event for the chat's app, in the transaction that stores a version of any kind."""
     if created and not raw and instance.chat.app_id is not None:
-        outbox.record(instance.chat_id, WebhookEventType.MEMORY_UPDATED, figures(instance))
+        outbox.record(instance.chat_key, WebhookEventType.MEMORY_UPDATED, figures(instance))
 
 
 def figures(revision: SummaryRevision) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _forgetting(owner: User, long: int) -> tuple[Figure, Figure]:
     )
     writer.start()
     try:
-        whole = _seconds(lambda: forget_message(chat.pk, message.pk))
+        whole = _seconds(lambda: forget_message(chat.key, message.pk))
     finally:
         over.set()
         writer.join()

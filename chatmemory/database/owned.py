@@ -18,10 +18,15 @@ from django.db.models.sql.compiler import SQLCompiler
 
 
 class ChatKey(NamedTuple):
-    """Which chat, and whose: what `chat=` in a filter takes, beside a chat itself."""
+    """Which chat, and whose."""
 
     id: UUID
     owner_id: int
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns by which rows refer to it: for filters, and for new rows."""
+        return {"chat_id": self.id, "owner_id": self.owner_id}
 
 
 class Owned(Model):

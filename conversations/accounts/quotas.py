@@ -54,16 +54,21 @@ def take(kind: Limit, key: object, allowed: int) -> None:
 
     Call it in the transaction that does what is counted.
     """
-    row = _locked(Window(kind=kind, key=str(key), since=Now()), kind=kind, key=str(key))
+    which = _window(kind, key)
+    row = _locked(Window(**which, since=Now()), **which)
     window = RateWindow(row.since, row.count, _LENGTHS[kind]).at(row.now)
     if (refusal := window.refusal(kind, allowed, row.now)) is not None:
         raise refusal_error(refusal, key)
-    Window.objects.filter(pk=row.pk).update(since=window.since, count=window.count + 1)
+    Window.objects.filter(**which).update(since=window.since, count=window.count + 1)
 
 
 def give_back(kind: Limit, key: object) -> None:
     """Uncount an event that came to nothing."""
-    Window.objects.filter(kind=kind, key=str(key)).update(count=F("count") - 1)
+    Window.objects.filter(**_window(kind, key)).update(count=F("count") - 1)
+
+
+def _window(kind: Limit, key: object) -> dict[str, Any]:
+    return {"kind": kind, "key": str(key), "owner_id": key if isinstance(key, int) else 0}
 
 
 def refusal_error(refusal: LimitRefusal, key: object = None) -> ChatMemoryError:
@@ -200,30 +205,28 @@ def require_request_left(user_id: int) -> None:
             raise refusal_error(refusal, user_id)
 
 
-def begin_unstored(user_id: int, tokens: int) -> int:
-    """Reserve for a call that is not stored; return the id of the row that holds it. Raises as `reserve` does."""
+def begin_unstored(user_id: int, tokens: int) -> PassingCall:
+    """Reserve for a call that is not stored; return the row that holds it. Raises as `reserve` does."""
     lasting = timedelta(seconds=settings.REPLY_DEADLINES.total + UNSTORED_MARGIN_SECONDS)
     with transaction.atomic():
         held = reserve(user_id, tokens)
         columns = held._asdict() if held else {}
-        return PassingCall.objects.create(user_id=user_id, expires_at=Now() + lasting, **columns).pk
+        return PassingCall.objects.create(user_id=user_id, expires_at=Now() + lasting, **columns)
 
 
-def end_unstored(call_id: int, spent: int | None) -> bool:
+def end_unstored(call: PassingCall, spent: int | None) -> bool:
     """Settle a call of `begin_unstored`. Return False if that was done before."""
     with transaction.atomic():
-        call = PassingCall.objects.select_for_update().filter(pk=call_id).first()
-        if call is None:
+        if not PassingCall.objects.filter(pk=call.pk, user=call.user_id).delete()[0]:
             return False
-        call.delete()
         settle(call.user_id, Reservation.of(call), spent)
     return True
 
 
 def refund_expired() -> int:
     """Give back the reservations of calls whose process is gone; return how many there were. Called by the sweep."""
-    expired = list(PassingCall.objects.filter(expires_at__lt=Now()).values_list("pk", flat=True)[:1000])
-    return sum(end_unstored(call_id, None) for call_id in expired)
+    expired = list(PassingCall.objects.filter(expires_at__lt=Now())[:1000])
+    return sum(end_unstored(call, None) for call in expired)
 
 
 def take_export(user_id: int) -> None:
@@ -335,7 +338,7 @@ def _require_tokens(user_id: int, usage: LimitUsage, tokens: int) -> None:
 def _living(user_id: int) -> int:
     """Count the calls of a user that are still being answered: those with a lease or a row that has not expired."""
     replies = ActiveReply.objects.filter(
-        chat__owner=user_id, reserved_day__isnull=False, lease_expires_at__gte=Now()
+        owner_id=user_id, reserved_day__isnull=False, lease_expires_at__gte=Now()
     )
     unstored = PassingCall.objects.filter(user=user_id, expires_at__gte=Now())
     return replies.count() + unstored.count()

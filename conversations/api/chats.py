@@ -120,7 +120,7 @@ class ChatsView(APIView):
         if confirmed is None:
             count = chats.count()
             return Response({"count": count, "deleted": 0, "left": count})
-        keys = list(chats.values_list("pk", flat=True))
+        keys = list(chats.values_list("pk", "owner_id"))
         if len(keys) != confirmed:
             now = f"The filters find {len(keys)} chats now, not {confirmed}."
             raise Conflict("Nothing was deleted: the count has changed.", details={"confirm": [now]})
@@ -204,7 +204,9 @@ class AttachmentView(AsyncView):
             "Cache-Control": "no-store",
             "Content-Length": str(found.size),
         }
-        return streamed(aiter(attachments.StoredBytes(found.pk, found.size)), slot, kind, headers)
+        return streamed(
+            aiter(attachments.StoredBytes(found.user_id, found.pk, found.size)), slot, kind, headers
+        )
 
 
 def messages_page(request: Request, chat: Chat) -> Response:
@@ -261,5 +263,5 @@ class MessageView(APIView):
     )
     def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
-        message_changes.forget_message(chat.pk, message_id)
+        message_changes.forget_message(chat.key, message_id)
         return Response(status=204)

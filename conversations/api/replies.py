@@ -21,6 +21,7 @@ from rest_framework.response import Response
 from chatmemory.api.async_view import SMALL_BYTES, AsyncView
 from chatmemory.api.http import PAGING, caller, example, validated
 from chatmemory.database import executors
+from chatmemory.database.owned import ChatKey
 from chatmemory.errors import (
     Conflict,
     InvalidRequest,
@@ -140,9 +141,9 @@ class ReplyView(LimitedView):
         head, slot = await stream.opened(caller(self.request).pk, turn)
         if self.wants_stream:
             return streamed(stream.reply_events(head, with_memory=self.with_memory), slot)
-        ids = {"chat_id": str(head.chat_id), "user_message_id": str(head.user_message_id)}
+        ids = {"chat_id": str(head.chat.id), "user_message_id": str(head.user_message_id)}
         with closing(slot) if slot else nullcontext():
-            reply = stream.reply_of(head.chat_id, head.message_id)
+            reply = stream.reply_of(head.chat, head.message_id)
             return await _whole(reply, ids)
 
 
@@ -262,7 +263,7 @@ class StreamView(AsyncView):
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ReplyHead, int, ReaderSlot]:
         user = caller(request)
-        head = stream.find(get_chat(user, chat_id).pk, message_id)
+        head = stream.find(get_chat(user, chat_id).key, message_id)
         position = _position(request)
         self.with_memory = _flag(request, "memory_events")
         return head, position, stream.take_slot(user.pk)
@@ -299,34 +300,34 @@ class CancelView(AsyncView):
         summary="Cancel a reply",
         description="The partial reply is kept. If the reply has already finished, the answer is 409.",
     )
-    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:
+    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ChatKey, UUID]:
         chat = get_chat(caller(request), chat_id)
         get_message(chat, message_id)  # only of this chat
         active = ActiveReply.objects.filter(chat=chat, message_id=message_id)
         if not active.update(cancel_requested=True):  # its process stops
             raise Conflict("This reply is already finished.")
         fault_points.point("cancel.requested")
-        return chat_id, message_id
+        return chat.key, message_id
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        chat_id, message_id = opened
+        chat, message_id = opened
         if (own := generation.running(message_id)) is not None:
             own.stop(Ending.cancelled())
-        message = await self._ended(chat_id, message_id)
+        message = await self._ended(chat, message_id)
         if message.status != "cancelled":
             raise Conflict("This reply finished before it could be cancelled.")
         return Response({"message": events.message_json(message)})
 
-    async def _ended(self, chat_id: UUID, message_id: UUID) -> Message:
+    async def _ended(self, chat: ChatKey, message_id: UUID) -> Message:
         """Wait for the final message: its owner writes it within a few checkpoints, otherwise this process does."""
         try:
             async with asyncio.timeout(4 * settings.REPLY_CHECKPOINT_SECONDS):
-                with stream.reply_of(chat_id, message_id) as reply:
+                with stream.reply_of(chat, message_id) as reply:
                     return await stream.final_of(reply)
         except (TimeoutError, Unavailable):
             logger.warning("cancelled for its owner", extra={"reply": str(message_id)})
-        await executors.write(finish.finish_in, chat_id, Q(message_id=message_id))
-        message = await executors.read(Message.objects.filter(chat_id=chat_id, pk=message_id).first)
+        await executors.write(finish.finish_in, chat, Q(message_id=message_id))
+        message = await executors.read(Message.objects.filter(**chat.columns, pk=message_id).first)
         if message is None:
             raise NotFound("This chat has no such message.")
         return message

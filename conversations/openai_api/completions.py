@@ -118,13 +118,13 @@ class CompletionsView(OpenAIView):
         head, slot = await stream.opened(user_id, turn)
         earlier_tokens = head.snapshot.history_tokens if head.snapshot else None
         self.answer_headers = {
-            "x-chatmemory-conversation-id": str(head.chat_id),
+            "x-chatmemory-conversation-id": str(head.chat.id),
             DECISION: place.decision,
             "x-chatmemory-found-by": place.found_by,
             "x-chatmemory-said-tokens": "" if earlier_tokens is None else str(earlier_tokens),
             "x-chatmemory-sent-tokens": str(head.prompt_tokens),
         }
-        reply = stream.reply_of(head.chat_id, head.message_id)
+        reply = stream.reply_of(head.chat, head.message_id)
         return await self._respond(completion_id(head.message_id), reply, head.prompt_tokens, slot)
 
     async def _respond(

@@ -18,6 +18,7 @@ from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
+from chatmemory.database.owned import ChatKey
 from chatmemory.llm.attachments import attachments_in
 from chatmemory.llm.protocol import PromptMessage, ToolCall, Variant
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
@@ -139,10 +140,12 @@ def _existing(completion: CompletionRequest) -> TurnPlace | None:
         created_at__gte=Now() - RETRIED_WITHIN,
     )
     first = same.order_by("-message_id").first()
-    ended = Message.objects.exclude(status=Status.COMPLETE)
+    ended = Message.objects.filter(owner_id=completion.user.pk).exclude(status=Status.COMPLETE)
     if first is None or ended.filter(pk=first.message_id).exists():
         return None
-    return TurnPlace("repeated", "retry", existing=ExistingReply(first.chat_id, first.message_id))
+    return TurnPlace(
+        "repeated", "retry", existing=ExistingReply(ChatKey(first.chat_id, first.user_id), first.message_id)
+    )
 
 
 def _unnamed(completion: CompletionRequest) -> TurnPlace:
@@ -151,7 +154,8 @@ def _unnamed(completion: CompletionRequest) -> TurnPlace:
     known = _newest(completion.earlier.filter(asked__in=sought))
     same = next((one for one in known if bytes(one.asked) == keys.asked), None)
     if same is not None and _is_head(same):
-        reply = Message.objects.filter(pk=same.message_id).values_list("status", "error").first()
+        stored = Message.objects.filter(chat=same.chat, pk=same.message_id)
+        reply = stored.values_list("status", "error").first()
         # The client got an error instead of an answer, and sends the same request again.
         broke_off = reply is not None and finish_reason(*reply) is None
         if broke_off and _is_whole(same, (*request.history, *request.new)):
@@ -181,7 +185,7 @@ def _is_whole(completion: ChatCompletion, sent: Sequence[PromptMessage]) -> bool
     rows = sum(1 + len(one.calls) for one in sent)
     if completion.seq <= rows + 1:
         return True
-    questions = Message.objects.filter(chat=completion.chat_id, seq__lte=completion.seq, role=Role.USER)
+    questions = Message.objects.filter(chat=completion.chat, seq__lte=completion.seq, role=Role.USER)
     return questions.count() <= sum(one.role == "user" for one in sent)
 
 
@@ -191,7 +195,7 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMess
     heads: list[tuple[ChatCompletion, Match]] = []
     older: list[tuple[ChatCompletion, Match]] = []
     for one in list({one.pk: one for one in candidates}.values())[:MAX_CHATS]:
-        found = match(_turns_of(one.chat_id, one.seq, ROWS * len(history)), sent)
+        found = match(_turns_of(one.chat.key, one.seq, ROWS * len(history)), sent)
         if found is not None and _is_head(one):
             heads.append((one, found))
         elif found is not None and not found.differs:
@@ -199,7 +203,7 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMess
     if not (heads or older):
         return TurnPlace("imported")
     (one, found), *others = heads + older
-    if any(not _is_copy(other.chat_id, one.chat_id, other.seq, one.seq) for other, _ in others):
+    if any(not _is_copy(other.chat.key, one.chat.key, other.seq, one.seq) for other, _ in others):
         return TurnPlace("imported")  # another chat has these turns, too: it may be another person's
     if heads:
         by: FoundBy = "history" if found.is_whole else "newest turn"
@@ -214,23 +218,24 @@ def _is_alone(place: TurnPlace, completion: CompletionRequest) -> bool:
     """
     assert place.chat is not None
     history = completion.request.history
-    others = Chat.objects.filter(pk__in=_recent(completion.user)).exclude(pk=place.chat.pk)
-    same = Message.objects.filter(chat__in=others, role=Role.ASSISTANT, content=history[-1].content)
+    others = [one for one in _recent(completion.user) if one != place.chat.pk]
+    replies = Message.objects.filter(owner_id=completion.user.pk, chat__in=others, role=Role.ASSISTANT)
+    same = replies.filter(content=history[-1].content).only("chat", "owner_id", "seq")
     sent = compared_turns(history)
     return not any(
-        completion.earlier.filter(chat=chat_id).exists()
-        and match(_turns_of(chat_id, seq, ROWS * len(history)), sent) is not None
-        and not _is_copy(chat_id, place.chat.pk, seq, place.through_seq or place.chat.last_seq)
-        for chat_id, seq in same.values_list("chat_id", "seq")[:MAX_CHATS]
+        completion.earlier.filter(chat=one.chat_id).exists()
+        and match(_turns_of(one.chat_key, one.seq, ROWS * len(history)), sent) is not None
+        and not _is_copy(one.chat_key, place.chat.key, one.seq, place.through_seq or place.chat.last_seq)
+        for one in same[:MAX_CHATS]
     )
 
 
-def _is_copy(one: UUID, other: UUID, seq: int, other_seq: int) -> bool:
+def _is_copy(one: ChatKey, other: ChatKey, seq: int, other_seq: int) -> bool:
     """Whether two chats are the same word for word up to there, as a branch is: then either is right."""
     if one == other:
         return True
     first, second = (
-        Message.objects.filter(chat=chat, seq__lte=last).order_by("seq").values_list("role", "content")
+        Message.objects.filter(**chat.columns, seq__lte=last).order_by("seq").values_list("role", "content")
         for chat, last in ((one, seq), (other, other_seq))
     )
     return seq == other_seq and list(first) == list(second)
@@ -246,8 +251,9 @@ def _with_last_answer(completion: CompletionRequest) -> list[ChatCompletion]:
     answer = essence(completion.request.history[-1].content)
     if not answer:
         return []
-    last = Message.objects.filter(chat__in=_recent(completion.user), seq=F("chat__last_seq"))
-    texts = last.filter(role=Role.ASSISTANT).values_list("pk", "content")
+    mine = Message.objects.filter(owner_id=completion.user.pk, chat__in=_recent(completion.user))
+    last = mine.filter(seq=F("chat__last_seq"), role=Role.ASSISTANT)
+    texts = last.values_list("pk", "content")
     ids = [pk for pk, text in texts if essence(text) == answer]
     return _newest(completion.earlier.filter(message_id__in=ids))
 
@@ -268,7 +274,7 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
     if keys.before is None or is_busy:
         if is_busy or len(request.question) < TASK_CHARS:
             return continued
-        last = _turns_of(chat.pk, chat.last_seq, 2 * ROWS)[-1:]
+        last = _turns_of(chat.key, chat.last_seq, 2 * ROWS)[-1:]
         return TurnPlace("not stored") if any(quotes(request.question, turn) for turn in last) else continued
     matches = _answered(_newest(its.filter(asked=keys.before)), request.history[-1])
     if any(_is_head(one) for one in matches):
@@ -281,7 +287,7 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
 def _followed(chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:
     """Return the place in the chat that its client named for a history whose hash is not known: as far as it agrees."""
     sent = compared_turns(history)
-    stored = _turns_of(chat.pk, chat.last_seq, max(NAMED_ROWS, ROWS * len(history)))
+    stored = _turns_of(chat.key, chat.last_seq, max(NAMED_ROWS, ROWS * len(history)))
     found = match(stored, sent, is_named=True)
     if found is not None:
         return TurnPlace("continued", "name", chat, rewritten=found.rewritten)
@@ -325,10 +331,12 @@ def _answered(completions: Sequence[ChatCompletion], answer: PromptMessage) -> l
     A reply that is still being written counts as a match: a client that leaves a stream has read part of it.
     """
     ids = [one.message_id for one in completions[:MAX_CANDIDATES]]
-    replies = Message.objects.filter(pk__in=ids).only("content", "status", "payload", "seq", "chat_id")
+    mine = {"owner_id": completions[0].user_id} if completions else {}
+    replies = Message.objects.filter(pk__in=ids, **mine)
+    replies = replies.only("content", "status", "payload", "seq", "chat_id", "owner_id")
     stored = {one.pk: one for one in replies}
-    missing = set(ids) - stored.keys()
-    written = set(ActiveReply.objects.filter(message_id__in=missing).values_list("message_id", flat=True))
+    active = ActiveReply.objects.filter(message_id__in=set(ids) - stored.keys(), **mine)
+    written = set(active.values_list("message_id", flat=True))
     fitting = written | {pk for pk, reply in stored.items() if _fits(reply, answer)}
     return [one for one in completions[:MAX_CANDIDATES] if one.message_id in fitting]
 
@@ -344,12 +352,12 @@ def _fits(stored: Message, sent: PromptMessage) -> bool:
     return not sent.calls or calls_alike(calls_of(stored), sent.calls)
 
 
-def _turns_of(chat_id: UUID, through_seq: int, rows: int) -> list[ComparedTurn]:
+def _turns_of(chat: ChatKey, through_seq: int, rows: int) -> list[ComparedTurn]:
     """Return the last turns of a chat up to a reply and the calls it makes, read from at most so many rows."""
     fields = ("seq", "role", "content", "status", "payload")
-    earlier = Message.objects.filter(chat=chat_id, seq__lte=through_seq, superseded_by=None)
+    earlier = Message.objects.filter(**chat.columns, seq__lte=through_seq, superseded_by=None)
     newest = list(earlier.exclude(status=Status.FAILED).order_by("-seq").values_list(*fields)[:rows])
-    after = Message.objects.filter(chat=chat_id, seq__gt=through_seq).order_by("seq")
+    after = Message.objects.filter(**chat.columns, seq__gt=through_seq).order_by("seq")
     calls = (newest[0][4] or {}).get("calls", 0) if newest else 0
     found: list[ComparedTurn] = []
     for seq, role, content, status, payload in [*reversed(newest), *after.values_list(*fields)[:calls]]:
@@ -371,5 +379,5 @@ def _is_head(completion: ChatCompletion) -> bool:
     """
     if completion.seq >= completion.chat.last_seq:
         return True
-    later = Message.objects.filter(chat=completion.chat_id, seq__gt=completion.seq, superseded_by=None)
+    later = Message.objects.filter(chat=completion.chat, seq__gt=completion.seq, superseded_by=None)
     return not later.exclude(role=Role.TOOL_CALL).exclude(status=Status.FAILED).exists()

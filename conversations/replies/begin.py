@@ -26,6 +26,7 @@ from django.utils import timezone
 from chatmemory.database import executors
 from chatmemory.database.compiled import Select, Write
 from chatmemory.database.ids import new_id
+from chatmemory.database.owned import ChatKey
 from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
 from chatmemory.llm import registry
 from chatmemory.llm.attachments import attachments_in, payload_of
@@ -58,10 +59,10 @@ KEY_IS_OLD = Q(created_at__lt=Now() - timedelta(hours=24))
 """Then an idempotency key may be used for another request, and the sweep removes it. By the database's clock."""
 
 _CHAT = Select(
-    lambda chat: (
+    lambda chat, owner: (
         Chat.objects.select_related("active_reply", "brief", "owner__allowance")
         .annotate(now=Now())
-        .filter(pk=chat)
+        .filter(pk=chat, owner=owner)
     )
 )
 """A chat with all that a turn needs to know of it, in one query."""
@@ -227,7 +228,9 @@ def _in_chat(
         except IntegrityError:
             pass  # two requests raced for one key: now the winner's turn is found
         except ChatBusy:
-            if chat_id is None or not finish.finish_in(chat_id, finish.expired()):
+            if chat_id is None or not finish.finish_in(
+                ChatKey(chat_id, request_key.user.pk), finish.expired()
+            ):
                 raise
     return attempt()
 
@@ -238,7 +241,7 @@ def _locked(user: User, chat_id: UUID | None, messages: int, new_chat: Mapping[s
         chat_id = chat_lifecycle.create_chat(user, last_seq=messages, **new_chat).pk
     elif not _LOCK_CHAT.run(chat_id, user.pk, messages, timezone.now()):
         raise NotFound("Chat not found.")
-    chat: Any = _CHAT.first(chat_id)
+    chat: Any = _CHAT.first(chat_id, user.pk)
     if chat is None:  # SQLite checks references only at the end
         raise IntegrityError("FOREIGN KEY constraint: the owner is gone")
     if hasattr(chat.owner, "allowance"):
@@ -341,7 +344,7 @@ class RequestKey:
             return None
         if row.request_hash != self.request_hash:
             raise IdempotencyMismatch("This idempotency key was used with another request.")
-        return ExistingReply(row.chat_id, row.message_id)
+        return ExistingReply(ChatKey(row.chat_id, row.user_id), row.message_id)
 
     def remember(self, pending: Pending) -> None:
         """Store the key, if any, of a turn that begins. Raises `IntegrityError` if another request was first."""

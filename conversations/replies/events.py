@@ -54,7 +54,7 @@ def json_line(value: object) -> bytes:
 def created(head: ReplyHead) -> bytes:
     sent = head.snapshot
     data = {
-        "chat_id": str(head.chat_id),
+        "chat_id": str(head.chat.id),
         "user_message_id": _id(head.user_message_id),
         "message_id": str(head.message_id),
         "model_variant": head.variant,

@@ -44,7 +44,7 @@ from chatmemory.runtime import fault_points, tracing
 from chatmemory.runtime.logs import request_began, request_id
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas
-from conversations.models import Message, Status
+from conversations.models import Message, PassingCall, Status
 from conversations.replies import finish
 from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, tokens_used
 from memory.policies.card import CardStream
@@ -318,7 +318,7 @@ class UnstoredReply(Generation):
         self.prompt_tokens = prompt_tokens
         """By our own count."""
         self.calls: Sequence[ToolCall] = ()
-        self._reservation: int | None = None
+        self._reservation: PassingCall | None = None
 
     async def reserve(self, user_id: int) -> None:
         """Reserve the user's allowance for the call. Raises `RateLimited` and `QuotaExceeded`."""
@@ -418,7 +418,7 @@ class TurnReply(Generation):
 
     def _final(self) -> Message | None:
         """Return the message if any process has stored it."""
-        return Message.objects.filter(pk=self.pending.message_id).first()
+        return Message.objects.filter(**self.pending.chat_key.columns, pk=self.pending.message_id).first()
 
 
 _finishing = asyncio.Semaphore(FINISHED_AT_ONCE)
@@ -533,8 +533,8 @@ def count_prompt(messages: Sequence[PromptMessage], instructions: str = "") -> i
     return texts + attached + count_tokens(instructions)
 
 
-async def begin_call(user_id: int, prompt_tokens: int, variant: Variant) -> int | None:
-    """Reserve for a call that is not stored; return its id for `end_call`, or None if limits are off.
+async def begin_call(user_id: int, prompt_tokens: int, variant: Variant) -> PassingCall | None:
+    """Reserve for a call that is not stored; return its row for `end_call`, or None if limits are off.
 
     Raises `RateLimited` and `QuotaExceeded`. The row that holds the reservation expires if this process goes away.
     """
@@ -543,14 +543,16 @@ async def begin_call(user_id: int, prompt_tokens: int, variant: Variant) -> int 
     return await executors.write(quotas.begin_unstored, user_id, quotas.tokens_for(prompt_tokens, variant))
 
 
-async def end_call(call: int | None, spent: int | None) -> None:
+async def end_call(call: PassingCall | None, spent: int | None) -> None:
     """Settle a call, with the tokens it used or None if nothing came of it."""
     if call is None:
         return
     try:
         await executors.write(quotas.end_unstored, call, spent)
     except (DatabaseError, InterfaceError) as exc:
-        logger.warning("call not settled, it will expire", extra={"call": call, "error": type(exc).__name__})
+        logger.warning(
+            "call not settled, it will expire", extra={"call": call.pk, "error": type(exc).__name__}
+        )
 
 
 async def cancel_on_drain(work: Coroutine[Any, Any, T]) -> T:
@@ -583,7 +585,7 @@ async def _checkpoints() -> None:
         lengths = {key: len(reply.log) for key, reply in replies.items()}
         grown = [key for key, reply in replies.items() if lengths[key] > reply.checkpointed]
         try:
-            texts = [(key, replies[key].log.text()) for key in grown]
+            texts = [(replies[key].pending, replies[key].log.text()) for key in grown]
             for start in range(0, len(texts), STORED_TOGETHER):
                 await executors.write(finish.store_partial, texts[start : start + STORED_TOGETHER])
             mine = await executors.write(finish.checkpoint, list(replies) if renew else [])

@@ -151,6 +151,6 @@ def calls_of(reply: Message) -> list[ToolCall]:
     if not number:
         return []
     rows = Message.objects.filter(
-        chat_id=reply.chat_id, role=Role.TOOL_CALL, seq__gt=reply.seq, seq__lte=reply.seq + number
+        **reply.chat_key.columns, role=Role.TOOL_CALL, seq__gt=reply.seq, seq__lte=reply.seq + number
     ).order_by("seq")
     return [ToolCall.of(payload) for payload in rows.values_list("payload", flat=True) if payload]

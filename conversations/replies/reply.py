@@ -122,7 +122,7 @@ class Pending:
 
     @property
     def head(self) -> ReplyHead:
-        return ReplyHead(self.chat_id, self.user_message.pk, self.message_id, self.variant, self.snapshot)
+        return ReplyHead(self.chat_key, self.user_message.pk, self.message_id, self.variant, self.snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class BegunTurn:
 class ExistingReply:
     """A reply that already exists, final or being written, and can be followed."""
 
-    chat_id: UUID
+    chat: ChatKey
     message_id: UUID
 
 
@@ -146,7 +146,7 @@ class ExistingReply:
 class ReplyHead:
     """What a reader is told of a reply before its text."""
 
-    chat_id: UUID
+    chat: ChatKey
     user_message_id: UUID | None
     message_id: UUID
     variant: str

@@ -29,6 +29,7 @@ from django.http import StreamingHttpResponse
 
 from chatmemory import metrics
 from chatmemory.database import executors
+from chatmemory.database.owned import ChatKey
 from chatmemory.errors import NotFound, Unavailable
 from chatmemory.llm.protocol import ToolCall
 from chatmemory.runtime import fault_points
@@ -51,26 +52,26 @@ GIVE_UP_SECONDS = 25.0
 """Seconds without an answer of the database after which readers are sent away."""
 
 
-def find(chat_id: UUID, message_id: UUID) -> ReplyHead:
+def find(chat: ChatKey, message_id: UUID) -> ReplyHead:
     """Return the head of a reply, active or final. Raises `NotFound`, also for a message that is no reply."""
-    active = ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id).defer("text").first()
-    final = Message.objects.filter(chat_id=chat_id, pk=message_id, role="assistant")
-    found = active or final.only("reply_to", "model_variant").first()
+    active = ActiveReply.objects.filter(**chat.columns, message_id=message_id).defer("text").first()
+    final = Message.objects.filter(**chat.columns, pk=message_id, role="assistant")
+    found = active or final.only("reply_to", "model_variant", "owner_id").first()
     if found is None:
         raise NotFound("This chat has no such reply.")
     question = found.user_message_id if isinstance(found, ActiveReply) else found.reply_to_id
-    return ReplyHead(chat_id, question, message_id, found.model_variant, stored_snapshot(found))
+    return ReplyHead(chat, question, message_id, found.model_variant, stored_snapshot(found))
 
 
-def text_after(chat_id: UUID, message_id: UUID, position: int) -> str | None:
+def text_after(chat: ChatKey, message_id: UUID, position: int) -> str | None:
     """Return the last checkpoint's text after `position`; None if the reply is no longer being written."""
-    active = ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id)
+    active = ActiveReply.objects.filter(**chat.columns, message_id=message_id)
     return active.values_list(Substr("text", position + 1), flat=True).first()
 
 
-def reply_of(chat_id: UUID, message_id: UUID) -> GrowingReply:
+def reply_of(chat: ChatKey, message_id: UUID) -> GrowingReply:
     """Return a reply of any process, to be entered at once by the reader that asks for it."""
-    key = chat_id, message_id
+    key = chat, message_id
     return generation.running(message_id) or _pollers.get(key) or Poller(key)
 
 
@@ -97,7 +98,7 @@ async def final_of(reply: GrowingReply) -> Message:
     while not reply.done and (isinstance(reply, Generation) or not generation.is_draining()):
         await reply.changes.changed(events.KEEP_ALIVE_SECONDS)
     if reply.final is None and isinstance(reply, TurnReply):  # another process finished it
-        key = reply.pending.chat_id, reply.pending.message_id
+        key = reply.pending.chat_key, reply.pending.message_id
         with _pollers.get(key) or Poller(key) as elsewhere:
             return await final_of(elsewhere)
     if isinstance(reply, Poller) and reply.error is not None:
@@ -106,7 +107,7 @@ async def final_of(reply: GrowingReply) -> Message:
         return reply.final
     if not generation.is_draining():
         raise NotFound("The chat was deleted while the reply was being written.")
-    ids = reply.key if isinstance(reply, Poller) else ()
+    ids = (reply.key[0].id, reply.key[1]) if isinstance(reply, Poller) else ()
     raise Unavailable(
         "This server is restarting; the reply continues. Fetch the message in a moment.",
         details={name: [str(one)] for name, one in zip(("chat_id", "message_id"), ids, strict=False)},
@@ -128,7 +129,7 @@ async def reply_events(head: ReplyHead, after: int = 0, *, with_memory: bool = F
     beginning, and at the end those of the meantime.
     """
     known = set[int]()
-    with reply_of(head.chat_id, head.message_id) as reply:
+    with reply_of(head.chat, head.message_id) as reply:
         if after == 0:
             yield events.created(head)
         for version in await _new_versions(head, known) if with_memory else ():
@@ -145,7 +146,7 @@ async def reply_events(head: ReplyHead, after: int = 0, *, with_memory: bool = F
 async def _new_versions(head: ReplyHead, known: set[int]) -> list[bytes]:
     """Return an event for each version that is not `known`, and add it; none while the database is away."""
     try:
-        found = await executors.read(updates.since_last_prompt, head.chat_id, head.message_id)
+        found = await executors.read(updates.since_last_prompt, head.chat.id, head.message_id)
     except (DatabaseError, InterfaceError):
         return []
     new = [one for one in found if one.version not in known]
@@ -156,7 +157,7 @@ async def _new_versions(head: ReplyHead, known: set[int]) -> list[bytes]:
 class Poller(GrowingReply):
     """One reply of another process, as far as it has been read here."""
 
-    def __init__(self, key: tuple[UUID, UUID]) -> None:
+    def __init__(self, key: tuple[ChatKey, UUID]) -> None:
         super().__init__()
         self.key = key
         self.error: Exception | None = None
@@ -207,10 +208,10 @@ class Poller(GrowingReply):
 
     async def _read(self) -> None:
         """Read what is new, and wake the readers if there is anything."""
-        chat_id, message_id = self.key
-        text = await executors.read(text_after, chat_id, message_id, len(self.log))
+        chat, message_id = self.key
+        text = await executors.read(text_after, chat, message_id, len(self.log))
         if text is None:
-            final = Message.objects.filter(chat_id=chat_id, pk=message_id)
+            final = Message.objects.filter(**chat.columns, pk=message_id)
             self.final, self.done = await executors.read(final.first), True
             text = self.final.content[len(self.log) :] if self.final is not None else ""
         if text:
@@ -218,7 +219,7 @@ class Poller(GrowingReply):
             self.changes.wake()
 
 
-_pollers: dict[tuple[UUID, UUID], Poller] = {}
+_pollers: dict[tuple[ChatKey, UUID], Poller] = {}
 
 
 class ReaderSlot:
@@ -265,7 +266,7 @@ async def opened(user_id: int, turn: BegunTurn | ExistingReply) -> tuple[ReplyHe
         fault_points.point("begin.committed")
         generation.start(turn)
         return turn.pending.head, None
-    return await executors.read(lambda: (find(turn.chat_id, turn.message_id), take_slot(user_id)))
+    return await executors.read(lambda: (find(turn.chat, turn.message_id), take_slot(user_id)))
 
 
 EVENTS = "text/event-stream"

@@ -18,6 +18,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from chatmemory import metrics
+from chatmemory.database.owned import ChatKey
 from conversations import chat_lifecycle
 from conversations.models import OWN_DAYS, UNSAID, ActiveReply, App, Chat, OwnEnd
 
@@ -53,9 +54,9 @@ def erase_due(seconds: float | None = None) -> int:
     until = None if seconds is None else time.monotonic() + seconds
     erased, stayed = 0, set[UUID]()
     while found := [
-        (chats, key)
+        (chats, ChatKey(*key))
         for _, chats in due_chats()
-        for key in chats.exclude(pk__in=stayed).values_list("pk", flat=True)[:PAGE]
+        for key in chats.exclude(pk__in=stayed).values_list("pk", "owner_id")[:PAGE]
     ]:
         for chats, key in found:
             if until is not None and time.monotonic() > until:
@@ -64,15 +65,15 @@ def erase_due(seconds: float | None = None) -> int:
                 erased += 1
                 metrics.ERASED.inc()
             else:
-                stayed.add(key)
+                stayed.add(key.id)
     return erased
 
 
-def _erase(chats: QuerySet[Any], key: UUID) -> bool:
+def _erase(chats: QuerySet[Any], key: ChatKey) -> bool:
     """Erase a chat if it is still one of these, and no reply is being written in it; return whether it was erased."""
-    replies = ActiveReply.objects.filter(pk=key)
+    replies = ActiveReply.objects.filter(**key.columns)
     try:
         return bool(chat_lifecycle.delete_chats(chats, [key], if_still=lambda _: not replies.exists()))
     except Exception as exc:  # noqa: BLE001  # whatever it is, it must not stop others
-        logger.error("chat not erased", extra={"chat": str(key), "error": type(exc).__name__})
+        logger.error("chat not erased", extra={"chat": str(key.id), "error": type(exc).__name__})
         return False

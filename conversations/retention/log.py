@@ -68,12 +68,12 @@ def _erase_users(ids: Sequence[str]) -> int:
 
 def _erase_chats(ids: Sequence[str]) -> int:
     chats = Chat.objects.filter(pk__in=ids)
-    return chat_lifecycle.delete_chats(chats, list(chats.values_list("pk", flat=True)))
+    return chat_lifecycle.delete_chats(chats, list(chats.values_list("pk", "owner_id")))
 
 
 def _erase_messages(ids: Sequence[str]) -> int:
     there = Message.objects.filter(pk__in=ids).exclude(status=Status.DELETED)
-    found = list(there.values_list("chat_id", "pk"))
-    for chat_id, message_id in found:
-        message_changes.forget_message(chat_id, message_id)
+    found = list(there.only("chat", "owner_id"))
+    for message in found:
+        message_changes.forget_message(message.chat_key, message.pk)
     return len(found)

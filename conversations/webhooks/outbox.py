@@ -10,7 +10,6 @@ import random
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db import connection
 from django.db.models import CharField, Exists, F, JSONField, OuterRef, QuerySet, UUIDField, Value
@@ -18,6 +17,7 @@ from django.db.models.functions import Now
 
 from chatmemory import metrics
 from chatmemory.database.ids import new_id
+from chatmemory.database.owned import ChatKey
 from conversations.models import App, Chat, WebhookEvent, WebhookEventType, WebhookState
 
 logger = logging.getLogger(__name__)
@@ -39,12 +39,12 @@ _WAITING = WebhookEvent.objects.filter(state=WebhookState.WAITING)
 _COLUMNS = ("event_id", "app_id", "chat_id", "type", "end_user", "figures")
 
 
-def record(chat_id: UUID, event: WebhookEventType, figures: Mapping[str, Any]) -> None:
+def record(chat: ChatKey, event: WebhookEventType, figures: Mapping[str, Any]) -> None:
     """Store an event for the chat's app, if it wants that type; call it in the transaction of the fact.
 
     One statement, whoever the chat belongs to: callers leave it out for chats that they know to have no app.
     """
-    row = Chat.objects.filter(pk=chat_id, app__webhook_events__contains=event.value).values_list(
+    row = Chat.objects.filter(**chat._asdict(), app__webhook_events__contains=event.value).values_list(
         Value(new_id(), UUIDField()),
         "app_id",
         "pk",

@@ -136,7 +136,7 @@ class MessageAdmin(ContentAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Message) -> None:
         try:
-            message_changes.forget_message(obj.chat_id, obj.pk)
+            message_changes.forget_message(obj.chat_key, obj.pk)
         except ChatMemoryError as exc:  # a reply to it has begun just now
             self.message_user(request, f"Not deleted: message {obj.seq}. {exc.message}", messages.ERROR)
 

@@ -279,7 +279,7 @@ def attempt(brief: ConversationBrief, kind: RevisionKind, *, builtin: bool) -> I
         with transaction.atomic():
             mine.update(last_error=error, next_attempt_at=Now() + wait)
             if number == settings.MEMORY_FOLD_ATTEMPTS and not builtin:  # now the built-in one takes over
-                outbox.record(brief.chat_id, WebhookEventType.MEMORY_FAILED, _failure(brief, code, number))
+                outbox.record(brief.chat_key, WebhookEventType.MEMORY_FAILED, _failure(brief, code, number))
             daily.count_failure(kind, brief.policy)
         seconds = wait.total_seconds()
         extra = {"chat": str(brief.chat_id), "code": code, "attempt": number, "next_attempt_in": seconds}

@@ -99,7 +99,7 @@ def test_replies_that_did_not_end_well_say_how(staff: Client, owner: User) -> No
     newer = factories.add_turn(chat, "Once more?", "The new answer")
     Message.objects.filter(pk=replaced.pk).update(superseded_by=newer)
     forgotten = factories.add_turn(chat, "Forget this", "As you wish")
-    forget_message(chat.pk, forgotten.pk)
+    forget_message(chat.key, forgotten.pk)
     begin(chat, "And then?", "a key")
     answer = page(staff, chat)
     text = answer.content.decode()

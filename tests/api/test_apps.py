@@ -230,7 +230,7 @@ def test_the_end_users_of_an_app_are_deleted_in_the_time_of_a_request_and_none_i
 
     def between(**condition: Any) -> Any:
         """Another request makes an end user after it was seen that there are no more."""
-        if condition == {"key": str(app.pk)}:
+        if condition == {"owner_id": app.pk}:
             thread.start()
             thread.join(0.5)
         return counted(**condition)

@@ -199,9 +199,9 @@ def test_what_is_asked_of_a_chat_that_is_gone_by_then(
 def test_a_cancel_whose_chat_is_deleted(alice: Client, upstream: FakeUpstream) -> None:
     held(upstream)
     turn = begun(alice, "now")
-    (chat_id,) = ActiveReply.objects.values_list("pk", flat=True)
-    chat_lifecycle.delete_chat(Chat.objects.get(pk=chat_id))
-    assert not finish.finish_in(chat_id, Q(message_id=turn.reply))
+    chat = Chat.objects.get()
+    chat_lifecycle.delete_chat(chat)
+    assert not finish.finish_in(chat.key, Q(message_id=turn.reply))
     error(alice.post(f"{turn.path}/cancel"), 404, "not_found")
     upstream.release()
     assert left(turn.chat) == []

@@ -339,7 +339,7 @@ def test_what_a_dead_process_held_for_passing_calls_is_swept(
     user = User.objects.get(username="alice")
     call = quotas.begin_unstored(user.pk, 100)
     longest = timedelta(seconds=settings.REPLY_DEADLINES.total)
-    assert PassingCall.objects.get(pk=call).expires_at - timezone.now() > longest
+    assert PassingCall.objects.get(pk=call.pk).expires_at - timezone.now() > longest
     assert sweep()["calls_refunded"] == 0
     error(ask(alice), 429, "rate_limited")
     PassingCall.objects.update(expires_at=Now() - timedelta(seconds=1))

@@ -14,7 +14,7 @@ from django.db import connection
 from chatmemory.database import executors
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines, Price
-from conversations.models import ActiveReply, Chat, Message
+from conversations.models import ActiveReply, Chat, Message, PassingCall
 from conversations.replies.generation import end_call
 from memory.models import SummaryRevision
 from memory.policies import POLICIES
@@ -302,7 +302,7 @@ def test_who_leaves_pays_for_no_further_call(
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=500)
     noticed = threading.Event()
 
-    async def noticing(call: int | None, tokens: int | None) -> None:
+    async def noticing(call: PassingCall | None, tokens: int | None) -> None:
         await end_call(call, tokens)
         noticed.set()
 

@@ -25,11 +25,17 @@ ACROSS_OWNERS = (
     "conversations.admin.",
     "memory.admin.",
     "memory.worker.",
+    "conversations.migrations.",
+    "memory.migrations.",
     "conversations.retention.",
     "conversations.account_deletion.",
     "conversations.models.find_key",
+    "conversations.attachments.remove_old",
+    "conversations.replies.finish.finish_expired",
+    "conversations.replies.finish.checkpoint",
 )
-"""What looks at rows of many owners, or knows none: sweeps, staff lists, and what finds whose a chat is."""
+"""What looks at rows of many owners, or knows none: sweeps, staff lists, what finds whose a chat is, and the lease of a
+server, which writes replies for many."""
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,7 +46,8 @@ _TABLE = re.compile(
 )
 _COLUMN = rf"(?:{_NAME}\.)?{_NAME}"
 _EQUAL = re.compile(rf"{_COLUMN} = \(?(?:(%s|%\(\w+\)s)|{_COLUMN})")
-_INSERT = re.compile(rf"INSERT INTO {_NAME} \(([^)]*)\) VALUES")
+_INSERT = re.compile(rf"INSERT (?:OR IGNORE )?INTO {_NAME} \(([^)]*)\) VALUES \((.*)")
+_NESTED = re.compile(r"\(([^()]*)\)")
 
 Column = tuple[str, str]
 """A table's alias and a column."""
@@ -54,7 +61,7 @@ class _Shape(NamedTuple):
     owners: tuple[int | str, ...]
     """Places, or names, of the parameters that are an owner."""
     width: int
-    """Of an insert: its number of columns."""
+    """Of an insert: the number of parameters of a row."""
 
 
 @cache
@@ -62,11 +69,14 @@ def _shape(sql: str, tables: tuple[tuple[str, str], ...]) -> _Shape | None:
     owned = dict(tables)
     if (insert := _INSERT.match(sql)) and insert[1] in owned:
         columns, owner = insert[2].replace('"', "").split(", "), owned[insert[1]]
-        return (
-            _Shape((), (columns.index(owner),), len(columns))
-            if owner in columns
-            else _Shape((insert[1],), (), 0)
-        )
+        if owner not in columns:
+            return _Shape((insert[1],), (), 0)
+        values = insert[3]
+        while (flat := _NESTED.sub(lambda found: found[1].replace(",", ""), values)) != values:
+            values = flat
+        row = values.partition(")")[0]
+        before = row.split(", ")[: columns.index(owner)]
+        return _Shape((), ("".join(before).count("%s"),), row.count("%s"))
     aliases = {alias or table: owned[table] for table, alias in _TABLE.findall(sql) if table in owned}
     if not aliases:
         return None
@@ -141,17 +151,17 @@ class Recorder:
 
 
 def _callers() -> tuple[str, ...]:
-    """Functions of the product on the stack, the innermost first."""
+    """Functions of the product that are running, the innermost first: those that no function of a test has called."""
     names = []
     for frame, _ in traceback.walk_stack(None):
         path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in (
-            "chatmemory",
-            "conversations",
-            "memory",
-        ):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            names.append(f"{module}.{frame.f_code.co_name}")
+        if not path.is_relative_to(ROOT) or path == Path(__file__):
+            continue
+        package, *_ = parts = path.relative_to(ROOT).with_suffix("").parts
+        if package == "tests":
+            break
+        if package in ("chatmemory", "conversations", "memory") and parts[:2] != ("chatmemory", "database"):
+            names.append(".".join((*parts, frame.f_code.co_name)))
     return tuple(names)
 
 

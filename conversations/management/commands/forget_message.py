@@ -26,7 +26,7 @@ class Command(BaseCommand):
         what = f"message {message.seq} of chat {message.chat_id} ({message.role}, {len(message.content)} characters)"
         require_yes(f"Forget {what}?", self, options)
         try:
-            forget_message(message.chat_id, message.pk)
+            forget_message(message.chat_key, message.pk)
         except ChatMemoryError as exc:
             raise CommandError(exc.message) from exc
         return f"Forgotten: message {message.seq} of chat {message.chat_id}."

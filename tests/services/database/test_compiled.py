@@ -55,7 +55,7 @@ def test_related_rows_and_annotations_come_with_an_instance(
     chat: Chat, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(1):
-        found: Any = begin._CHAT.first(chat.pk)
+        found: Any = begin._CHAT.first(*chat.key)
         assert (found.owner.username, hasattr(found, "active_reply")) == ("alice", False)
         assert not hasattr(found.owner, "allowance")
         assert found.brief.chat is found
@@ -139,7 +139,7 @@ def test_the_writes_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
         transaction.set_rollback(True)
     assert begin._LOCK_CHAT.run(other.pk, chat.owner_id, 2, now) == 1
     assert begin._LOCK_CHAT.run(other.pk, chat.owner_id + 1, 2, now) == 0
-    assert finish._SET_CHAT.run(chat.pk, 77, 5, now) == 1
+    assert finish._SET_CHAT.run(*chat.key, 77, 5, now) == 1
     assert turn._SET_ANCHOR.run(chat.pk, 9) == 1
     assert rows() == by_orm
 
@@ -159,8 +159,8 @@ def test_a_saved_row_is_the_one_that_the_orm_inserts(chat: Chat) -> None:
     )
     row.save(force_insert=True)
     saved = ActiveReply.objects.values().get()
-    assert finish._DELETE_ACTIVE.run(chat.pk, uuid4()) == 0
-    assert finish._DELETE_ACTIVE.run(chat.pk, row.message_id) == 1
+    assert finish._DELETE_ACTIVE.run(*chat.key, uuid4()) == 0
+    assert finish._DELETE_ACTIVE.run(*chat.key, row.message_id) == 1
     ActiveReply.objects.bulk_create([row])  # which goes past QuickInsert
     assert saved == ActiveReply.objects.values().get()
 

@@ -117,10 +117,10 @@ def attach(world: World) -> None:
     second = services.begin_turn(world.owner, request, chat_id=world.long.pk, key="same")
     assert isinstance(first, BegunTurn)
     assert isinstance(second, ExistingReply)
-    assert stream.find(second.chat_id, second.message_id).variant == "arco"
-    finish.store_partial([(second.message_id, "So")])
+    assert stream.find(second.chat, second.message_id).variant == "arco"
+    finish.store_partial([(first.pending, "So")])
     finish.checkpoint([second.message_id])
-    assert stream.text_after(second.chat_id, second.message_id, 1) == "o"
+    assert stream.text_after(second.chat, second.message_id, 1) == "o"
     assert get_message(world.long, second.message_id) is not None
 
 
@@ -162,7 +162,7 @@ ACTS: dict[str, Callable[[World], object]] = {
     "context": lambda world: world.post(f"{world.path}/context"),
     "past context": lambda world: world.get(f"{world.path}/messages/{turn(world, world.long).pk}/context"),
     "edit": lambda world: edit_message(world.long, world.newest().pk, "It was so."),
-    "forget": lambda world: forget_message(world.long.pk, world.newest().pk),
+    "forget": lambda world: forget_message(world.long.key, world.newest().pk),
     "edit behind the fold": lambda world: messages_changed(world.long.pk, from_seq=49_999),
     "edit in the fold": lambda world: edit_message(world.long, world.at(49_000).pk, "It was so."),
     "restore": lambda world: restore(world.long, brief_of(world.long).version - 3),

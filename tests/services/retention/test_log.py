@@ -38,7 +38,7 @@ def test_each_erasure_is_logged_once_and_erased_again_where_it_is_back(tmp_path:
     heron = add_turn(kept, "The blue heron", "Noted.").reply_to
     assert heron is not None
     for _ in range(2):
-        forget_message(kept.pk, heron.pk)
+        forget_message(kept.key, heron.pk)
         delete_chat(deleted)
     account_deletion.request_erasure(user.pk)
     account_deletion.erase(user.pk)

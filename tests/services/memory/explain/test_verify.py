@@ -131,7 +131,7 @@ def test_what_was_deleted_or_edited_says_so() -> None:
     message_changes.edit_message(sent.chat, question.pk, "Something else.")
     assert sent.why(replies[1]) is None, "what came before is as it was"
     assert [sent.why(reply) for reply in replies[2:]] == [verify.CHANGED, verify.CHANGED]
-    message_changes.forget_message(sent.chat.pk, replies[0].pk)
+    message_changes.forget_message(sent.chat.key, replies[0].pk)
     assert [sent.why(reply) for reply in replies] == [None, *[verify.CHANGED] * 3]
 
 

@@ -213,8 +213,8 @@ def test_what_is_edited_or_forgotten_has_no_vector_any_more(upstream: FakeUpstre
     chat = embedded()
     edit_message(chat, message(chat, 5).pk, "The dinghy leaks.")
     assert seqs(chat) == [seq for seq in range(1, 121) if seq not in (5, 6)]
-    forget_message(chat.pk, message(chat, 4).pk)
-    forget_message(chat.pk, message(chat, 3).pk)
+    forget_message(chat.key, message(chat, 4).pk)
+    forget_message(chat.key, message(chat, 3).pk)
     assert not {3, 4} & {*seqs(chat)}
     embed_task(str(chat.pk))
     _, again = upstream.embeddings.asked
@@ -232,8 +232,8 @@ def test_what_is_forgotten_while_it_is_embedded_stays_forgotten(monkeypatch: pyt
 
     def forgetting(work: Any) -> Any:
         made = run(work)
-        forget_message(chat.pk, message(chat, 3).pk)
-        forget_message(chat.pk, message(chat, 4).pk)
+        forget_message(chat.key, message(chat, 3).pk)
+        forget_message(chat.key, message(chat, 4).pk)
         return made
 
     monkeypatch.setattr(embedder, "run", forgetting)

@@ -75,7 +75,7 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
     chat = folded_chat(model)
     write(chat, "T1 to T9; the secret of T4 is Reiherhorst-4711.")
     question = Message.objects.get(chat=chat, seq=7)
-    message_changes.forget_message(chat.pk, question.pk)
+    message_changes.forget_message(chat.key, question.pk)
     manual = SummaryRevision.objects.get(chat=chat, kind=RevisionKind.MANUAL)
     assert (manual.global_summary, manual.state, manual.retained["kept"]) == ("", {}, [])
     assert manual.forgotten_at is not None

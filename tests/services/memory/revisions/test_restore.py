@@ -87,7 +87,7 @@ def test_nothing_comes_back_that_was_edited_or_deleted(model: KeepingModel) -> N
     chat = folded_chat(model)
     question = Message.objects.get(chat=chat, seq=7)
     message_changes.edit_message(chat, question.pk, "T4 was not this")
-    message_changes.forget_message(chat.pk, question.pk)
+    message_changes.forget_message(chat.key, question.pk)
     assert revisions(chat)[-1].kind == RevisionKind.RETRACT
     for version in (2, 3):
         with pytest.raises(Conflict, match=f"The texts of version {version} were deleted"):

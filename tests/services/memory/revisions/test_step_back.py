@@ -40,7 +40,7 @@ def message(chat: Chat, seq: int) -> Message:
 
 
 def forget(chat: Chat, seq: int) -> None:
-    forget_message(chat.pk, message(chat, seq).pk)
+    forget_message(chat.key, message(chat, seq).pk)
 
 
 def edit(chat: Chat, seq: int, content: str) -> None:

@@ -167,7 +167,7 @@ def change(chat: Chat, act: str, dice: random.Random) -> None:
     if act == "edit":
         edit_message(chat, message.pk, turn(dice.randrange(50), dice.randrange(1, 9))[0])
     elif message.role == Role.ASSISTANT:
-        forget_message(chat.pk, message.pk)
+        forget_message(chat.key, message.pk)
 
 
 def try_restore(chat: Chat) -> None:
