@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -44,17 +45,25 @@ def _share_values() -> None:
 
 _share_values()
 
-from prometheus_client import (  # noqa: E402  # it reads `FOLDER`
+from prometheus_client import (  # noqa: E402  # it reads `FOLDER` as it is imported
+    CONTENT_TYPE_PLAIN_0_0_4,
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
+    Metric,
     Summary,
     disable_created_metrics,
     generate_latest,
+    start_http_server,
 )
+from prometheus_client.core import GaugeMetricFamily  # noqa: E402
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead  # noqa: E402
+from prometheus_client.registry import Collector  # noqa: E402
 
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+serve = start_http_server
+"""Answer on a port, in threads. Raises `OSError`."""
 disable_created_metrics()
 
 REQUESTS = Summary(
@@ -146,14 +155,26 @@ POOL_WAITING = Gauge(
 )
 
 
-def exposition() -> bytes:
-    """All metrics in Prometheus' text format, those of live and ended sister processes included."""
+class Read(Collector):
+    """Gauges whose values were just read: by name, what they tell and the value."""
+
+    def __init__(self, values: Mapping[str, tuple[str, float]]) -> None:
+        self.values = values
+
+    def collect(self) -> Iterator[Metric]:
+        for name, (tells, value) in self.values.items():
+            yield GaugeMetricFamily(name, tells, value)
+
+
+def exposition(read: Read) -> bytes:
+    """All metrics in Prometheus' text format: of this process and its live and ended sisters, and what was `read`."""
     if FOLDER not in os.environ:
-        return generate_latest()
+        return generate_latest() + generate_latest(read)
     for file in Path(os.environ[FOLDER]).glob("gauge_live*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not _lives(pid):  # killed, with its streams
             mark_process_dead(pid)
     registry = CollectorRegistry()
+    registry.register(read)
     MultiProcessCollector(registry)
     return generate_latest(registry)

@@ -6,7 +6,7 @@ delays an answer by `MAX_WAIT_SECONDS`, and no second question is asked meanwhil
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 
 from django.conf import settings
 from django.db import connections
@@ -16,13 +16,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django_q.models import OrmQ
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Metric, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from chatmemory.api.error_handler import error_page
 from chatmemory.database import executors
-from chatmemory.metrics import exposition
+from chatmemory.metrics import CONTENT_TYPE, Read, exposition
 from conversations.webhooks import outbox
 from memory.folding import work
 from memory.models import ConversationBrief, Worker
@@ -77,17 +74,6 @@ STORED: dict[str, tuple[str, Callable[[], float]]] = {
 """By name: what a gauge tells, and how it is read, by an index."""
 
 
-class Stored(Collector):
-    """The gauges of these values."""
-
-    def __init__(self, values: Mapping[str, float]) -> None:
-        self.values = values
-
-    def collect(self) -> Iterator[Metric]:
-        for name, value in self.values.items():
-            yield GaugeMetricFamily(name, STORED[name][0], value)
-
-
 async def metrics(request: HttpRequest) -> HttpResponse:
     if not settings.METRICS_TOKEN:
         raise Http404
@@ -96,11 +82,9 @@ async def metrics(request: HttpRequest) -> HttpResponse:
         refusal = error_page(401)
         refusal["WWW-Authenticate"] = "Bearer"
         return refusal
-    values = await _stored()
-    counted = await executors.in_own_thread(exposition)  # it reads the files of all processes
-    registry = CollectorRegistry()
-    registry.register(Stored(values))
-    return HttpResponse(counted + generate_latest(registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+    read = Read({name: (STORED[name][0], value) for name, value in (await _stored()).items()})
+    text = await executors.in_own_thread(lambda: exposition(read))  # it reads the files of all processes
+    return HttpResponse(text, content_type=CONTENT_TYPE)
 
 
 _asking: asyncio.Task[dict[str, float]] | None = None

@@ -9,6 +9,7 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from chatmemory import metrics  # noqa: F401  # before django-q2 imports Prometheus' client
 from chatmemory.config import environment
 from chatmemory.config.declared import django_database
 from chatmemory.config.environment import make_folder

@@ -164,6 +164,13 @@ def test_conversations_import_what_is_public_of_memory_and_what_is_pure() -> Non
     assert used == set()
 
 
+def test_one_module_imports_the_client_of_prometheus() -> None:
+    """It must know first whether processes share their values; so the settings import it before any app."""
+    importers = [name for name in sources() if any("prometheus_client" in one for one in imported(name))]
+    assert importers == ["chatmemory.metrics"]
+    assert "chatmemory.metrics" in imported("chatmemory.settings")
+
+
 def test_nothing_that_the_queue_calls_is_a_coroutine_function() -> None:
     """django-q2 would pickle the coroutine instead of running it."""
     for name in ("memory.tasks", "memory.worker.sweep", "memory.folding.fold"):

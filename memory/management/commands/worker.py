@@ -9,8 +9,8 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from prometheus_client import start_http_server
 
+from chatmemory import metrics
 from chatmemory.database import startup
 from chatmemory.llm import registry
 from chatmemory.runtime import process, tracing
@@ -44,7 +44,7 @@ class Command(BaseCommand):
         tracing.set_up(settings.SECRET_KEY, process.name())
         if port := settings.METRICS_PORT:
             try:
-                start_http_server(port)
+                metrics.serve(port)
             except OSError as exc:
                 reason = os.strerror(exc.errno or 0)
                 raise CommandError(f"METRICS_PORT {port} cannot be used ({reason}).") from None
