@@ -86,7 +86,7 @@ def delete_chat(chat: Chat) -> None:
                 mine.delete()
                 # Its reservation counts as spent: the model was called and may still write.
                 quotas.settle(locked.owner_id, Reservation.of(active), active.reserved_tokens)
-            chat_deleted(locked.pk)
+            chat_deleted(locked.key)
             attachments.release_chat(locked)
             for model in (ChatMetadata, ChatCompletion, NamedConversation, IdempotencyKey, Message):
                 model._default_manager.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 
 from chatmemory.database.compiled import Select
+from chatmemory.database.owned import ChatKey
 from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
@@ -41,8 +41,12 @@ from memory.policies.protocol import (
 )
 from memory.policies.state_parts import EditField
 
-_LOCKED_CHAT = Select(lambda chat: Chat.objects.select_for_update(no_key=True).filter(pk=chat))
-LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat))
+_LOCKED_CHAT = Select(
+    lambda chat, owner: Chat.objects.select_for_update(no_key=True).filter(pk=chat, owner_id=owner)
+)
+LOCKED_BRIEF = Select(
+    lambda *key: ConversationBrief.objects.select_for_update().filter(**ChatKey(*key).columns)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +153,15 @@ def brief_of(chat: Chat) -> ConversationBrief:
     return brief
 
 
-def lock_brief(chat_id: UUID) -> ConversationBrief:
+def lock_brief(key: ChatKey) -> ConversationBrief:
     """The brief of a chat, locked after its chat: the order of locks used everywhere. Created if there is none yet.
 
     Raises `NotFound` if the chat is gone.
     """
-    chat = _LOCKED_CHAT.first(chat_id)
+    chat = _LOCKED_CHAT.first(*key)
     if chat is None:
         raise NotFound("This chat no longer exists.")
-    brief = LOCKED_BRIEF.first(chat_id) or ConversationBrief.objects.create(chat=chat, **new_brief(chat))
+    brief = LOCKED_BRIEF.first(*key) or ConversationBrief.objects.create(chat=chat, **new_brief(chat))
     brief.chat = chat
     return brief
 
@@ -171,13 +175,13 @@ def decide_due(brief: ConversationBrief) -> list[Turn]:
 
 def unfolded_turns(brief: ConversationBrief) -> list[Turn]:
     """The newest finished turns that are not folded, oldest first, without texts: `MAX_TURNS` at most."""
-    return newest_turns(brief.chat_id, brief.folded_through_seq, before_seq=pending_seq(brief.chat_id))
+    return newest_turns(brief.chat_key, brief.folded_through_seq, before_seq=pending_seq(brief.chat_key))
 
 
 def unfolded(brief: ConversationBrief) -> Counts:
     """Counts of all unfolded turns, without those of the window. For pages: reads a row for every message."""
-    pending = pending_seq(brief.chat_id)
-    return totals_of(each_turn(brief.chat_id, brief.folded_through_seq, pending, text=False))
+    pending = pending_seq(brief.chat_key)
+    return totals_of(each_turn(brief.chat_key, brief.folded_through_seq, pending, text=False))
 
 
 def history_tokens(brief: ConversationBrief | None, unfolded_tokens: int | None = None) -> int | None:
@@ -190,8 +194,8 @@ def history_tokens(brief: ConversationBrief | None, unfolded_tokens: int | None 
     if brief.folded_through_seq and brief.folded_tokens is None:
         return None
     if unfolded_tokens is None:
-        pending = pending_seq(brief.chat_id)
-        _, unfolded_tokens = counts_between(brief.chat_id, brief.folded_through_seq, pending)
+        pending = pending_seq(brief.chat_key)
+        _, unfolded_tokens = counts_between(brief.chat_key, brief.folded_through_seq, pending)
     return unfolded_tokens + (brief.folded_tokens or 0)
 
 

@@ -10,6 +10,7 @@ Call each in the transaction of the change.
 
 from uuid import UUID
 
+from chatmemory.database.owned import ChatKey
 from conversations.accounts import quotas
 from conversations.models import Chat, Message
 from memory.briefs import Memory, lock_brief
@@ -36,36 +37,36 @@ from memory.usage import daily
 def message_changed(message: Message, from_seq: int) -> None:
     """Update memory after the text of `message` was changed or removed, in a turn that begins at `from_seq`."""
     pins.message_changed(message)
-    messages_changed(message.chat_id, from_seq=from_seq, forgets=True)
+    messages_changed(message.chat_key, from_seq=from_seq, forgets=True)
 
 
-def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> ConversationBrief:
+def messages_changed(chat: ChatKey, *, from_seq: int, forgets: bool = False) -> ConversationBrief:
     """Update memory after messages from `from_seq` on were added, removed or changed, other than by a turn.
 
     The brief steps back to the newest revision that had not seen them, and a fold in progress cannot publish. The
     remaining turns are folded again when due. With `forgets`, what later revisions say is deleted, too.
     """
-    brief = lock_brief(chat_id)
+    brief = lock_brief(chat)
     delay = 0
     if forgets and (from_seq <= brief.seen_seq or brief.due or brief.requested):
         # Another fold: it counts, and is delayed beyond the owner's limits. The edit itself is never refused.
-        delay = quotas.rebuild_delay(brief.chat.owner_id)
+        delay = quotas.rebuild_delay(chat.owner_id)
         work.mark_demanded(brief, delay)
     brief.epoch += 1
-    embeddings.step_back(chat_id, from_seq)
+    embeddings.step_back(chat, from_seq)
     if forgets:
         step_back.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
         step_back.step_back(brief, from_seq)
     work.save(brief)
     if not delay:  # otherwise the sweep has it done
-        embeddings.enqueue_chat(chat_id)
+        embeddings.enqueue_chat(chat)
     return brief
 
 
 def policy_changed(chat: Chat) -> None:
     """Switch the memory of `chat` to its new policy: rebuild its state from the originals, in the background."""
-    brief = lock_brief(chat.pk)
+    brief = lock_brief(chat.key)
     brief.options = chat.options
     brief.epoch += 1
     _have_rebuilt(brief)
@@ -83,13 +84,13 @@ def options_changed(chat: Chat) -> None:
 
     Raises `RateLimited` and `QuotaExceeded` if they require a rebuild that the owner's limits do not allow.
     """
-    brief = lock_brief(chat.pk)
+    brief = lock_brief(chat.key)
     reach = Memory.of(brief).window_reach
     brief.options = chat.options
     memory = Memory.of(brief)
     if memory.window_reach > reach:
         brief.epoch += 1  # a running fold uses the narrower window
-        newest = newest_turns(chat.pk, 0, limit=memory.window_reach, before_seq=pending_seq(chat.pk))
+        newest = newest_turns(chat.key, 0, limit=memory.window_reach, before_seq=pending_seq(chat.key))
         window = newest[memory.turns_beyond(newest) :]
         if window and window[0].from_seq <= brief.folded_through_seq:
             quotas.take_rebuild(chat.owner_id)
@@ -110,17 +111,19 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     policy. The remaining turns are folded when due.
     """
     brief = ConversationBrief(chat=branch, **new_brief(branch))
-    older = step_back.newest_before(origin, branch.last_seq + 1)
+    older = step_back.newest_before(ChatKey(origin, branch.owner_id), branch.last_seq + 1)
     if older is not None and older.policy == branch.policy:
         step_back.apply_revision(brief, older)
         SummaryRevision.add(brief, kind=RevisionKind.BRANCH, parent=None, tokens_before=0, **older.provenance)
     work.save(brief)
-    embeddings.enqueue_chat(branch.pk)
+    embeddings.enqueue_chat(branch.key)
 
 
-def chat_deleted(chat_id: UUID) -> None:
+def chat_deleted(chat: ChatKey) -> None:
     """Delete all memory of a chat, before its messages: a statement per table, as a cascade would load every row."""
-    daily.count_chat(chat_id)
-    ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
+    daily.count_chat(chat)
+    ContextRecord.objects.filter(
+        owner_id=chat.owner_id, reply__in=Message.objects.filter(**chat.columns)
+    ).delete()
     for model in (Pin, ContextText, SummaryRevision, ConversationBrief, MessageEmbedding, ChatEmbeddings):
-        model.objects.filter(chat_id=chat_id).delete()
+        model.objects.filter(**chat.columns).delete()

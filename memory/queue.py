@@ -7,7 +7,6 @@ because they are pickled and kept.
 import math
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError
@@ -22,6 +21,7 @@ from django_q.signals import pre_enqueue
 from django_q.tasks import async_task
 
 from chatmemory.database.ids import new_id
+from chatmemory.database.owned import ChatKey
 from chatmemory.runtime import fault_points, tracing
 from chatmemory.runtime.logs import request_id
 from memory.models import ChatEmbeddings, ConversationBrief
@@ -37,26 +37,26 @@ LOST_AFTER = timedelta(minutes=5)
 RECENT = Q(queued_at__gt=Now() - LOST_AFTER)
 
 
-def enqueue_fold(chat_id: UUID, name: str = "", *, lost: bool = False) -> str:
+def enqueue_fold(chat: ChatKey, name: str = "", *, lost: bool = False) -> str:
     """Queue a task that brings the memory of a chat up to date. Returns the task's name.
 
     At most one task per chat waits at a time: if there is one, this returns its name and queues no other, unless that
     one is known to be `lost`.
     """
     name = name or str(new_id())
-    briefs = ConversationBrief.objects.filter(pk=chat_id)
+    briefs = ConversationBrief.objects.filter(**chat.columns)
     free = briefs if lost else briefs.exclude(RECENT)
     if not free.update(queued_at=Now(), task_name=name):
         return briefs.values_list("task_name", flat=True).first() or name
-    return _enqueue(FOLD_TASK, str(chat_id), request_id.get(), name=name)
+    return _enqueue(FOLD_TASK, str(chat.id), request_id.get(), name=name)
 
 
-def enqueue_embedding(chat_id: UUID, *, lost: bool = False) -> None:
+def enqueue_embedding(chat: ChatKey, *, lost: bool = False) -> None:
     """Queue a task that embeds a chat's messages without vectors. At most one per chat waits, as with folds."""
-    rows = ChatEmbeddings.objects.filter(pk=chat_id)
+    rows = ChatEmbeddings.objects.filter(**chat.columns)
     free = rows if lost else rows.exclude(RECENT)
     if free.update(queued_at=Now()) or not rows.exists():
-        _enqueue(EMBED_TASK, str(chat_id), request_id.get())
+        _enqueue(EMBED_TASK, str(chat.id), request_id.get())
 
 
 def enqueue_sweep() -> str:
@@ -70,6 +70,11 @@ def schedule_sweep(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) ->
         minutes = max(1, math.ceil(settings.SWEEP_SECONDS / 60))
         defaults = {"func": SWEEP_TASK, "schedule_type": Schedule.MINUTES, "minutes": minutes, "repeats": -1}
         Schedule.objects.update_or_create(name="chatmemory sweep", defaults=defaults)
+
+
+def others_wait(chat: ChatKey) -> bool:
+    """Whether a task of another chat, of any owner, waits."""
+    return ConversationBrief.objects.filter(RECENT).exclude(pk=chat.id).exists()
 
 
 def waiting_tasks() -> int:

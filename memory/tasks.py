@@ -11,6 +11,7 @@ from uuid import UUID
 from django.conf import settings
 
 from chatmemory.runtime.logs import request_context, safe_traceback
+from conversations.models import find_key
 from memory import queue
 from memory.folding import fold, work
 from memory.models import ChatEmbeddings, ConversationBrief
@@ -34,26 +35,30 @@ def _task(request_id: str = "") -> Iterator[None]:
 def fold_task(chat_id: str, request_id: str = "") -> None:
     """Fold a chat for at most `MEMORY_FOLD_SECONDS`, and queue the task again if that was not enough."""
     with _task(request_id):
-        pk = UUID(chat_id)
-        report = fold.fold(pk, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
+        chat = find_key(UUID(chat_id))
+        if chat is None:
+            return
+        report = fold.fold(chat, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "idle":
             # Until now, nobody could queue another task, and a lost lease leaves work behind.
-            ConversationBrief.objects.filter(pk=pk).update(queued_at=None)
-            if work.ready().filter(pk=pk).exists():
+            ConversationBrief.objects.filter(**chat.columns).update(queued_at=None)
+            if work.ready().filter(**chat.columns).exists():
                 report.outcome = "more"
         if report.outcome == "more":
-            queue.enqueue_fold(pk)
+            queue.enqueue_fold(chat)
         if report.was_demanded or report.outcome == "idle":
-            work.enqueue_demanded(pk)
+            work.enqueue_demanded(chat)
 
 
 def embed_task(chat_id: str, request_id: str = "") -> None:
     """Compute the vectors of a chat's messages, and queue the task again if its time was not enough."""
     with _task(request_id):
-        pk = UUID(chat_id)
-        ChatEmbeddings.objects.filter(pk=pk).update(queued_at=None)
-        if embeddings.catch_up(pk, time.monotonic() + settings.MEMORY_FOLD_SECONDS):
-            queue.enqueue_embedding(pk)
+        chat = find_key(UUID(chat_id))
+        if chat is None:
+            return
+        ChatEmbeddings.objects.filter(**chat.columns).update(queued_at=None)
+        if embeddings.catch_up(chat, time.monotonic() + settings.MEMORY_FOLD_SECONDS):
+            queue.enqueue_embedding(chat)
 
 
 def sweep_task() -> None:

@@ -8,9 +8,9 @@ reply is counted, and the chat folded if due, by memory's own post-save receiver
 
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
 from chatmemory.database.compiled import Write
+from chatmemory.database.owned import ChatKey
 from chatmemory.llm.protocol import Prompt
 from chatmemory.runtime import tracing
 from conversations.models import Chat, Message, Role, Status
@@ -27,15 +27,20 @@ from memory.pins import pins
 from memory.recall import embeddings
 from memory.revisions import step_back
 
-_SET_ANCHOR = Write(lambda chat, seq: (ConversationBrief.objects.filter(pk=chat), {"anchor_seq": seq}))
+_SET_ANCHOR = Write(
+    lambda chat, owner, seq: (
+        ConversationBrief.objects.filter(**ChatKey(chat, owner).columns),
+        {"anchor_seq": seq},
+    )
+)
 
 
 class StaleMemory(Exception):
     """A signal, not an error: the chat is due, and its reply may wait `seconds` for the fold. Nothing is stored yet."""
 
-    def __init__(self, chat_id: UUID, seconds: float) -> None:
+    def __init__(self, chat: ChatKey, seconds: float) -> None:
         super().__init__("the memory of a chat is to be freshened first")
-        self.chat_id, self.seconds = chat_id, seconds
+        self.chat, self.seconds = chat, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ def require_fresh(memory: Memory) -> None:
     """Raise `StaleMemory` if the chat is due and its policy lets a reply wait."""
     seconds = memory.policy.lazy_seconds(memory.limits)
     if memory.brief.due and seconds and memory.limits.enabled:
-        raise StaleMemory(memory.brief.chat_id, seconds)
+        raise StaleMemory(memory.brief.chat_key, seconds)
 
 
 def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
@@ -99,11 +104,11 @@ def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
     Call it in the transaction that finishes the reply, after it was saved.
     """
     if sent.plan.anchor_seq != sent.anchor_before:
-        _SET_ANCHOR.run(reply.chat_id, sent.plan.anchor_seq)
+        _SET_ANCHOR.run(*reply.chat_key, sent.plan.anchor_seq)
     if sent.again and reply.reply_to is not None:
         # An answer that replaces none changes nothing, but the question may not have been counted.
         changed = reply if reply.status == Status.FAILED or reply.superseded_by_id else reply.reply_to
-        messages_changed(reply.chat_id, from_seq=changed.seq)
+        messages_changed(reply.chat_key, from_seq=changed.seq)
     brings_card = sent.card_epoch is not None and not reply.leaves_open
     became = publish_card(reply, sent, card) if brings_card else CardOutcome.NONE
     ContextRecord.objects.create(reply=reply, card=became, **sent.columns())
@@ -117,7 +122,7 @@ def message_saved(
     """Count a reply in the transaction that stores it: a receiver, so `conversations` need not know about folding."""
     if created and not raw and instance.role == Role.ASSISTANT:
         _count_reply(instance)
-        embeddings.enqueue_chat(instance.chat_id)
+        embeddings.enqueue_chat(instance.chat_key)
 
 
 def _count_reply(reply: Message) -> None:
@@ -133,15 +138,15 @@ def _count_reply(reply: Message) -> None:
     if is_whole_turn and isinstance(known, Standing) and not known.is_due_after(question, reply):
         return
     if is_whole_turn or reply.after_tools:
-        turn_closed(reply.chat_id)
+        turn_closed(reply.chat_key)
 
 
-def turn_closed(chat_id: UUID) -> ConversationBrief:
+def turn_closed(chat: ChatKey) -> ConversationBrief:
     """Have the chat folded if it is due by now: its last turn is finished, and no other has begun. Return its brief."""
-    brief = LOCKED_BRIEF.first(chat_id)
+    brief = LOCKED_BRIEF.first(*chat)
     assert brief is not None  # the turn began with it
     if not brief.due:  # one turn more does not change that
-        brief.due = Memory.of(brief).is_due(newest_turns(chat_id, brief.folded_through_seq))
+        brief.due = Memory.of(brief).is_due(newest_turns(chat, brief.folded_through_seq))
         brief.save(update_fields=["due"])
     work.enqueue_if_ready(brief)
     return brief

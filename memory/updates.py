@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db.models import Subquery
 from django.db.models.functions import Coalesce
 
+from chatmemory.database.owned import ChatKey
 from chatmemory.text.tokens import ENCODING
 from conversations.models import Message, WebhookEventType
 from conversations.webhooks import outbox
@@ -52,12 +53,16 @@ def figures_and_losses(revision: SummaryRevision) -> dict[str, Any]:
     return figures(revision) | {"lost": list(revision.retained.get("lost", ()))}
 
 
-def since_last_prompt(chat_id: UUID, reply_id: UUID) -> Sequence[SummaryRevision]:
+def since_last_prompt(chat: ChatKey, reply_id: UUID) -> Sequence[SummaryRevision]:
     """Versions that are newer than what the model was sent for the reply before this one, oldest first."""
-    seq = Message.objects.filter(pk=reply_id).values("seq")  # none while it is written
-    before = ContextRecord.objects.filter(reply__chat_id=chat_id).exclude(reply=reply_id)
+    seq = Message.objects.filter(pk=reply_id, owner_id=chat.owner_id).values(
+        "seq"
+    )  # none while it is written
+    before = ContextRecord.objects.filter(reply__chat_id=chat.id, owner_id=chat.owner_id).exclude(
+        reply=reply_id
+    )
     before = before.filter(reply__seq__lt=Coalesce(Subquery(seq), LAST_SEQ)).order_by("-reply__seq")
     newer = SummaryRevision.objects.filter(
-        chat_id=chat_id, version__gt=Coalesce(Subquery(before.values("revision")[:1]), 0)
+        **chat.columns, version__gt=Coalesce(Subquery(before.values("revision")[:1]), 0)
     )
     return list(newer.order_by("-version")[:MAX_SENT])[::-1]

@@ -96,9 +96,9 @@ def _grow(prepared: PreparedChat, start: int, end: int) -> None:
         chat.last_seq = end
         chat.save()
         Message.objects.bulk_create(new)
-        messages_changed(chat.pk, from_seq=start + 1)
+        messages_changed(chat.key, from_seq=start + 1)
         said = {one.pk for one in new}
-        pin_stated(chat.pk, [one for one in prepared.stated if one[0].pk in said])
+        pin_stated(chat.key, [one for one in prepared.stated if one[0].pk in said])
     _embed(chat)
     fold(chat)
 
@@ -109,9 +109,9 @@ def fold(row: Chat) -> None:
     from memory.folding.fold import fold as fold_chat
 
     with registry.wrap_models(_Forgetful):
-        report = fold_chat(row.pk, until=time.monotonic() + FOLD_SECONDS)
+        report = fold_chat(row.key, until=time.monotonic() + FOLD_SECONDS)
         while report.outcome == "more":
-            report = fold_chat(row.pk, until=time.monotonic() + FOLD_SECONDS)
+            report = fold_chat(row.key, until=time.monotonic() + FOLD_SECONDS)
     if report.outcome not in ("done", "idle"):
         raise RuntimeError(f"{row.title} was not folded: {report.outcome} {report.error}")
 
@@ -142,7 +142,7 @@ def _embed(row: Chat) -> None:
     from memory.recall import embeddings
 
     if embeddings.embeds():
-        embeddings.catch_up(row.pk, until=inf)
+        embeddings.catch_up(row.key, until=inf)
 
 
 def _empty(schema: Mapping[str, Any]) -> Any:

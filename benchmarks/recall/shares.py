@@ -48,7 +48,7 @@ def _folded(chat: Chat) -> Row:
     owner, _ = User.objects.get_or_create(username="recall")
     messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in chat.messages)
     row = import_chat(owner, ImportedChat(messages=messages))
-    while fold(row.pk, until=time.monotonic() + 60).outcome == "more":
+    while fold(row.key, until=time.monotonic() + 60).outcome == "more":
         pass
     row.refresh_from_db()
     return row

@@ -36,9 +36,9 @@ class Stored:
         self.terms = {seq: terms(text) for seq, text in self.texts.items()}
         self.usual = sum(map(len, self.terms.values())) / len(self.terms)
         self.embeds = embeddings.embeds()
-        self.near = cache(partial(near_now, self.row.pk))
+        self.near = cache(partial(near_now, self.row.key))
         if self.embeds:
-            embeddings.catch_up(self.row.pk, until=inf)
+            embeddings.catch_up(self.row.key, until=inf)
             if ChatEmbeddings.objects.get(pk=self.row.pk).attempts:
                 raise RuntimeError("The endpoint did not make all vectors; the log says why.")
 

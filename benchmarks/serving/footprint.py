@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
 
 from benchmarks.figures import Figure, Group
 from benchmarks.serving.processes import BOUNDED
+from conversations.models import Chat
 from memory import queue
 from memory.queue import waiting_tasks
 from tests.support.ports import free_port
@@ -77,8 +77,9 @@ def _quickstart() -> tuple[float, int, float, float]:
         assert found is not None
         for _ in range(TURNS):
             _ask(port, found["token"], found["chat"])
+        chat = Chat.objects.get(pk=found["chat"]).key
         for _ in range(10):
-            queue.enqueue_fold(UUID(found["chat"]), lost=True)
+            queue.enqueue_fold(chat, lost=True)
         _until(lambda: not waiting_tasks())
         return up, count, idle, _mebibytes(process.pid)
 

@@ -90,7 +90,7 @@ def idempotency_key(request: Request) -> str:
     return key
 
 
-Beginning = tuple[Callable[..., BegunTurn | ExistingReply], tuple[UUID, str] | None]
+Beginning = tuple[Callable[..., BegunTurn | ExistingReply], tuple[ChatKey, str] | None]
 """What begins a turn, and the chat with the question to search it for, if it can be searched by meaning."""
 
 
@@ -131,8 +131,8 @@ class ReplyView(LimitedView):
         )
         user = caller(request)
         begin = partial(begin_turn, user, turn, chat_id=chat_id, key=idempotency_key(request))
-        searched = chat_id is not None and has_vectors(user, chat_id)
-        return begin, (chat_id, turn.message) if chat_id and searched else None
+        chat = None if chat_id is None else ChatKey(chat_id, user.pk)
+        return begin, (chat, turn.message) if chat and has_vectors(chat) else None
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         turn = await begin_when_ready(*opened)
@@ -234,7 +234,8 @@ class RegenerateView(ReplyView):
         self.wants_stream, self.with_memory = fields["stream"], fields["memory_events"]
         user, variant, key = caller(request), fields.get("model_variant"), idempotency_key(request)
         begin = partial(begin_regeneration, user, chat_id, message_id, variant, key=key)
-        return begin, (chat_id, last_question(chat_id)) if has_vectors(user, chat_id) else None
+        chat = ChatKey(chat_id, user.pk)
+        return begin, (chat, last_question(chat)) if has_vectors(chat) else None
 
 
 class StreamView(AsyncView):

@@ -90,7 +90,7 @@ class PreparedChat:
         Message.objects.bulk_create(self.messages, batch_size=BATCH)
         attachments.store(self.row.owner_id, self.attached)
         if self.origin is None:
-            messages_changed(self.row.pk, from_seq=1)
+            messages_changed(self.row.key, from_seq=1)
         else:
             chat_branched(self.row, self.origin)
         if self.pins is None:
@@ -164,7 +164,7 @@ def chat_fields(chat: Chat) -> dict[str, Any]:
     return {
         "format": OWN_FORMAT,
         **{name: getattr(chat, name) for name in (*CHAT_FIELDS, "policy", "created_at")},
-        "pins": [asdict(pin) for pin in exported_pins(chat.pk, chat.last_seq)],
+        "pins": [asdict(pin) for pin in exported_pins(chat.key, chat.last_seq)],
     }
 
 

@@ -231,7 +231,7 @@ async def _begun(
     completion: CompletionRequest, place: TurnPlace
 ) -> tuple[BegunTurn | ExistingReply, TurnPlace]:
     """Begin the turn in its place. If the chat has changed since it was found, look for the place again."""
-    user, question = completion.user, completion.request.question
+    question = completion.request.question
     for _ in range(TRIES):
         if place.existing is not None:
             return place.existing, place
@@ -240,8 +240,8 @@ async def _begun(
             prepared = await executors.slow(turns.prepare, completion, place)
         search = None
         chat = place.chat if question and registry.embeds() else None
-        if chat is not None and await executors.read(has_vectors, user, chat.pk):
-            search = chat.pk, question
+        if chat is not None and await executors.read(has_vectors, chat.key):
+            search = chat.key, question
         begun = await begin_when_ready(partial(turns.begin, completion, place, prepared), search)
         if begun is not None:
             return begun

@@ -59,7 +59,7 @@ def _branch(chat: Chat, through_seq: int) -> PreparedChat:
     # The line of a turn that the branch cuts off may be on a later reply.
     set_lines([one for one in messages if one.seq >= question])
     attached = [(one, found) for one in messages if (found := attachments_in(one.payload))]
-    pins = exported_pins(chat.pk, branch.last_seq)
+    pins = exported_pins(chat.key, branch.last_seq)
     return PreparedChat(branch, None, messages, pins, stated=[], attached=attached, origin=chat.pk)
 
 

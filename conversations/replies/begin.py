@@ -87,7 +87,7 @@ class Readiness:
 AT_ONCE = Readiness()
 
 
-async def begin_when_ready(begin: Callable[..., T], search: tuple[UUID, str] | None = None) -> T:
+async def begin_when_ready(begin: Callable[..., T], search: tuple[ChatKey, str] | None = None) -> T:
     """Call `begin` with `ready`, what a turn needs before it begins, once the chat's memory is fresh enough.
 
     `search` has the chat and its question. A fold that exceeds the time limit continues in the background.
@@ -100,7 +100,7 @@ async def begin_when_ready(begin: Callable[..., T], search: tuple[UUID, str] | N
         except StaleMemory as stale:
             with suppress(TimeoutError):
                 async with asyncio.timeout(stale.seconds):
-                    await executors.slow(freshen, stale.chat_id, stale.seconds)
+                    await executors.slow(freshen, stale.chat, stale.seconds)
         generation.refuse_when_draining()
         return await executors.write(begin, ready=Readiness(near))
 
@@ -174,7 +174,7 @@ def begin_regeneration(
         steps: Steps = ()
         if anew is None:
             sent = stored_snapshot(last) if last else None
-            instructions, sources = material_of(chat.pk, sent) if sent else ("", ())
+            instructions, sources = material_of(chat.key, sent) if sent else ("", ())
             request = TurnRequest(
                 message=question.content, variant=chosen, instructions=instructions, sources=sources
             )

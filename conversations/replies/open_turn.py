@@ -103,7 +103,7 @@ def close(chat: Chat) -> None:
     waiting = turn.waiting
     _store(chat, [ToolOutput(call_id, ABANDONED) for call_id in waiting], waiting)
     chat.open_seq = 0
-    chat.brief = turn_closed(chat.pk)
+    chat.brief = turn_closed(chat.key)
 
 
 def _store(chat: Chat, outputs: Sequence[ToolOutput], names: dict[str, str]) -> list[Message]:

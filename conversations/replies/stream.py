@@ -146,7 +146,7 @@ async def reply_events(head: ReplyHead, after: int = 0, *, with_memory: bool = F
 async def _new_versions(head: ReplyHead, known: set[int]) -> list[bytes]:
     """Return an event for each version that is not `known`, and add it; none while the database is away."""
     try:
-        found = await executors.read(updates.since_last_prompt, head.chat.id, head.message_id)
+        found = await executors.read(updates.since_last_prompt, head.chat, head.message_id)
     except (DatabaseError, InterfaceError):
         return []
     new = [one for one in found if one.version not in known]

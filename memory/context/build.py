@@ -15,6 +15,7 @@ from uuid import UUID
 from django.conf import settings
 
 from chatmemory import metrics
+from chatmemory.database.owned import ChatKey
 from chatmemory.llm import registry
 from chatmemory.llm.attachments import attachments_in
 from chatmemory.runtime import tracing
@@ -57,7 +58,7 @@ def context_of(memory: Memory, span: Newest, request: PromptRequest) -> Context:
     memory = memory.with_budget(memory.limits.prompt_budget - pinned.tokens)
     brief, limits = memory.brief, memory.limits
     last = last_assistant_id(span.turns) if limits.enabled and memory.policy.asks_for_card else None
-    outline = outline_sections(stored_outline(brief.chat_id, last))
+    outline = outline_sections(stored_outline(brief.chat_key, last))
     state = [*(memory.policy.render(memory.state) if limits.enabled else ()), *outline]
     material = Material(
         state_tokens=sections_cost(state),
@@ -72,7 +73,7 @@ def context_of(memory: Memory, span: Newest, request: PromptRequest) -> Context:
     recall, material, found = _recalled(brief, span, state, material, plan, request)
     if found.excerpts:
         plan = choose(material)
-    turns = with_text(brief.chat_id, span, plan)
+    turns = with_text(brief.chat_key, span, plan)
     attached = _sent_again(brief, plan, turns, limits)
     context = assemble(
         plan, material, state, turns, request, quoted=found.messages, pinned=pinned, attached=attached
@@ -97,7 +98,7 @@ def _sent_again(
     attached = [turn for turn in reversed(turns) if turn.attachments and turn.from_seq in whole]
     if not attached:
         return ()
-    there = attachments.stored(brief.chat.owner_id, (one for turn in attached for one in turn.attachments))
+    there = attachments.stored(brief.owner_id, (one for turn in attached for one in turn.attachments))
     chosen: list[int] = []
     for turn in attached:
         room -= len(turn.attachments)
@@ -113,7 +114,7 @@ def pinned_for(memory: Memory, *, disarms: bool) -> PinSection:
     """Return the section of the chat's pins. Without pins there is no query."""
     if not (memory.brief.pin_tokens and memory.limits.enabled):
         return NO_PINS
-    return fit_pins(holding_pins(memory.brief.chat_id), memory.room_for_pins, disarms=disarms)
+    return fit_pins(holding_pins(memory.brief.chat_key), memory.room_for_pins, disarms=disarms)
 
 
 def request_of(memory: Memory, request: PromptRequest) -> PromptRequest:
@@ -152,7 +153,7 @@ def preview(
     memory = memory if budget is None else memory.with_budget(budget)
     # An owner whose next call would be refused gets no call of the upstream for a preview either.
     may_search = by_meaning and not (registry.embeds() and quotas.is_refused(chat.owner_id))
-    near = near_now(chat.pk, question) if may_search else ()
+    near = near_now(chat.key, question) if may_search else ()
     variant = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
     disarms = registry.disarms_control_tokens(variant)
     request = PromptRequest(question, sources=tuple(sources), near=tuple(near), disarms=disarms)
@@ -164,7 +165,7 @@ def preview_last(chat: Chat) -> Context:
 
     Earlier turns are searched only by words: a page view does not request a vector from the upstream.
     """
-    return preview(chat, last_question(chat.pk), by_meaning=False)
+    return preview(chat, last_question(chat.key), by_meaning=False)
 
 
 # Loading: counts of the newest unfolded turns, with the texts of those that a plan can show verbatim, so that the cost
@@ -190,50 +191,50 @@ class Newest:
 
 def newest(memory: Memory, before_seq: int | None = None) -> Newest:
     """Return about `MAX_TURNS` of the newest unfolded turns (two rows per turn), before `before_seq` if given."""
-    chat_id, after = memory.brief.chat_id, memory.brief.folded_through_seq
+    chat, after = memory.brief.chat_key, memory.brief.folded_through_seq
     if before_seq == after + 1:  # before a chat's first message there is nothing to read
         return Newest(before_seq, (), ())
-    rows = newest_rows(chat_id, after, before_seq, memory.limits.prompt_budget)
+    rows = newest_rows(chat, after, before_seq, memory.limits.prompt_budget)
     if len(rows) < MAX_ROWS:
         return Newest(before_seq, rows, to_turns(rows))
     whole = rows[next((at for at, row in enumerate(rows) if row.role == Role.USER), 0) :]
-    return Newest(before_seq, whole, to_turns(whole), *counts_between(chat_id, after, whole[0].seq))
+    return Newest(before_seq, whole, to_turns(whole), *counts_between(chat, after, whole[0].seq))
 
 
-def stored_outline(chat_id: UUID, message_id: UUID | str | None) -> str:
+def stored_outline(chat: ChatKey, message_id: UUID | str | None) -> str:
     """Return the current outline of a reply; "" for None, and for a reply that no longer exists."""
     if not message_id:
         return ""
-    found = Message.objects.filter(pk=message_id, chat_id=chat_id).values_list("outline", flat=True)
+    found = Message.objects.filter(pk=message_id, **chat.columns).values_list("outline", flat=True)
     return found.first() or ""
 
 
-def with_text(chat_id: UUID, span: Newest, plan: Plan) -> Sequence[Turn]:
+def with_text(chat: ChatKey, span: Newest, plan: Plan) -> Sequence[Turn]:
     """Return the turns of `span`, those that `plan` shows verbatim with their texts."""
     shown = plan.verbatim_seqs
     missing = [row.seq for row in span.rows if row.content is None and row.seq in shown]
     if not missing:
         return span.turns
-    found = Message.objects.filter(chat_id=chat_id, seq__in=missing)
+    found = Message.objects.filter(**chat.columns, seq__in=missing)
     rows = {row.seq: row for row in map(StoredMessage._make, found.values_list(*StoredMessage._fields))}
     return to_turns([rows.get(row.seq, row) for row in span.rows])
 
 
-def planned_turns(chat_id: UUID, plan: Plan) -> Sequence[Turn]:
+def planned_turns(chat: ChatKey, plan: Plan) -> Sequence[Turn]:
     """Return the turns that a stored plan names, as they are now, with text where it shows them verbatim."""
     seqs = {*plan.verbatim_seqs, *(seq for line in plan.lines for seq in line)}
     if not seqs:
         return []
-    found = Message.objects.filter(chat_id=chat_id, seq__range=(min(seqs), max(seqs))).order_by("seq")
+    found = Message.objects.filter(**chat.columns, seq__range=(min(seqs), max(seqs))).order_by("seq")
     rows = [StoredMessage(*row) for row in found.values_list(*COUNTS)]
-    return with_text(chat_id, Newest(None, rows, to_turns(rows)), plan)
+    return with_text(chat, Newest(None, rows, to_turns(rows)), plan)
 
 
-def open_steps(chat_id: UUID, seqs: Sequence[int]) -> tuple[Step, ...]:
+def open_steps(chat: ChatKey, seqs: Sequence[int]) -> tuple[Step, ...]:
     """Return messages of a turn that was open when they were sent, as they are now."""
     if not seqs:
         return ()
-    rows = Message.objects.filter(chat_id=chat_id, seq__in=seqs).order_by("seq")
+    rows = Message.objects.filter(**chat.columns, seq__in=seqs).order_by("seq")
     return tuple(Step(*row) for row in rows.values_list("role", "content", "payload"))
 
 
@@ -289,8 +290,7 @@ def snapshot_of(memory: Memory, context: Context, request: PromptRequest) -> Sna
     texts = {_hash(text): text for text in (request.instructions, turn_instructions, sources, tools) if text}
     if texts:
         rows = [
-            ContextText(chat_id=brief.chat_id, owner_id=brief.owner_id, sha256=sha256, text=text)
-            for sha256, text in texts.items()
+            ContextText(**brief.chat_key.columns, sha256=sha256, text=text) for sha256, text in texts.items()
         ]
         ContextText.objects.bulk_create(rows, ignore_conflicts=True)
     return Snapshot(
@@ -312,7 +312,7 @@ def stored_snapshot(reply: Message | ActiveReply) -> Snapshot | None:
     """Return what is stored of the prompt of `reply`. None for an imported message, or a user's."""
     if isinstance(reply, ActiveReply):
         return Snapshot.from_json(reply.context)
-    row = ContextRecord.objects.filter(pk=reply.pk).values().first()
+    row = ContextRecord.objects.filter(reply=reply).values().first()
     return Snapshot.from_json(row) if row else None
 
 
@@ -322,36 +322,41 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     question = reply.user_message if isinstance(reply, ActiveReply) else reply.reply_to
     if snapshot is None or question is None:
         return None
-    chat_id, plan = reply.chat_id, snapshot.plan
+    chat, plan = reply.chat_key, snapshot.plan
     hashes = (snapshot.instructions_hash, snapshot.sources_hash, snapshot.tools_hash)
-    instructions, sources, tools = _texts(chat_id, hashes)
+    instructions, sources, tools = _texts(chat, hashes)
     request = PromptRequest(
         question.content,
         instructions,
         _sources(sources),
-        str(chat_id),
+        str(chat.id),
         tools=tuple(json.loads(tools or "[]")),
-        open_turn=open_steps(chat_id, plan.open_turn),
+        open_turn=open_steps(chat, plan.open_turn),
         open_clips=plan.open_clips,
         attachments=attachments_in(question.payload),
     )
-    revision = SummaryRevision.objects.filter(chat_id=chat_id, version=snapshot.revision).first()
+    revision = SummaryRevision.objects.filter(**chat.columns, version=snapshot.revision).first()
     state = State.from_json(revision.global_summary, revision.state) if revision else State()
-    outline = outline_sections(stored_outline(chat_id, plan.outline_of))
+    outline = outline_sections(stored_outline(chat, plan.outline_of))
     sections = [*POLICIES[snapshot.policy].render(state), *outline]
-    messages = quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])
-    pinned = texts_of(chat_id, (pin.id for pin in plan.pins))
-    return rebuild(plan, sections, planned_turns(chat_id, plan), request, messages, pinned), snapshot
+    messages = quoted(chat, [quote.seq for quotes in plan.recalled for quote in quotes])
+    pinned = texts_of(chat, (pin.id for pin in plan.pins))
+    return rebuild(plan, sections, planned_turns(chat, plan), request, messages, pinned), snapshot
 
 
 def card_of(reply: Message | ActiveReply) -> str:
     """Return what became of the memory card of a reply; "" if none was requested, or if the reply is being written."""
-    return ContextRecord.objects.filter(pk=reply.pk).values_list("card", flat=True).first() or ""
+    return (
+        ContextRecord.objects.filter(pk=reply.pk, owner_id=reply.owner_id)
+        .values_list("card", flat=True)
+        .first()
+        or ""
+    )
 
 
-def material_of(chat_id: UUID, sent: Snapshot) -> tuple[str, tuple[Source, ...]]:
+def material_of(chat: ChatKey, sent: Snapshot) -> tuple[str, tuple[Source, ...]]:
     """Return the turn's own instructions and the sources of a prompt."""
-    instructions, sources = _texts(chat_id, (sent.turn_instructions_hash, sent.sources_hash))
+    instructions, sources = _texts(chat, (sent.turn_instructions_hash, sent.sources_hash))
     return instructions, _sources(sources)
 
 
@@ -359,10 +364,10 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
 
 
-def _texts(chat_id: UUID, hashes: Sequence[str]) -> list[str]:
+def _texts(chat: ChatKey, hashes: Sequence[str]) -> list[str]:
     """Return the stored texts with these hashes, "" for one that is missing. No query if there are none."""
     needed = [sha256 for sha256 in hashes if sha256]
-    rows = ContextText.objects.filter(chat_id=chat_id, sha256__in=needed).values_list("sha256", "text")
+    rows = ContextText.objects.filter(**chat.columns, sha256__in=needed).values_list("sha256", "text")
     texts = dict(rows) if needed else {}
     return [texts.get(sha256, "") for sha256 in hashes]
 

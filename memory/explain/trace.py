@@ -81,5 +81,5 @@ def folds_of(brief: ConversationBrief | None) -> list[Fold]:
     """The versions from which the memory in use was made, newest first; none if nothing is folded."""
     if brief is None or not brief.folded_through_seq:
         return []
-    rows = SummaryRevision.objects.filter(chat_id=brief.chat_id, version__lte=brief.head)
+    rows = SummaryRevision.objects.filter(**brief.chat_key.columns, version__lte=brief.head)
     return lineage(brief.head, (Fold(*row) for row in rows.values_list(*Fold._fields)))

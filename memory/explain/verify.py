@@ -19,10 +19,10 @@ def why_not_exact(reply: Message | ActiveReply, context: Context, sent: Snapshot
     if context.prompt_hash == sent.prompt_hash:
         return None
     if isinstance(reply, Message):
-        before = Message.objects.filter(chat_id=reply.chat_id, seq__lt=reply.seq)
+        before = Message.objects.filter(**reply.chat_key.columns, seq__lt=reply.seq)
         if before.filter(edited_at__gte=reply.created_at).exists():
             return CHANGED
     pins = {pin.id for pin in sent.plan.pins}
-    if Pin.objects.filter(pk__in=pins).count() < len(pins):
+    if Pin.objects.filter(**reply.chat_key.columns, pk__in=pins).count() < len(pins):
         return PINNED
     return RENDERED if context.plan.renderer != RENDERER else OTHER

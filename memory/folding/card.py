@@ -34,7 +34,7 @@ def publish_card(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
     Call it where the reply is finished, after the messages that it replaces have left the memory. A card counts as
     missing if its reply is incomplete, or if anything but a reply changed the memory while the reply was written.
     """
-    brief = lock_brief(reply.chat_id)
+    brief = lock_brief(reply.chat_key)
     if sent.card_epoch is None or reply.status != Status.COMPLETE or not text:
         return CardOutcome.MISSING
     # A regeneration raised the epoch itself, in this transaction.
@@ -80,13 +80,15 @@ def _covered(memory: Memory, reply: Message, plan: Plan) -> list[Turn]:
         return []
     shown = {one.from_seq: one for one in plan.verbatim}
     turns: list[Turn] = []
-    for turn in each_turn(reply.chat_id, after, question.seq, text=True):
+    for turn in each_turn(reply.chat_key, after, question.seq, text=True):
         if turn.tokens and turn.from_seq not in shown:
             return []
         turns.append(turn)
     # The reply to a clipped turn must have had its own card kept: the model of that reply had the whole turn.
     clipped = {turn.last_assistant_id for turn in turns if turn.tokens and shown[turn.from_seq].clipped}
-    kept = ContextRecord.objects.filter(pk__in=clipped - {None}, card=CardOutcome.KEPT)
+    kept = ContextRecord.objects.filter(
+        owner_id=reply.owner_id, pk__in=clipped - {None}, card=CardOutcome.KEPT
+    )
     if clipped and kept.count() < len(clipped):
         return []
     return turns[: before_window(turns, memory.window_reach - 1)]
@@ -116,15 +118,15 @@ def _state_after(
 def _conversation(reply: Message, plan: Plan, turns: list[Turn]) -> list[str]:
     """What somebody said in the turn of `reply`, in those that its card folds, and in those shown to its model."""
     question = reply.reply_to.content if reply.reply_to else ""
-    tools = [step.content for step in open_steps(reply.chat_id, plan.open_turn)]
-    shown = planned_turns(reply.chat_id, plan)
+    tools = [step.content for step in open_steps(reply.chat_key, plan.open_turn)]
+    shown = planned_turns(reply.chat_key, plan)
     lines = [turn.line for turn in shown]
     return [question, *tools, reply.content, *answer_checks.turn_texts([*turns, *shown]), *lines]
 
 
 def _given(memory: Memory, sent: Snapshot) -> tuple[list[str], list[str]]:
     """What was only given to the model: instructions, and titles and texts of sources, cut to about what was shown."""
-    own, sources = material_of(memory.brief.chat_id, sent)
+    own, sources = material_of(memory.brief.chat_key, sent)
     instructions = (memory.brief.chat.instructions, own, memory.limits.focus)
     texts: list[str] = []
     for source, clip in zip(sources, sent.plan.sources, strict=False):

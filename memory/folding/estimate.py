@@ -49,9 +49,9 @@ def estimate_for(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Est
         memory, after = Memory.anew(brief), 0
     else:
         memory, after = in_use, brief.folded_through_seq if after_seq is None else after_seq
-    newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
+    newest = newest_turns(chat.key, after, before_seq=pending_seq(chat.key))
     through, bite_tokens = memory.through_beyond(newest, after), memory.limits.bite_tokens
-    turns, tokens = counts_between(chat.pk, after, through + 1, max_tokens=bite_tokens)
+    turns, tokens = counts_between(chat.key, after, through + 1, max_tokens=bite_tokens)
     # Of each bite, the room that the next turn did not fit into stays empty: half a turn on average.
     mean = tokens / max(1, turns)
     calls = math.ceil(tokens / min(bite_tokens, max(mean, bite_tokens - mean / 2)))

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
-from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -16,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from chatmemory import metrics
 from chatmemory.database.compiled import Select
+from chatmemory.database.owned import ChatKey
 from chatmemory.runtime import fault_points, tracing
 from chatmemory.text.spans import retained
 from memory import queue
@@ -40,7 +40,7 @@ from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.protocol import State
 
-_HELD = Select(lambda chat, owner: ConversationBrief.objects.filter(chat_id=chat, lease_owner=owner))
+_HELD = Select(lambda chat, user, owner: work.held(ChatKey(chat, user), owner))
 GRACE_SECONDS = 5.0
 """Seconds that the last call of a task may take beyond the task's own time."""
 
@@ -77,35 +77,34 @@ class Job:
     bite: Bite | None
 
 
-def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
+def fold(chat: ChatKey, *, until: float, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
     """Bring the memory of a chat up to date, until nothing is left to do or `time.monotonic` reaches `until`.
 
     Must not be called in a transaction. Returns at once if there is no work or another worker has the chat. `tell` is
     called after each step with the number of bites it folded.
     """
     report = FoldReport()
-    owner = work.take(chat_id)
+    owner = work.take(chat)
     if owner is None:
         return report
     is_settled = False
     try:
         fault_points.point("fold.leased")
-        is_settled = _work(chat_id, owner, until, report, tell)
+        is_settled = _work(chat, owner, until, report, tell)
     finally:
         if not is_settled:
-            work.release(chat_id, owner)
+            work.release(chat, owner)
     # A turn that was finished while we held the lease queued its task in vain.
-    if report.outcome == "done" and not is_settled and work.ready().filter(chat_id=chat_id).exists():
+    if report.outcome == "done" and not is_settled and work.ready().filter(**chat.columns).exists():
         report.outcome = "more"
     return report
 
 
-def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> bool:
+def _work(chat: ChatKey, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> bool:
     """Work under the lease, and record in `report` what was done. Return whether the last commit gave it back."""
     # A call that is unlikely to end in time is not begun: it needs half of a call's limit, or half of all the time.
     enough = min(settings.SUMMARIZER_TOTAL_SECONDS, until - time.monotonic()) / 2
-    others_waiting = ConversationBrief.objects.filter(queue.RECENT).exclude(pk=chat_id)
-    while (job := _load(chat_id, owner)) is not None:
+    while (job := _load(chat, owner)) is not None:
         is_demanded = job.memory.brief.on_demand_at is not None
         report.was_demanded = report.was_demanded or is_demanded
         if job.step.work is Work.NOTHING:
@@ -115,7 +114,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
             report.outcome = "waiting"
             return False
         is_late = (report.bites or report.lost) and until - time.monotonic() < enough
-        if is_late or (report.bites and is_demanded and others_waiting.exists()):
+        if is_late or (report.bites and is_demanded and queue.others_wait(chat)):
             report.outcome = "more"
             return False
         bites = report.bites
@@ -128,12 +127,12 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
     return False
 
 
-def _load(chat_id: UUID, owner: str) -> Job | None:
+def _load(chat: ChatKey, owner: str) -> Job | None:
     """Load the chat's brief and decide the next step. None if the lease was lost, or the chat is gone."""
-    brief = _HELD.first(chat_id, owner)
+    brief = _HELD.first(*chat, owner)
     if brief is None:
         return None
-    row = ConversationBrief.objects.filter(pk=chat_id)
+    row = ConversationBrief.objects.filter(**chat.columns)
     memory, newest = Memory.of(brief), unfolded_turns(brief)
     after, through, bite = brief.folded_through_seq, None, None
     if brief.requested == Requested.UPDATE:
@@ -141,7 +140,7 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
     elif memory.is_due(newest):
         through = memory.through_due(newest, after)
     if through is not None:
-        bite = next_bite(chat_id, after, through, settings.MEMORY_LIMITS.bite_tokens)
+        bite = next_bite(chat, after, through, settings.MEMORY_LIMITS.bite_tokens)
     step = next_step(
         due=bite is not None,
         rebuild_requested=brief.requested == Requested.REBUILD,
@@ -197,7 +196,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
         outcome = StepOutcome.LOST
     else:
         if outcome is StepOutcome.LOST and not builtin:  # the upstream has answered, even if in vain
-            work.held(brief.chat_id, brief.lease_owner).update(**NO_FAILURES)
+            work.held(brief.chat_key, brief.lease_owner).update(**NO_FAILURES)
     metrics.FOLDS.labels(job.memory.policy.name, outcome.value).inc()
     report.lost += outcome is StepOutcome.LOST
     report.bites += outcome is not StepOutcome.LOST
@@ -237,9 +236,9 @@ def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) ->
         before = saved.folded
     after = before.through_seq
     memory = Memory.anew(brief, before.state)
-    newest = newest_turns(brief.chat_id, after, before_seq=pending_seq(brief.chat_id))
+    newest = newest_turns(brief.chat_key, after, before_seq=pending_seq(brief.chat_key))
     through = memory.through_beyond(newest, after)
-    bite = next_bite(brief.chat_id, after, through, settings.MEMORY_LIMITS.bite_tokens)
+    bite = next_bite(brief.chat_key, after, through, settings.MEMORY_LIMITS.bite_tokens)
     if bite is None:
         return _swap(brief, before) if before.turns or brief.head else _change_policy(brief)
     folding = FoldRequest(memory.policy, memory.limits, before, bite)
@@ -254,7 +253,7 @@ def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) ->
 
 def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOutcome:
     """Save the progress, if we still hold the lease and the epoch is unchanged."""
-    mine = work.held(brief.chat_id, brief.lease_owner).filter(epoch=brief.epoch)
+    mine = work.held(brief.chat_key, brief.lease_owner).filter(epoch=brief.epoch)
     stored = _STORED.dump_python(progress, mode="json")
     if not mine.update(rebuild=stored, **({} if builtin else NO_FAILURES)):
         return StepOutcome.LOST
@@ -264,7 +263,7 @@ def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOu
 
 def _swap(brief: ConversationBrief, folded: Folded) -> StepOutcome:
     """Publish the rebuild, with which spans of all the originals it has."""
-    turns = each_turn(brief.chat_id, 0, folded.through_seq + 1, text=True)
+    turns = each_turn(brief.chat_key, 0, folded.through_seq + 1, text=True)
     kept = retained((text_of([turn]) for turn in turns), words_of(POLICIES[folded.policy], folded.state))
     return publish(brief, RevisionKind.REBUILD, replace(folded, retained=kept))
 

@@ -6,13 +6,13 @@ Each is one short transaction.
 import logging
 from datetime import timedelta
 from enum import Enum
-from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from chatmemory import metrics
+from chatmemory.database.owned import ChatKey
 from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import storable_cost
 from chatmemory.runtime import fault_points, tracing
@@ -46,7 +46,7 @@ class StepOutcome(Enum):
 def locked_unchanged(seen: ConversationBrief) -> ConversationBrief | None:
     """Return the brief, locked, if it is still at the version and epoch of `seen`."""
     try:
-        brief = lock_brief(seen.chat_id)
+        brief = lock_brief(seen.chat_key)
     except NotFound:
         return None
     return brief if (brief.version, brief.epoch) == (seen.version, seen.epoch) else None
@@ -137,7 +137,7 @@ def write(
         soft_faults=list(folded.soft_faults),
         is_wanting=bool(folded.soft_faults),
     )
-    if kind == RevisionKind.FOLD and not brief.degraded and _has_folded_enough(brief.chat_id):
+    if kind == RevisionKind.FOLD and not brief.degraded and _has_folded_enough(brief.chat_key):
         brief.requested = Requested.REBUILD
     settle(brief)
     brief.save()
@@ -158,12 +158,12 @@ def settle(brief: ConversationBrief) -> bool:
     return True
 
 
-def _has_folded_enough(chat_id: UUID) -> bool:
+def _has_folded_enough(chat: ChatKey) -> bool:
     """Whether the setting for it requires a rebuild after this many folds in a row."""
     every = settings.MEMORY_REBUILD_EVERY_FOLDS
     if not every:
         return False
-    rows = SummaryRevision.objects.filter(chat_id=chat_id, kind__in=[RevisionKind.FOLD, RevisionKind.REBUILD])
+    rows = SummaryRevision.objects.filter(**chat.columns, kind__in=[RevisionKind.FOLD, RevisionKind.REBUILD])
     kinds = list(rows.order_by("-version").values_list("kind", flat=True)[:every])
     return len(kinds) == every and RevisionKind.REBUILD not in kinds
 

@@ -8,12 +8,12 @@ import math
 import time
 from collections.abc import Callable
 from typing import Literal
-from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from chatmemory.database.ids import new_id
+from chatmemory.database.owned import ChatKey
 from conversations.accounts import quotas
 from conversations.models import Chat
 from memory import queue
@@ -34,7 +34,7 @@ def request_resummarize(chat: Chat, mode: Mode, user: User | None = None) -> str
     """
     with transaction.atomic():
         note_request(chat, mode)
-        task_id = queue.enqueue_fold(chat.pk)
+        task_id = queue.enqueue_fold(chat.key)
     extra = {"chat": str(chat.pk), "mode": mode, "user": user.pk if user else None, "task": task_id}
     logger.info("memory resummarize requested", extra=extra)
     return task_id
@@ -47,7 +47,7 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
     the wait after a failure of the summarizer. Raises `NotFound`, `RateLimited` and `QuotaExceeded`.
     """
     with transaction.atomic():
-        brief = lock_brief(chat.pk)
+        brief = lock_brief(chat.key)
         brief.unpause()
         if brief.requested not in (Requested.REBUILD, mode):
             quotas.take_rebuild(chat.owner_id)
@@ -68,7 +68,7 @@ def note_request(chat: Chat, mode: Mode) -> None:
     for the limits of the chat's owner. It ends a pause of updates.
     """
     with transaction.atomic():
-        brief = lock_brief(chat.pk)
+        brief = lock_brief(chat.key)
         if brief.requested != Requested.REBUILD:
             brief.requested = Requested(mode)
         brief.next_attempt_at = brief.delayed_until = brief.on_demand_at = None
@@ -83,9 +83,9 @@ def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lam
     does what became due meanwhile.
     """
     note_request(chat, mode)
-    report = fold(chat.pk, until=math.inf, tell=tell)
+    report = fold(chat.key, until=math.inf, tell=tell)
     if report.outcome == "more":
-        queue.enqueue_fold(chat.pk)
+        queue.enqueue_fold(chat.key)
     return report
 
 
@@ -93,7 +93,7 @@ POLL_SECONDS = 0.05
 """How often to check whether a worker that holds the chat has finished."""
 
 
-def freshen(chat_id: UUID, seconds: float) -> None:
+def freshen(chat: ChatKey, seconds: float) -> None:
     """Fold what is due, or wait while a worker does, for about `seconds`; a running call may take a little longer.
 
     This is the one exception to the rule that replies never wait: only in a chat that enables it by its option `lazy`
@@ -101,15 +101,15 @@ def freshen(chat_id: UUID, seconds: float) -> None:
     not be called in a transaction, nor on a thread that others wait for. Never raises.
     """
     started = time.monotonic()
-    until, due = started + seconds, ConversationBrief.objects.filter(chat_id=chat_id, due=True)
+    until, due = started + seconds, ConversationBrief.objects.filter(**chat.columns, due=True)
     try:
-        while (outcome := fold(chat_id, until=until).outcome) == "idle":
+        while (outcome := fold(chat, until=until).outcome) == "idle":
             if time.monotonic() >= until or not due.exists():
                 break
             time.sleep(POLL_SECONDS)
     except Exception:  # a reply with an older memory is better than none
-        logger.exception("memory not freshened", extra={"chat": str(chat_id)})
+        logger.exception("memory not freshened", extra={"chat": str(chat.id)})
         return
     waited = round((time.monotonic() - started) * 1000)
-    extra = {"chat": str(chat_id), "outcome": outcome, "waited_ms": waited}
+    extra = {"chat": str(chat.id), "outcome": outcome, "waited_ms": waited}
     logger.info("reply waited for memory", extra=extra)

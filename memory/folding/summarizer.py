@@ -264,7 +264,7 @@ def attempt(brief: ConversationBrief, kind: RevisionKind, *, builtin: bool) -> I
     number = brief.attempts + 1
     wait = timedelta(seconds=backoff_seconds(number, settings.MEMORY_FOLD_BACKOFF_SECONDS))
     counted = {} if builtin else {"attempts": number, "next_attempt_at": Now() + wait}
-    mine = work.held(brief.chat_id, brief.lease_owner)
+    mine = work.held(brief.chat_key, brief.lease_owner)
     if not mine.update(lease_expires_at=work.expiry(), **counted):
         raise LeaseLost
     try:

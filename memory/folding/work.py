@@ -12,7 +12,7 @@ concurrent demands both may be let in: this is about fairness, and needs no lock
 
 from datetime import timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.conf import settings
 from django.db import transaction
@@ -20,9 +20,9 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory.database.owned import ChatKey
 from chatmemory.runtime import process, tracing
 from chatmemory.runtime.logs import request_context, request_id
-from conversations.models import Chat
 from memory import queue
 from memory.briefs import decide_due
 from memory.folding.attempts import MAX_BACKOFF_SECONDS
@@ -61,24 +61,24 @@ def expiry() -> Any:
     return Now() + _lease()
 
 
-def take(chat_id: UUID) -> str | None:
+def take(chat: ChatKey) -> str | None:
     """Take the lease on a chat that has work, for `MEMORY_FOLD_LEASE_SECONDS`. None if it has no work, or is held.
 
     A task of the chat may be queued again from now on.
     """
     owner = f"{process.name()}:{uuid4().hex[:8]}"[:100]
-    rows = ConversationBrief.objects.filter(unleased(), HAS_WORK, UNPAUSED, chat_id=chat_id)
+    rows = ConversationBrief.objects.filter(unleased(), HAS_WORK, UNPAUSED, **chat.columns)
     return owner if rows.update(lease_owner=owner, lease_expires_at=expiry(), queued_at=None) else None
 
 
-def held(chat_id: UUID, owner: str) -> QuerySet[ConversationBrief]:
+def held(chat: ChatKey, owner: str) -> QuerySet[ConversationBrief]:
     """The brief, as long as `owner` holds its lease: use it for every update made under a lease."""
-    return ConversationBrief.objects.filter(chat_id=chat_id, lease_owner=owner)
+    return ConversationBrief.objects.filter(**chat.columns, lease_owner=owner)
 
 
-def release(chat_id: UUID, owner: str) -> None:
+def release(chat: ChatKey, owner: str) -> None:
     """Release the lease, if `owner` still holds it."""
-    held(chat_id, owner).update(lease_owner="", lease_expires_at=None)
+    held(chat, owner).update(lease_owner="", lease_expires_at=None)
 
 
 def ready() -> QuerySet[ConversationBrief]:
@@ -108,35 +108,34 @@ def enqueue_if_ready(brief: ConversationBrief) -> None:
     Otherwise the end of the current task, or the sweep, finds it.
     """
     if brief.on_demand_at is not None:
-        enqueue_demanded(brief.chat_id)
-    elif (brief.due or brief.requested) and ready().filter(pk=brief.pk).exists():
-        queue.enqueue_fold(brief.chat_id)
+        enqueue_demanded(brief.chat_key)
+    elif (brief.due or brief.requested) and ready().filter(**brief.chat_key.columns).exists():
+        queue.enqueue_fold(brief.chat_key)
 
 
-def enqueue_demanded(chat_id: UUID) -> None:
+def enqueue_demanded(chat: ChatKey) -> None:
     """Queue what the owner of a chat demanded first, unless other such work of theirs is queued or with a worker."""
-    owner = Chat.objects.filter(pk=chat_id).values("owner")
     with transaction.atomic():
-        for demanded_id in next_demanded(queue.RECENT, 1, chat__owner__in=owner):
+        for demanded in next_demanded(queue.RECENT, 1, owner_id=chat.owner_id):
             # A chat that is changed at the same moment is left to that change, or to the sweep: it may wait for ours.
-            free = ConversationBrief.objects.select_for_update(skip_locked=True).filter(pk=demanded_id)
+            free = ConversationBrief.objects.select_for_update(skip_locked=True).filter(**demanded.columns)
             # What another chat waits for, another request demanded.
-            cause, trace = (request_id.get(), tracing.carrier()) if demanded_id == chat_id else ("", {})
+            cause, trace = (request_id.get(), tracing.carrier()) if demanded == chat else ("", {})
             with request_context(cause), tracing.continued(trace):
                 for brief in free.only("task_name"):
-                    queue.enqueue_fold(demanded_id, brief.task_name)
+                    queue.enqueue_fold(demanded, brief.task_name)
 
 
-def next_demanded(is_queued: Q, limit: int, **whose: Any) -> list[UUID]:
+def next_demanded(is_queued: Q, limit: int, **whose: Any) -> list[ChatKey]:
     """Return chats whose demanded work is to be queued, one per user who has none in the queue or with a worker."""
     demanded = ConversationBrief.objects.filter(on_demand_at__isnull=False, **whose)
-    taken = set(demanded.filter(is_queued | ~unleased()).values_list("chat__owner", flat=True))
-    chosen = list[UUID]()
+    taken = set(demanded.filter(is_queued | ~unleased()).values_list("owner_id", flat=True))
+    chosen = list[ChatKey]()
     rows = ready().filter(FLAGGED, on_demand_at__isnull=False, **whose).order_by("on_demand_at")
-    for chat_id, owner in rows.values_list("chat_id", "chat__owner"):
-        if len(chosen) < limit and owner not in taken:
-            taken.add(owner)
-            chosen.append(chat_id)
+    for chat in map(ChatKey._make, rows.values_list("chat_id", "owner_id")):
+        if len(chosen) < limit and chat.owner_id not in taken:
+            taken.add(chat.owner_id)
+            chosen.append(chat)
     return chosen
 
 

@@ -12,6 +12,7 @@ from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Sum,
 from django.db.models.functions import Coalesce, Least
 
 from chatmemory.database.compiled import Select
+from chatmemory.database.owned import ChatKey
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import Chat, Message, Role, Status
 from memory.history.turns import COUNTS, Bite, StoredMessage, Turn, before_window, to_turns
@@ -27,16 +28,16 @@ MAX_SEQ = 2**31 - 1
 """No message has a higher seq: its column holds no higher number."""
 
 
-def pending_seq(chat_id: UUID) -> int | None:
+def pending_seq(chat: ChatKey) -> int | None:
     """Return the seq of the user message whose turn is not finished: it is being answered, or waits for a tool.
 
     None if there is no such message.
     """
-    found = _PENDING.rows(chat_id)
+    found = _PENDING.rows(*chat)
     return (found[0][0] or found[0][1] or None) if found else None
 
 
-def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool) -> Iterator[Turn]:
+def each_turn(chat: ChatKey, after_seq: int, before_seq: int | None, *, text: bool) -> Iterator[Turn]:
     """Yield the turns with `after_seq` < seq < `before_seq`, oldest first, reading page by page as needed.
 
     Both bounds must be turn boundaries. Texts are loaded only with `text`.
@@ -44,7 +45,7 @@ def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bo
     select, size = (_WITH_TEXT, PAGE) if text else (_COUNTS_ALONE, COUNTS_PAGE)
     rows: list[StoredMessage] = []
     while True:
-        found = [StoredMessage(*row) for row in select.rows(chat_id, after_seq, before_seq or MAX_SEQ)]
+        found = [StoredMessage(*row) for row in select.rows(*chat, after_seq, before_seq or MAX_SEQ)]
         rows += found
         turns = to_turns(rows)
         if len(found) < size:
@@ -55,7 +56,7 @@ def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bo
         after_seq = rows[-1].seq
 
 
-def next_bite(chat_id: UUID, after_seq: int, through_seq: int, max_tokens: int) -> Bite | None:
+def next_bite(chat: ChatKey, after_seq: int, through_seq: int, max_tokens: int) -> Bite | None:
     """Return the oldest turns after `after_seq`, up to `through_seq`, that fit one request. None if they have no text.
 
     No more texts are loaded than that.
@@ -64,7 +65,7 @@ def next_bite(chat_id: UUID, after_seq: int, through_seq: int, max_tokens: int) 
         return None
     turns: list[Turn] = []
     left = max_tokens
-    for turn in each_turn(chat_id, after_seq, through_seq + 1, text=True):
+    for turn in each_turn(chat, after_seq, through_seq + 1, text=True):
         turns.append(turn)
         left -= turn.tokens
         if left < 0:
@@ -74,38 +75,38 @@ def next_bite(chat_id: UUID, after_seq: int, through_seq: int, max_tokens: int) 
 
 
 def counts_between(
-    chat_id: UUID, after_seq: int, before_seq: int | None, *, max_tokens: int = MAX_SEQ
+    chat: ChatKey, after_seq: int, before_seq: int | None, *, max_tokens: int = MAX_SEQ
 ) -> tuple[int, int]:
     """The number and the tokens of the turns with `after_seq` < seq < `before_seq`, counted by the database.
 
     A turn is a question with a text, or whose answer has one. Outputs of tools count whole, and a message for
     `max_tokens` at most.
     """
-    found = _TOTALS.rows(chat_id, after_seq, before_seq or MAX_SEQ, max_tokens)
-    ((_, turns, tokens),) = found or [[chat_id, 0, 0]]
+    found = _TOTALS.rows(*chat, after_seq, before_seq or MAX_SEQ, max_tokens)
+    ((_, turns, tokens),) = found or [[chat.id, 0, 0]]
     return turns, tokens
 
 
 def newest_rows(
-    chat_id: UUID, after_seq: int, before_seq: int | None, text_tokens: int | None = None
+    chat: ChatKey, after_seq: int, before_seq: int | None, text_tokens: int | None = None
 ) -> list[StoredMessage]:
     """Return the newest messages with `after_seq` < seq < `before_seq`, oldest first, at most `MAX_ROWS`.
 
     With `text_tokens`, each has its text as long as the newer ones have at most so many together. So the texts that a
     plan shows mostly come with the counts, and only a chat with giants or long outputs of tools needs a second query.
     """
-    span = chat_id, after_seq, before_seq or MAX_SEQ
+    span = *chat, after_seq, before_seq or MAX_SEQ
     found = _NEWEST_COUNTS.rows(*span) if text_tokens is None else _NEWEST.rows(*span, text_tokens)
     return [StoredMessage(*row) for row in reversed(found)]
 
 
 def newest_turns(
-    chat_id: UUID, after_seq: int, *, limit: int = MAX_TURNS, before_seq: int | None = None
+    chat: ChatKey, after_seq: int, *, limit: int = MAX_TURNS, before_seq: int | None = None
 ) -> list[Turn]:
     """Return the newest turns after `after_seq`, oldest first, without texts: at most `limit` that have any."""
     rows: list[StoredMessage] = []
     while True:
-        found = newest_rows(chat_id, after_seq, rows[0].seq if rows else before_seq)
+        found = newest_rows(chat, after_seq, rows[0].seq if rows else before_seq)
         rows = found + rows
         is_all = len(found) < MAX_ROWS
         turns = to_turns(rows)[0 if is_all else 1 :]  # the first one may not be whole
@@ -113,29 +114,35 @@ def newest_turns(
             return turns[before_window(turns, limit) :]
 
 
-def _between(chat_id: UUID, after_seq: int, before_seq: int) -> QuerySet[Message]:
-    return Message.objects.filter(chat_id=chat_id, seq__gt=after_seq, seq__lt=before_seq)
+def _between(chat_id: UUID, owner_id: int, after_seq: int, before_seq: int) -> QuerySet[Message]:
+    return Message.objects.filter(chat_id=chat_id, owner_id=owner_id, seq__gt=after_seq, seq__lt=before_seq)
 
 
-def _totals(chat_id: UUID, after_seq: int, before_seq: int, max_tokens: int) -> QuerySet[Message, Any]:
-    answer = Message.objects.filter(reply_to=OuterRef("pk"), token_count__gt=0)
+def _totals(
+    chat_id: UUID, owner_id: int, after_seq: int, before_seq: int, max_tokens: int
+) -> QuerySet[Message, Any]:
+    answer = Message.objects.filter(reply_to=OuterRef("pk"), owner_id=owner_id, token_count__gt=0)
     turn: Any = Q(role=Role.USER) & (Q(token_count__gt=0) | Exists(answer))
     spoken = Q(superseded_by=None, token_count__gt=0) & ~Q(status=Status.FAILED)
-    rows = _between(chat_id, after_seq, before_seq).values("chat_id")
+    rows = _between(chat_id, owner_id, after_seq, before_seq).values("chat_id")
     tokens = Sum(Least("token_count", max_tokens) + MESSAGE_OVERHEAD, filter=spoken)
     totals = rows.annotate(turns=Count("pk", filter=turn), tokens=Coalesce(tokens, 0))
     return totals.values_list("chat_id", "turns", "tokens")
 
 
-def _newest(chat_id: UUID, after_seq: int, before_seq: int, text_tokens: int) -> QuerySet[Message, Any]:
+def _newest(
+    chat_id: UUID, owner_id: int, after_seq: int, before_seq: int, text_tokens: int
+) -> QuerySet[Message, Any]:
     newer = Window(Sum("token_count"), order_by=F("seq").desc()) - F("token_count")
     texts = [Case(When(newer__lte=text_tokens, then=F(name))) for name in ("content", "payload")]
-    rows = _between(chat_id, after_seq, before_seq).annotate(newer=newer)
+    rows = _between(chat_id, owner_id, after_seq, before_seq).annotate(newer=newer)
     return rows.order_by("-seq").values_list(*COUNTS, *texts)[:MAX_ROWS]
 
 
 _PENDING = Select(
-    lambda chat: Chat.objects.filter(pk=chat).values_list("active_reply__user_message__seq", "open_seq")
+    lambda chat, owner: Chat.objects.filter(pk=chat, owner_id=owner).values_list(
+        "active_reply__user_message__seq", "open_seq"
+    )
 )
 _WITH_TEXT = Select(lambda *span: _between(*span).order_by("seq").values_list(*StoredMessage._fields)[:PAGE])
 _COUNTS_ALONE = Select(lambda *span: _between(*span).order_by("seq").values_list(*COUNTS)[:COUNTS_PAGE])

@@ -93,8 +93,8 @@ class Player:
         finish.finish(last.pending, exchange.reply, Ending(status, reply, card))
         calls: list[Usage] = []
         with registry.wrap_models(lambda model: _Counted(model, calls)):
-            is_due = ConversationBrief.objects.filter(pk=self._chat.pk, due=True).exists()
-            folds = fold.fold(self._chat.pk, until=math.inf).published if is_due else 0
+            is_due = ConversationBrief.objects.filter(chat=self._chat, due=True).exists()
+            folds = fold.fold(self._chat.key, until=math.inf).published if is_due else 0
         sent = begun.pending.snapshot
         measure = TurnMeasure(
             memory=sent.tokens,

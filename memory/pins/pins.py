@@ -20,7 +20,7 @@ from chatmemory.database.owned import ChatKey
 from chatmemory.errors import ChatBusy, Conflict, NotFound
 from chatmemory.text.markers import PINS_HEADING
 from chatmemory.text.tokens import heading_cost
-from conversations.models import Chat, Message, Role, Status, get_chat, get_message
+from conversations.models import Chat, Message, Role, Status, get_chat, get_message, lock_chat
 from memory.models import (
     MAX_CHARS,
     MAX_PINS,
@@ -37,22 +37,22 @@ from memory.pins.statements import Kind, Statement, place_of, replaces, statemen
 logger = logging.getLogger(__name__)
 
 _HOLDING = Select(
-    lambda chat: (
-        Pin.objects.filter(chat=chat, ended_at__isnull=True)
+    lambda *key: (
+        Pin.objects.filter(**ChatKey(*key).columns, ended_at__isnull=True)
         .order_by("-seq", "-start", "-pk")
         .values_list("pk", "text")
     )
 )
 
 
-def holding_pins(chat_id: UUID) -> list[PinText]:
+def holding_pins(chat: ChatKey) -> list[PinText]:
     """Return the pins of a chat that hold, newest first."""
-    return [PinText(str(pk), text) for pk, text in _HOLDING.rows(chat_id)]
+    return [PinText(str(pk), text) for pk, text in _HOLDING.rows(*chat)]
 
 
-def texts_of(chat_id: UUID, ids: Iterable[str]) -> dict[str, str]:
+def texts_of(chat: ChatKey, ids: Iterable[str]) -> dict[str, str]:
     """Return the texts of pins by their ids, including those that no longer hold."""
-    rows = Pin.objects.filter(chat_id=chat_id, pk__in=list(ids)).values_list("pk", "text")
+    rows = Pin.objects.filter(**chat.columns, pk__in=list(ids)).values_list("pk", "text")
     return {str(pk): text for pk, text in rows}
 
 
@@ -73,9 +73,13 @@ def pin_quoted(revision: SummaryRevision, standing: Sequence[Statement]) -> None
     that publishes the fold.
     """
     span = revision.from_seq, revision.through_seq
-    rows = Message.objects.filter(chat_id=revision.chat_id, role=Role.USER, seq__range=span)
+    rows = Message.objects.filter(**revision.chat_key.columns, role=Role.USER, seq__range=span)
     messages = list(rows.filter(status=Status.COMPLETE, superseded_by=None).order_by("-seq"))
-    known = list(Pin.objects.filter(message__in=messages).values_list("message_id", "text"))
+    known = list(
+        Pin.objects.filter(**revision.chat_key.columns, message__in=messages).values_list(
+            "message_id", "text"
+        )
+    )
     holding = _HoldingPins(revision.chat_key, PinnedBy.SUMMARIZER)
     refused = 0
     for one in standing:
@@ -136,8 +140,7 @@ def restore_pins(chat: ChatKey, pins: Sequence[ImportedPin], messages: Sequence[
     by_number: dict[int | None, Message] = dict(enumerate(messages, start=1))
     Pin.objects.bulk_create(
         Pin(
-            chat_id=chat.id,
-            owner_id=chat.owner_id,
+            **chat.columns,
             text=clipped(pin.text, MAX_CHARS),
             kind=pin.kind,
             by=pin.by,
@@ -150,12 +153,12 @@ def restore_pins(chat: ChatKey, pins: Sequence[ImportedPin], messages: Sequence[
         )
         for pin in pins
     )
-    recount(chat.id)
+    recount(chat)
 
 
-def exported_pins(chat_id: UUID, last_seq: int) -> tuple[ImportedPin, ...]:
+def exported_pins(chat: ChatKey, last_seq: int) -> tuple[ImportedPin, ...]:
     """Return all pins of a chat, oldest first, without the effects of messages after `last_seq`."""
-    rows = Pin.objects.filter(chat_id=chat_id, seq__lte=last_seq).select_related("message", "ended_by")
+    rows = Pin.objects.filter(**chat.columns, seq__lte=last_seq).select_related("message", "ended_by")
     exported: list[ImportedPin] = []
     for pin in rows.order_by("seq", "start", "pk"):
         ended_by = pin.ended_by if pin.ended_by and pin.ended_by.seq <= last_seq else None
@@ -175,11 +178,11 @@ def exported_pins(chat_id: UUID, last_seq: int) -> tuple[ImportedPin, ...]:
     return tuple(exported)
 
 
-def recount(chat_id: UUID) -> None:
+def recount(chat: ChatKey) -> None:
     """Store in the brief how many tokens the pins that hold cost, for the rest of memory."""
-    costs = [pin_cost(pin.text) for pin in holding_pins(chat_id)]
+    costs = [pin_cost(pin.text) for pin in holding_pins(chat)]
     tokens = heading_cost(PINS_HEADING) + sum(costs) if costs else 0
-    ConversationBrief.objects.filter(pk=chat_id).exclude(pin_tokens=tokens).update(pin_tokens=tokens)
+    ConversationBrief.objects.filter(**chat.columns).exclude(pin_tokens=tokens).update(pin_tokens=tokens)
 
 
 class _HoldingPins:
@@ -188,7 +191,7 @@ class _HoldingPins:
     def __init__(self, chat: ChatKey, by: PinnedBy = PinnedBy.RULE) -> None:
         self._chat = chat
         self._by = by
-        holding = list(Pin.objects.filter(chat=chat, ended_at__isnull=True))
+        holding = list(Pin.objects.filter(**chat.columns, ended_at__isnull=True))
         self._found = sorted((one for one in holding if one.by not in PEOPLE), key=lambda one: one.place)
         self._pinned = [one for one in holding if one.by in PEOPLE]
         """What people pinned: no message replaces it or takes it back."""
@@ -207,8 +210,7 @@ class _HoldingPins:
                     continue
             if not any(other.text == one.text for other in self._pinned):
                 pin = Pin(
-                    chat_id=self._chat.id,
-                    owner_id=self._chat.owner_id,
+                    **self._chat.columns,
                     text=one.text,
                     kind=one.kind,
                     by=self._by,
@@ -247,7 +249,7 @@ class _HoldingPins:
         for pin in self._changed.values():
             if pin not in self._new:
                 pin.save(update_fields=["ended_at", "ended_by"])
-        recount(self._chat.id)
+        recount(self._chat)
         if self._new:
             extra = {"chat": str(self._chat.id), "pins": len(self._new), "by": self._by.value}
             logger.info("pins found", extra=extra)
@@ -291,7 +293,7 @@ def pin(
             created_at=timezone.now(),
         )
         ConversationBrief.objects.get_or_create(chat=chat, defaults=new_brief(chat))
-        recount(chat.pk)
+        recount(chat.key)
     logger.info("pin made", extra={"chat": str(chat.pk), "pin": str(new.pk)})
     return new, True
 
@@ -303,14 +305,15 @@ def unpin(chat: Chat, pin_id: UUID) -> None:
     can still be shown as they were sent.
     """
     with transaction.atomic():
-        Chat.objects.select_for_update().filter(pk=chat.pk).first()
-        found = Pin.objects.filter(chat=chat, pk=pin_id).first()
+        lock_chat(chat.key)
+        row = Pin.objects.filter(chat=chat, pk=pin_id)
+        found = row.first()
         if found is None:
             raise NotFound("This chat has no such pin.")
         if found.message_id is None:
-            found.delete()
+            row.delete()
         elif found.ended_at is None:
             found.ended_at = timezone.now()
             found.save(update_fields=["ended_at"])
-        recount(chat.pk)
+        recount(chat.key)
     logger.info("pin removed", extra={"chat": str(chat.pk), "pin": str(pin_id)})

@@ -18,22 +18,21 @@ from functools import cache
 from heapq import nlargest
 from statistics import fmean
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from django.conf import settings
-from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Case, F, Func, IntegerField, Q, QuerySet, TextField, Value, When
 from django.db.models.functions import Now
 from pgvector.django import MaxInnerProduct
 
 from chatmemory.database import executors, vector_field
+from chatmemory.database.owned import ChatKey
 from chatmemory.llm import registry
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.openai.failures import REST_SECONDS
 from chatmemory.llm.protocol import Embedded, UpstreamError
 from conversations.accounts import quotas
-from conversations.models import TEXT_STATUSES, Chat, Message, Role, find_key
+from conversations.models import TEXT_STATUSES, Chat, Message, Role, lock_chat
 from memory import queue
 from memory.history.rows import pending_seq
 from memory.models import ChatEmbeddings, ConversationBrief, MessageEmbedding
@@ -76,39 +75,39 @@ def _has_pgvector() -> bool:
     return True
 
 
-def has_vectors(user: User, chat_id: UUID) -> bool:
-    """Whether that user's chat has vectors to compare a question with. No query if embeddings are off.
+def has_vectors(chat: ChatKey) -> bool:
+    """Whether the chat has vectors to compare a question with. No query if embeddings are off.
 
     False if the turn would be refused: a question that is not answered is not embedded either.
     """
-    return embeds() and _of(chat_id).filter(chat__owner=user).exists() and not quotas.is_refused(user.pk)
+    return embeds() and _of(chat).exists() and not quotas.is_refused(chat.owner_id)
 
 
-def last_question(chat_id: UUID) -> str:
+def last_question(chat: ChatKey) -> str:
     """Return the last question of a chat, which is about to be answered again."""
-    questions = Message.objects.filter(chat_id=chat_id, role=Role.USER).order_by("-seq")
+    questions = Message.objects.filter(**chat.columns, role=Role.USER).order_by("-seq")
     return questions.values_list("content", flat=True).first() or ""
 
 
-async def near_in_meaning(chat_id: UUID, question: str) -> tuple[Near, ...]:
+async def near_in_meaning(chat: ChatKey, question: str) -> tuple[Near, ...]:
     """Return the messages nearest to `question`, nearest first; () if they cannot be determined in time."""
     deadline = asyncio.get_running_loop().time() + settings.MEMORY_EMBEDDINGS_SECONDS
-    if vector := await _vector_of(question, chat_id):
+    if vector := await _vector_of(question, chat):
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                return await executors.read(nearest_messages, chat_id, vector)
+                return await executors.read(nearest_messages, chat, vector)
     return ()
 
 
-def near_now(chat_id: UUID, question: str) -> tuple[Near, ...]:
+def near_now(chat: ChatKey, question: str) -> tuple[Near, ...]:
     """Do the same in threads without a running event loop; return () at once if there is nothing to compare."""
-    if not question or not embeds() or not _of(chat_id).exists():
+    if not question or not embeds() or not _of(chat).exists():
         return ()
-    vector = registry.embedder().run(_vector_of(question, chat_id))
-    return nearest_messages(chat_id, vector) if vector else ()
+    vector = registry.embedder().run(_vector_of(question, chat))
+    return nearest_messages(chat, vector) if vector else ()
 
 
-async def _vector_of(question: str, chat_id: UUID) -> list[float] | None:
+async def _vector_of(question: str, chat: ChatKey) -> list[float] | None:
     """Return the vector of a question; None if the call fails, which is counted and logged, or may not be made now."""
     embedder = registry.embedder()
     if not embedder.breaker.allows(time.monotonic()):
@@ -116,7 +115,7 @@ async def _vector_of(question: str, chat_id: UUID) -> list[float] | None:
     try:
         result = await embedder.embed([question[:QUESTION_CHARS]], timeout=settings.MEMORY_EMBEDDINGS_SECONDS)
     except UpstreamError as error:
-        logger.warning("question not embedded", extra={"chat": str(chat_id), "code": error.reason.code})
+        logger.warning("question not embedded", extra={"chat": str(chat.id), "code": error.reason.code})
         if embedder.breaker.failed(time.monotonic()):
             logger.warning("embeddings endpoint left alone", extra={"seconds": REST_SECONDS})
         return None
@@ -124,10 +123,10 @@ async def _vector_of(question: str, chat_id: UUID) -> list[float] | None:
     return result.vectors[0]
 
 
-def nearest_messages(chat_id: UUID, vector: list[float]) -> tuple[Near, ...]:
+def nearest_messages(chat: ChatKey, vector: list[float]) -> tuple[Near, ...]:
     """Return the messages near to `vector`, nearest first."""
     size = Func("vector", function="vector_dims", output_field=IntegerField())
-    stored = MessageEmbedding.objects.filter(chat_id=chat_id).alias(size=size).filter(size=len(vector))
+    stored = MessageEmbedding.objects.filter(**chat.columns).alias(size=size).filter(size=len(vector))
     compared = stored.annotate(product=-MaxInnerProduct("vector", vector)).order_by("-seq")
     products = dict(compared.values_list("seq", "product")[:NEWEST])
     if not products:
@@ -136,28 +135,28 @@ def nearest_messages(chat_id: UUID, vector: list[float]) -> tuple[Near, ...]:
     return tuple(map(Near, best, nearness([products[seq] for seq in best], fmean(products.values()))))
 
 
-def _of(chat_id: UUID) -> QuerySet[ChatEmbeddings]:
+def _of(chat: ChatKey) -> QuerySet[ChatEmbeddings]:
     """The chat's row, if its vectors are from the model in use."""
     embedder = registry.embedder()
     return ChatEmbeddings.objects.filter(
-        chat_id=chat_id, through_seq__gt=0, model=embedder.model, dimensions=embedder.dimensions
+        **chat.columns, through_seq__gt=0, model=embedder.model, dimensions=embedder.dimensions
     )
 
 
-def enqueue_chat(chat_id: UUID) -> None:
+def enqueue_chat(chat: ChatKey) -> None:
     """Queue a chat with new messages for embedding. Do nothing if embeddings are off."""
     if embeds():
-        queue.enqueue_embedding(chat_id)
+        queue.enqueue_embedding(chat)
 
 
-def step_back(chat_id: UUID, from_seq: int) -> None:
+def step_back(chat: ChatKey, from_seq: int) -> None:
     """Delete the vectors of a turn that changed, from message `from_seq` on. Call it in the change's transaction."""
-    questions = Message.objects.filter(chat_id=chat_id, role=Role.USER, seq__gt=from_seq).order_by("seq")
-    gone = MessageEmbedding.objects.filter(chat_id=chat_id, seq__gte=from_seq)
+    questions = Message.objects.filter(**chat.columns, role=Role.USER, seq__gt=from_seq).order_by("seq")
+    gone = MessageEmbedding.objects.filter(**chat.columns, seq__gte=from_seq)
     if (following := questions.values_list("seq", flat=True).first()) is not None:
         gone = gone.filter(seq__lt=following)
     gone.delete()
-    ChatEmbeddings.objects.filter(chat_id=chat_id, through_seq__gte=from_seq).update(through_seq=from_seq - 1)
+    ChatEmbeddings.objects.filter(**chat.columns, through_seq__gte=from_seq).update(through_seq=from_seq - 1)
 
 
 def enqueue_missing() -> int:
@@ -170,29 +169,29 @@ def enqueue_missing() -> int:
     waits = Q(embedded__next_attempt_at__gt=Now())
     behind = Chat.objects.exclude(Q(last_seq=0) | whole | waits).order_by("-updated_at")
     queued = queue.waiting_chats(queue.EMBED_TASK, MAX_QUEUED)
-    chats = list(behind.exclude(pk__in=queued).values_list("pk", flat=True)[:CHATS_OF_A_SWEEP])
-    for chat_id in chats:
-        queue.enqueue_embedding(chat_id, lost=True)
+    chats = list(behind.exclude(pk__in=queued).values_list("pk", "owner_id")[:CHATS_OF_A_SWEEP])
+    for chat in chats:
+        queue.enqueue_embedding(ChatKey(*chat), lost=True)
     return len(chats)
 
 
-def catch_up(chat_id: UUID, until: float) -> bool:
+def catch_up(chat: ChatKey, until: float) -> bool:
     """Embed messages of a chat until `until` (monotonic seconds). True if there may be more, and none failed."""
-    while embeds() and _embed_some(chat_id):
+    while embeds() and _embed_some(chat):
         if time.monotonic() >= until:
             return True
     return False
 
 
-def _embed_some(chat_id: UUID) -> bool:
+def _embed_some(chat: ChatKey) -> bool:
     """Embed one batch. True if it succeeded and there may be more."""
     embedder = registry.embedder()
-    work = _claim(chat_id, embedder)
-    epoch = ConversationBrief.objects.filter(pk=chat_id).values_list("epoch", flat=True).first()
+    work = _claim(chat, embedder)
+    epoch = ConversationBrief.objects.filter(**chat.columns).values_list("epoch", flat=True).first()
     if work is None or epoch is None:
         return False
-    batch = _next_texts(chat_id, work.through_seq, embedder.batch)
-    known = set(MessageEmbedding.objects.filter(chat_id=chat_id, seq__in=batch).values_list("seq", flat=True))
+    batch = _next_texts(chat, work.through_seq, embedder.batch)
+    known = set(MessageEmbedding.objects.filter(**chat.columns, seq__in=batch).values_list("seq", flat=True))
     missing = {seq: text for seq, text in batch.items() if text.strip() and seq not in known}
     texts = [text[:CHARS] for text in missing.values()]
     try:
@@ -200,17 +199,17 @@ def _embed_some(chat_id: UUID) -> bool:
     except UpstreamError as error:
         logger.warning(
             "embeddings failed",
-            extra={"chat": str(chat_id), "code": error.reason.code, "attempt": work.attempts + 1},
+            extra={"chat": str(chat.id), "code": error.reason.code, "attempt": work.attempts + 1},
         )
         return False
     _store(work, epoch, missing, result, max(batch, default=work.through_seq))
     return len(batch) == embedder.batch
 
 
-def _next_texts(chat_id: UUID, seq: int, limit: int) -> dict[int, str]:
+def _next_texts(chat: ChatKey, seq: int, limit: int) -> dict[int, str]:
     """Return the texts of the next `limit` messages of finished turns by seq; "" for one that is not in a turn."""
-    rows = Message.objects.filter(chat_id=chat_id, seq__gt=seq).order_by("seq")
-    if (pending := pending_seq(chat_id)) is not None:
+    rows = Message.objects.filter(**chat.columns, seq__gt=seq).order_by("seq")
+    if (pending := pending_seq(chat)) is not None:
         rows = rows.filter(seq__lt=pending)
     of_turns = Case(
         When(status__in=TEXT_STATUSES, superseded_by=None, then="content"),
@@ -220,41 +219,38 @@ def _next_texts(chat_id: UUID, seq: int, limit: int) -> dict[int, str]:
     return dict(rows.values_list("seq", of_turns)[:limit])
 
 
-def _claim(chat_id: UUID, embedder: UpstreamEmbedder) -> ChatEmbeddings | None:
+def _claim(chat: ChatKey, embedder: UpstreamEmbedder) -> ChatEmbeddings | None:
     """Claim the chat's row if its next attempt is due, and count an attempt. Delete the vectors of another model."""
     fields = {"model": embedder.model, "dimensions": embedder.dimensions}
-    if (chat := find_key(chat_id)) is None:
-        return None
-    try:
-        mine = {"chat_id": chat.id, "owner_id": chat.owner_id}
-        row, _ = ChatEmbeddings.objects.get_or_create(**mine, defaults=fields)
-    except IntegrityError:  # the chat is deleted, perhaps this moment
-        return None
+    with transaction.atomic():  # under its lock, the chat stays
+        if lock_chat(chat) is None:
+            return None
+        row, _ = ChatEmbeddings.objects.get_or_create(**chat.columns, defaults=fields)
     if (row.model, row.dimensions) != tuple(fields.values()):
         with transaction.atomic():
-            ChatEmbeddings.objects.filter(pk=chat_id).update(
+            ChatEmbeddings.objects.filter(**chat.columns).update(
                 **fields, through_seq=0, attempts=0, next_attempt_at=None
             )
-            MessageEmbedding.objects.filter(chat_id=chat_id).delete()
+            MessageEmbedding.objects.filter(**chat.columns).delete()
         row.refresh_from_db()
     wait = timedelta(seconds=min(MAX_WAIT, 2 * SECONDS * 2 ** min(row.attempts, 10)))
     free = ChatEmbeddings.objects.filter(Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now()), **fields)
-    taken = free.filter(pk=chat_id).update(attempts=F("attempts") + 1, next_attempt_at=Now() + wait)
+    taken = free.filter(**chat.columns).update(attempts=F("attempts") + 1, next_attempt_at=Now() + wait)
     return row if taken else None
 
 
 def _store(work: ChatEmbeddings, epoch: int, seqs: Iterable[int], result: Embedded, through_seq: int) -> None:
     """Store the vectors unless messages of the chat changed in the meantime. Their cost is stored in any case."""
-    chat_id, price = work.chat_id, price_of(work.model)
+    chat, price = work.chat_key, price_of(work.model)
     cost = result.tokens * price.input / 1_000_000 if price else Decimal(0)
     rows = [
-        MessageEmbedding(chat_id=chat_id, owner_id=work.owner_id, seq=seq, vector=vector)
+        MessageEmbedding(**chat.columns, seq=seq, vector=vector)
         for seq, vector in zip(seqs, result.vectors, strict=True)
     ]
     done = {"attempts": 0, "next_attempt_at": None}
     with transaction.atomic():
-        brief = ConversationBrief.objects.select_for_update().filter(pk=chat_id, epoch=epoch).first()
-        row = ChatEmbeddings.objects.filter(pk=chat_id)
+        brief = ConversationBrief.objects.select_for_update().filter(**chat.columns, epoch=epoch).first()
+        row = ChatEmbeddings.objects.filter(**chat.columns)
         row.update(tokens=F("tokens") + result.tokens, cost_usd=F("cost_usd") + cost, **done)
         if brief is not None:
             MessageEmbedding.objects.bulk_create(rows, ignore_conflicts=True)
@@ -263,7 +259,7 @@ def _store(work: ChatEmbeddings, epoch: int, seqs: Iterable[int], result: Embedd
         logger.info(
             "messages embedded",
             extra={
-                "chat": str(chat_id),
+                "chat": str(chat.id),
                 "messages": len(rows),
                 "tokens": result.tokens,
                 "cost_usd": str(cost),

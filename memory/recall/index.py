@@ -28,6 +28,7 @@ from uuid import UUID
 from django.db import DEFAULT_DB_ALIAS, connection, transaction
 
 from chatmemory.database import vector_field
+from chatmemory.database.owned import ChatKey
 from conversations.models import TEXT_STATUSES, Chat, Message
 from memory.limits import MemoryLimits
 from memory.recall.question import Question, read_question
@@ -200,14 +201,16 @@ BATCH = 500
 
 def fill(limit: int | None = None) -> int:
     """Store the terms of messages that have none, of about `limit` at most; return how many there were."""
-    missing = Message.objects.filter(terms__isnull=True).values_list("pk", "content", "chat__owner_id")
+    missing = Message.objects.filter(terms__isnull=True).values_list("pk", "content", "owner_id")
     to_db = Message._meta.get_field("id").get_db_prep_value
     filled = 0
     while (limit is None or filled < limit) and (rows := list(missing[:BATCH])):
-        values = [(stored_terms(text, owner), to_db(pk, connection)) for pk, text, owner in rows]
+        values = [(stored_terms(text, owner), to_db(pk, connection), owner) for pk, text, owner in rows]
         with transaction.atomic(), connection.cursor() as cursor:
             # If the message was changed in the meantime, it already has new terms.
-            cursor.executemany(f"UPDATE {MESSAGES} SET terms = %s WHERE id = %s AND terms IS NULL", values)
+            cursor.executemany(
+                f"UPDATE {MESSAGES} SET terms = %s WHERE id = %s AND owner_id = %s AND terms IS NULL", values
+            )
         filled += len(rows)
     if filled:
         logger.info("messages analysed for recall", extra={"messages": filled})
@@ -227,7 +230,7 @@ MAX_EVERYWHERE = 400
 
 
 def postings(
-    chat_id: UUID, tokens: Sequence[str], *, before_seq: int, limit: int = MAX_PER_TERM
+    chat: ChatKey, tokens: Sequence[str], *, before_seq: int, limit: int = MAX_PER_TERM
 ) -> list[list[int]]:
     """Return where each of `tokens` occurs in a chat: seqs of messages before `before_seq`, in no order.
 
@@ -236,16 +239,16 @@ def postings(
     """
     if not tokens:
         return []
-    key = chat_id.hex[-KEY_CHARS:]
+    key = chat.id.hex[-KEY_CHARS:]
     params: dict[str, Any] = {"before": before_seq, "limit": limit}
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             terms = [" & ".join(f"{one}{key}#" for one in token.split()) for token in tokens]
-            cursor.execute(_POSTGRESQL, {**params, "chat": chat_id, "terms": terms})
+            cursor.execute(_POSTGRESQL, {**params, "chat": chat.id, "owner": chat.owner_id, "terms": terms})
             cursor.nextset()
         else:
             terms = [" AND ".join(one + key for one in token.split()) for token in tokens]
-            cursor.execute(_SQLITE, {**params, "chat": chat_id.hex, "terms": json.dumps(terms)})
+            cursor.execute(_SQLITE, {**params, "chat": chat.id.hex, "terms": json.dumps(terms)})
         found = cursor.fetchall() or [(None,)] * len(tokens)  # in SQLite, a chat without terms has no row
     return [list(map(int, seqs.split(","))) if seqs else [] for (seqs,) in found]
 
@@ -262,7 +265,7 @@ _POSTGRESQL = (
     f" SELECT (SELECT string_agg(seq::text, ',') FROM (SELECT found.seq"
     f" FROM generate_series(%(before)s >> {BLOCK_BITS}, 0, -1) AS block CROSS JOIN LATERAL"
     f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ replace(term.token, '#', block::text)::tsquery"
-    f" AND {PG_LIVE} OFFSET 0) AS found"
+    f" AND {PG_LIVE} AND owner_id = %(owner)s OFFSET 0) AS found"
     f" WHERE found.chat_id = %(chat)s AND found.seq < %(before)s LIMIT %(limit)s) AS finds)"
     f" FROM unnest(%(terms)s::text[]) WITH ORDINALITY AS term (token, place) ORDER BY place"
 )
@@ -280,22 +283,25 @@ def owner_matches(owner_id: int, tokens: Sequence[str]) -> list[list[tuple[UUID,
     found: list[list[tuple[UUID, int]]] = []
     with connection.cursor() as cursor:
         for token in tokens:
-            cursor.execute(statement, [joined.join(one + suffix for one in token.split()), owner_id])
+            terms = joined.join(one + suffix for one in token.split())
+            cursor.execute(statement, {"terms": terms, "owner": owner_id})
             found.append([(UUID(str(chat_id)), seq) for chat_id, seq in cursor.fetchall()])
     return found
 
 
-_LISTED = "chat.owner_id = %s AND NOT chat.temporary"
+_LISTED = "chat.owner_id = %(owner)s AND NOT chat.temporary"
 _SQLITE_ALL = (
     f"SELECT chat.id, found.number & {2**SEQ_BITS - 1} FROM"
-    f" (SELECT rowid AS number FROM {FTS} WHERE {FTS} MATCH %s ORDER BY rowid DESC LIMIT {MAX_EVERYWHERE}) AS found"
+    f" (SELECT rowid AS number FROM {FTS} WHERE {FTS} MATCH %(terms)s ORDER BY rowid DESC LIMIT {MAX_EVERYWHERE})"
+    f" AS found"
     f" JOIN {CHATS} AS numbered ON numbered.id = found.number >> {SEQ_BITS}"
     f" JOIN conversations_chat AS chat ON chat.id = numbered.chat_id AND {_LISTED}"
 )
 _POSTGRESQL_ALL = (
     f"SELECT chat.id, found.seq FROM"
-    f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ %s::tsquery AND {PG_LIVE} LIMIT {MAX_EVERYWHERE})"
-    f" AS found JOIN conversations_chat AS chat ON chat.id = found.chat_id AND {_LISTED}"
+    f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ %(terms)s::tsquery AND {PG_LIVE}"
+    f" AND owner_id = %(owner)s LIMIT {MAX_EVERYWHERE}) AS found"
+    f" JOIN conversations_chat AS chat ON chat.id = found.chat_id AND {_LISTED}"
 )
 
 
@@ -308,9 +314,9 @@ _STATUSES = ", ".join(f"'{status}'" for status in TEXT_STATUSES)
 _LIVE = f"AND status IN ({_STATUSES}) AND superseded_by_id IS NULL AND token_count > 0"
 
 
-def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
+def quoted(chat: ChatKey, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
     """Return these messages by seq, superseded ones included: an old prompt is shown as it was."""
-    rows = _select(chat_id, seqs, "id, seq, role, created_at, content, token_count", live=False)
+    rows = _select(chat, seqs, "id, seq, role, created_at, content, token_count", live=False)
     return {row[1]: _message(*row) for row in rows}
 
 
@@ -318,17 +324,17 @@ def _message(key: Any, seq: int, role: str, at: Any, text: str, tokens: int) -> 
     return RecalledMessage(UUID(str(key)), seq, role, str(at)[:10], text, tokens)
 
 
-def _select(chat_id: UUID, seqs: Iterable[int], columns: str, *, live: bool = True) -> list[Any]:
+def _select(chat: ChatKey, seqs: Iterable[int], columns: str, *, live: bool = True) -> list[Any]:
     """Return columns of messages of a chat, only of those that are part of a turn if `live`.
 
     Written by hand: as a queryset it takes two thirds longer.
     """
     if not (listed := ",".join(map(str, seqs))):
         return []
-    key = Message._meta.get_field("chat").get_db_prep_value(chat_id, connection)
-    where = f"chat_id = %s AND seq IN ({listed}) {_LIVE if live else ''}"
+    key = Message._meta.get_field("chat").get_db_prep_value(chat.id, connection)
+    where = f"chat_id = %s AND owner_id = %s AND seq IN ({listed}) {_LIVE if live else ''}"
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {columns} FROM {MESSAGES} WHERE {where} ORDER BY seq", [key])
+        cursor.execute(f"SELECT {columns} FROM {MESSAGES} WHERE {where} ORDER BY seq", [key, chat.owner_id])
         return list(cursor.fetchall())
 
 
@@ -349,11 +355,11 @@ class Search:
 
     def __init__(self, chat: Chat, question: str, *, before_seq: int, near: Sequence[Near] = ()) -> None:
         """Look up the question's words in messages before `before_seq`. `near` are those with a similar meaning."""
-        self._chat_id = chat.pk
+        self._chat = chat.key
         self._before_seq = before_seq
         self._near = [one for one in near if one.seq < before_seq]
         self._question = read_question(question, chat.owner_id)
-        self._matches = _look_up(chat.pk, self._question, before_seq)
+        self._matches = _look_up(chat.key, self._question, before_seq)
         self._messages: dict[int, Indexed] = {}
         """The messages that were read, by seq."""
         self._short: dict[int, RecalledMessage] = {}
@@ -377,14 +383,14 @@ class Search:
         ranked = worth_showing(ranked, SPARE_FACTOR * room)
         shown_seqs = {one.message.seq for one in ranked}
         messages = {seq: self._short[seq] for seq in shown_seqs & self._short.keys()}
-        messages |= quoted(self._chat_id, shown_seqs - messages.keys())
+        messages |= quoted(self._chat, shown_seqs - messages.keys())
         return Recalled(tuple(excerpts(ranked, messages)), messages)
 
     def _ranked(self, limit: int, hidden: frozenset[int]) -> list[Ranked]:
         """The passages that have the question's words, best first."""
         scores = promising(self._matches, hidden, PRESELECT_FACTOR * limit)
         there = [seq for seq in scores if seq < self._before_seq]
-        rows = _select(self._chat_id, there, "seq, role, token_count")
+        rows = _select(self._chat, there, "seq, role, token_count")
         sizes = {seq: (role == "user", tokens) for seq, role, tokens in rows}
         lengths = Lengths.of(self._question, sizes.values())
         self._read(closest(scores, sizes, lengths, limit))
@@ -404,7 +410,7 @@ class Search:
         """Read these messages. Those that are not part of a turn are skipped."""
         short = f"CASE WHEN length(content) <= {SHORT_CHARS} THEN content END"
         columns = f"id, seq, role, created_at, {short}, token_count, terms"
-        for *row, terms in _select(self._chat_id, seqs, columns):
+        for *row, terms in _select(self._chat, seqs, columns):
             one = _message(*row)
             passages = tuple((terms or "").split("\n"))
             self._messages[one.seq] = Indexed(one.seq, one.role == "user", one.tokens, passages, one.on)
@@ -412,14 +418,14 @@ class Search:
                 self._short[one.seq] = one
 
 
-def _look_up(chat_id: UUID, question: Question, before_seq: int) -> Matches:
+def _look_up(chat: ChatKey, question: Question, before_seq: int) -> Matches:
     """Find where the words of a question occur in a chat before message `before_seq`."""
     tokens = [word.token for word in question.words]
     reach = max(MIN_PER_TERM, min(MAX_PER_TERM, MAX_MATCHES // max(1, len(tokens))))
-    found = postings(chat_id, tokens, before_seq=before_seq, limit=reach)
+    found = postings(chat, tokens, before_seq=before_seq, limit=reach)
     matches = weigh(question, found, reach, before_seq - 1)
     if together := words_to_combine(matches, [len(one) >= reach for one in found]):
         joined = " ".join(tokens[at] for at in together)
-        (seqs,) = postings(chat_id, [joined], before_seq=before_seq, limit=MAX_TOGETHER)
+        (seqs,) = postings(chat, [joined], before_seq=before_seq, limit=MAX_TOGETHER)
         matches.add(sum(1 << at for at in together), seqs)
     return matches

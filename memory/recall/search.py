@@ -50,7 +50,7 @@ def search_chat(chat: Chat, text: str, limit: int) -> list[Hit]:
     """Return the messages of one chat that match `text`, best first, at most `limit`."""
 
     def look_up(tokens: list[str]) -> list[list[Place]]:
-        found = postings(chat.pk, tokens, before_seq=chat.last_seq + 1)
+        found = postings(chat.key, tokens, before_seq=chat.last_seq + 1)
         return [[(chat.pk, seq) for seq in seqs] for seqs in found]
 
     return _search(chat.owner_id, text, limit, look_up)
@@ -74,14 +74,14 @@ def _search(
             scores[place] += gain
     scores |= dict.fromkeys(together, sum(worth) + 1)
     promising = nlargest(MAX_READ, scores, key=lambda place: (scores[place], place[0].int, place[1]))
-    rows = _at(promising).values_list("id", "chat_id", "seq", "role", "token_count", "terms")
+    rows = _at(owner_id, promising).values_list("id", "chat_id", "seq", "role", "token_count", "terms")
     ranked: list[tuple[float, int, int, UUID, int]] = []
     for pk, chat_id, seq, role, count, stored in rows:
         indexed = Indexed(seq, role == "user", count, tuple((stored or "").split("\n")))
         score, passage = score_alone(question, worth, indexed)
         ranked.append((score, chat_id.int, seq, pk, passage))  # of equal ones, the newer is better
     ranked.sort(reverse=True)
-    return _hits([(pk, passage) for *_, pk, passage in ranked[:limit]], set(terms(text)))
+    return _hits(owner_id, [(pk, passage) for *_, pk, passage in ranked[:limit]], set(terms(text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,29 +99,34 @@ def find_passages(chat: Chat, question: Question, limit: int) -> PassageMatches:
     tokens = [word.token for word in question.words]
     if not tokens:
         return PassageMatches()
-    (found,) = postings(chat.pk, [" ".join(tokens)], before_seq=chat.last_seq + 1)
-    rows = _at([(chat.pk, seq) for seq in found]).order_by("-seq").values_list("pk", "seq", "terms")
+    (found,) = postings(chat.key, [" ".join(tokens)], before_seq=chat.last_seq + 1)
+    rows = (
+        _at(chat.owner_id, [(chat.pk, seq) for seq in found])
+        .order_by("-seq")
+        .values_list("pk", "seq", "terms")
+    )
     places: list[tuple[UUID, int, int]] = []
     for pk, seq, stored in rows:
         lines = enumerate((stored or "").split("\n"))
         passage = next((at for at, line in lines if set(tokens).issubset(line.split())), None)
         places += [] if passage is None else [(pk, seq, passage)]
-    hits = _hits([(pk, passage) for pk, _, passage in places[:limit]], {word.term for word in question.words})
+    words = {word.term for word in question.words}
+    hits = _hits(chat.owner_id, [(pk, passage) for pk, _, passage in places[:limit]], words)
     return PassageMatches(tuple(seq for _, seq, _ in places), tuple(hits), len(found) >= MAX_PER_TERM)
 
 
-def _at(places: Sequence[Place]) -> QuerySet[Message]:
+def _at(owner_id: int, places: Sequence[Place]) -> QuerySet[Message]:
     by_chat: dict[UUID, list[int]] = defaultdict(list)
     for chat_id, seq in places:
         by_chat[chat_id].append(seq)
     # Each alternative uses an index: with one more that has none, SQLite would read the whole table.
     each = [Q(chat_id=chat_id, seq__in=seqs) for chat_id, seqs in by_chat.items()]
-    return Message.objects.filter(reduce(or_, each)) if each else Message.objects.none()
+    return Message.objects.filter(reduce(or_, each), owner_id=owner_id) if each else Message.objects.none()
 
 
-def _hits(places: Sequence[tuple[UUID, int]], words: set[str]) -> list[Hit]:
+def _hits(owner_id: int, places: Sequence[tuple[UUID, int]], words: set[str]) -> list[Hit]:
     """Make hits of messages and their passages, in this order: as many as fit into a response."""
-    rows = Message.objects.defer(*MEMORY_COLUMNS)
+    rows = Message.objects.filter(owner_id=owner_id).defer(*MEMORY_COLUMNS)
     sizes = dict(rows.filter(pk__in=[pk for pk, _ in places]).values_list("pk", byte_size(rows)))
     there = [place for place in places if place[0] in sizes]
     messages = rows.in_bulk([pk for pk, _ in there[: count_fitting([sizes[pk] for pk, _ in there])]])

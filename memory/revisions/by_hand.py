@@ -50,7 +50,7 @@ def restore(
     `Conflict` if the revision's sources have changed.
     """
     with memory_span("update_memory", chat.pk), transaction.atomic():
-        brief = lock_brief(chat.pk)
+        brief = lock_brief(chat.key)
         _publish(brief, _unchanged(chat, version), user, on_demand=on_demand, pauses=pauses)
     _log("memory restored", brief, user, restored=version, version=brief.version)
     return brief
@@ -73,7 +73,7 @@ def edit_by_hand(
     Raises `StaleEdit`, `BadEdit`, `NotFound` and `Conflict`.
     """
     with memory_span("update_memory", chat.pk), transaction.atomic():
-        brief = lock_brief(chat.pk)
+        brief = lock_brief(chat.key)
         if brief.head != on_version:
             raise StaleEdit("The memory has changed since you began: another version is current now.")
         base, memory = _readable(chat, on_version, "edited"), Memory.of(brief)
@@ -91,10 +91,10 @@ def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> Conversa
     What was folded stays in the chat, where it can be recalled. Raises `Conflict`.
     """
     with memory_span("update_memory", chat.pk), transaction.atomic():
-        brief = lock_brief(chat.pk)
+        brief = lock_brief(chat.key)
         if not text_of(brief):
             raise Conflict("There is no summary to clear.")
-        base = SummaryRevision.objects.get(chat_id=chat.pk, version=brief.head)
+        base = SummaryRevision.objects.get(chat=chat, version=brief.head)
         _publish(brief, base, user, written=State(), on_demand=on_demand)
     _log("memory cleared", brief, user, version=brief.version)
     return brief
@@ -103,7 +103,7 @@ def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> Conversa
 def pause_updates(chat: Chat, user: User | None) -> ConversationBrief:
     """Freeze the memory of `chat`: running and requested work is dropped. Does nothing if paused already."""
     with transaction.atomic():
-        brief = lock_brief(chat.pk)
+        brief = lock_brief(chat.key)
         if brief.paused_at is None:
             brief.epoch += 1  # so that a running fold, or the card of a reply, cannot publish
             brief.pause(user)
@@ -118,7 +118,7 @@ def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) ->
     With `on_demand` it counts, because the fold that the pause dropped is repeated now.
     """
     with transaction.atomic():
-        brief = lock_brief(chat.pk)
+        brief = lock_brief(chat.key)
         if brief.paused_at is not None:
             brief.unpause()
             decide_due(brief)

@@ -41,7 +41,7 @@ def parent_of(revision: SummaryRevision) -> SummaryRevision | None:
     """The revision from which this one was made; None for a first one, or if the parent is gone."""
     if not revision.parent:
         return None
-    return SummaryRevision.objects.filter(chat_id=revision.chat_id, version=revision.parent).first()
+    return SummaryRevision.objects.filter(**revision.chat_key.columns, version=revision.parent).first()
 
 
 def difference(revision: SummaryRevision, against: SummaryRevision | None) -> Difference:

@@ -8,11 +8,11 @@ of an old message would bring back what was cleared.
 """
 
 from typing import Any
-from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Now
 
+from chatmemory.database.owned import ChatKey
 from conversations.models import Message, Role, Status
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
@@ -33,7 +33,7 @@ _CLEARED = Q(kind=RevisionKind.MANUAL, tokens_after=0, global_summary="")
 
 def step_back(brief: ConversationBrief, from_seq: int) -> None:
     """Make the newest revision that had seen no message from `from_seq` on the one in use, or none. Saves nothing."""
-    older = _cleared_since(brief, from_seq) or newest_before(brief.chat_id, from_seq)
+    older = _cleared_since(brief, from_seq) or newest_before(brief.chat_key, from_seq)
     apply_revision(brief, older)
     brief.head = older.version if older else 0
     if brief.policy != brief.chat.policy:
@@ -53,7 +53,7 @@ def retract(brief: ConversationBrief, from_seq: int) -> None:
         had_seen = False  # the memory in use is empty
     if had_seen:
         step_back(brief, from_seq)
-    revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, forgotten_at=None)
+    revisions = SummaryRevision.objects.filter(**brief.chat_key.columns, forgotten_at=None)
     seen = revisions.filter(seen_seq__gte=from_seq)
     seen.exclude(_CLEARED).update(**_EMPTIED, forgotten_at=Now())
     seen.filter(_CLEARED).update(**_EMPTIED)  # what it had cleared; the clearing itself stays
@@ -74,7 +74,7 @@ def apply_revision(brief: ConversationBrief, older: SummaryRevision | None) -> N
     brief.kept_percent = older.kept_percent
     brief.folded_through_seq, brief.folded_tokens = older.through_seq, older.folded_tokens
     brief.seen_seq = older.seen_seq
-    replies = Message.objects.filter(chat_id=brief.chat_id, role=Role.ASSISTANT, superseded_by=None)
+    replies = Message.objects.filter(**brief.chat_key.columns, role=Role.ASSISTANT, superseded_by=None)
     finished = replies.exclude(status__in=[Status.FAILED, Status.DELETED])
     folded = finished.filter(seq__lte=brief.folded_through_seq).order_by("-seq")
     brief.last_summarized_message_id = folded.values_list("pk", flat=True).first()
@@ -85,7 +85,7 @@ def _cleared_since(brief: ConversationBrief, from_seq: int) -> SummaryRevision |
 
     A clearing that was undone later, by restoring an older version or by a rebuild, does not count.
     """
-    revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id)
+    revisions = SummaryRevision.objects.filter(**brief.chat_key.columns)
     # `seen_seq` bounds what is read; a clearing has seen what the version that it cleared had.
     cleared = {row.version: row for row in revisions.filter(_CLEARED, seen_seq__gte=from_seq)}
     if not cleared:
@@ -98,16 +98,14 @@ def _cleared_since(brief: ConversationBrief, from_seq: int) -> SummaryRevision |
     return cleared.get(version or 0)
 
 
-def newest_before(chat_id: UUID, from_seq: int) -> SummaryRevision | None:
+def newest_before(chat: ChatKey, from_seq: int) -> SummaryRevision | None:
     """The newest revision that had not seen `from_seq`, skipping those that end with the card of a replaced answer.
 
     Reads only the revisions since, whatever the chat's length.
     """
-    replaced = Message.objects.filter(
-        chat_id=OuterRef("chat_id"), seq=OuterRef("seen_seq"), superseded_by__isnull=False
-    )
+    replaced = Message.objects.filter(**chat.columns, seq=OuterRef("seen_seq"), superseded_by__isnull=False)
     # `+ 0`, or SQLite takes all older revisions from the index of `seen_seq`, and sorts them.
-    revisions = SummaryRevision.objects.filter(chat_id=chat_id, forgotten_at=None).alias(
+    revisions = SummaryRevision.objects.filter(**chat.columns, forgotten_at=None).alias(
         seen=F("seen_seq") + 0
     )
     return revisions.filter(seen__lt=from_seq).exclude(Exists(replaced)).order_by("-version").first()

@@ -12,15 +12,15 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, F, Model, QuerySet, Sum, Value
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
+from chatmemory.database.owned import ChatKey
 from conversations.models import Chat, Message, Role, Status
 from memory.models import (
     Calls,
@@ -35,6 +35,8 @@ from memory.models import (
 
 BATCH = 500
 """Replies counted in one transaction."""
+_COUNTING = 0x636F756E74
+"""The key of PostgreSQL's lock for it."""
 
 _FIELDS = (
     *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__status"),
@@ -67,14 +69,14 @@ def count_replies(seconds: float) -> int:
             time.sleep(time.monotonic() - began)
 
 
-def count_chat(chat_id: UUID) -> None:
+def count_chat(chat: ChatKey) -> None:
     """Count the uncounted replies of a chat that is being removed.
 
-    Call it in the transaction that removes the chat and has locked it. All rows are locked before the row of any day,
-    as in a sweep, to prevent a deadlock.
+    Call it in the transaction that removes the chat and has locked it.
     """
-    rows = _uncounted().filter(reply__chat_id=chat_id)
-    if list(rows.select_for_update(of=("self",)).only("pk")):
+    rows = _uncounted().filter(owner_id=chat.owner_id, reply__in=Message.objects.filter(**chat.columns))
+    if rows.exists():
+        _count_alone()
         _add_up(rows)
 
 
@@ -106,16 +108,28 @@ def _uncounted() -> QuerySet[ContextRecord]:
 def _count_batch() -> int:
     """Add a batch to its days, and mark it. Returns how many replies it had."""
     with transaction.atomic():
-        # A concurrent sweep takes the next ones.
-        rows = _uncounted().select_for_update(skip_locked=True).order_by("pk")
-        ids = list(rows.values_list("pk", flat=True)[:BATCH])
-        if ids:
-            _add_up(ContextRecord.objects.filter(pk__in=ids))
+        _count_alone()
+        ids = list(_uncounted().order_by("pk").values_list("pk", flat=True)[:BATCH])
+        rows = ContextRecord.objects.filter(pk__in=ids)
+        if rows.filter(is_counted=False).update(is_counted=True) < len(ids):
+            transaction.set_rollback(True)  # a worker of the version before has counted some of them just now
+            return 0
+        _add_up(rows)
     return len(ids)
 
 
+def _count_alone() -> None:
+    """Until this transaction ends, no other one counts replies. (SQLite has only one that writes.)
+
+    A database distributed by owner cannot lock the rows of many, so there is one lock for all.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_COUNTING])
+
+
 def _add_up(rows: QuerySet[ContextRecord]) -> None:
-    """Add `rows`, which must be locked, to all their figures, and mark them.
+    """Add `rows` to all their figures. The caller counts alone, and marks or deletes them.
 
     Rows that many others wait for are locked last, each kind in one order, so that two sweeps cannot deadlock.
     """
@@ -134,7 +148,6 @@ def _add_up(rows: QuerySet[ContextRecord]) -> None:
     _add_months(apps)
     for one in sorted(days):
         _add(UsageDay, dict(one), days[one])
-    rows.update(is_counted=True)
 
 
 def _add_months(sums: _Sums) -> None:
@@ -212,8 +225,8 @@ def days_of(user: User, since: datetime | None = None, until: datetime | None = 
 
     From `since` on and before `until`, days in UTC, oldest first. `cost_usd` leaves out what has no known price.
     """
-    replies = Message.objects.filter(chat__owner=user, role=Role.ASSISTANT, input_tokens__isnull=False)
-    folds = SummaryRevision.objects.filter(chat__owner=user, input_tokens__gt=0)
+    replies = Message.objects.filter(owner_id=user.pk, role=Role.ASSISTANT, input_tokens__isnull=False)
+    folds = SummaryRevision.objects.filter(owner_id=user.pk, input_tokens__gt=0)
     totals = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
     rows: list[dict[str, Any]] = []
     kinds: tuple[tuple[QuerySet[Any], str, Any, Any], ...] = (

@@ -14,6 +14,7 @@ from django_q.models import Failure
 from knox.models import AuthToken
 
 from chatmemory.database import executors
+from chatmemory.database.owned import ChatKey
 from chatmemory.runtime import fault_points
 from conversations import account_deletion, attachments
 from conversations.accounts import quotas
@@ -92,12 +93,12 @@ def _enqueue_waiting() -> int:
     room = max(0, MAX_QUEUED - queue.waiting_tasks())
     queued = queue.waiting_chats(queue.FOLD_TASK, MAX_QUEUED) if room else set[str]()
     ready = work.ready().exclude(chat_id__in=queued).order_by(F("next_attempt_at").asc(nulls_first=True))
-    waiting = ready.values_list("chat_id", flat=True)
+    waiting = ready.values_list("chat_id", "owner_id")
     chats = list(waiting.filter(work.FLAGGED, on_demand_at=None)[:room])
     chats += work.next_demanded(Q(chat_id__in=list(queued)), room - len(chats))
     chats += waiting.exclude(work.FLAGGED)[: min(MAX_RECOVERIES, room - len(chats))]
-    for chat_id in chats:
-        queue.enqueue_fold(chat_id, lost=True)
+    for chat in chats:
+        queue.enqueue_fold(ChatKey(*chat), lost=True)
     fault_points.point("sweep.enqueued")
     return len(chats)
 

@@ -222,7 +222,7 @@ def folded(owner: User) -> Chat:
     chat = make_chat(owner, turns=30, said="The order is HAT062, Marta, for 12 May")
     for _ in range(2):
         request_resummarize(chat, "rebuild")
-        while fold(chat.pk, until=time.monotonic() + 60).outcome == "more":
+        while fold(chat.key, until=time.monotonic() + 60).outcome == "more":
             pass
     assert brief_of(chat).head == 2
     return chat

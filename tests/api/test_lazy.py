@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from chatmemory.llm.openai import client as upstream_client
+from conversations.models import Chat
 from memory.briefs import Memory
 from memory.folding import request, work
 from memory.models import ConversationBrief
@@ -120,13 +120,14 @@ def test_the_same_request_twice_is_one_turn_though_both_wait(alice: Client, upst
 
 def test_it_waits_for_a_worker_that_is_at_it(alice: Client, upstream: FakeUpstream) -> None:
     chat = due_chat(alice, lazy=True)
-    owner = work.take(UUID(chat))
+    key = Chat.objects.get(pk=chat).key
+    owner = work.take(key)
     assert owner
     replies = len(upstream.calls("stream"))
     with meanwhile(lambda: alice.ask("And now?", chat)):
         time.sleep(0.2)  # a reply that did not wait would have begun by now
         assert len(upstream.calls("stream")) == replies
-        work.release(UUID(chat), owner)
+        work.release(key, owner)
     assert FACT in last_prompt(upstream)
 
 
@@ -194,5 +195,5 @@ def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_
         stored.options = {"lazy": True, "lazy_seconds": 7}
         with pytest.raises(StaleMemory) as caught:
             require_fresh(Memory.of(stored))
-    assert (caught.value.chat_id, caught.value.seconds) == (chat.pk, 7)
+    assert (caught.value.chat, caught.value.seconds) == (chat.key, 7)
     assert POLICIES["chunked"].lazy_seconds(settings.MEMORY_LIMITS) == 0

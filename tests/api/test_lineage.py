@@ -31,7 +31,7 @@ def folded(chat_id: str) -> str:
     """Request a fold of everything beyond the window, and return the chat after it."""
     chat = Chat.objects.get(pk=chat_id)
     request_resummarize(chat, "update")
-    assert fold(chat.pk, until=time.monotonic() + 60).outcome == "done"
+    assert fold(chat.key, until=time.monotonic() + 60).outcome == "done"
     return chat_id
 
 

@@ -6,11 +6,11 @@ Every question is about something said before, so that nearly every reply quotes
 import re
 import time
 from collections.abc import Iterator
-from uuid import UUID
 
 import pytest
 
 from chatmemory.llm.offline import INTRODUCTION, OfflineModel
+from conversations.models import Chat
 from memory.folding.fold import fold
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
@@ -76,7 +76,7 @@ def test_memory_holds_what_was_said_and_not_its_own_words(
     chat = alice.ask(message(0), policy=policy)["chat_id"]
     for number in range(1, TURNS):
         alice.ask(message(number), chat)
-        fold(UUID(chat), until=time.monotonic() + 60)
+        fold(Chat.objects.get(pk=chat).key, until=time.monotonic() + 60)
     brief = ConversationBrief.objects.get(chat_id=chat)
     assert brief.version >= 1, "it was folded"
     kept = list(texts_in(brief.state["data"])) if policy == "card" else kept_in(brief)

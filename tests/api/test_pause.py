@@ -3,7 +3,6 @@
 import time
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -34,7 +33,7 @@ def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
 
 
 def work(chat: str) -> str:
-    return fold(UUID(chat), until=time.monotonic() + 60).outcome
+    return fold(Chat.objects.get(pk=chat).key, until=time.monotonic() + 60).outcome
 
 
 def test_a_restored_version_can_be_kept_and_resumed(alice: Client, chat: str) -> None:

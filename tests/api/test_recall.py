@@ -32,7 +32,7 @@ def test_who_asks_gets_the_answer_although_the_newest_turns_have_the_questions_w
     add_turns(chat, [*noise[:95], (DATE, "Noted."), *noise[95:], *newest])
     upstream.behave("normal", lane="complete", text="Nothing.")
     request_resummarize(chat, "update")
-    assert fold(chat.pk, until=time.monotonic() + 60).outcome == "done"
+    assert fold(chat.key, until=time.monotonic() + 60).outcome == "done"
     shown: dict[str, Any] = alice.post(f"chats/{chat.pk}/context", json={"message": question}).json()
     assert shown["recall"]["sought"] == "all"
     assert "July 31, 2026" in "".join(section["text"] for section in shown["sections"])

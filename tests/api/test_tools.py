@@ -80,7 +80,7 @@ def test_between_a_call_and_its_output_the_chat_is_free_and_the_turn_open(
 ) -> None:
     waiting(ask, upstream)
     chat = Chat.objects.get()
-    assert pending_seq(chat.pk) == 1
+    assert pending_seq(chat.key) == 1
     assert unfolded(ConversationBrief.objects.get()).turns == 0
     answer = alice.post("message", json={"chat_id": str(chat.pk), "message": "Never mind", "stream": False})
     assert answer.status_code == 200, answer.text

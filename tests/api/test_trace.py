@@ -25,7 +25,7 @@ def folded(chat_id: str) -> None:
     """Fold everything in the chat that is beyond the window."""
     chat = Chat.objects.get(pk=chat_id)
     request_resummarize(chat, "update")
-    assert fold(chat.pk, until=time.monotonic() + 60).outcome == "done"
+    assert fold(chat.key, until=time.monotonic() + 60).outcome == "done"
 
 
 def trace(client: Client, chat_id: str, text: str = FACT) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def folded(client: Client, turns: int = 12) -> Chat:
     chat = Chat.objects.get(pk=client.post("chats", json={}).json()["id"])
     add_turns(chat, [(f"{CANARY} AB-{1000 + number}", f"Noted {CANARY}.") for number in range(turns)])
     request_resummarize(chat, "update")
-    assert fold(chat.pk, until=time.monotonic() + 60).outcome == "done"
+    assert fold(chat.key, until=time.monotonic() + 60).outcome == "done"
     return chat
 
 
@@ -180,7 +180,7 @@ def test_a_fold_that_fails_says_why(alice: Client, upstream: FakeUpstream, spans
     add_turns(chat, [(f"{CANARY} AB-{number}", "Noted.") for number in range(1000, 1012)])
     upstream.behave("status?code=400", lane="complete")
     request_resummarize(chat, "update")
-    fold(chat.pk, until=time.monotonic() + 60)
+    fold(chat.key, until=time.monotonic() + 60)
     for name in ("upsert_memory", "chat gpt-5-nano"):
         assert attributes(spans.one(name))["error.type"] == "upstream_error"
     assert CANARY not in spans.text

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import httpx
 import pytest
@@ -160,7 +159,7 @@ def test_a_summarizer_that_is_given_up_is_told_once(
     upstream.behave("status?code=500", lane="complete")
     for _ in range(4):
         request_resummarize(Chat.objects.get(pk=chat), "update")
-        fold(UUID(chat), until=time.monotonic() + 60)
+        fold(Chat.objects.get(pk=chat).key, until=time.monotonic() + 60)
         time.sleep(0.05)
     event = WebhookEvent.objects.get()
     assert (event.type, event.figures["code"], event.figures["attempts"]) == (

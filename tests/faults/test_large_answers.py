@@ -58,7 +58,7 @@ def make_messages(owner: User) -> Chat:
     with transaction.atomic():
         Message.objects.bulk_create(questions, batch_size=20)
         Message.objects.bulk_create(replies, batch_size=20)
-        messages_changed(chat.pk, from_seq=1)
+        messages_changed(chat.key, from_seq=1)
     return chat
 
 

@@ -61,7 +61,7 @@ def play(chat: Chat, number: int, question: str, answer: str) -> str:
     at = BEGAN + timedelta(hours=5 * number)
     Message.objects.filter(chat=chat, seq__gt=reply.seq - 2).update(created_at=at)
     if brief_of(chat).due:
-        fold(chat.pk, until=time.monotonic() + 60)
+        fold(chat.key, until=time.monotonic() + 60)
     return ContextRecord.objects.get(reply=reply).prompt_hash[:16]
 
 

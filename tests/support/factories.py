@@ -47,7 +47,7 @@ def add_turn(
         if reply is not None:
             reply.save(force_insert=True)
             return reply
-        messages_changed(chat.pk, from_seq=question.seq)
+        messages_changed(chat.key, from_seq=question.seq)
         return question
 
 
@@ -64,7 +64,7 @@ def add_turns(chat: Chat, texts: Iterable[tuple[str, str | None]]) -> None:
         chat.last_seq = seq - 1
         Chat.objects.filter(pk=chat.pk).update(last_seq=chat.last_seq)
         Message.objects.bulk_create(rows, batch_size=500)
-        messages_changed(chat.pk, from_seq=first)
+        messages_changed(chat.key, from_seq=first)
 
 
 def brief_of(chat: Chat) -> ConversationBrief:

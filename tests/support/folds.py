@@ -35,7 +35,7 @@ def chat_of(turns: int) -> Chat:
 
 def run(chat: Chat) -> FoldReport:
     """Run one fold without a practical time limit."""
-    return fold(chat.pk, until=time.monotonic() + 1000)
+    return fold(chat.key, until=time.monotonic() + 1000)
 
 
 def wait_over(chat: Chat) -> None:

@@ -52,7 +52,7 @@ def check_all() -> None:
 def violations(chat: Chat) -> list[str]:
     """Return everything that is wrong with one chat."""
     brief = ConversationBrief.objects.filter(chat=chat).first()
-    turns = list(loading.each_turn(chat.pk, 0, loading.pending_seq(chat.pk), text=True))
+    turns = list(loading.each_turn(chat.key, 0, loading.pending_seq(chat.key), text=True))
     found = [*_messages(chat), *_contexts(chat)]
     if brief is not None:
         revisions = list(SummaryRevision.objects.filter(chat=chat))
@@ -116,7 +116,7 @@ def _unpinned_since(context: Context) -> bool:
 
 def _pins(brief: ConversationBrief) -> Iterator[str]:
     """Check that the token count of pins is exact, that no pin is of a forgotten message, and that they are few."""
-    held = holding_pins(brief.chat_id)
+    held = holding_pins(brief.chat_key)
     tokens = heading_cost(PINS_HEADING) + sum(pin_cost(pin.text) for pin in held) if held else 0
     if brief.pin_tokens != tokens:
         yield f"{brief.pin_tokens} tokens of pins are known, but there are {tokens}"

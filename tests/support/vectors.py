@@ -1,11 +1,10 @@
 """Recall by meaning in tests: by pgvector on PostgreSQL, if its server has it; on SQLite by a twin in plain Python."""
 
-from uuid import UUID
-
 import pytest
 from django.db import connection
 
 from chatmemory.database import vector_field
+from chatmemory.database.owned import ChatKey
 from memory.models import MessageEmbedding
 from memory.recall import embeddings
 from memory.recall.embeddings import MAX_NEAREST, NEWEST
@@ -35,9 +34,9 @@ def enable_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(embeddings, "nearest_messages", nearest_by_hand)
 
 
-def nearest_by_hand(chat_id: UUID, vector: list[float]) -> tuple[Near, ...]:
+def nearest_by_hand(chat: ChatKey, vector: list[float]) -> tuple[Near, ...]:
     """What `embeddings.nearest_messages` should return, computed in plain Python."""
-    rows = MessageEmbedding.objects.filter(chat_id=chat_id).order_by("-seq").values_list("seq", "vector")
+    rows = MessageEmbedding.objects.filter(**chat.columns).order_by("-seq").values_list("seq", "vector")
     products = {
         seq: sum(a * b for a, b in zip(vector, stored, strict=True))
         for seq, stored in rows[:NEWEST]

@@ -36,7 +36,7 @@ def test_each_of_its_versions_was_written_by_hand_and_says_so(sample: Chat) -> N
 def test_the_next_fold_visibly_adds_to_it(sample: Chat) -> None:
     add_turn(sample, "When and where is our concert?", "On Friday, in the Knights' Hall.")
     request_resummarize(sample, "update")
-    assert fold(sample.pk, until=time.monotonic() + 60).outcome == "done"
+    assert fold(sample.key, until=time.monotonic() + 60).outcome == "done"
     *_, before, after = revisions(sample)
     assert (after.from_seq, after.through_seq, after.model) == (91, 92, "offline")
     added = [piece.text for piece in difference(after, before).pieces if piece.op == "insert"]

@@ -47,7 +47,7 @@ def test_the_selects_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
             assert fields(prepared.first(chat.pk, chat.owner_id)) == fields(Chat.objects.get(pk=chat.pk))
             assert prepared.first(chat.pk, chat.owner_id + 1) is None
             assert prepared.first(uuid4(), chat.owner_id) is None
-        locked = briefs.LOCKED_BRIEF.first(chat.pk)
+        locked = briefs.LOCKED_BRIEF.first(*chat.key)
         assert fields(locked) == fields(ConversationBrief.objects.get(pk=chat.pk))
 
 
@@ -140,7 +140,7 @@ def test_the_writes_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
     assert begin._LOCK_CHAT.run(other.pk, chat.owner_id, 2, now) == 1
     assert begin._LOCK_CHAT.run(other.pk, chat.owner_id + 1, 2, now) == 0
     assert finish._SET_CHAT.run(*chat.key, 77, 5, now) == 1
-    assert turn._SET_ANCHOR.run(chat.pk, 9) == 1
+    assert turn._SET_ANCHOR.run(*chat.key, 9) == 1
     assert rows() == by_orm
 
 

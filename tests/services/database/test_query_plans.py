@@ -127,7 +127,7 @@ def attach(world: World) -> None:
 def fold(world: World) -> None:
     """Fold the long chat with the built-in summarizer."""
     ConversationBrief.objects.filter(pk=world.long.pk).update(requested="update")
-    assert folding.fold(world.long.pk, until=time.monotonic() + 30).published == 1
+    assert folding.fold(world.long.key, until=time.monotonic() + 30).published == 1
 
 
 def sweep(world: World) -> None:
@@ -163,7 +163,7 @@ ACTS: dict[str, Callable[[World], object]] = {
     "past context": lambda world: world.get(f"{world.path}/messages/{turn(world, world.long).pk}/context"),
     "edit": lambda world: edit_message(world.long, world.newest().pk, "It was so."),
     "forget": lambda world: forget_message(world.long.key, world.newest().pk),
-    "edit behind the fold": lambda world: messages_changed(world.long.pk, from_seq=49_999),
+    "edit behind the fold": lambda world: messages_changed(world.long.key, from_seq=49_999),
     "edit in the fold": lambda world: edit_message(world.long, world.at(49_000).pk, "It was so."),
     "restore": lambda world: restore(world.long, brief_of(world.long).version - 3),
 }

@@ -65,20 +65,20 @@ def test_the_nearest_messages_of_the_chat_are_found(pgvector: None) -> None:
     store(other, {1: unit(chance)})
     for _ in range(10):
         to = unit(chance)
-        found, expected = nearest_messages(chat.pk, to), nearest_by_hand(chat.pk, to)
+        found, expected = nearest_messages(chat.key, to), nearest_by_hand(chat.key, to)
         assert [one.seq for one in found] == [one.seq for one in expected] != []
         nearness = [one.nearness for one in expected]
         assert [one.nearness for one in found] == pytest.approx(nearness, abs=1e-5)
-    assert nearest_messages(make_chat().pk, to) == ()
-    assert nearest_messages(chat.pk, vectors[1])[0] == Near(1, 1.0)
-    assert 1 not in dict(nearest_messages(chat.pk, [-number for number in vectors[1]]))
+    assert nearest_messages(make_chat().key, to) == ()
+    assert nearest_messages(chat.key, vectors[1])[0] == Near(1, 1.0)
+    assert 1 not in dict(nearest_messages(chat.key, [-number for number in vectors[1]]))
 
 
 def test_only_the_newest_messages_are_compared(pgvector: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "NEWEST", 10)
     chat, vector = make_chat(), unit(random.Random(3))
     store(chat, dict.fromkeys(range(1, 41, 2), vector))
-    assert sorted(nearest_messages(chat.pk, vector)) == [Near(seq, 1.0) for seq in range(21, 41, 2)]
+    assert sorted(nearest_messages(chat.key, vector)) == [Near(seq, 1.0) for seq in range(21, 41, 2)]
 
 
 def test_vectors_of_another_type_are_deleted_and_computed_again() -> None:

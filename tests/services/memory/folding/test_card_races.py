@@ -56,7 +56,7 @@ def test_messages_that_changed_while_a_reply_was_written_void_its_card(model: Ke
     chat = card_chat()
     live(chat, 1)
     begun = begin(chat, "T2 asked")
-    messages_changed(chat.pk, from_seq=2)
+    messages_changed(chat.key, from_seq=2)
     finish(begun, "T2 answered", {"goal": "what was taken out"})
     assert (card_of(chat), marks(chat)) == ({}, ["kept", "missing"])
     live(chat, 3)
@@ -97,7 +97,7 @@ def test_a_second_answer_starts_from_the_card_before_the_first(model: KeepingMod
     third = finish(regenerate(chat, second), "T2 answered again", {"open_q": ["how?"]})
     assert card_of(chat) == {"goal": "A", "open_q": ["how?"]}
     assert brief_of(chat).folded_through_seq == 2
-    messages_changed(chat.pk, from_seq=third.seq)
+    messages_changed(chat.key, from_seq=third.seq)
     assert card_of(chat) == {"goal": "A"}, "not that of an answer that was replaced"
 
 

@@ -134,7 +134,7 @@ def test_a_long_backlog_is_never_loaded_whole(
     assert brief_of(chat).due
     model.lines = ["a summary"]
     with django_assert_max_num_queries(40) as queries:
-        fold(chat.pk, until=time.monotonic())
+        fold(chat.key, until=time.monotonic())
     limits = [query["sql"] for query in queries if '"content"' in query["sql"] and "LIMIT" in query["sql"]]
     assert limits
     brief = brief_of(chat)

@@ -4,13 +4,13 @@ from datetime import timedelta
 from functools import partial
 from threading import Event
 from typing import Any
-from uuid import UUID
 
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 from django_q.models import OrmQ
 
+from chatmemory.database.owned import ChatKey
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Message
 from conversations.replies.begin import begin_turn, default_variant
@@ -76,7 +76,7 @@ def test_nothing_is_published_across_an_epoch(model: KeepingModel) -> None:
 
     def meanwhile(prompt: Prompt) -> str:
         Message.objects.filter(chat=chat, seq=1).update(content="T777 edited")
-        messages_changed(chat.pk, from_seq=1)
+        messages_changed(chat.key, from_seq=1)
         return "T666 what was taken out"
 
     model.lines = [meanwhile]
@@ -206,10 +206,10 @@ def test_a_task_whose_time_is_up_queues_itself_again(model: KeepingModel, settin
 def test_a_turn_that_ends_while_a_task_finds_nothing_queues_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the turn, only the task is known that is about to end."""
     chat = chat_of(1)
-    queue.enqueue_fold(chat.pk)
+    queue.enqueue_fold(chat.key)
 
-    def find_nothing(chat_id: UUID, *, until: float) -> FoldReport:
-        report = fold(chat_id, until=until)
+    def find_nothing(key: ChatKey, *, until: float) -> FoldReport:
+        report = fold(key, until=until)
         assert report.outcome == "idle"
         add_turns(chat, [turn(number) for number in range(2, 13)])
         return report

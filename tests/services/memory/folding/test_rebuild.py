@@ -46,7 +46,7 @@ def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: Keepi
     assert len(revisions(chat)) == len(folded) + 1
     assert (last.kind, last.from_seq, last.through_seq, last.turns) == (RevisionKind.REBUILD, 1, 18, 9)
     assert last.parent == folded[-1].version
-    assert last.source_hash == source_hash(each_turn(chat.pk, 0, 19, text=True))
+    assert last.source_hash == source_hash(each_turn(chat.key, 0, 19, text=True))
     assert last.input_tokens > max(row.input_tokens for row in folded)
     assert last.retained["share"] > 0
     assert [code for call in asked(model)[calls:] for code in call] == [
@@ -112,7 +112,7 @@ def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingMode
 
     def meanwhile(prompt: Prompt) -> str:
         Message.objects.filter(chat=chat, seq=1).update(content="T1 edited")
-        messages_changed(chat.pk, from_seq=1)
+        messages_changed(chat.key, from_seq=1)
         return "T1 T666"
 
     model.lines = [lambda prompt: "T1 T2 T666", meanwhile]

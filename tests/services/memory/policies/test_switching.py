@@ -217,7 +217,7 @@ def test_an_edit_during_the_rebuild(old: str, new: str, telling: TellingModel) -
         for row in Message.objects.filter(chat=chat, seq__in=(3, 4)):
             text = row.content.replace(gone, instead)
             Message.objects.filter(pk=row.pk).update(content=text, line=row.line.replace(gone, instead))
-        messages_changed(chat.pk, from_seq=3)
+        messages_changed(chat.key, from_seq=3)
 
     meanwhile(telling, edit, call=1)
     work_off(chat)

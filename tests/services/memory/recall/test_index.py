@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def found(chat: Chat, word: str) -> list[int]:
     """The seqs of the messages of `chat` that the index has for `word`."""
-    (seqs,) = postings(chat.pk, [hashed(terms(word)[0], chat.owner_id)], before_seq=100)
+    (seqs,) = postings(chat.key, [hashed(terms(word)[0], chat.owner_id)], before_seq=100)
     return sorted(seqs)
 
 

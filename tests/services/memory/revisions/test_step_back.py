@@ -155,7 +155,7 @@ def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingMod
     forget(chat, 6)
     forget(chat, 41)
     with transaction.atomic():
-        messages_changed(chat.pk, from_seq=59)
+        messages_changed(chat.key, from_seq=59)
     assert "T3" not in codes(stored(chat))
     run(chat)
     assert "T3" not in codes(stored(chat))

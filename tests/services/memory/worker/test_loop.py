@@ -30,7 +30,7 @@ def payload() -> str:
 
 def test_it_runs_the_tasks_of_the_queue() -> None:
     chat = make_chat()
-    queue.enqueue_fold(chat.pk)
+    queue.enqueue_fold(chat.key)
     loop.run_task(payload())
     assert brief_of(chat).queued_at is None
     assert not Failure.objects.exists()
@@ -55,7 +55,7 @@ def test_a_failure_is_kept_and_does_not_end_the_worker(monkeypatch: pytest.Monke
         raise tasks.TaskFailed("it broke")
 
     monkeypatch.setattr(tasks, "fold_task", broken)
-    queue.enqueue_fold(make_chat().pk)
+    queue.enqueue_fold(make_chat().key)
     loop.run_task(payload())
     failure = Failure.objects.get()
     assert (failure.func, failure.result) == (queue.FOLD_TASK, "TaskFailed: it broke")
@@ -68,11 +68,11 @@ def test_a_task_continues_the_trace_of_what_queued_it(monkeypatch: pytest.Monkey
     chat = make_chat()
     with recorded(monkeypatch) as spans:
         with request_context("request-1"), tracing.span("request"):
-            queue.enqueue_fold(chat.pk)
+            queue.enqueue_fold(chat.key)
         task: dict[str, Any] = SignedPackage.loads(payload())
         assert (task["args"], task["kwargs"]) == ((str(chat.pk), "request-1"), {})
         loop.run_task(payload())
-        queue.enqueue_fold(chat.pk, lost=True)
+        queue.enqueue_fold(chat.key, lost=True)
         loop.run_task(payload())
         request = spans.one("request")
     assert seen == [ids(request)[1], ""]
