@@ -45,7 +45,10 @@ def _run(command: str) -> None:
     except BrokenPipeError:  # `head` has seen enough
         os._exit(1)
     except (DatabaseError, InterfaceError):
-        if problem := startup.problem(database) or startup.migrations_problem():
+        problem = startup.problem(database)
+        if command != "migrate":  # whose own error tells more
+            problem = problem or startup.migrations_problem()
+        if problem:
             sys.exit(problem)
         raise
 

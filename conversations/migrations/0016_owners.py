@@ -27,11 +27,14 @@ def add_owner_to_windows(apps, schema_editor):
             "CREATE TRIGGER fill_owner BEFORE INSERT ON conversations_window FOR EACH ROW"
             " WHEN (NEW.owner_id = 0 AND NEW.kind <> 'sign_ins') EXECUTE FUNCTION chatmemory_fill_window()",
         ]
-    change(
-        connection,
-        *statements,
-        "UPDATE conversations_window SET owner_id = CAST(key AS integer) WHERE kind <> 'sign_ins'",
-    )
+    with connection.cursor() as cursor:
+        columns = connection.introspection.get_table_description(cursor, "conversations_window")
+    if not any(column.name == "owner_id" for column in columns):
+        change(connection, *statements)
+    with connection.cursor() as cursor:  # not under the lock of the table
+        cursor.execute(
+            "UPDATE conversations_window SET owner_id = CAST(key AS integer) WHERE kind <> 'sign_ins' AND owner_id = 0"
+        )
 
 
 class Migration(migrations.Migration):
