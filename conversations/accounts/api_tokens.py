@@ -88,7 +88,8 @@ def revoke(user_id: int, public_ids: Collection[str] | None = None) -> int:
 def end_sessions(user_id: int) -> int:
     """End all sessions of a user; return how many.
 
-    A session's user is only known after decoding it, so all sessions are read. They are few: only staff have them.
+    A session's user is only known after decoding it, so all sessions are read: those of the people
+    who use pages, not of clients.
     """
     count = 0
     for session in in_chunks(Session.objects.order_by("pk")):

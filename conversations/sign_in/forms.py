@@ -10,8 +10,8 @@ from allauth.mfa.models import Authenticator
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from chatmemory.errors import RateLimited
 from conversations.accounts import sign_in_limits
+from conversations.sign_in.password import told_in_form
 
 REMEMBERED = 5
 """Used codes that are remembered: more than are valid at the same time."""
@@ -24,15 +24,12 @@ class OnceCode:
     authenticator: Authenticator
 
     def clean_code(self) -> str:
-        try:
-            with sign_in_limits.code_attempt(self.user.pk), transaction.atomic():
-                list(Authenticator.objects.select_for_update().filter(user=self.user))
-                code = str(super().clean_code())  # type: ignore[misc]  # of the form beside it
-                if self.authenticator.type == Authenticator.Type.TOTP:
-                    self._use("".join(filter(str.isdigit, code)))  # allauth ignores all between digits
-                return code
-        except RateLimited as exc:
-            raise ValidationError(f"{exc.message} Try again in {exc.retry_after} seconds.") from exc
+        with told_in_form(), sign_in_limits.code_attempt(self.user.pk), transaction.atomic():
+            list(Authenticator.objects.select_for_update().filter(user=self.user))
+            code = str(super().clean_code())  # type: ignore[misc]  # of the form beside it
+            if self.authenticator.type == Authenticator.Type.TOTP:
+                self._use("".join(filter(str.isdigit, code)))  # allauth ignores all between digits
+            return code
 
     def _use(self, code: str) -> None:
         used = self.authenticator.data.get("used", [])
@@ -55,8 +52,5 @@ class PasswordAgain(ReauthenticateForm):
 
     def clean_password(self) -> str:
         address = context.request.META.get("REMOTE_ADDR", "")
-        try:
-            with sign_in_limits.attempt(self.user.get_username(), address):
-                return str(super().clean_password())
-        except RateLimited as exc:
-            raise ValidationError(f"{exc.message} Try again in {exc.retry_after} seconds.") from exc
+        with told_in_form(), sign_in_limits.attempt(self.user.get_username(), address):
+            return str(super().clean_password())

@@ -1,5 +1,7 @@
 """Sign-in by name and password: limited, with a second factor for those who have one; or switched off."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from allauth.account.utils import get_next_redirect_url, perform_login
@@ -23,6 +25,15 @@ class NoPasswords(ModelBackend):
         return None
 
 
+@contextmanager
+def told_in_form() -> Iterator[None]:
+    """Raise what a limit refuses as the error of a form."""
+    try:
+        yield
+    except RateLimited as exc:
+        raise ValidationError(f"{exc.message} Try again in {exc.retry_after} seconds.") from exc
+
+
 def has_second_factor(user: Any) -> bool:
     return Authenticator.objects.filter(user=user.pk).exists()
 
@@ -35,11 +46,8 @@ class PasswordSignIn(AuthenticationForm):
         if not settings.LOCAL_PASSWORDS:
             raise ValidationError("Passwords are switched off.")
         name, address = self.cleaned_data.get("username") or "", self.request.META.get("REMOTE_ADDR", "")
-        try:
-            with sign_in_limits.attempt(name, address):
-                cleaned = super().clean()
-        except RateLimited as exc:
-            raise ValidationError(f"{exc.message} Try again in {exc.retry_after} seconds.") from exc
+        with told_in_form(), sign_in_limits.attempt(name, address):
+            cleaned = super().clean()
         if (user := self.get_user()) is not None and has_second_factor(user):
             then = get_next_redirect_url(self.request)
             raise ImmediateHttpResponse(perform_login(self.request, user, redirect_url=then))

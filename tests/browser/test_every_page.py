@@ -24,7 +24,7 @@ def test_every_linked_page_answers_200(anywhere: Person) -> None:
     asked = {"chat_id": look.chat_id, "message": "When is our concert?", "stream": False}
     look.api.post("/v1/message", json=asked).raise_for_status()
     anywhere.go("/admin/conversations/app/add/")
-    anywhere.page.fill("#id_name", "shop")
+    anywhere.page.fill("#id_username", "shop")
     anywhere.page.click("[name=_save]")
     todo, seen, wrong = ["/", "/admin/", "/v1/docs"], set[str](), list[str]()
     while todo:

@@ -4,6 +4,7 @@ import io
 from datetime import timedelta
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.utils import timezone
 from django_q.models import OrmQ, Task
@@ -156,8 +157,12 @@ def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:
     for name, days in (("a", 8), ("b", 6)):
         at = now - timedelta(days=days)
         Task.objects.create(id=name * 32, name=name, func="f", started=at, stopped=at, success=False)
+    for name, days in (("c", -1), ("d", 1)):
+        Session.objects.create(session_key=name, expire_date=now + timedelta(days=days))
     report = sweep()
-    assert (report["keys_removed"], report["tokens_removed"], report["failures_removed"]) == (1, 1, 1)
+    kinds = ("keys", "tokens", "sessions", "failures")
+    assert [report[f"{kind}_removed"] for kind in kinds] == [1, 1, 1, 1]
+    assert Session.objects.get().session_key == "d"
     assert IdempotencyKey.objects.get().key == "young"
     assert AuthToken.objects.count() == 2
     assert Task.objects.get().name == "b"
