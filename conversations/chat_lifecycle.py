@@ -93,7 +93,7 @@ def delete_chat(chat: Chat) -> None:
             Erased.log(Erased.Kind.CHAT, locked.pk)
             if locked.app_id is not None:  # after the memory is gone: nothing can be told of it any more
                 outbox.record(locked.key, WebhookEventType.CHAT_DELETED, {"messages": locked.last_seq})
-            Chat.objects.filter(**locked.key._asdict())._raw_delete(DEFAULT_DB_ALIAS)
+            Chat.objects.filter(pk=locked.pk, owner=locked.owner_id)._raw_delete(DEFAULT_DB_ALIAS)
             fault_points.point("delete.stored")
 
 

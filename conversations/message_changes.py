@@ -102,7 +102,9 @@ def _change(message: Message, **fields: Any) -> None:
         setattr(message, name, value)
     message.save(update_fields=[*fields, "edited_at"])
     title = _retitled(message.chat_key, former)
-    Chat.objects.filter(**message.chat_key._asdict()).update(updated_at=message.edited_at, **title)
+    Chat.objects.filter(pk=message.chat_id, owner=message.owner_id).update(
+        updated_at=message.edited_at, **title
+    )
     turn = _turn_of(message)
     # Other answers of the turn, including failed and replaced ones, may still have a line with words of its question.
     for row in set_lines(turn):
@@ -117,7 +119,7 @@ def _change(message: Message, **fields: Any) -> None:
 def _retitled(chat: ChatKey, former: str) -> dict[str, Any]:
     """Return the changes to the chat's title: one made from messages is made again from the first that is left."""
     titles = Chat.objects.values_list("title", "title_is_automatic")
-    title, is_automatic = titles.get(**chat._asdict())
+    title, is_automatic = titles.get(pk=chat.id, owner=chat.owner_id)
     if not (is_automatic or title_repeats(title, former)):
         return {}
     questions = Message.objects.filter(**chat.columns, role=Role.USER).exclude(status=Status.DELETED)

@@ -7,8 +7,9 @@ all of them in one place. On PostgreSQL every key among these tables has that co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import ForeignKey, IntegerField, Model, OneToOneField, QuerySet
@@ -17,11 +18,16 @@ from django.db.models.fields.related_lookups import RelatedExact
 from django.db.models.sql.compiler import SQLCompiler
 
 
-class ChatKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ChatKey:
     """Which chat, and whose."""
 
     id: UUID
     owner_id: int
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield both, as values of a compiled statement."""
+        return iter((self.id, self.owner_id))
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -40,15 +46,15 @@ class Owned(Model):
 
     @classmethod
     def owner_column(cls) -> str:
-        return str(cls._meta.get_field(cls.OWNER).column)
+        return str(cls._meta.get_field(cls.OWNER).column)  # type: ignore[union-attr]
 
     def owner_key(self) -> dict[str, Any]:
         """What selects this row's owner; nothing while that was not read."""
         return {self.OWNER: self.__dict__[self.OWNER]} if self.OWNER in self.__dict__ else {}
 
-    def _do_update(self, base_qs: QuerySet[Any], *args: Any) -> bool:
+    def _do_update(self, base_qs: QuerySet[Any], *args: Any) -> Any:
         """Update this row, as Django's method of this name."""
-        return super()._do_update(base_qs.filter(**self.owner_key()), *args)  # type: ignore[misc, no-any-return]
+        return super()._do_update(base_qs.filter(**self.owner_key()), *args)
 
     def refresh_from_db(
         self,
@@ -84,24 +90,21 @@ class _TakesOwner:
             setattr(instance, instance.OWNER, getattr(value, value.OWNER))
 
 
-class _ManyToOne(_TakesOwner, ForwardManyToOneDescriptor):
+class _ManyToOne(_TakesOwner, ForwardManyToOneDescriptor):  # type: ignore[type-arg]
     pass
 
 
-class _OneToOne(_TakesOwner, ForwardOneToOneDescriptor):
+class _OneToOne(_TakesOwner, ForwardOneToOneDescriptor):  # type: ignore[type-arg]
     pass
 
 
 class _SameOwner:
     """What a reference between rows of one owner adds to its conditions: the owner."""
 
-    model: type[Owned]
+    DJANGO: ClassVar[str]
+    """The name of Django's field that it is."""
+    model: Any
     remote_field: Any
-
-    def deconstruct(self) -> tuple[str, str, Any, Any]:
-        """For migrations it is the field of Django's: its column and its key are no others."""
-        name, _, args, kwargs = super().deconstruct()  # type: ignore[misc]
-        return name, f"django.db.models.{type(self).__mro__[2].__name__}", args, kwargs
 
     def get_extra_descriptor_filter(self, instance: Owned) -> dict[str, Any]:
         key = instance.owner_key()
@@ -115,16 +118,23 @@ class _SameOwner:
             (related_alias, self.model.owner_column()),
         )
 
+    def deconstruct(self) -> tuple[str, str, Any, Any]:
+        """Migrations see Django's field, whose column and key it has."""
+        name, _, args, kwargs = super().deconstruct()  # type: ignore[misc]
+        return name, f"django.db.models.{self.DJANGO}", args, kwargs
 
-class OwnedKey(_SameOwner, ForeignKey):
+
+class OwnedKey(_SameOwner, ForeignKey):  # type: ignore[type-arg, misc]
     """A foreign key between rows of one owner."""
 
+    DJANGO = "ForeignKey"
     forward_related_accessor_class = _ManyToOne
 
 
-class OwnedOneToOne(_SameOwner, OneToOneField):
+class OwnedOneToOne(_SameOwner, OneToOneField):  # type: ignore[type-arg, misc]
     """The same, one to one."""
 
+    DJANGO = "OneToOneField"
     forward_related_accessor_class = _OneToOne
 
 
@@ -145,19 +155,18 @@ class _EqualOwners:
 @OwnedKey.register_lookup
 @OwnedOneToOne.register_lookup
 class _OfOne(RelatedExact):
-    """`chat=chat`: the owner of a row that is at hand, or of a `ChatKey`, is a part of the condition."""
+    """`chat=chat`: the owner of a row that is at hand is a part of the condition."""
 
     def __init__(self, lhs: Any, rhs: Any) -> None:
         if isinstance(rhs, ChatKey):
-            self.owner = rhs.owner_id
-        else:
-            self.owner = getattr(rhs, rhs.OWNER) if isinstance(rhs, Owned) else None
+            raise TypeError("Filter by `**key.columns`.")  # its id alone would be taken
+        self.owner: int | None = getattr(rhs, rhs.OWNER) if isinstance(rhs, Owned) else None
         super().__init__(lhs, rhs)
 
-    def as_sql(self, compiler: SQLCompiler, connection: Any) -> tuple[str, list[Any]]:
+    def as_sql(self, compiler: SQLCompiler, connection: Any) -> tuple[str, tuple[Any, ...]]:
         sql, params = super().as_sql(compiler, connection)
         if self.owner is None:
-            return sql, list(params)
+            return sql, tuple(params)
         name = compiler.quote_name_unless_alias
         column = f"{name(self.lhs.alias)}.{name(self.lhs.target.model.owner_column())}"
-        return f"({sql} AND {column} = %s)", [*params, self.owner]
+        return f"({sql} AND {column} = %s)", (*params, self.owner)

@@ -81,7 +81,7 @@ def _add(connection: BaseDatabaseWrapper, one: OwnerFrom) -> None:
 
 def _fill(connection: BaseDatabaseWrapper, one: OwnerFrom) -> None:
     """Fill rows page by page in the order of their key."""
-    key, after, until = one.key, [], list[Any]()
+    key, after = one.key, list[Any]()
     owner = f"(SELECT o.{one.owner} FROM {one.other} o WHERE o.{one.other_key} = {one.table}.{one.reference})"
     while True:
         page = f"{key} > %s" if after else "1 = 1"

@@ -84,7 +84,7 @@ class PreparedChat:
         """Insert the rows, and have the memory folded if it is due. Call it in a transaction."""
         self.row.save(force_insert=True)
         if self.created_at is not None:
-            Chat.objects.filter(**self.row.key._asdict()).update(created_at=self.created_at)
+            Chat.objects.filter(pk=self.row.pk, owner=self.row.owner_id).update(created_at=self.created_at)
         if self.row.metadata:
             index_metadata(self.row)
         Message.objects.bulk_create(self.messages, batch_size=BATCH)

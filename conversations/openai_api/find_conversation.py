@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, cast
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -311,7 +311,7 @@ def _named(completion: CompletionRequest) -> Chat | None:
     user, name = completion.user, completion.name
     known = NamedConversation.objects.filter(user=user, name=name).select_related("chat").first()
     if known is not None:
-        return known.chat
+        return cast("Chat", known.chat)
     try:
         chat = Chat.objects.filter(pk=UUID(name.rpartition(":")[2]), owner=user).first()
     except ValueError:

@@ -44,7 +44,9 @@ def record(chat: ChatKey, event: WebhookEventType, figures: Mapping[str, Any]) -
 
     One statement, whoever the chat belongs to: callers leave it out for chats that they know to have no app.
     """
-    row = Chat.objects.filter(**chat._asdict(), app__webhook_events__contains=event.value).values_list(
+    row = Chat.objects.filter(
+        pk=chat.id, owner=chat.owner_id, app__webhook_events__contains=event.value
+    ).values_list(
         Value(new_id(), UUIDField()),
         "app_id",
         "pk",

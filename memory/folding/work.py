@@ -11,6 +11,7 @@ concurrent demands both may be let in: this is about fairness, and needs no lock
 """
 
 from datetime import timedelta
+from itertools import starmap
 from typing import Any
 from uuid import uuid4
 
@@ -132,7 +133,7 @@ def next_demanded(is_queued: Q, limit: int, **whose: Any) -> list[ChatKey]:
     taken = set(demanded.filter(is_queued | ~unleased()).values_list("owner_id", flat=True))
     chosen = list[ChatKey]()
     rows = ready().filter(FLAGGED, on_demand_at__isnull=False, **whose).order_by("on_demand_at")
-    for chat in map(ChatKey._make, rows.values_list("chat_id", "owner_id")):
+    for chat in starmap(ChatKey, rows.values_list("chat_id", "owner_id")):
         if len(chosen) < limit and chat.owner_id not in taken:
             taken.add(chat.owner_id)
             chosen.append(chat)

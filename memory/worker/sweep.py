@@ -96,11 +96,12 @@ def _enqueue_waiting() -> int:
     queued = queue.waiting_chats(queue.FOLD_TASK, MAX_QUEUED) if room else set[str]()
     ready = work.ready().exclude(chat_id__in=queued).order_by(F("next_attempt_at").asc(nulls_first=True))
     waiting = ready.values_list("chat_id", "owner_id")
-    chats = list(waiting.filter(work.FLAGGED, on_demand_at=None)[:room])
+    chats = [ChatKey(*key) for key in waiting.filter(work.FLAGGED, on_demand_at=None)[:room]]
     chats += work.next_demanded(Q(chat_id__in=list(queued)), room - len(chats))
-    chats += waiting.exclude(work.FLAGGED)[: min(MAX_RECOVERIES, room - len(chats))]
+    lost = waiting.exclude(work.FLAGGED)[: min(MAX_RECOVERIES, room - len(chats))]
+    chats += [ChatKey(*key) for key in lost]
     for chat in chats:
-        queue.enqueue_fold(ChatKey(*chat), lost=True)
+        queue.enqueue_fold(chat, lost=True)
     fault_points.point("sweep.enqueued")
     return len(chats)
 
