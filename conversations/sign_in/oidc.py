@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-import jwt
 from allauth.account.utils import get_next_redirect_url
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import get_adapter
@@ -37,20 +36,22 @@ class Refused(OAuth2Error):
     """An ID token that is not accepted; the message is a sentence for people."""
 
 
-_SENTENCES: list[tuple[type[Exception], str]] = [
-    (jwt.InvalidIssuerError, "The ID token is from another issuer than the one that this server trusts."),
-    (jwt.InvalidAudienceError, "The ID token was made for another application."),
-    (jwt.ExpiredSignatureError, "The ID token has expired. Sign in again."),
-    (jwt.InvalidSignatureError, "The ID token is not signed by the identity provider."),
-    (jwt.InvalidAlgorithmError, "The ID token is not signed in a way that this server accepts."),
-    (KeyError, "The ID token is signed with a key that the identity provider does not publish."),
-]
+_SENTENCES = {
+    "InvalidIssuerError": "The ID token is from another issuer than the one that this server trusts.",
+    "InvalidAudienceError": "The ID token was made for another application.",
+    "ExpiredSignatureError": "The ID token has expired. Sign in again.",
+    "InvalidSignatureError": "The ID token is not signed by the identity provider.",
+    "InvalidAlgorithmError": "The ID token is not signed in a way that this server accepts.",
+    "KeyError": "The ID token is signed with a key that the identity provider does not publish.",
+}
 
 
 def claims_of(
     token: str, keys: Mapping[str, Any], *, issuer: str, client_id: str, nonce: str
 ) -> dict[str, Any]:
     """Return the claims of an ID token. `keys` is the issuer's JWKS. Raises `Refused`."""
+    import jwt  # with cryptography: 10 MB, for those who sign in so
+
     try:
         key = jwt.PyJWKSet.from_dict(dict(keys))[jwt.get_unverified_header(token).get("kid", "")]
         claims: dict[str, Any] = jwt.decode(
@@ -63,8 +64,8 @@ def claims_of(
             options={"require": ["iss", "sub", "aud", "exp", "iat", "nonce"]},
         )
     except (jwt.PyJWTError, KeyError) as exc:
-        told = (sentence for kind, sentence in _SENTENCES if isinstance(exc, kind))
-        raise Refused(next(told, "The ID token is not one that this server accepts.")) from exc
+        told = _SENTENCES.get(type(exc).__name__, "The ID token is not one that this server accepts.")
+        raise Refused(told) from exc
     if claims.get("azp", client_id) != client_id:
         raise Refused("The ID token was made for another application.")
     if claims["nonce"] != nonce:
