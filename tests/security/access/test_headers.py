@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
     first_of(
         [
             *("/", "/admin/", "/admin/login/", "/v1/docs", "/v1/docs?script=", "/v1/schema", "/v1/models"),
-            *("/healthz", "/readyz", "/nothing", "/static/admin/css/base.css", "/admin/jsi18n/"),
+            *("/healthz", "/readyz", "/metrics", "/nothing", "/static/admin/css/base.css", "/admin/jsi18n/"),
         ],
         4,
     ),
