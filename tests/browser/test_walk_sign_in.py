@@ -44,7 +44,7 @@ def page(request: pytest.FixtureRequest, site: str) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     by_name = [one.replace("EXCLUDE 127.0.0.1", "EXCLUDE localhost, EXCLUDE 127.0.0.1") for one in OPTIONS]
-    size = {"width": 375, "height": 812} if request.param else {"width": 1280, "height": 800}
+    size: Any = {"width": 375, "height": 812} if request.param else {"width": 1280, "height": 800}
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=PATH, args=by_name)
         context = chromium.new_context(
