@@ -85,7 +85,7 @@ def test_a_demand_that_lets_in_another_chat_is_not_its_cause() -> None:
             requested=Requested.REBUILD, on_demand_at=timezone.now()
         )
     with request_context("request-1"):
-        work.enqueue_demanded(second.pk)
+        work.enqueue_demanded(second.key)
     task: dict[str, Any] = SignedPackage.loads(payload())
     assert task["args"] == (str(first.pk), "")
 
