@@ -72,7 +72,7 @@ def _account(user_id: int) -> Pieces:
     user = User.objects.filter(pk=user_id).first()
     if user is None:
         return
-    windows = Window.objects.filter(key=str(user_id)).order_by("kind")
+    windows = Window.objects.filter(owner_id=user_id, key=str(user_id)).order_by("kind")
     fields = {
         "format": FORMAT,
         "account": {name: getattr(user, name) for name in _ACCOUNT},
@@ -97,9 +97,9 @@ def _account(user_id: int) -> Pieces:
     yield ',\n "chats": ['
 
 
-def _chat(chat_id: UUID) -> Pieces:
+def _chat(user_id: int, chat_id: UUID) -> Pieces:
     """Everything of a chat and its memory; nothing if it is gone."""
-    chat = Chat.objects.filter(pk=chat_id).first()
+    chat = Chat.objects.filter(pk=chat_id, owner_id=user_id).first()
     if chat is None:
         return
     head = {"id": chat.pk, **chat_fields(chat), "updated_at": chat.updated_at}
@@ -175,7 +175,7 @@ async def _export(user_id: int) -> AsyncIterator[str]:
     chat_id, before = None, ""
     while (chat_id := await executors.read(_next_chat, user_id, chat_id)) is not None:
         separator = before
-        async for piece in _sent(_chat(chat_id)):  # nothing, if it is gone
+        async for piece in _sent(_chat(user_id, chat_id)):  # nothing, if it is gone
             yield separator + piece
             separator, before = "", ","
     if not is_draining():

@@ -29,10 +29,17 @@ ACROSS_OWNERS = (
     "memory.migrations.",
     "conversations.retention.",
     "conversations.account_deletion.",
+    "conversations.management.prompts.chat_named",
     "conversations.models.find_key",
     "conversations.attachments.remove_old",
     "conversations.replies.finish.finish_expired",
     "conversations.replies.finish.checkpoint",
+    "memory.queue.others_wait",
+    "memory.recall.embeddings.enqueue_missing",
+    "memory.recall.index.ensure",
+    "memory.recall.index.fill",
+    "memory.recall.index.index_messages",
+    "memory.usage.daily.count_replies",
 )
 """What looks at rows of many owners, or knows none: sweeps, staff lists, what finds whose a chat is, and the lease of a
 server, which writes replies for many."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm import registry
+from tests.support import owners
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.invariants import check_all
 
@@ -17,6 +18,14 @@ def small(settings: Any) -> None:
     limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
     settings.MEMORY_LIMITS = limits
     settings.MEMORY_FOLD_ATTEMPTS = 5
+
+
+@pytest.fixture(autouse=True)
+def owned() -> Iterator[None]:
+    """Check that each statement names its owner."""
+    with owners.watch() as findings:
+        yield
+    assert owners.unexpected(findings) == []
 
 
 @pytest.fixture
