@@ -15,10 +15,10 @@ import pytest
 import yaml
 from django.core.management import get_commands
 from django.urls import resolve
+from prometheus_client import generate_latest
 
 from chatmemory.config import environment
 from chatmemory.config.declared import SECRETS, Config
-from chatmemory.metrics import exposition
 from tests.support.chart import CHART, SECRETS_AT, Objects, pods, render, variables
 from tests.support.image import ROOT, Image
 from tests.support.processes import SERVER
@@ -166,7 +166,7 @@ def test_traffic_budget_and_scaling_are_of_the_server_alone() -> None:
     scaler = objects["HorizontalPodAutoscaler chatmemory-server"]["spec"]
     assert f"Deployment {scaler['scaleTargetRef']['name']}" in objects
     (one,) = scaler["metrics"]
-    assert f"# TYPE {one['pods']['metric']['name']} gauge" in exposition().decode()
+    assert f"# TYPE {one['pods']['metric']['name']} gauge" in generate_latest().decode()
     assert "replicas" not in objects["Deployment chatmemory-server"]["spec"], "the scaler sets it"
 
 

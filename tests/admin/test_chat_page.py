@@ -280,7 +280,7 @@ def test_a_trace_says_what_nobody_said_and_what_cannot_be_searched(staff: Client
 
 
 def gone(chat: Chat) -> bool:
-    of_chat = [Message, SummaryRevision, ConversationBrief, ActiveReply, IdempotencyKey]
+    of_chat: list[Any] = [Message, SummaryRevision, ConversationBrief, ActiveReply, IdempotencyKey]
     rows = [model._default_manager.filter(chat_id=chat.pk) for model in of_chat]
     rows += [Chat.objects.filter(pk=chat.pk), ContextRecord.objects.filter(reply__chat_id=chat.pk)]
     return not any(found.exists() for found in rows)

@@ -211,7 +211,7 @@ def test_a_deletion_ends_in_time(alice: Client, monkeypatch: pytest.MonkeyPatch)
 def test_what_is_not_asked_for_any_more_is_not_deleted(alice: Client) -> None:
     mine = [made(alice, kind="a") for _ in range(2)]
     chats = chats_of(User.objects.get(username="alice"), ChatFilter(members=(("kind", "a"),)))
-    keys = [chat.key for chat in chats]
+    keys = [(chat.pk, chat.owner_id) for chat in chats]
     alice.patch(f"chats/{mine[0]}", json={"metadata": {"kind": "b"}})
     assert chat_lifecycle.delete_chats(chats, keys) == 1
     assert [chat["id"] for chat in paged(alice, "chats")] == [mine[0]]

@@ -181,7 +181,7 @@ def test_folds(
     policy = chat.policy
     assert scraped()("chatmemory_due_chats") == 1
     upstream.script("complete", "status?code=400")
-    assert fold(chat.pk, until=time.monotonic() + 60).outcome == "waiting"
+    assert fold(chat.key, until=time.monotonic() + 60).outcome == "waiting"
     assert change("chatmemory_folds_total", policy=policy, result="failed") == 1
     assert change("chatmemory_upstream_errors_total", kind="status_4xx", call="summary") == 1
     ConversationBrief.objects.update(next_attempt_at=None)
@@ -204,7 +204,7 @@ def test_folds(
 
 def _folded(chat: Chat) -> None:
     try:
-        fold(chat.pk, until=time.monotonic() + 60)
+        fold(chat.key, until=time.monotonic() + 60)
     finally:
         connection.close()
 
