@@ -125,7 +125,7 @@ class Bench:
             "model",
             "metadata",
             "context",
-            "owner",
+            "lease_owner",
             "started_at",
         )
         plan = begun.pending.snapshot.plan
