@@ -1,6 +1,5 @@
 """Fixtures around every test over HTTP: frequent checkpoints, and a check of all chats at the end."""
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,14 +16,13 @@ from tests.support.waiting import wait_for
 
 @pytest.fixture(autouse=True)
 def house(live: LiveServer, settings: Any) -> Iterator[None]:
-    """Make checkpoints frequent; at the end, wait for every reply and check every chat."""
+    """Make checkpoints frequent; at the end, wait for every reply, and check every chat and statement."""
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     with owners.watch() as findings:
         yield
         wait_for(lambda: not generation._running)
     check_all()
-    if os.environ.get("OWNERS"):  # until all name it
-        assert owners.unexpected(findings) == []
+    assert owners.unexpected(findings) == []
 
 
 @pytest.fixture

@@ -22,9 +22,12 @@ from django.db.backends.signals import connection_created
 from chatmemory.database.owner_column import owned_tables
 
 ACROSS_OWNERS = (
+    "chatmemory.scrape.",
     "conversations.admin.",
     "memory.admin.",
     "memory.worker.",
+    "conversations.management.",
+    "memory.management.",
     "conversations.migrations.",
     "memory.migrations.",
     "conversations.retention.",
@@ -41,8 +44,8 @@ ACROSS_OWNERS = (
     "memory.recall.index.index_messages",
     "memory.usage.daily.count_replies",
 )
-"""What looks at rows of many owners, or knows none: sweeps, staff lists, what finds whose a chat is, and the lease of a
-server, which writes replies for many."""
+"""What looks at rows of many owners, or knows none: sweeps, staff lists, figures, commands, migrations, what finds
+whose a chat is, and the lease of a server, which writes replies for many."""
 
 ROOT = Path(__file__).resolve().parents[2]
 
