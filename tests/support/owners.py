@@ -32,7 +32,6 @@ ACROSS_OWNERS = (
     "memory.migrations.",
     "conversations.retention.",
     "conversations.account_deletion.",
-    "conversations.management.prompts.chat_named",
     "conversations.models.find_key",
     "conversations.attachments.remove_old",
     "conversations.replies.finish.finish_expired",
