@@ -1,0 +1,65 @@
+"""`manage.py distribute` for Citus, on a database that has functions of the names of Citus' own."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from chatmemory.database.distribution import EVERYWHERE, FIRST, statements
+from chatmemory.database.owner_column import owned_tables
+from conversations.management.commands import distribute as command
+
+pytestmark = pytest.mark.django_db
+
+FUNCTIONS = """
+CREATE TABLE calls (number serial, function text, name text, owner text, beside text);
+CREATE FUNCTION create_reference_table(regclass) RETURNS void LANGUAGE sql AS
+    $$ INSERT INTO calls (function, name) VALUES ('reference', $1) $$;
+CREATE FUNCTION create_distributed_table(regclass, text, colocate_with text DEFAULT '') RETURNS void LANGUAGE sql AS
+    $$ INSERT INTO calls (function, name, owner, beside) VALUES ('distributed', $1, $2, $3) $$;
+CREATE FUNCTION truncate_local_data_after_distributing_table(regclass) RETURNS void LANGUAGE sql AS
+    $$ INSERT INTO calls (function, name) VALUES ('truncate', $1) $$;
+"""
+KEYS = "SELECT conname, confrelid, conkey::text, confkey::text, convalidated FROM pg_constraint WHERE contype = 'f'"
+TRIGGERS = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"
+
+
+def rows(sql: str) -> set[tuple[object, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return set(cursor.fetchall())
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog")
+def test_all_rows_of_owners_are_spread_by_owner_side_by_side_and_keep_their_keys() -> None:
+    keys, owners = rows(KEYS), owned_tables()
+    with connection.cursor() as cursor:
+        cursor.execute(FUNCTIONS)
+        for statement in statements(connection):
+            cursor.execute(statement)
+        cursor.execute("SELECT function, name, owner, beside FROM calls ORDER BY number")
+        calls = cursor.fetchall()
+    assert calls[: len(EVERYWHERE) + 1] == [
+        *(("reference", name, None, None) for name in EVERYWHERE),
+        ("distributed", FIRST, "owner_id", ""),
+    ]
+    rest = {(name, owner) for kind, name, owner, beside in calls if kind == "distributed" and beside == FIRST}
+    assert rest == {*owners.items()} - {(FIRST, "owner_id")}
+    assert {name for kind, name, _, _ in calls if kind == "truncate"} == {*owners, *EVERYWHERE}
+    assert rows(KEYS) == keys
+    assert rows(TRIGGERS) == set()
+
+
+def test_it_is_refused_where_there_is_no_citus() -> None:
+    out = StringIO()
+    with pytest.raises(CommandError, match="Citus"):
+        call_command(command.Command(), stdout=out)
+    assert out.getvalue() == ""
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog")
+def test_a_dry_run_prints_what_would_be_run() -> None:
+    out = StringIO()
+    call_command(command.Command(), dry_run=True, stdout=out)
+    assert out.getvalue().splitlines() == [f"{statement};" for statement in statements(connection)]
