@@ -186,5 +186,9 @@ def test_the_operator_scrapes_ports_that_there_are() -> None:
 
 
 def test_the_schema_is_migrated_before_the_pods_are_rolled() -> None:
-    hooks = full()["Job chatmemory-migrate"]["metadata"]["annotations"]["helm.sh/hook"]
-    assert hooks == "pre-install,pre-upgrade"
+    job = full()["Job chatmemory-migrate"]
+    hooks = job["metadata"]["annotations"]
+    assert hooks["helm.sh/hook"] == "pre-install,pre-upgrade"
+    # What failed stays, so that its log can be read: until the next try, and in pods that are not started again.
+    assert hooks["helm.sh/hook-delete-policy"] == "before-hook-creation"
+    assert pods(full())["migrate"]["restartPolicy"] == "Never"

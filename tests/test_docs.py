@@ -17,6 +17,9 @@ SETTING = re.compile(
     r"\b(?:DATABASE|DJANGO|LIMIT|MEMORY|OPENAI|REPLY|REQUEST|SOURCES|SUMMARIZER|WORKER)_[A-Z_]*[A-Z]\b(?!_)"
 )
 MODULE = re.compile(r"`((?:benchmarks|chatmemory|conversations|memory|templates|tests)/[\w/]+)")
+OPERATORS = ["deploy.md", "sign-in.md", "monitoring.md", "scale.md", "upgrade.md", "backup.md"]
+"""All that an operator has to read, in this order."""
+MINUTES, WORDS_PER_MINUTE = 30, 220
 MARK = re.compile(r"mark\.promise\(([^)]*)\)")
 
 
@@ -70,6 +73,13 @@ def test_what_it_names_exists(document: str) -> None:
         assert set(SETTING.findall(text)) <= settings | made | {"OPENAI_API_BASE_URL"}  # Open WebUI's
     modules = set(MODULE.findall(text)) - {"memory/policies/minutes"}  # made in an example
     assert [name for name in modules if not any(ROOT.glob(f"{name.rstrip('/')}*"))] == []
+
+
+def test_an_operator_reads_six_pages_in_half_an_hour() -> None:
+    of_operators = text_of("docs/README.md").split("**For operators**")[1].split("\n\n")[1]
+    assert re.findall(r"^- \[[^]]+\]\(([^)]+)\)", of_operators, re.MULTILINE) == OPERATORS
+    words = {name: len(re.findall(r"\w\S*", text_of(f"docs/{name}"))) for name in OPERATORS}
+    assert sum(words.values()) <= MINUTES * WORDS_PER_MINUTE, words
 
 
 def test_each_promise_names_the_tests_that_are_marked_with_it() -> None:
