@@ -38,9 +38,12 @@ NAMES = (
     "pages",
     "path",
     "size",
+    "scale",
 )
 SQLITE_ALONE = {"footprint", "pages", "path", "size"}
 """Benchmarks that do not depend on the database, or whose second database would take too long to fill."""
+POSTGRES_ALONE = {"scale"}
+"""Those of what SQLite is not for."""
 DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
 TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
@@ -65,7 +68,7 @@ def main() -> int:
 def _on(database: str, names: Sequence[str]) -> list[Group]:
     found: list[Group] = []
     for name in names:
-        if name in SQLITE_ALONE and database != "sqlite":
+        if name in (POSTGRES_ALONE if database == "sqlite" else SQLITE_ALONE):
             continue
         with DATABASES[database]() as url:
             print(f"{name} on {TITLES[database]} …", file=sys.stderr, flush=True)

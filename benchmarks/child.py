@@ -36,7 +36,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages, path, size
     from benchmarks.engine import apps, growth, hostile, lineage, turns
     from benchmarks.recall import speed
-    from benchmarks.serving import big, completions, folds, footprint, slow, streams
+    from benchmarks.serving import big, completions, folds, footprint, scale, slow, streams
 
     return {
         "turns": turns.run,
@@ -57,6 +57,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "pages": pages.run,
         "path": path.run,
         "size": size.run,
+        "scale": scale.run,
     }
 
 

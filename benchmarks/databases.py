@@ -24,14 +24,14 @@ def sqlite() -> Iterator[str]:
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
+def postgres(suffix: str = "bench") -> Iterator[str]:
     """Yield the URL of an empty database. Raise `psycopg.OperationalError` if no server answers.
 
-    The server is the one of `POSTGRES_URL`; the database's name is the one in that URL plus `_bench`. It is dropped
-    afterwards.
+    The server is the one of `POSTGRES_URL`; the database's name is the one in that URL plus `_` and `suffix`. It is
+    dropped afterwards.
     """
     parts = urlsplit(os.environ.get("POSTGRES_URL") or POSTGRES_URL)
-    name = f"{parts.path.strip('/') or 'chatmemory'}_bench"
+    name = f"{parts.path.strip('/') or 'chatmemory'}_{suffix}"
     server = parts._replace(path="/postgres").geturl()
     _execute(server, "DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
     _execute(server, "CREATE DATABASE {}", name)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -33,8 +33,8 @@ PATIENCE_SECONDS = 60.0
 
 def run(owner: User) -> Group:
     """Fold `CHATS` chats with 16 threads, the default, and as many with `THREADS`."""
-    usual, few = _folds_a_second(owner, settings.WORKER_THREADS, 10 * settings.WORKER_THREADS)
-    many, cpu = _folds_a_second(owner, THREADS, CHATS)
+    usual, few = folds_a_second(owner, settings.WORKER_THREADS, 10 * settings.WORKER_THREADS)
+    many, cpu = folds_a_second(owner, THREADS, CHATS)
     bar = None if settings.IS_SQLITE else BAR
     return Group(
         "Folds of one worker process, with a summarizer that takes 1 s",
@@ -57,8 +57,8 @@ def run(owner: User) -> Group:
     )
 
 
-def _folds_a_second(owner: User, threads: int, count: int) -> tuple[float, float]:
-    """Return folds a second, and milliseconds of CPU for each."""
+def folds_a_second(owner: User, threads: int, count: int, workers: int = 1) -> tuple[float, float]:
+    """Return folds a second of all workers, and milliseconds of CPU for each fold."""
     said = (exchanges() * TURNS)[:TURNS]
     chats = []
     for _ in range(count):
@@ -66,18 +66,20 @@ def _folds_a_second(owner: User, threads: int, count: int) -> tuple[float, float
         add_turns(chat, [(one.user, one.assistant) for one in said])
         chats.append(chat.pk)
     revisions = SummaryRevision.objects.filter(chat__in=chats)
-    with processes.slow_summarizer() as upstream, _worker(upstream.port, threads) as worker:
+    with ExitStack() as stack:
+        upstream = stack.enter_context(processes.slow_summarizer())
+        started = [stack.enter_context(_worker(upstream.port, threads)) for _ in range(workers)]
         until = time.monotonic() + PATIENCE_SECONDS
         while not revisions.exists():
             if time.monotonic() > until:
                 raise RuntimeError("no chat was folded in time")
             time.sleep(0.01)
-        cpu = processes.cpu_seconds(worker.pid)
+        cpu = sum(processes.cpu_seconds(one.pid) for one in started)
         while revisions.count() < count:
             if time.monotonic() > until:
                 raise RuntimeError(f"{revisions.count()} of {count} chats were folded in time")
             time.sleep(0.1)
-        cpu = processes.cpu_seconds(worker.pid) - cpu
+        cpu = sum(processes.cpu_seconds(one.pid) for one in started) - cpu
     span = revisions.aggregate(first=Min("created_at"), last=Max("created_at"))
     Chat.objects.filter(pk__in=chats).delete()
     return (count - 1) / (span["last"] - span["first"]).total_seconds(), 1000 * cpu / count

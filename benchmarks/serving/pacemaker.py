@@ -2,7 +2,8 @@
 
 `python -m benchmarks.serving.pacemaker --port N` speaks as much of the Responses API as a stream needs. A delta's text
 is the moment at which it was written, in microseconds of the machine's monotonic clock, and a semicolon. Every stream
-gets one each `1 / RATE` seconds, not all streams at once. Streams continue until `POST /end`.
+gets one each `1 / RATE` seconds, not all streams at once. Streams continue until `POST /end`, or for `--deltas`;
+`--wait` is for how many times `1 / RATE` seconds each says nothing at first.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ LAST = b"0\r\n\r\n"
 class Pacemaker:
     """All open streams, and their one timer."""
 
-    def __init__(self) -> None:
+    def __init__(self, wait: int = 0, deltas: int = 0) -> None:
+        self.wait, self.deltas = wait, deltas
         self.groups: list[set[Stream]] = [set() for _ in range(GROUPS)]
         self.is_ending = False
 
@@ -52,10 +54,12 @@ class Pacemaker:
                 await asyncio.sleep(due - time.monotonic())
 
     def _write(self, group: set[Stream]) -> None:
-        for stream in group:
-            stream.end() if self.is_ending else stream.tell()
-        if self.is_ending:
-            group.clear()
+        for stream in list(group):
+            if self.is_ending or stream.told == self.deltas > 0:
+                group.discard(stream)
+                stream.end()
+            else:
+                stream.tell()
 
 
 class Stream(asyncio.Protocol):
@@ -80,8 +84,10 @@ class Stream(asyncio.Protocol):
             self._end_all() if head.startswith(b"POST /end") else self._begin()
 
     def tell(self) -> None:
-        """Write the current time as a delta."""
-        self._transport.write(chunk(self._speech.delta(f"{time.monotonic_ns() // 1000};")))
+        """Write the current time as a delta, unless it is still to wait."""
+        self.told += 1
+        if self.told > 0:
+            self._transport.write(chunk(self._speech.delta(f"{time.monotonic_ns() // 1000};")))
 
     def end(self) -> None:
         """Write a regular end of the stream."""
@@ -90,6 +96,7 @@ class Stream(asyncio.Protocol):
 
     def _begin(self) -> None:
         self._speech = Speech("responses", "gpt-fake", "resp_1")
+        self.told = -self._pacemaker.wait
         self._transport.write(HEAD + chunk(b"".join(self._speech.opening())))
         self._pacemaker.join(self)
 
@@ -98,9 +105,9 @@ class Stream(asyncio.Protocol):
         self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 
-async def serve(port: int) -> None:
+async def serve(port: int, wait: int, deltas: int) -> None:
     """Serve until the process ends."""
-    pacemaker = Pacemaker()
+    pacemaker = Pacemaker(wait, deltas)
     server = await asyncio.get_running_loop().create_server(
         lambda: Stream(pacemaker), "127.0.0.1", port, backlog=1024
     )
@@ -111,7 +118,10 @@ async def serve(port: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--port", type=int, required=True)
-    uvloop.run(serve(parser.parse_args().port))
+    parser.add_argument("--wait", type=int, default=0)
+    parser.add_argument("--deltas", type=int, default=0)
+    arguments = parser.parse_args()
+    uvloop.run(serve(arguments.port, arguments.wait, arguments.deltas))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +40,11 @@ def fake_upstream(behaviour: str) -> Iterator[Running]:
 
 
 @contextmanager
-def pacemaker() -> Iterator[Running]:
+def pacemaker(*options: str) -> Iterator[Running]:
     """Run the upstream of `benchmarks.serving.pacemaker`."""
     port = free_port()
-    with _process(
-        [sys.executable, "-m", "benchmarks.serving.pacemaker", "--port", str(port)], port
-    ) as upstream:
+    command = [sys.executable, "-m", "benchmarks.serving.pacemaker", "--port", str(port), *options]
+    with _process(command, port) as upstream:
         yield upstream
 
 
@@ -67,10 +66,12 @@ def slow_summarizer() -> Iterator[Running]:
 
 
 @contextmanager
-def server(upstream: Running, log: Path, http: str = BOUNDED) -> Iterator[Running]:
+def server(
+    upstream: Running, log: Path, http: str = BOUNDED, options: Sequence[str] = ()
+) -> Iterator[Running]:
     """Run one server process on this process's database, as `make run` starts it, except that its logs go to a file.
 
-    `http` is the value of uvicorn's option of that name.
+    `http` is the value of uvicorn's option of that name; `options` are more of them.
     """
     port = free_port()
     settings = {
@@ -80,7 +81,7 @@ def server(upstream: Running, log: Path, http: str = BOUNDED) -> Iterator[Runnin
         "LOG_FORMAT": "json",
     }
     command = [sys.executable, "-m", "uvicorn", "chatmemory.asgi:application"]
-    command += ["--http", http]
+    command += ["--http", http, *options]
     with _process([*command, "--port", str(port), "--no-access-log"], port, settings, log) as started:
         yield started
 
@@ -113,6 +114,14 @@ def cpu_seconds(pid: int) -> float:
     with Path(f"/proc/{pid}/stat").open() as file:
         after_name = file.read().rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and its children."""
+    told = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False
+    )
+    return [pid, *map(int, told.stdout.split())]
 
 
 @contextmanager

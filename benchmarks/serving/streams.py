@@ -164,12 +164,12 @@ async def _many(server: Running, token: str, streams: int, run: Run) -> None:
     computed, started = processes.cpu_seconds(server.pid), time.perf_counter()
     async with asyncio.TaskGroup() as clients:
         for _ in range(AT_ONCE):
-            clients.create_task(_talk(server, token, left, run))
+            clients.create_task(talk(server, token, left, run))
     run.streams_a_second.append(streams / (time.perf_counter() - started))
     run.cpu += processes.cpu_seconds(server.pid) - computed
 
 
-async def _talk(server: Running, token: str, left: Any, run: Run) -> None:
+async def talk(server: Running, token: str, left: Any, run: Run) -> None:
     connection = await Connection(server.port, token).open()
     chat_id = ""
     for turn, _ in enumerate(left):
@@ -186,7 +186,7 @@ async def _talk(server: Running, token: str, left: Any, run: Run) -> None:
 async def _open(server: Running, token: str, streams: int) -> None:
     async with asyncio.TaskGroup() as clients:
         for _ in range(streams):
-            clients.create_task(_talk(server, token, iter(range(1)), Run()))
+            clients.create_task(talk(server, token, iter(range(1)), Run()))
 
 
 async def _peak(server: Running, token: str) -> float:
