@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from types import FrameType
 from typing import IO, Any, cast
 
@@ -123,8 +123,8 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
     elif scope["type"] == "http":
-        is_probe = scope["path"] in PROBES
-        with nullcontext() if is_probe else tracing.request_span(scope["method"], scope["headers"]):
+        asked = scope["method"], scope["path"], scope.get("scheme", "http"), scope["headers"]
+        with tracing.OFF if scope["path"] in PROBES else tracing.request_span(*asked):
             await _pass_on(cast(Application, django_app), scope, receive, send)
 
 
@@ -261,6 +261,6 @@ def refusal(
             "x-request-id": request_id.get(),
         }
         logger.info("request", extra={"method": method, "path": path[:PATH_LOGGED], "status": status})
-    tracing.answered(method, path[:PATH_LOGGED], status)
+    tracing.request_answered(method, status)
     count_request(method, "", status, 0.0)
     return [(name.encode(), value.encode()) for name, value in headers.items()], body

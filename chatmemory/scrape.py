@@ -7,6 +7,7 @@ delays an answer by `MAX_WAIT_SECONDS`, and no second question is asked meanwhil
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.db import connections
@@ -19,7 +20,7 @@ from django_q.models import OrmQ
 
 from chatmemory.api.error_handler import error_page
 from chatmemory.database import executors
-from chatmemory.metrics import CONTENT_TYPE, Read, exposition
+from chatmemory.metrics import CONTENT_TYPE, exposition
 from conversations.webhooks import outbox
 from memory.folding import work
 from memory.models import ConversationBrief, Worker
@@ -32,46 +33,27 @@ MAX_WAIT_SECONDS = 2.0
 MAX_COUNTED = 10_000
 """Rows that are counted of a kind, so that a long queue does not make scrapes slow."""
 ANSWERS = "chatmemory_database_up"
+GAUGE = "# TYPE {0} gauge\n{0} {1}\n"
 
 
-def _count(rows: QuerySet[ConversationBrief] | QuerySet[OrmQ]) -> int:
+def _count(rows: QuerySet[Any]) -> int:
     return rows[:MAX_COUNTED].count()
 
 
-def _waiting() -> QuerySet[OrmQ]:
-    return OrmQ.objects.filter(lock__lte=timezone.now())
-
-
 def _queue_age() -> float:
-    oldest = _waiting().order_by("pk").values_list("lock", flat=True).first()
+    waiting = OrmQ.objects.filter(lock__lte=timezone.now())
+    oldest = waiting.order_by("pk").values_list("lock", flat=True).first()
     return (timezone.now() - oldest).total_seconds() if oldest else 0.0
 
 
-STORED: dict[str, tuple[str, Callable[[], float]]] = {
-    "chatmemory_due_chats": (
-        f"Chats whose memory is to be updated, {MAX_COUNTED:,} at most.",
-        lambda: _count(ConversationBrief.objects.filter(work.FLAGGED)),
-    ),
-    "chatmemory_degraded_chats": (
-        f"Chats whose memory the built-in summarizer made, {MAX_COUNTED:,} at most.",
-        lambda: _count(ConversationBrief.objects.filter(degraded=True)),
-    ),
-    "chatmemory_queue_tasks": (
-        f"Tasks that no worker has taken yet, {MAX_COUNTED:,} at most.",
-        lambda: _count(_waiting()),
-    ),
-    "chatmemory_queue_age_seconds": ("How long the oldest of them waits.", _queue_age),
-    "chatmemory_workers": (
-        "Workers that are alive.",
-        lambda: Worker.objects.filter(seen_at__gte=Now() - alive.ALIVE_FOR).count(),
-    ),
-    "chatmemory_webhooks_waiting": (
-        f"Webhook events that wait for their delivery, {outbox.MAX_COUNTED:,} at most.",
-        lambda: outbox.counts()[0],
-    ),
-    ANSWERS: ("1 if the database answers, else 0.", lambda: 1.0),
+STORED: dict[str, Callable[[], float]] = {
+    "chatmemory_due_chats": lambda: _count(ConversationBrief.objects.filter(work.FLAGGED)),
+    "chatmemory_queue_age_seconds": _queue_age,
+    "chatmemory_workers": lambda: Worker.objects.filter(seen_at__gte=Now() - alive.ALIVE_FOR).count(),
+    "chatmemory_webhooks_waiting": lambda: _count(outbox.WAITING),
+    ANSWERS: lambda: 1.0,
 }
-"""By name: what a gauge tells, and how it is read, by an index."""
+"""How gauges are read, each by an index or from a small table."""
 
 
 async def metrics(request: HttpRequest) -> HttpResponse:
@@ -82,9 +64,9 @@ async def metrics(request: HttpRequest) -> HttpResponse:
         refusal = error_page(401)
         refusal["WWW-Authenticate"] = "Bearer"
         return refusal
-    read = Read({name: (STORED[name][0], value) for name, value in (await _stored()).items()})
-    text = await executors.in_own_thread(lambda: exposition(read))  # it reads the files of all processes
-    return HttpResponse(text, content_type=CONTENT_TYPE)
+    stored = "".join(GAUGE.format(name, value) for name, value in (await _stored()).items())
+    counted = await executors.in_own_thread(exposition)  # it reads the files of all processes
+    return HttpResponse(counted + stored.encode(), content_type=CONTENT_TYPE)
 
 
 _asking: asyncio.Task[dict[str, float]] | None = None
@@ -101,7 +83,7 @@ async def _stored() -> dict[str, float]:
 
 def _ask() -> dict[str, float]:
     try:
-        return {name: read() for name, (_, read) in STORED.items()}
+        return {name: read() for name, read in STORED.items()}
     except UNAVAILABLE as exc:
         logger.warning("metrics of the tables could not be read", extra={"error": type(exc).__name__})
         return {ANSWERS: 0.0}

@@ -81,10 +81,9 @@ def prompt_for(
         history_tokens=history_tokens(brief, span.tokens),
         card_epoch=brief.epoch if request.card_instructions else None,
     )
-    tracing.describe(dict.fromkeys(tracing.CHAT_ID, str(chat.pk)))
-    tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
-    tokens, budget = snapshot.tokens, snapshot.plan.budget
-    tracing.describe({"chatmemory.prompt.tokens": tokens, "chatmemory.prompt.budget": budget})
+    if tracing.is_on:
+        tracing.describe(dict.fromkeys(tracing.CHAT_ID, str(chat.pk)))
+        tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
     if span.older_turns:
         return PreparedPrompt(context.prompt, snapshot, None)
     turns = tuple(turn.without_text for turn in span.turns)  # it is kept for as long as the reply takes

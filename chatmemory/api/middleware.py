@@ -95,7 +95,7 @@ class RequestMiddleware:
         process.count_bytes(_bytes_of(request, response))
         self._set_headers(request, response)
         route = getattr(request.resolver_match, "route", "")
-        tracing.answered(request.method or "", request.path, response.status_code, route)
+        tracing.request_answered(request.method or "", response.status_code, route)
         seconds = time.perf_counter() - started
         count_request(request.method or "", route, response.status_code, seconds)
         extra = {

@@ -5,8 +5,8 @@ What was said is in it only with `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CON
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,47 +14,53 @@ from opentelemetry.trace import Span, SpanKind
 
 from chatmemory.llm.openai.requests import OPENAI_URL
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Reply, ToolCall, Upstream, Variant
-from chatmemory.runtime.tracing import CHAT_ID, NAME, fail, span
+from chatmemory.runtime import tracing
 
 CAPTURES = os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower() == "true"
 REASONS = {"too_long": "length", "refused": "content_filter"}
 """Why a model stopped, by the codes of `ReplyError` that say so. Its other codes are errors of the call."""
 
 
-@contextmanager
-def chat_span(prompt: Prompt, variant: Variant, upstream: Upstream | None, *, stream: bool) -> Iterator[Span]:
+def chat_span(
+    prompt: Prompt,
+    variant: Variant,
+    upstream: Upstream | None,
+    *,
+    stream: bool,
+    user_id: int | None = None,
+    is_compacted: bool = False,
+) -> AbstractContextManager[Span]:
     """The span of the call in the block; `upstream` is None for the built-in model. Call `answered` in the block."""
-    with span(f"chat {variant.model}", SpanKind.CLIENT) as current:
-        if current.is_recording():
-            asked: dict[str, Any] = {
-                "gen_ai.operation.name": "chat",
-                "gen_ai.provider.name": "openai"
-                if upstream
-                else NAME,  # or who else speaks OpenAI's protocol
-                "gen_ai.request.model": variant.model,
-                "gen_ai.request.stream": stream,
-            }
-            if prompt.cache_key:
-                asked |= dict.fromkeys(CHAT_ID, prompt.cache_key)
-            if upstream:
-                url = urlsplit(upstream.base_url or OPENAI_URL)
-                port = url.port or (443 if url.scheme == "https" else 80)
-                asked |= {"server.address": url.hostname or "", "server.port": port}
-            if CAPTURES:
-                asked["gen_ai.input.messages"] = json.dumps([_message(one) for one in prompt.messages])
-                asked["gen_ai.system_instructions"] = json.dumps(_parts(prompt.instructions))
-            current.set_attributes(asked)
-        yield current
+    if not tracing.is_on:
+        return tracing.OFF
+    asked: dict[str, Any] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai" if upstream else tracing.NAME,  # or who else speaks its protocol
+        "gen_ai.request.model": variant.model,
+        "gen_ai.request.stream": stream,
+    }
+    if prompt.cache_key:
+        asked |= dict.fromkeys(tracing.CHAT_ID, prompt.cache_key)
+    if user_id is not None:
+        asked["user.id"] = tracing.user_hash(user_id)
+    if is_compacted:  # by its definition, it is never false
+        asked["gen_ai.conversation.compacted"] = True
+    if upstream:
+        url = urlsplit(upstream.base_url or OPENAI_URL)
+        port = url.port or (443 if url.scheme == "https" else 80)
+        asked |= {"server.address": url.hostname or "", "server.port": port}
+    if CAPTURES:
+        asked["gen_ai.input.messages"] = json.dumps([_message(one) for one in prompt.messages])
+        asked["gen_ai.system_instructions"] = json.dumps(_parts(prompt.instructions))
+    return tracing.span(f"chat {variant.model}", SpanKind.CLIENT, told=asked)
 
 
-def answered(
-    current: Span, answer: Reply | Completion, text: str, first_seconds: float | None, **more: Any
-) -> None:
-    """Describe the answer with this `text`, which began after `first_seconds` if it was streamed."""
+def answered(current: Span, answer: Reply | Completion, text: str, waited: float | None = None) -> None:
+    """Describe the answer with this `text`, which began after `waited` seconds if it was streamed."""
     if not current.is_recording():
         return
     reason, error, calls = "stop", None, tuple[ToolCall, ...]()
-    found: dict[str, Any] = {**more, "gen_ai.response.time_to_first_chunk": first_seconds}
+    found: dict[str, Any] = {"gen_ai.response.time_to_first_chunk": waited}
     if isinstance(answer, Completion):
         reason = "length" if answer.truncated else "content_filter" if answer.refused else reason
     else:
@@ -71,7 +77,7 @@ def answered(
         found["gen_ai.output.messages"] = json.dumps([message])
     current.set_attributes({name: value for name, value in found.items() if value not in (None, "")})
     if error and error not in REASONS:
-        fail(current, error)
+        tracing.fail(current, error)
 
 
 def _message(message: PromptMessage) -> Mapping[str, Any]:

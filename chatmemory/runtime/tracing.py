@@ -1,8 +1,8 @@
 """Traces by OpenTelemetry: the spans of this process, and which request caused work, also in another process.
 
-Only OpenTelemetry's API is imported. Its spans do nothing until `set_up` finds the SDK (the extra `otel`) switched on
-by the standard variables `OTEL_…`. A client's `traceparent` is passed on in any case. A span says which kind of error
-ended it, never an exception's message, which may quote a chat.
+Only OpenTelemetry's API is imported. Nothing here does anything until `set_up` finds the SDK (the extra `otel`) and
+the standard variables `OTEL_…` switch it on. A span says which kind of error ended it, never an exception's message,
+which may quote a chat.
 """
 
 import hmac
@@ -10,12 +10,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach
-from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import Attributes
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,9 @@ W3C = TraceContextTextMapPropagator()
 """Not the one of `OTEL_PROPAGATORS`, whose baggage would pass anything from clients on to models' servers."""
 CHAT_ID = ("gen_ai.conversation.id", "session.id")
 """The second is that of those who show conversations, such as Langfuse."""
+OFF = nullcontext(INVALID_SPAN)
 
+is_on = False
 tracer = trace.get_tracer(NAME)
 _key = b""
 _end: Callable[[], None] | None = None
@@ -34,8 +37,7 @@ _end: Callable[[], None] | None = None
 
 def set_up(key: str, instance: str) -> None:
     """Send the spans of this process, named `instance`, if that is switched on. `key` is for the hashes of users."""
-    global _key, _end  # one per process
-    _key = key.encode()
+    global is_on, _key, _end  # one per process
     if not _is_on(os.environ):
         return
     try:
@@ -52,7 +54,7 @@ def set_up(key: str, instance: str) -> None:
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
-    _end = provider.shutdown
+    is_on, _key, _end = True, key.encode(), provider.shutdown
 
 
 def _is_on(environ: Mapping[str, str]) -> bool:
@@ -72,10 +74,15 @@ def shut_down() -> None:
 
 
 @contextmanager
-def span(name: str, kind: SpanKind = SpanKind.INTERNAL, parent: Context | None = None) -> Iterator[Span]:
-    """The span of the block, in which it is the current one."""
+def span(
+    name: str, kind: SpanKind = SpanKind.INTERNAL, parent: Context | None = None, told: Attributes = None
+) -> Iterator[Span]:
+    """The span of the block, in which it is the current one; with the attributes `told`."""
+    if not is_on:
+        yield INVALID_SPAN
+        return
     with tracer.start_as_current_span(
-        name, parent, kind, record_exception=False, set_status_on_exception=False
+        name, parent, kind, told, record_exception=False, set_status_on_exception=False
     ) as current:
         try:
             yield current
@@ -85,20 +92,19 @@ def span(name: str, kind: SpanKind = SpanKind.INTERNAL, parent: Context | None =
             raise
 
 
-@contextmanager
-def memory_span(operation: str, chat_id: object) -> Iterator[None]:
+def memory_span(operation: str, chat_id: object) -> AbstractContextManager[Span]:
     """The span of an operation on a chat's memory, by OpenTelemetry's conventions for generative AI."""
-    with span(operation):
-        describe({"gen_ai.operation.name": operation, "gen_ai.provider.name": NAME})
-        describe(dict.fromkeys(("gen_ai.memory.store.id", *CHAT_ID), str(chat_id)))
-        yield
+    if not is_on:
+        return OFF
+    its = dict.fromkeys(("gen_ai.memory.store.id", *CHAT_ID), str(chat_id))
+    its |= {"gen_ai.operation.name": operation, "gen_ai.provider.name": NAME}
+    return span(operation, told=its)
 
 
-def describe(attributes: Mapping[str, str | int | None]) -> None:
-    """Set attributes of the current span, those that are not None."""
-    current = trace.get_current_span()
-    if current.is_recording():
-        current.set_attributes({name: value for name, value in attributes.items() if value is not None})
+def describe(attributes: Mapping[str, str | int]) -> None:
+    """Set attributes of the current span."""
+    if is_on:
+        trace.get_current_span().set_attributes(attributes)
 
 
 def fail(current: Span, error: str) -> None:
@@ -107,26 +113,30 @@ def fail(current: Span, error: str) -> None:
     current.set_status(StatusCode.ERROR)
 
 
-def user_hash(user_id: int | None) -> str:
+def user_hash(user_id: int) -> str:
     """What spans say of a user: the same in all traces, and without our key nobody knows who it is."""
     return hmac.digest(_key, f"trace:{user_id}".encode(), "sha256").hex()[:16]
 
 
-@contextmanager
-def request_span(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[None]:
+def request_span(
+    method: str, path: str, scheme: str, headers: Iterable[tuple[bytes, bytes]]
+) -> AbstractContextManager[Span]:
     """The span of a client's request. It continues the trace that the client names."""
-    given = {name.decode(): value.decode("latin-1") for name, value in headers if name.startswith(b"trace")}
-    with span(method, SpanKind.SERVER, W3C.extract(given, Context())):
-        yield
+    if not is_on:
+        return OFF
+    given = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    asked = {"http.request.method": method, "url.path": path, "url.scheme": scheme}
+    return span(method, SpanKind.SERVER, W3C.extract(given, Context()), asked)
 
 
-def answered(method: str, path: str, status: int, route: str = "") -> None:
-    """Describe the request of the current span. `route` is the pattern of its path, "" if unknown."""
-    current = trace.get_current_span()
-    if current.is_recording():
-        current.update_name(f"{method} /{route}" if route else method)
-        describe({"http.request.method": method, "http.route": f"/{route}" if route else None})
-        describe({"url.path": path, "http.response.status_code": status})
+def request_answered(method: str, status: int, route: str = "") -> None:
+    """Describe how the request of the current span ended. `route` is the pattern of its path, "" if unknown."""
+    if is_on:
+        current = trace.get_current_span()
+        current.set_attribute("http.response.status_code", status)
+        if route:
+            current.set_attribute("http.route", f"/{route}")
+            current.update_name(f"{method} /{route}")
         if status >= 500:
             fail(current, str(status))
 
@@ -134,23 +144,24 @@ def answered(method: str, path: str, status: int, route: str = "") -> None:
 def carrier() -> dict[str, str]:
     """The headers that name the current span, for a request or a task that it causes; empty without one."""
     headers: dict[str, str] = {}
-    W3C.inject(headers)
+    if is_on:
+        W3C.inject(headers)
     return headers
 
 
 @contextmanager
 def continued(headers: Mapping[str, str]) -> Iterator[None]:
     """Continue in the block the trace that these headers name, or none."""
-    token = attach(W3C.extract(headers, Context()))
+    token = attach(W3C.extract(headers, Context())) if is_on else None
     try:
         yield
     finally:
-        detach(token)
+        if token is not None:
+            detach(token)
 
 
 def ids() -> dict[str, str]:
     """The ids of the current trace and span, for a log line; empty without one."""
-    current = trace.get_current_span().get_span_context()
-    if not current.is_valid:
+    if not (is_on and (current := trace.get_current_span().get_span_context()).is_valid):
         return {}
     return {"trace_id": f"{current.trace_id:032x}", "span_id": f"{current.span_id:016x}"}

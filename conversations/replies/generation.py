@@ -209,8 +209,8 @@ class Generation(GrowingReply):
         """Holds back the memory card at the end of the reply, which readers must not see."""
         self._request_id, self._trace = request_id.get(), tracing.carrier()
         self._arrived = request_began.get() or time.monotonic()
-        self._first_text_at: float | None = None
-        self._attributes: dict[str, Any] = {}
+        self._first_token_at: float | None = None
+        self._about: dict[str, Any] = {}
         """What the span of the call says beside the call itself."""
         self._upstream: asyncio.Task[Reply] | None = None
         self._is_stopped = False
@@ -220,14 +220,13 @@ class Generation(GrowingReply):
         """Generate and finish the reply. However this ends, the generation is `done` and its readers are woken."""
         request_id.set(self._request_id)
         try:
-            with tracing.continued(self._trace), metrics.ACTIVE_REPLIES.track_inprogress():
+            with tracing.continued(self._trace):
                 self._upstream = asyncio.create_task(self._read())
                 if self._is_stopped:
                     self._upstream.cancel()
                 await asyncio.wait([self._upstream])
                 fault_points.point("generate.ended")
                 await self._finish(self._ending())
-            metrics.REPLY.labels(self.variant.name).observe(time.monotonic() - self._arrived)
         finally:
             self.done = True
             self.changes.close()
@@ -270,7 +269,7 @@ class Generation(GrowingReply):
 
     async def _read_variant(self, deadlines: Deadlines) -> Reply:
         upstream, began = registry.upstream_of(self.variant), time.monotonic()
-        with chat_span(self.prompt, self.variant, upstream, stream=True) as span:
+        with chat_span(self.prompt, self.variant, upstream, stream=True, **self._about) as span:
             stream = registry.chat_model(self.variant).stream(self.prompt, self.variant, deadlines)
             reply = Reply("failed", error=NO_ANSWER)
             async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
@@ -286,14 +285,13 @@ class Generation(GrowingReply):
                     self.changes.wake()
                     count += 1
                     if count == 1:
-                        self._first_text_at = time.monotonic()
-                        metrics.FIRST_TOKEN.labels(self.variant.name).observe(
-                            self._first_text_at - self._arrived
-                        )
+                        self._first_token_at = time.monotonic()
+                        waited = self._first_token_at - self._arrived
+                        metrics.FIRST_TOKEN.labels(self.variant.name).observe(waited)
                     elif count == FIRST_WORDS:
                         await asyncio.sleep(0)
-            seconds = None if self._first_text_at is None else self._first_text_at - began
-            answered(span, reply, self.log.text(), seconds, **self._attributes)
+            seconds = None if self._first_token_at is None else self._first_token_at - began
+            answered(span, reply, self.log.text(), seconds)
             return reply
 
     def _ending(self) -> Ending:
@@ -322,7 +320,7 @@ class UnstoredReply(Generation):
 
     async def reserve(self, user_id: int) -> None:
         """Reserve the user's allowance for the call. Raises `RateLimited` and `QuotaExceeded`."""
-        self._attributes["user.id"] = tracing.user_hash(user_id)
+        self._about["user_id"] = user_id
         self._reservation = await begin_call(user_id, self.prompt_tokens, self.variant)
 
     def __enter__(self) -> Self:
@@ -349,10 +347,11 @@ class TurnReply(Generation):
         self.pending = begun.pending
         self.checkpointed = 0
         self._is_lost = False
-        self._attributes["user.id"] = tracing.user_hash(begun.pending.owner_id)
         sent = begun.pending.snapshot
-        if sent.revision and any(clip != 0 for clip in sent.plan.state):  # a summary, in place of turns
-            self._attributes["gen_ai.conversation.compacted"] = True
+        is_compacted = bool(sent.revision) and any(
+            clip != 0 for clip in sent.plan.state
+        )  # turns, to a summary
+        self._about = {"user_id": begun.pending.owner_id, "is_compacted": is_compacted}
 
     async def _fall_back(self, fallback: Variant) -> None:
         await super()._fall_back(fallback)
@@ -412,8 +411,8 @@ class TurnReply(Generation):
         return None
 
     def _times(self) -> dict[str, int]:
-        """Milliseconds since the request, for the log."""
-        times = {"first_text_ms": self._first_text_at, "duration_ms": time.monotonic()}
+        """Milliseconds since the request, for the log. A reply of tool calls only has no first token."""
+        times = {"first_token_ms": self._first_token_at, "duration_ms": time.monotonic()}
         return {name: round(1000 * (at - self._arrived)) for name, at in times.items() if at is not None}
 
     def _final(self) -> Message | None:

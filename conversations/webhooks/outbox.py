@@ -35,7 +35,7 @@ MAX_COUNTED = 1000
 KEEP_ENDED = timedelta(days=7)
 """How long events are kept, for staff to see, once they are delivered or given up."""
 
-_WAITING = WebhookEvent.objects.filter(state=WebhookState.WAITING)
+WAITING = WebhookEvent.objects.filter(state=WebhookState.WAITING)
 _COLUMNS = ("event_id", "app_id", "chat_id", "type", "end_user", "figures")
 
 
@@ -66,10 +66,10 @@ def take(busy: Mapping[int, int]) -> list[WebhookEvent]:
 
     One statement if there are none.
     """
-    due = _WAITING.filter(not_before__lte=Now())
+    due = WAITING.filter(not_before__lte=Now())
     apps = list(App.objects.filter(Exists(due.filter(app=OuterRef("pk")))).values_list("pk", flat=True))
     random.shuffle(apps)  # or the first ones would take all the room
-    earlier = _WAITING.filter(chat_id=OuterRef("chat_id"), pk__lt=OuterRef("pk"))
+    earlier = WAITING.filter(chat_id=OuterRef("chat_id"), pk__lt=OuterRef("pk"))
     room, taken = MAX_AT_ONCE - sum(busy.values()), list[WebhookEvent]()
     for app in apps:
         free = min(MAX_OF_APP - busy.get(app, 0), room - len(taken))
@@ -86,7 +86,7 @@ def _take(event: WebhookEvent) -> bool:
 
 def _mine(event: WebhookEvent) -> QuerySet[WebhookEvent]:
     """The event's row, as long as nobody else has taken it since."""
-    return _WAITING.filter(pk=event.pk, attempts=event.attempts)
+    return WAITING.filter(pk=event.pk, attempts=event.attempts)
 
 
 def delivered(event: WebhookEvent) -> None:
@@ -110,7 +110,7 @@ def failed(event: WebhookEvent, error: str) -> None:
     wait = min(FIRST_WAIT_SECONDS * 2 ** min(event.attempts - 1, 20), LONGEST_WAIT_SECONDS)
     later = Now() + timedelta(seconds=wait)
     if _mine(event).update(not_before=later, error=error):
-        _WAITING.filter(chat_id=event.chat_id, pk__gt=event.pk).update(not_before=later)
+        WAITING.filter(chat_id=event.chat_id, pk__gt=event.pk).update(not_before=later)
     metrics.WEBHOOKS.labels("failed").inc()
     logger.warning("webhook event not delivered", extra={**about, "next_attempt_in": wait})
 

@@ -141,9 +141,10 @@ def write(
         brief.requested = Requested.REBUILD
     settle(brief)
     brief.save()
-    user = tracing.user_hash(brief.chat.owner_id)
-    tracing.describe({"user.id": user, "gen_ai.memory.record.id": str(revision.pk)})
-    tracing.describe({"chatmemory.policy": brief.policy, "chatmemory.revision": brief.version})
+    if tracing.is_on:
+        user = tracing.user_hash(brief.owner_id)
+        tracing.describe({"user.id": user, "gen_ai.memory.record.id": str(revision.pk)})
+        tracing.describe({"chatmemory.policy": brief.policy, "chatmemory.revision": brief.version})
     return revision
 
 

@@ -208,7 +208,7 @@ class _Calls:
         upstream = None if self.builtin else registry.upstream_of(settings.SUMMARIZER)
         with chat_span(prompt, variant, upstream, stream=False) as span:
             answer = self.model.complete(prompt, variant, timeout=max(0.05, self.until - time.monotonic()))
-            answered(span, answer, answer.text, None)
+            answered(span, answer, answer.text)
         self.answers.append(answer)
         answer, standing = parted(ask, answer) if lists_standing else (answer, ())
         after = policy.absorb(state, turns, answer, limits)

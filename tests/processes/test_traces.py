@@ -54,7 +54,7 @@ def test_one_trace_from_a_request_to_its_fold(product: Product, fake: FakeUpstre
     assert (folded["trace_id"], folded["span_id"]) == (fold.trace, fold.id)
     assert folded["request_id"] == finished["request_id"]
     assert finished["user"] == User.objects.get(username="alice").pk
-    assert 0 <= finished["first_text_ms"] <= finished["duration_ms"] < 60_000
+    assert 0 <= finished["first_token_ms"] <= finished["duration_ms"] < 60_000
 
 
 @pytest.mark.slow

@@ -48,6 +48,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
     """Record the spans of this process in the block."""
     spans = Spans()
     monkeypatch.setattr(tracing, "tracer", spans.provider.get_tracer("test"))
+    monkeypatch.setattr(tracing, "is_on", True)
     yield spans
     monkeypatch.undo()
 

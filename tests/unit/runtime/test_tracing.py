@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from opentelemetry.trace import INVALID_SPAN
 
 from chatmemory.runtime import tracing
 
@@ -35,6 +36,15 @@ def set_up(before: str = "", **environ: str) -> str:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=True)
     return f"{done.stdout}{done.stderr}".strip()
+
+
+def test_without_them_no_span_is_made() -> None:
+    headers = {"traceparent": f"00-{'1' * 32}-{'1' * 16}-01"}
+    of_request = tracing.request_span("GET", "/", "http", [(b"traceparent", headers["traceparent"].encode())])
+    assert tracing.memory_span("x", 1) is of_request is tracing.OFF
+    with tracing.continued(headers), tracing.span("x") as span:
+        assert span is INVALID_SPAN
+        assert tracing.carrier() == tracing.ids() == {}
 
 
 def test_without_them_the_sdk_is_not_imported() -> None:
