@@ -90,7 +90,6 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.socialaccount",
-    "allauth.socialaccount.providers.openid_connect",
     "allauth.mfa",
     "conversations",
     "memory",
@@ -125,7 +124,7 @@ TIME_ZONE = "UTC"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
-LOGIN_REDIRECT_URL = "admin:index"  # where a sign-in ends whose `next` is a foreign address
+LOGIN_REDIRECT_URL = "landing"  # where a sign-in ends whose `next` is missing, or a foreign address
 LOGIN_URL = "account_login"
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend"
@@ -138,25 +137,21 @@ LOGGING = logging_config(config.LOG_FORMAT, config.LOG_LEVEL)
 
 # --- Sign-in by allauth: no accounts by form, no mail. What is guessed is counted by us, in the database. ---
 
-ACCOUNT_ADAPTER = "conversations.sign_in.adapters.Accounts"
-ACCOUNT_LOGIN_METHODS = {"username"}
-ACCOUNT_SIGNUP_FIELDS = ["username*"]
+ACCOUNT_ADAPTER = "conversations.sign_in.password.Accounts"
 ACCOUNT_UNIQUE_EMAIL = False
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_RATE_LIMITS = MFA_RATE_LIMITS = False
-ACCOUNT_FORMS = {"reauthenticate": "conversations.sign_in.forms.PasswordAgain"}
-SOCIALACCOUNT_ADAPTER = "conversations.sign_in.adapters.Identities"
-SOCIALACCOUNT_LOGIN_ON_GET = True
-SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"provider_class": "conversations.sign_in.oidc.OidcProvider"}}
+ACCOUNT_FORMS = {"reauthenticate": "conversations.sign_in.password.PasswordAgain"}
+SOCIALACCOUNT_ADAPTER = "conversations.sign_in.oidc.Identities"
 MFA_FORMS = {
-    "authenticate": "conversations.sign_in.forms.SignInCode",
-    "reauthenticate": "conversations.sign_in.forms.CodeAgain",
+    "authenticate": "conversations.sign_in.password.SignInCode",
+    "reauthenticate": "conversations.sign_in.password.CodeAgain",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_PASSKEY_LOGIN_ENABLED = True
-MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_WEBAUTHN_USER_VERIFICATION = "required"  # as a stolen key signs in alone
 MFA_TOTP_TOLERANCE = 1
-MFA_TOTP_ISSUER = "chatmemory"
+SESSION_ENGINE = "conversations.sign_in.sessions"
 
 # --- Database, queue ------------------------------------------------------------------------------------------
 

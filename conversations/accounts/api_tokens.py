@@ -85,14 +85,14 @@ def revoke(user_id: int, public_ids: Collection[str] | None = None) -> int:
     return count
 
 
-def end_sessions(user_id: int) -> int:
-    """End all sessions of a user; return how many.
+def end_sessions(user_id: int, but: str | None = None) -> int:
+    """End all sessions of a user, but the one of this key; return how many.
 
     A session's user is only known after decoding it, so all sessions are read: those of the people
     who use pages, not of clients.
     """
     count = 0
-    for session in in_chunks(Session.objects.order_by("pk")):
+    for session in in_chunks(Session.objects.exclude(pk=but).order_by("pk")):
         if session.get_decoded().get(SESSION_KEY) == str(user_id):
             session.delete()
             count += 1

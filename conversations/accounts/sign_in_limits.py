@@ -12,6 +12,7 @@ once.
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -47,12 +48,12 @@ def code_attempt(user_id: int) -> Iterator[None]:
 
     Whoever guesses a code knows the password, so a stranger locks nobody out; and a code has only six digits.
     """
-    with _counted("second_factors", {str(user_id): settings.LIMIT_SIGN_INS}):
+    with _counted("second_factors", {user_id: settings.LIMIT_SIGN_INS}):
         yield
 
 
 @contextmanager
-def _counted(kind: Limit, allowed: dict[str, int]) -> Iterator[None]:
+def _counted(kind: Limit, allowed: dict[Any, int]) -> Iterator[None]:
     if not quotas.enabled() or not settings.LIMIT_SIGN_INS:
         yield
         return

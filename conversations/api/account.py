@@ -24,7 +24,7 @@ from conversations.accounts import api_tokens, sign_in_limits
 from conversations.accounts.authentication import end_user_named, require_own_account
 from conversations.api.serializers import PageOut, Strict
 from conversations.models import Scope
-from conversations.sign_in.password import has_second_factor
+from conversations.sign_in.password import needs_more
 
 account_operation = partial(extend_schema, tags=["account"])
 
@@ -130,8 +130,8 @@ def _issued(request: Request, username: str, password: str) -> tuple[AuthToken, 
         user = authenticate(request._request, username=username, password=password)
         if not isinstance(user, User):
             break
-        if has_second_factor(user):
-            raise PermissionDenied("This account has a second factor. Sign in at /accounts/login/.")
+        if needs_more(user):
+            raise PermissionDenied("A password alone does not let you in. Sign in at /accounts/login/.")
         if issued := api_tokens.issue(user, timedelta(days=api_tokens.LIFETIME_DAYS)):
             return issued
     raise InvalidCredentials("Wrong user name or password.")

@@ -1,28 +1,40 @@
-"""Sign-in by OpenID Connect: allauth's provider, which here trusts nothing but an ID token that it has verified.
+"""Sign-in by OpenID Connect. allauth leads there and keeps who somebody is; what comes back is checked here.
 
 allauth reads an ID token without checking its signature where it fetched it over TLS, and prefers what another
 endpoint says of the user. Here each token needs a signature by a published key of the issuer, and only what it says
-counts. It is bound to the browser that began the sign-in: by PKCE, and by a nonce, which is the challenge of PKCE.
+counts. It is bound to the browser that began the sign-in by PKCE and a nonce.
+
+An account is found by issuer and subject alone: users often choose the names and addresses in claims themselves.
 """
 
-from base64 import urlsafe_b64encode
-from collections.abc import Mapping
-from hashlib import sha256
+import logging
+import secrets
+import time
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import jwt
+from allauth.account.adapter import get_adapter as accounts
 from allauth.account.utils import get_next_redirect_url
-from allauth.core.exceptions import ImmediateHttpResponse
-from allauth.socialaccount.adapter import get_adapter
-from allauth.socialaccount.models import SocialToken
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.helpers import complete_social_login
+from allauth.socialaccount.internal import statekit
+from allauth.socialaccount.models import SocialApp, SocialLogin
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
-from django.http import HttpRequest
+from django.contrib.auth.models import Group
+from django.db import IntegrityError, close_old_connections, transaction
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from requests import RequestException
+from django.views.decorators.http import require_safe
+from requests import RequestException, Response, Session
+from urllib3.exceptions import HTTPError
 
-from conversations.sign_in.refusal import refused
+from conversations.sign_in.password import refused
+
+logger = logging.getLogger(__name__)
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by a key pair. `none`, and those by a shared secret, are not among them."""
@@ -30,10 +42,13 @@ CLOCK_SECONDS = 60
 """By how much the clocks of the provider and of this server may differ."""
 MAX_SUBJECT_CHARS = 191
 """The longest id of a user at the provider: that of allauth's column. Providers have UUIDs and the like."""
+ANSWER_MAX_BYTES = 1024 * 1024
+ANSWER_SECONDS = 5.0
+"""How large an answer of the provider may be, and how long it may take."""
 
 
-class Refused(OAuth2Error):
-    """An ID token that is not accepted; the message is a sentence for people."""
+class Refused(Exception):
+    """A sign-in that is refused; the message is a sentence for people."""
 
 
 _SENTENCES = {
@@ -50,8 +65,6 @@ def claims_of(
     token: str, keys: Mapping[str, Any], *, issuer: str, client_id: str, nonce: str
 ) -> dict[str, Any]:
     """Return the claims of an ID token. `keys` is the issuer's JWKS. Raises `Refused`."""
-    import jwt  # with cryptography: 10 MB, for those who sign in so
-
     try:
         key = jwt.PyJWKSet.from_dict(dict(keys))[jwt.get_unverified_header(token).get("kid", "")]
         claims: dict[str, Any] = jwt.decode(
@@ -67,104 +80,136 @@ def claims_of(
         told = _SENTENCES.get(type(exc).__name__, "The ID token is not one that this server accepts.")
         raise Refused(told) from exc
     if claims.get("azp", client_id) != client_id:
-        raise Refused("The ID token was made for another application.")
+        raise Refused(_SENTENCES["InvalidAudienceError"])
     if claims["nonce"] != nonce:
         raise Refused("The ID token belongs to another sign-in. Sign in again.")
-    if not 0 < len(claims["sub"]) <= MAX_SUBJECT_CHARS or "\0" in claims["sub"]:
+    if not 0 < len(claims["sub"]) <= MAX_SUBJECT_CHARS:
         raise Refused("The ID token names no user.")
     return claims
 
 
-def groups_in(claims: Mapping[str, Any], name: str) -> list[str]:
-    """The groups that a claim names, which is a list, or one group; none if it is missing or of another form."""
-    value = claims.get(name)
-    found = value if isinstance(value, list) else [value]
-    return sorted({one for one in found if isinstance(one, str) and one and "\0" not in one})
+def groups_in(claim: Any, known: Collection[str]) -> list[str]:
+    """Those of the known groups that a claim names, which is a list, or one group; none if it is of another form."""
+    found = claim if isinstance(claim, list) else [claim]
+    return sorted({one for one in found if isinstance(one, str)} & set(known))
+
+
+class ProviderSession(Session):
+    """Calls of the provider: bounded, to nowhere else, over TLS if the issuer is, without a database connection."""
+
+    def request(self, method: Any, url: Any, *args: Any, **options: Any) -> Response:
+        if settings.OIDC_ISSUER.startswith("https:") and not url.startswith("https:"):
+            raise RequestException("An address of the provider is not https.")
+        close_old_connections()
+        ends, body = time.monotonic() + ANSWER_SECONDS, b""
+        options |= {"timeout": ANSWER_SECONDS, "stream": True, "allow_redirects": False}
+        answer = super().request(method, url, *args, **options)
+        while piece := answer.raw.read1(65_536, decode_content=True):
+            body += piece
+            if len(body) > ANSWER_MAX_BYTES or time.monotonic() > ends:
+                raise RequestException("An answer of the provider is too long.")
+        answer._content = body
+        return answer
 
 
 class OidcAdapter(OpenIDConnectOAuth2Adapter):
-    """One sign-in: from the redirect to the provider to the verified claims."""
-
-    _nonce = ""
-
-    @property
-    def openid_config(self) -> dict[str, Any]:
-        try:
-            config: dict[str, Any] = super().openid_config
-        except (RequestException, ValueError) as exc:
-            raise ImmediateHttpResponse(refused(self.request, NO_ANSWER, 502)) from exc
-        return config
-
     def get_callback_url(self, request: HttpRequest, app: Any) -> str:
         return request.build_absolute_uri(reverse("oidc_callback"))
 
-    def get_access_token_data(
-        self, request: HttpRequest, app: Any, client: Any, pkce_code_verifier: Any = None
-    ) -> Any:
-        self._nonce = challenge_of(pkce_code_verifier)
-        return super().get_access_token_data(request, app, client, pkce_code_verifier)
-
-    def parse_token(self, data: Any) -> SocialToken:
-        """Keep no token of the provider: we ask it nothing in the user's name."""
-        return SocialToken()
-
-    def complete_login(self, request: HttpRequest, app: Any, token: SocialToken, **kwargs: Any) -> Any:
-        with get_adapter().get_requests_session() as session:
-            answer = session.get(self.openid_config["jwks_uri"])
-            answer.raise_for_status()
-            keys = answer.json()
-        claims = claims_of(
-            str(kwargs["response"].get("id_token", "")),
-            keys,
-            issuer=settings.OIDC_ISSUER,
-            client_id=app.client_id,
-            nonce=self._nonce,
-        )
-        return OidcProvider(request, app=app).sociallogin_from_response(request, claims)
-
-
-NO_ANSWER = "The identity provider does not answer, or not as expected. Try again in a moment."
-
-
-def challenge_of(verifier: str) -> str:
-    """PKCE's challenge for a verifier (S256)."""
-    return urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-
 
 class OidcProvider(OpenIDConnectProvider):
-    """The provider of the settings. An identity is its issuer with its subject: both never change."""
-
-    pkce_enabled_default = True
     oauth2_adapter_class = OidcAdapter
 
-    def get_redirect_from_request_kwargs(self, request: HttpRequest) -> dict[str, Any]:
-        """Only where to go afterwards is taken from the request: allauth also takes scopes and other parameters."""
-        return {"process": "login", "next_url": get_next_redirect_url(request)}
 
-    def get_pkce_params(self) -> dict[str, Any]:
-        params = super().get_pkce_params()
-        return {**params, "nonce": params["code_challenge"]}
+class Identities(DefaultSocialAccountAdapter):
+    """What allauth asks us about the provider and its users."""
 
-    def get_scope(self) -> list[str]:
-        """Ask for the groups as well, if the provider has a scope of that name."""
-        config = self.get_oauth2_adapter(self.request).openid_config
-        groups = {settings.OIDC_GROUPS_CLAIM} & set(config.get("scopes_supported", ()))
-        return ["openid", "profile", "email", *groups]
+    def get_provider(self, request: HttpRequest, provider: Any = None, client_id: Any = None) -> OidcProvider:
+        app = SocialApp(provider="openid_connect", provider_id=settings.OIDC_ISSUER, name="single sign-on")
+        app.client_id, app.secret = settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET
+        app.settings = {"server_url": settings.OIDC_ISSUER.rstrip("/"), "oauth_pkce_enabled": True}
+        return OidcProvider(request, app)
 
-    def extract_uid(self, data: Mapping[str, Any]) -> str:
-        return str(data["sub"])
+    def get_requests_session(self) -> Session:
+        return ProviderSession()
 
-    def extract_extra_data(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Of the claims, only the groups are stored with the identity."""
-        return {"groups": groups_in(data, settings.OIDC_GROUPS_CLAIM)}
-
-    def extract_common_fields(self, data: Mapping[str, Any]) -> dict[str, str]:
-        names = {"username": "preferred_username", "first_name": "given_name", "last_name": "family_name"}
-        names["email"] = "email"
-        return {ours: str(data.get(theirs) or "").replace("\0", "") for ours, theirs in names.items()}
-
-    def extract_email_addresses(self, data: Mapping[str, Any]) -> list[Any]:
-        return []
+    def save_user(self, request: HttpRequest, sociallogin: SocialLogin, form: Any = None) -> Any:
+        """Make an account without a password; as if connected, since then allauth keeps no address of its own."""
+        accounts(request).populate_username(request, sociallogin.user)  # type: ignore[arg-type]  # it has one
+        sociallogin.save(request, connect=True)
+        return sociallogin.user
 
 
-provider_classes = [OidcProvider]
+def _step(take: Callable[[HttpRequest, OidcProvider, Any], HttpResponse]) -> Any:
+    """A view that takes one step of a sign-in, and says why it cannot."""
+
+    @require_safe
+    def view(request: HttpRequest) -> HttpResponse:
+        if not settings.OIDC_ISSUER:
+            raise Http404
+        provider = Identities(request).get_provider(request)
+        try:
+            return take(request, provider, provider.get_oauth2_adapter(request))
+        except Refused as exc:
+            return refused(request, str(exc))
+        except OAuth2Error:
+            return refused(request, "The identity provider refused the sign-in.")
+        except IntegrityError:  # another sign-in of theirs, or somebody of the same name, was first
+            return refused(request, "Your account was just made. Sign in again.")
+        except (AttributeError, HTTPError, LookupError, OSError, TypeError, ValueError):
+            logger.warning("the identity provider does not answer as expected", exc_info=True)
+            sentence = "The identity provider does not answer, or not as expected. Try again in a moment."
+            return refused(request, sentence, 502)
+
+    return view
+
+
+@_step
+def begin(request: HttpRequest, provider: OidcProvider, adapter: Any) -> HttpResponse:
+    """To the provider, which is asked for the groups as well, if it has a scope of that name."""
+    groups = {settings.OIDC_GROUPS_CLAIM} & {*adapter.openid_config.get("scopes_supported", ())}
+    scope, nonce = ["openid", "profile", "email", *groups], secrets.token_urlsafe()
+    asked, then = {"nonce": nonce}, get_next_redirect_url(request)
+    answer: HttpResponse = provider.redirect(
+        request, "login", then, scope=scope, auth_params=asked, nonce=nonce
+    )
+    return answer
+
+
+@_step
+def back(request: HttpRequest, provider: OidcProvider, adapter: Any) -> HttpResponse:
+    """Back from the provider, with a code for an ID token."""
+    state_id, error, issuer = request.GET.get("state", ""), request.GET.get("error"), settings.OIDC_ISSUER
+    state = statekit.unstash_state(request, provider_id=issuer, state_id=state_id)
+    if state is None:
+        told = "This sign-in was already used, or not begun in this browser in the last 10 minutes. Sign in again."
+        raise Refused(told)
+    if error == "access_denied":
+        raise Refused("The sign-in was cancelled at the identity provider.")
+    if "code" not in request.GET:
+        raise OAuth2Error
+    client = adapter.get_client(request, provider.app)
+    answer = client.get_access_token(request.GET["code"], state["pkce_code_verifier"])
+    keys = ProviderSession().get(adapter.openid_config["jwks_uri"])
+    keys.raise_for_status()
+    claims = claims_of(
+        str(answer.get("id_token")),
+        keys.json(),
+        issuer=issuer,
+        client_id=client.consumer_key,
+        nonce=state["nonce"],
+    )
+    known = {
+        *Group.objects.values_list("name", flat=True),
+        settings.OIDC_REQUIRED_GROUP,
+        settings.OIDC_STAFF_GROUP,
+    }
+    groups = groups_in(claims.get(settings.OIDC_GROUPS_CLAIM), known)
+    if settings.OIDC_REQUIRED_GROUP and settings.OIDC_REQUIRED_GROUP not in groups:
+        raise Refused("Your account at the identity provider is not in the group that may use this server.")
+    login = provider.sociallogin_from_response(request, {"id_token": claims})
+    login.account.extra_data, login.email_addresses = {}, []
+    login.state = {**state, "groups": groups}
+    with transaction.atomic():
+        done: HttpResponse = complete_social_login(request, login)
+    return done

@@ -1,8 +1,10 @@
 """Sign-in by an OpenID provider over real HTTP, by a second factor, and without passwords."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -13,8 +15,11 @@ from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, hotp_value
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
+from django.utils.timezone import now
 from knox.models import AuthToken
+from requests import RequestException
 
+from conversations.sign_in import oidc
 from tests.security.access.headers import PAGE, policy_of
 from tests.support.factories import session_of
 from tests.support.fakes.oidc import Provider, new_key
@@ -81,7 +86,7 @@ def test_whoever_comes_first_gets_an_account_and_a_session(provider: Provider, b
     assert enter(browser).status_code == 302
     assert User.objects.count() == 1
     session = next(one for one in Session.objects.all() if "_auth_user_id" in one.get_decoded())
-    assert session.get_decoded()["_session_expiry"] == 12 * 60 * 60
+    assert timedelta(hours=11) < session.expire_date - now() < timedelta(hours=13)
 
 
 def test_a_taken_name_or_address_leads_to_no_account(provider: Provider, browser: httpx.Client) -> None:
@@ -107,7 +112,7 @@ def test_groups_are_given_and_taken_at_each_sign_in(
     settings.OIDC_STAFF_GROUP = "ops"
     for name in ("readers", "writers"):
         Group.objects.create(name=name)
-    provider.claims["groups"] = ["readers", "ops", "nobody", 7, "\0"]
+    provider.claims["groups"] = ["readers", "ops", "nobody", 7, "\0", ["x"], *map(str, range(10_000))]
     assert enter(browser, "/admin/").headers["location"] == "/admin/"
     assert browser.get("/admin/").status_code == 200
     user = User.objects.get()
@@ -142,6 +147,36 @@ def test_who_is_disabled_is_refused(provider: Provider, browser: httpx.Client) -
     browser.cookies.clear()
     Session.objects.all().delete()
     assert "disabled" in refusal(enter(browser))
+
+
+def test_whom_the_provider_knows_comes_by_it_alone(
+    live: LiveServer, provider: Provider, browser: httpx.Client
+) -> None:
+    """Otherwise who has left a group there would keep it here. Superusers, whom no group makes, come as they like."""
+    enter(browser)
+    browser.cookies.clear()
+    Session.objects.all().delete()
+    user = User.objects.get()
+    user.username = "carol"
+    user.set_password(PASSWORD)
+    user.save()
+    assert "single sign-on only" in refusal(by_password(browser))
+    body = {"username": "carol", "password": PASSWORD}
+    assert httpx.post(f"{live.url}/v1/auth/token", json=body).status_code == 403
+    User.objects.update(is_superuser=True)
+    assert by_password(browser).status_code == 302
+    assert httpx.post(f"{live.url}/v1/auth/token", json=body).status_code == 201
+
+
+def test_a_second_factor_is_asked_for_after_the_provider(provider: Provider, browser: httpx.Client) -> None:
+    enter(browser)
+    form(browser, "/accounts/logout/")
+    TOTP.activate(User.objects.get(), SECRET)
+    assert enter(browser).headers["location"] == "/accounts/code/"
+    assert browser.get("/v1/me").status_code == 401
+    assert form(browser, "/accounts/code/", code=code_now()).headers["location"] == "/playground/"
+    session = next(one for one in Session.objects.all() if "_auth_user_id" in one.get_decoded())
+    assert timedelta(hours=11) < session.expire_date - now() < timedelta(hours=13)
 
 
 LIES: dict[str, tuple[dict[str, Any], str]] = {
@@ -206,9 +241,42 @@ def test_what_the_provider_refuses_and_its_silence_are_told(
     assert "does not answer" in refusal(browser.get("/accounts/oidc/"), 502)
 
 
+ODD: list[Any] = [
+    None,
+    "elsewhere",
+    [],
+    5,
+    {},
+    {"issuer": 1},
+    {"keys": 5},
+    {"keys": [5]},
+    {"access_token": [], "id_token": {}},
+]
+
+
+@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/token", "/keys"])
+def test_whatever_the_provider_answers_is_told(
+    provider: Provider, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(oidc, "ANSWER_SECONDS", 0.3)
+    for odd in [*ODD, {"keys": [], "access_token": "x" * 2_000_000}]:
+        back = at_provider(browser)
+        provider.odd[path] = odd
+        answer = browser.get(back)
+        assert answer.status_code in (403, 502), (odd, answer.text)
+        refusal(answer, answer.status_code)
+        provider.odd.clear()
+
+
+def test_a_provider_by_https_is_asked_by_nothing_else(settings: Any) -> None:
+    settings.OIDC_ISSUER = "https://id.example.com"
+    with pytest.raises(RequestException, match="not https"):
+        oidc.ProviderSession().get("http://id.example.com/keys")
+
+
 @pytest.mark.parametrize("then", ["https://evil.example.com/", "//evil.example.com", "javascript:alert(1)"])
 def test_a_sign_in_ends_here(provider: Provider, browser: httpx.Client, then: str) -> None:
-    assert enter(browser, then).headers["location"] == "/admin/"
+    assert enter(browser, then).headers["location"] == "/"
 
 
 def test_a_request_adds_nothing_to_what_the_provider_is_asked(
@@ -279,7 +347,7 @@ def test_a_password_alone_lets_nobody_in_who_has_a_second_factor(
     assert browser.get("/v1/me").status_code == 401
     body = {"username": "carol", "password": PASSWORD}
     refused = httpx.post(f"{live.url}/v1/auth/token", json=body)
-    assert (refused.status_code, "second factor" in refused.text) == (403, True)
+    assert (refused.status_code, "password alone" in refused.text) == (403, True)
     assert not AuthToken.objects.exists()
     assert "Incorrect code" in form(browser, "/accounts/code/", code="000000").text
     done = form(browser, "/accounts/code/", code=code_now())
@@ -333,6 +401,65 @@ def test_what_lets_one_in_is_changed_only_by_whom_it_lets_in(browser: httpx.Clie
     assert not Authenticator.objects.filter(user=user).exists()
 
 
+def test_whoever_else_is_signed_in_is_out_when_a_factor_comes_or_goes(browser: httpx.Client) -> None:
+    User.objects.create_user("carol", password=PASSWORD)
+    add, remove = "/accounts/second-factors/app/add/", "/accounts/second-factors/app/remove/"
+    by_password(browser)
+    form(browser, "/accounts/password/", password=PASSWORD, next=add)
+    with httpx.Client(base_url=browser.base_url) as thief:
+        by_password(thief)
+        secret = re.search("<code>([A-Z2-7]+)</code>", browser.get(add).text)[1]  # type: ignore[index]
+        form(browser, add, code=format_hotp_value(hotp_value(secret, int(time.time()) // 30)))
+        assert (browser.get("/v1/me").status_code, thief.get("/v1/me").status_code) == (200, 401)
+        thief.cookies.update(session_of(User.objects.get()))
+        assert thief.get("/v1/me").status_code == 200
+        form(browser, remove)
+        assert (browser.get("/v1/me").status_code, thief.get("/v1/me").status_code) == (200, 401)
+
+
+def test_recovery_codes_alone_are_no_second_factor(
+    live: LiveServer, browser: httpx.Client, carol: User
+) -> None:
+    """A superuser has removed the app that somebody lost."""
+    Authenticator.objects.filter(type="totp").delete()
+    assert by_password(browser).headers["location"] == "/playground/"
+    body = {"username": "carol", "password": PASSWORD}
+    assert httpx.post(f"{live.url}/v1/auth/token", json=body).status_code == 201
+
+
+VALUES = '[null, 5, "é", {}]'
+
+
+def test_what_strangers_send_as_a_passkey_is_refused(browser: httpx.Client) -> None:
+    response = {
+        "clientDataJSON": "e30",
+        "authenticatorData": "A" * 200,
+        "signature": "AAAA",
+        "userHandle": "MQ",
+    }
+    whole = {"id": "AAAA", "rawId": "AAAA", "type": "public-key", "response": response}
+    odd: list[Any] = [5, [], None, {}, {"id": "x"}, {**whole, "response": []}, {**whole, "response": {}}]
+    odd += [
+        {**whole, "response": {**response, name: value}} for name in response for value in json.loads(VALUES)
+    ]
+    for sent in [whole, *odd]:
+        browser.get("/accounts/passkeys/login/", headers={"Accept": "application/json"})
+        answer = form(browser, "/accounts/passkeys/login/", credential=json.dumps(sent))
+        assert answer.status_code in (302, 400), (sent, answer.text)
+    assert browser.get("/v1/me").status_code == 401
+
+
+def test_strangers_make_only_short_sessions(provider: Provider, browser: httpx.Client, carol: User) -> None:
+    at_provider(browser)
+    with httpx.Client(base_url=browser.base_url) as other:
+        other.get("/accounts/passkeys/login/", headers={"Accept": "application/json"})
+    assert Session.objects.filter(expire_date__lt=now() + timedelta(minutes=16)).count() == 2
+    by_password(browser)
+    form(browser, "/accounts/code/", code=code_now())
+    session = next(one for one in Session.objects.all() if "_auth_user_id" in one.get_decoded())
+    assert session.expire_date > now() + timedelta(days=13)
+
+
 # Without passwords
 
 
@@ -351,3 +478,9 @@ def test_passwords_that_are_switched_off_let_nobody_in(
     assert (refused.status_code, "switched off" in refused.text) == (403, True)
     assert not AuthToken.objects.exists()
     assert enter(browser).status_code == 302
+    user = User.objects.get(username="olga")
+    user.set_password(PASSWORD)  # from before; it is asked for no more
+    user.save()
+    enter(browser)
+    assert browser.get("/accounts/passkeys/add/").status_code == 200
+    assert form(browser, "/accounts/password/", password=PASSWORD).status_code == 403

@@ -22,6 +22,41 @@ def new_key() -> RSAPrivateKey:
     return generate_private_key(public_exponent=65537, key_size=2048)
 
 
+class _Answers(BaseHTTPRequestHandler):
+    """How a provider answers. `odd` is set by the provider."""
+
+    odd: dict[str, Any]
+
+    def _is_odd(self, path: str) -> bool:
+        """Answer a path oddly, if it is to."""
+        if path not in self.odd:
+            return False
+        if (body := self.odd[path]) is None:
+            self.connection.recv(1)
+        elif body == "elsewhere":
+            self._redirect("/elsewhere", 307)
+        else:
+            self._answer(body)
+        return True
+
+    def _redirect(self, where: str, status: int = 302) -> None:
+        self.send_response(status)
+        self.send_header("Location", where)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _answer(self, body: Any, status: int = 200) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
 @dataclass
 class Provider:
     """`claims` are those of whoever signs in next; `lies` replace claims of the ID token that is made for them."""
@@ -33,6 +68,8 @@ class Provider:
     signs_with: Any = None
     broken: frozenset[str] = frozenset()
     """Paths that answer 500."""
+    odd: dict[str, Any] = field(default_factory=dict)
+    """What paths answer instead, as JSON; None: nothing at all, until the client goes."""
     asked: list[dict[str, str]] = field(default_factory=list)
     """The parameters of each authorization, as they came."""
 
@@ -41,9 +78,13 @@ class Provider:
         self._codes: dict[str, dict[str, str]] = {}
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(_Answers):
+            odd = self.odd
+
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
+                if self._is_odd(parts.path):
+                    return
                 if parts.path in outer.broken:
                     self._answer({}, 500)
                 elif parts.path == "/.well-known/openid-configuration":
@@ -52,27 +93,13 @@ class Provider:
                     jwk = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(outer.key.public_key()))
                     self._answer({"keys": [{**jwk, "kid": "k1", "use": "sig", "alg": "RS256"}]})
                 else:
-                    query = dict(parse_qsl(parts.query))
-                    self.send_response(302)
-                    self.send_header("Location", outer.authorize(query))
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
+                    self._redirect(outer.authorize(dict(parse_qsl(parts.query))))
 
             def do_POST(self) -> None:
                 sent = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                found = outer._token({name: values[0] for name, values in sent.items()})
-                self._answer(found, 200 if "id_token" in found else 400)
-
-            def _answer(self, body: dict[str, Any], status: int = 200) -> None:
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                pass
+                if not self._is_odd("/token"):
+                    found = outer._token({name: values[0] for name, values in sent.items()})
+                    self._answer(found, 200 if "id_token" in found else 400)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.issuer = f"http://127.0.0.1:{self._server.server_address[1]}"
