@@ -20,6 +20,7 @@ from knox.models import AuthToken
 from rest_framework.exceptions import AuthenticationFailed
 
 import conversations
+from chatmemory.database.owned import ChatKey
 from chatmemory.text.tokens import count_tokens
 from conversations.interchange import rows
 from conversations.models import Chat, Message
@@ -166,10 +167,10 @@ def test_a_chat_that_the_database_refuses_leaves_no_half(write: Any, monkeypatch
     path = write([{"title": "good", "messages": HELLO}, {"title": "bad", "messages": HELLO}])
     real = messages_changed
 
-    def fail_on_the_second(chat_id: Any, *, from_seq: int) -> None:
-        if Chat.objects.get(pk=chat_id).title == "bad":
+    def fail_on_the_second(chat: ChatKey, *, from_seq: int) -> None:
+        if Chat.objects.get(pk=chat.id).title == "bad":
             raise DatabaseError("secret words")
-        real(chat_id, from_seq=from_seq)
+        real(chat, from_seq=from_seq)
 
     monkeypatch.setattr(rows, "messages_changed", fail_on_the_second)
     assert refusal("import_chat", path, "--user", "alice").endswith("it was not stored (DatabaseError).")
