@@ -55,7 +55,10 @@ _TABLE = re.compile(
 )
 _COLUMN = rf"(?:{_NAME}\.)?{_NAME}"
 _EQUAL = re.compile(rf"{_COLUMN} = \(?(?:(%s|%\(\w+\)s)|{_COLUMN})")
-_INSERT = re.compile(rf"INSERT (?:OR IGNORE )?INTO {_NAME} \(([^)]*)\) VALUES \((.*)")
+# Django inserts several rows on PostgreSQL as a list for each column.
+_INSERT = re.compile(
+    rf"INSERT (?:OR IGNORE )?INTO {_NAME} \(([^)]*)\) (?:VALUES|SELECT \* FROM UNNEST)\s*\((.*)"
+)
 _NESTED = re.compile(r"\(([^()]*)\)")
 
 Column = tuple[str, str]
@@ -126,7 +129,8 @@ def check(sql: str, params: Any, tables: dict[str, str]) -> str:
         return f"no owner of {', '.join(shape.wanting)}"
     if shape.width:
         (place,) = shape.owners
-        owners = set(params[place :: shape.width]) if len(params) % shape.width == 0 else {}
+        rows = params[place :: shape.width] if len(params) % shape.width == 0 else []
+        owners = {one for owner in rows for one in (owner if isinstance(owner, list) else [owner])}
     else:
         owners = {params[place] for place in shape.owners}
     return f"{len(owners)} owners" if len(owners) != 1 else ""

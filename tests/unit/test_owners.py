@@ -37,6 +37,14 @@ JOINED = 'FROM "chat" INNER JOIN "auth_user" ON ("chat"."owner_id" = "auth_user"
         ('INSERT INTO "message" ("id", "owner_id") VALUES (%s, %s), (%s, %s)', (1, 5, 2, 5), ""),
         ('INSERT INTO "message" ("id", "owner_id") VALUES (%s, %s), (%s, %s)', (1, 5, 2, 6), "2 owners"),
         ('INSERT INTO "message" ("id") VALUES (%s)', (1,), "no owner of message"),
+        *(
+            (
+                'INSERT INTO "message" ("id", "owner_id") SELECT * FROM UNNEST((%s)::uuid[], (%s)::integer[])',
+                ([1, 2], owners),
+                problem,
+            )
+            for owners, problem in (([5, 5], ""), ([5, 6], "2 owners"))
+        ),
         (
             'INSERT OR IGNORE INTO "message" ("at", "owner_id") VALUES (STRFTIME(\'%%Y\', \'NOW\'), %s)',
             (5,),
