@@ -1,4 +1,4 @@
-"""Every metric of a process, declared once; whoever causes one imports it from here. `/metrics` shows them. Pure.
+"""Every metric of a process, declared once; whoever causes one imports it from here. `/metrics` shows them.
 
 Labels have few values, known beforehand: never a chat, a user or a text. The processes of `uvicorn --workers` keep
 their values in files of one folder, so that each of them answers for all (prometheus_client's multiprocess mode). Only

@@ -278,12 +278,16 @@ class ServerSettings(Area, title="Server"):
 
 def _require_issuer(value: str) -> str:
     """The issuer of an OpenID provider. Its tokens and keys must not be read on their way, nor forged."""
-    _require_endpoint(value)
-    parts = urlsplit(value)
-    if (parts.scheme != "https" and parts.hostname not in ("127.0.0.1", "localhost", "::1")) or len(
-        value
-    ) > 200:
-        raise ValueError("must be an https URL of at most 200 characters, exactly as the provider writes it.")
+    try:
+        parts = urlsplit(_require_endpoint(value))
+        is_safe = parts.scheme == "https" or parts.hostname in ("127.0.0.1", "localhost", "::1")
+    except ValueError:
+        is_safe = False
+    if not is_safe or len(value) > 200:
+        raise ValueError(
+            "must be an https URL of at most 200 characters such as https://id.example.com/realms/main, exactly as "
+            "`issuer` of the provider's discovery document has it."
+        )
     return value
 
 
@@ -683,6 +687,8 @@ class Config(
                 f"MEMORY_SUMMARY_TOKEN_CAP is {self.MEMORY_SUMMARY_TOKEN_CAP}, but must be smaller than "
                 "MEMORY_PROMPT_TOKEN_BUDGET, which it is part of."
             )
+        if bool(self.OIDC_ISSUER) != bool(self.OIDC_CLIENT_ID):
+            found.append("OIDC_ISSUER and OIDC_CLIENT_ID need each other: set both, or neither.")
         return found
 
 
