@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -203,32 +201,3 @@ def _fault(answer: httpx.Response) -> str:
     end = answer.text.strip().rpartition("\n\n")[2]
     is_whole = "event: message.completed" in end or end == "data: [DONE]"
     return "" if is_whole else f"a stream that ends with {end[:40]} … {end[-500:]}"
-
-
-class Callers:
-    """All callers, each in a thread, until the block ends. The first failure of one fails the test."""
-
-    def __init__(self, callers: list[Caller]) -> None:
-        self.callers = callers
-        self._stopped = threading.Event()
-        self._errors: list[BaseException] = []
-        self._threads = [threading.Thread(target=self._run, args=(one.round,)) for one in callers]
-
-    def __enter__(self) -> Callers:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join()
-        if self._errors:
-            raise self._errors[0]
-
-    def _run(self, act: Callable[[], None]) -> None:
-        try:
-            while not self._stopped.is_set():
-                act()
-        except BaseException as exc:  # noqa: BLE001  # raised again by the test
-            self._errors.append(exc)

@@ -12,7 +12,8 @@ import psycopg
 import pytest
 from django.conf import settings
 
-from tests.processes.callers import Caller, Callers, Rotation
+from tests.faults.bench.bench import Load
+from tests.processes.callers import Caller, Rotation
 from tests.support.processes import Child, Product, scratch
 from tests.support.waiting import wait_for
 
@@ -71,7 +72,7 @@ def test_nobody_notices_an_upgrade(versions: tuple[Product, Product]) -> None:
     tokens = [old.manage("create_token", f"user{at}", "--create").split()[-1] for at in range(CALLERS)]
     callers = [Caller(f"user{at}", token, rotation) for at, token in enumerate(tokens)]
     folds = partial(more_folds, old)
-    with Callers(callers):
+    with Load(callers, Caller.round):
         folds(rotation)
         new.manage("migrate", "--verbosity", "0")
         folds(rotation)  # the old version alone, on the new tables

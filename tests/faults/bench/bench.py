@@ -10,10 +10,10 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import httpx
 
@@ -25,6 +25,8 @@ from tests.support.fault_points import faults
 from tests.support.ports import free_port
 from tests.support.processes import SERVER, START_SECONDS, Child, Product
 from tests.support.waiting import wait_for
+
+User = TypeVar("User", bound="Named")
 
 SERVERS = ("one", "two")
 WORKER = "worker"
@@ -175,10 +177,16 @@ class Bench(Product):
                         self._restart(name)
 
 
-class Load:
-    """Many users who talk at the same time until they are told to stop."""
+class Named(Protocol):
+    """Whoever has a name for their thread."""
 
-    def __init__(self, people: list[Person], act: Callable[[Person], None]) -> None:
+    name: str
+
+
+class Load:
+    """Many users, each in a thread, who act again and again until the block ends; then the first error is raised."""
+
+    def __init__(self, people: Sequence[User], act: Callable[[User], None]) -> None:
         self._stopped = threading.Event()
         self._errors: list[BaseException] = []
         self._threads = [threading.Thread(target=self._run, args=(one, act), name=one.name) for one in people]
@@ -195,7 +203,7 @@ class Load:
         if self._errors:
             raise self._errors[0]
 
-    def _run(self, person: Person, act: Callable[[Person], None]) -> None:
+    def _run(self, person: User, act: Callable[[User], None]) -> None:
         try:
             while not self._stopped.is_set():
                 act(person)

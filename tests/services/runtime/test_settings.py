@@ -87,7 +87,11 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
         ("DEFAULT_MODEL_VARIANT", "nobody", "is 'nobody', but must be one of arco, arco-pro, deep-dive."),
         ("MEMORY_SUMMARY_TOKEN_CAP", "3000", "is 3000, but must be smaller than MEMORY_PROMPT_TOKEN_BUDGET,"),
         ("OIDC_ISSUER", "http://id.example.com", "must be an https URL of at most 200 characters such as"),
-        ("OIDC_ISSUER", "https://id.example.com", "and OIDC_CLIENT_ID need each other: set both, or neither."),
+        (
+            "OIDC_ISSUER",
+            "https://id.example.com",
+            "and OIDC_CLIENT_ID need each other: set both, or neither.",
+        ),
         ("MEMORY_POLICY_OPTIONS", "{", "is wrong: invalid JSON: "),
         ("MEMORY_POLICY_OPTIONS", '{"elephant": {}}', "is 'elephant', but must be one of card,"),
         (
