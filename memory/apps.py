@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate, post_save
 
@@ -7,15 +9,23 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from chatmemory.database import owner_column
-        from memory import queue, turn, updates
-        from memory.recall import index
+        from memory import turn, updates
 
         saved_uid = "memory.message_saved"
         post_save.connect(turn.message_saved, sender="conversations.Message", dispatch_uid=saved_uid)
         version_uid = "memory.version_saved"
         post_save.connect(updates.version_saved, sender="memory.SummaryRevision", dispatch_uid=version_uid)
-        keys_uid = "memory.complete_keys"
-        post_migrate.connect(owner_column.complete_keys, sender=self, dispatch_uid=keys_uid)
-        post_migrate.connect(queue.schedule_sweep, sender=self, dispatch_uid="memory.schedule_sweep")
-        post_migrate.connect(index.index_messages, sender=self, dispatch_uid="memory.index_messages")
+        post_migrate.connect(self.complete, sender=self, dispatch_uid="memory.complete")
+
+    def complete(self, **_: Any) -> None:
+        """After `migrate`: do what no migration can, unless some are missing yet, as after `migrate conversations`."""
+        from chatmemory.database import owner_column, startup, vector_field
+        from memory import queue
+        from memory.recall import index
+
+        if startup.migrations_problem() is None:
+            owner_column.complete_keys()
+            queue.schedule_sweep()
+            index.fill()
+            index.ensure()
+            vector_field.ensure()

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.dispatch import receiver
@@ -64,12 +64,11 @@ def enqueue_sweep() -> str:
     return _enqueue(SWEEP_TASK)
 
 
-def schedule_sweep(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
+def schedule_sweep() -> None:
     """Have the sweep run every `SWEEP_SECONDS`, rounded up to whole minutes, django-q2's unit. After each migration."""
-    if using == DEFAULT_DB_ALIAS:
-        minutes = max(1, math.ceil(settings.SWEEP_SECONDS / 60))
-        defaults = {"func": SWEEP_TASK, "schedule_type": Schedule.MINUTES, "minutes": minutes, "repeats": -1}
-        Schedule.objects.update_or_create(name="chatmemory sweep", defaults=defaults)
+    minutes = max(1, math.ceil(settings.SWEEP_SECONDS / 60))
+    defaults = {"func": SWEEP_TASK, "schedule_type": Schedule.MINUTES, "minutes": minutes, "repeats": -1}
+    Schedule.objects.update_or_create(name="chatmemory sweep", defaults=defaults)
 
 
 def others_wait(chat: ChatKey) -> bool:

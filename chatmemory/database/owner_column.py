@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.apps import apps as all_apps
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connections, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db import OperationalError, connection, transaction
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from chatmemory.database.owned import Owned
@@ -23,13 +22,13 @@ from chatmemory.database.owned import Owned
 BATCH = 2_000
 """Rows per transaction."""
 LOCK_SECONDS = 2
-"""The longest wait for a table's lock, since everybody else waits behind it. Then it is tried again, after as long."""
+"""The longest wait for a lock, since everybody else waits behind it. Then it is tried again, after as long."""
 LOCK_ATTEMPTS = 100
 
 _FILL_OWNER = """
 CREATE OR REPLACE FUNCTION chatmemory_fill_owner() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE format('SELECT %I FROM %I WHERE %I = ($1).%I', TG_ARGV[0], TG_ARGV[1], TG_ARGV[2], TG_ARGV[3])
+    EXECUTE format('SELECT %I FROM %I WHERE id = ($1).%I', TG_ARGV[0], TG_ARGV[1], TG_ARGV[2])
         INTO NEW.owner_id USING NEW;
     NEW.owner_id := coalesce(NEW.owner_id, 0);
     RETURN NEW;
@@ -39,14 +38,13 @@ END $$
 
 @dataclass(frozen=True)
 class OwnerFrom:
-    """The table that gets the column, with its primary key, and the row of another that has the owner."""
+    """The table that gets the column, with its primary key, and the other that has the owner."""
 
     table: str
     key: str
     reference: str
     """The table's column that refers to the other."""
     other: str
-    other_key: str = "id"
     owner: str = "owner_id"
 
 
@@ -54,35 +52,31 @@ def add_owner(*tables: OwnerFrom) -> Callable[[Any, Any], None]:
     """Return a function for `RunPython`, outside of a transaction, that adds the column to `tables` and fills it."""
 
     def run(apps: Any, schema_editor: Any) -> None:
-        connection = schema_editor.connection
         for one in tables:
-            with connection.cursor() as cursor:
-                columns = connection.introspection.get_table_description(cursor, one.table)
-            if not any(column.name == "owner_id" for column in columns):
-                _add(connection, one)
+            trigger = (
+                f"CREATE TRIGGER fill_owner BEFORE INSERT ON {one.table} FOR EACH ROW WHEN (NEW.owner_id = 0)"
+                f" EXECUTE FUNCTION chatmemory_fill_owner('{one.owner}', '{one.other}', '{one.reference}')"
+            )
+            add_column(one.table, _FILL_OWNER, trigger)
         for one in tables:
-            _fill(connection, one)
+            _fill(one)
 
     return run
 
 
-def _add(connection: BaseDatabaseWrapper, one: OwnerFrom) -> None:
-    statements = [f"ALTER TABLE {one.table} ADD COLUMN owner_id integer NOT NULL DEFAULT 0"]
-    if connection.vendor == "postgresql":
-        statements = [
-            _FILL_OWNER,
-            *statements,
-            f"CREATE TRIGGER fill_owner BEFORE INSERT ON {one.table} FOR EACH ROW WHEN (NEW.owner_id = 0)"
-            f" EXECUTE FUNCTION"
-            f" chatmemory_fill_owner('{one.owner}', '{one.other}', '{one.other_key}', '{one.reference}')",
-        ]
-    change(connection, *statements)
+def add_column(table: str, *trigger: str) -> None:
+    """Add the column where it is not there yet; on PostgreSQL with what fills it in rows of older servers."""
+    with connection.cursor() as cursor:
+        columns = connection.introspection.get_table_description(cursor, table)
+    if not any(column.name == "owner_id" for column in columns):
+        statements = trigger if connection.vendor == "postgresql" else ()
+        change(f"ALTER TABLE {table} ADD COLUMN owner_id integer NOT NULL DEFAULT 0", *statements)
 
 
-def _fill(connection: BaseDatabaseWrapper, one: OwnerFrom) -> None:
+def _fill(one: OwnerFrom) -> None:
     """Fill rows page by page in the order of their key."""
     key, after = one.key, list[Any]()
-    owner = f"(SELECT o.{one.owner} FROM {one.other} o WHERE o.{one.other_key} = {one.table}.{one.reference})"
+    owner = f"(SELECT o.{one.owner} FROM {one.other} o WHERE o.id = {one.table}.{one.reference})"
     while True:
         page = f"{key} > %s" if after else "1 = 1"
         with connection.cursor() as cursor:
@@ -90,11 +84,11 @@ def _fill(connection: BaseDatabaseWrapper, one: OwnerFrom) -> None:
                 f"SELECT {key} FROM {one.table} WHERE {page} ORDER BY {key} LIMIT 1 OFFSET {BATCH}", after
             )
             until = list(cursor.fetchone() or ())
-            page += f" AND {key} <= %s" if until else ""
-            cursor.execute(
-                f"UPDATE {one.table} SET owner_id = coalesce({owner}, 0) WHERE {page} AND owner_id = 0",
-                [*after, *until],
-            )
+        page += f" AND {key} <= %s" if until else ""
+        change(
+            f"UPDATE {one.table} SET owner_id = coalesce({owner}, 0) WHERE {page} AND owner_id = 0",
+            params=[*after, *until],
+        )
         if not until:
             return
         after = until
@@ -132,9 +126,8 @@ def owned_tables() -> dict[str, str]:
     return {model._meta.db_table: model.owner_column() for model in owned}
 
 
-def complete_keys(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
-    """After a migration: make the owner a part of each key that lacks it, on PostgreSQL."""
-    connection = connections[using]
+def complete_keys() -> None:
+    """Make the owner a part of each key that lacks it, on PostgreSQL."""
     if connection.vendor != "postgresql":
         return
     owners = owned_tables()
@@ -150,62 +143,57 @@ def complete_keys(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> 
     unique = [key for key in wanting if key.kind != "f"]
     foreign = [key for key in wanting if key.kind == "f"]
     for key in unique:
-        _make_index(connection, key, owners)
+        _make_index(key, owners)
     for key in foreign:
         if key.new_name not in names:
             columns, target = _with(key.columns, owners[key.table]), owners[str(key.target)]
             change(
-                connection,
                 f"ALTER TABLE {key.table} ADD CONSTRAINT {key.new_name} FOREIGN KEY ({columns})"
                 f" REFERENCES {key.target} ({_with(key.target_columns, target)})"
                 " DEFERRABLE INITIALLY DEFERRED NOT VALID",
             )
-        _run(connection, f"ALTER TABLE {key.table} VALIDATE CONSTRAINT {key.new_name}")
+        _run(f"ALTER TABLE {key.table} VALIDATE CONSTRAINT {key.new_name}")
     for key in foreign:
         change(
-            connection,
             f"ALTER TABLE {key.table} DROP CONSTRAINT {key.name}",
             f"ALTER TABLE {key.table} RENAME CONSTRAINT {key.new_name} TO {key.name}",
         )
     for key in unique:
         kind = "PRIMARY KEY" if key.kind == "p" else "UNIQUE"
         change(
-            connection,
             f"ALTER TABLE {key.table} DROP CONSTRAINT {key.name},"
             f" ADD CONSTRAINT {key.name} {kind} USING INDEX {key.new_name}",
         )
 
 
-def _make_index(connection: BaseDatabaseWrapper, key: _Key, owners: dict[str, str]) -> None:
+def _make_index(key: _Key, owners: dict[str, str]) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [key.new_name])
         found = cursor.fetchone()
-    if found == (True,):
-        return
-    if found:  # it was interrupted
-        _run(connection, f"DROP INDEX CONCURRENTLY {key.new_name}")
-    columns = _with(key.columns, owners[key.table])
-    _run(connection, f"CREATE UNIQUE INDEX CONCURRENTLY {key.new_name} ON {key.table} ({columns})")
+    if found != (True,):  # one that is not valid was interrupted
+        columns = _with(key.columns, owners[key.table])
+        _run(f"DROP INDEX CONCURRENTLY IF EXISTS {key.new_name}")
+        _run(f"CREATE UNIQUE INDEX CONCURRENTLY {key.new_name} ON {key.table} ({columns})")
 
 
 def _with(columns: list[str], owner: str) -> str:
     return ", ".join([*columns, owner])
 
 
-def _run(connection: BaseDatabaseWrapper, statement: str) -> None:
+def _run(statement: str, params: list[Any] | None = None) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(statement)
+        cursor.execute(statement, params)
 
 
-def change(connection: BaseDatabaseWrapper, *statements: str) -> None:
-    """Run statements that need a table's lock for a moment in one transaction, again until the lock was free."""
+def change(*statements: str, params: list[Any] | None = None) -> None:
+    """Run statements in one transaction that gives way: whenever a lock is not free soon, it begins again later."""
     for attempt in range(LOCK_ATTEMPTS):
         try:
-            with transaction.atomic(connection.alias):
+            with transaction.atomic():
                 if connection.vendor == "postgresql":
-                    _run(connection, f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+                    _run(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
                 for statement in statements:
-                    _run(connection, statement)
+                    _run(statement, params)
             return
         except OperationalError as error:
             is_locked = isinstance(error.__cause__, LockNotAvailable | DeadlockDetected)

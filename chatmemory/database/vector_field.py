@@ -47,8 +47,6 @@ def ensure() -> None:
     if is_pgvector():
         return
     with transaction.atomic(), connection.cursor() as cursor:
-        if TABLE not in connection.introspection.table_names(cursor):
-            return
         cursor.execute(f"DELETE FROM {TABLE}")  # noqa: S608  # our own tables' names, here and below
         cursor.execute(f"UPDATE {PROGRESS} SET through_seq = 0 WHERE through_seq > 0")  # noqa: S608
         if connection.vendor != "postgresql":

@@ -3,38 +3,28 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-from chatmemory.database.owner_column import OwnerFrom, add_owner, change
+from chatmemory.database.owner_column import OwnerFrom, add_column, add_owner, change
 
 CHAT = ("chat_id", "conversations_chat")
 MODELS = ("message", "activereply", "attachmentpiece", "attachmentlink", "window")
 
-WINDOW_OWNER = """
+FILL_WINDOW = """
 CREATE OR REPLACE FUNCTION chatmemory_fill_window() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.owner_id := NEW.key::integer;
     RETURN NEW;
 END $$
 """
+TRIGGER = """
+CREATE TRIGGER fill_owner BEFORE INSERT ON conversations_window FOR EACH ROW
+    WHEN (NEW.owner_id = 0 AND NEW.kind <> 'sign_ins') EXECUTE FUNCTION chatmemory_fill_window()
+"""
 
 
 def add_owner_to_windows(apps, schema_editor):
     """The key of a user's count is their id."""
-    connection = schema_editor.connection
-    statements = ["ALTER TABLE conversations_window ADD COLUMN owner_id integer NOT NULL DEFAULT 0"]
-    if connection.vendor == "postgresql":
-        statements += [
-            WINDOW_OWNER,
-            "CREATE TRIGGER fill_owner BEFORE INSERT ON conversations_window FOR EACH ROW"
-            " WHEN (NEW.owner_id = 0 AND NEW.kind <> 'sign_ins') EXECUTE FUNCTION chatmemory_fill_window()",
-        ]
-    with connection.cursor() as cursor:
-        columns = connection.introspection.get_table_description(cursor, "conversations_window")
-    if not any(column.name == "owner_id" for column in columns):
-        change(connection, *statements)
-    with connection.cursor() as cursor:  # not under the lock of the table
-        cursor.execute(
-            "UPDATE conversations_window SET owner_id = CAST(key AS integer) WHERE kind <> 'sign_ins' AND owner_id = 0"
-        )
+    add_column("conversations_window", FILL_WINDOW, TRIGGER)
+    change("UPDATE conversations_window SET owner_id = CAST(key AS integer) WHERE kind <> 'sign_ins' AND owner_id = 0")
 
 
 class Migration(migrations.Migration):
@@ -51,8 +41,8 @@ class Migration(migrations.Migration):
                     name="AttachmentLink",
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                        ("message", models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="conversations.message")),
-                        ("storedattachment", models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="conversations.storedattachment")),
+                        ("message", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="conversations.message")),
+                        ("storedattachment", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="conversations.storedattachment")),
                     ],
                     options={
                         "db_table": "conversations_storedattachment_messages",

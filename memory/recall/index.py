@@ -25,9 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, connection, transaction
+from django.db import connection, transaction
 
-from chatmemory.database import vector_field
 from chatmemory.database.owned import ChatKey
 from conversations.models import TEXT_STATUSES, Chat, Message
 from memory.limits import MemoryLimits
@@ -126,14 +125,6 @@ TRIGGERS = {
     ),
 }
 """No trigger names a table that a migration might rebuild, except its own: SQLite would refuse to rename that table."""
-
-
-def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
-    """After a migration: index messages that have no terms yet, restore the index, set up pgvector."""
-    if using == DEFAULT_DB_ALIAS and MESSAGES in connection.introspection.table_names():
-        fill()
-        ensure()
-        vector_field.ensure()
 
 
 def ensure() -> bool:

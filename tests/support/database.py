@@ -37,7 +37,7 @@ def empty() -> None:
         )
         for (table,) in cursor.fetchall():
             cursor.execute(f"DELETE FROM {table}")
-        queue.schedule_sweep(sender=None)  # as after `migrate`
+        queue.schedule_sweep()  # as after `migrate`
 
 
 @functools.cache
