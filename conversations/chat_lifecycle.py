@@ -2,9 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -19,18 +18,7 @@ from conversations.accounts import quotas
 from conversations.accounts.apps import app_id_of
 from conversations.accounts.quotas import Reservation
 from conversations.finding import index_metadata
-from conversations.models import (
-    ActiveReply,
-    Chat,
-    ChatCompletion,
-    ChatMetadata,
-    Erased,
-    IdempotencyKey,
-    Message,
-    NamedConversation,
-    WebhookEventType,
-    lock_chat,
-)
+from conversations.models import ActiveReply, Chat, Erased, Message, WebhookEventType, lock_chat
 from conversations.webhooks import outbox
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
 
@@ -76,20 +64,19 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
 def delete_chat(chat: Chat) -> None:
     """Delete a chat and everything derived from it, in one transaction. A reply being written is discarded.
 
-    Messages are deleted by one statement: they refer only to each other, and there may be 100,000.
+    A statement per table, as a cascade would load every row, and there may be 100,000 messages.
     """
     with memory_span("delete_memory", chat.pk), transaction.atomic():
         locked = lock_chat(chat.key)
         if locked is not None:
-            mine = ActiveReply.objects.filter(chat=locked)
-            if active := mine.first():
-                mine.delete()
-                # Its reservation counts as spent: the model was called and may still write.
-                quotas.settle(locked.owner_id, Reservation.of(active), active.reserved_tokens)
+            active = ActiveReply.objects.filter(chat=locked).first()
             chat_deleted(locked.key)
             attachments.release_chat(locked)
-            for model in (ChatMetadata, ChatCompletion, NamedConversation, IdempotencyKey, Message):
-                model._default_manager.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
+            for rows in _rows_of(locked):
+                rows._raw_delete(DEFAULT_DB_ALIAS)
+            if active is not None:
+                # Its reservation counts as spent: the model was called and may still write.
+                quotas.settle(locked.owner_id, Reservation.of(active), active.reserved_tokens)
             Erased.log(Erased.Kind.CHAT, locked.pk)
             if locked.app_id is not None:  # after the memory is gone: nothing can be told of it any more
                 outbox.record(locked.key, WebhookEventType.CHAT_DELETED, {"messages": locked.last_seq})
@@ -97,9 +84,16 @@ def delete_chat(chat: Chat) -> None:
             fault_points.point("delete.stored")
 
 
+def _rows_of(chat: Chat) -> Iterator[QuerySet[Any]]:
+    """All rows that refer to a chat, table by table; last its messages, to which others refer."""
+    references: list[Any] = [one for one in Chat._meta.get_fields(include_hidden=True) if not one.concrete]
+    for one in sorted(references, key=lambda one: one.related_model is Message):
+        yield one.related_model._base_manager.filter(**{one.field.name: chat})
+
+
 def delete_chats(
     chats: QuerySet[Chat],
-    keys: Iterable[tuple[UUID, int]],
+    keys: Iterable[Iterable[Any]],
     until: float = math.inf,
     *,
     if_still: Callable[[Chat], bool] = lambda _: True,

@@ -17,12 +17,8 @@ from memory.briefs import Memory, lock_brief
 from memory.folding import work
 from memory.history.rows import newest_turns, pending_seq
 from memory.models import (
-    ChatEmbeddings,
     ContextRecord,
-    ContextText,
     ConversationBrief,
-    MessageEmbedding,
-    Pin,
     Requested,
     RevisionKind,
     SummaryRevision,
@@ -120,10 +116,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
 
 
 def chat_deleted(chat: ChatKey) -> None:
-    """Delete all memory of a chat, before its messages: a statement per table, as a cascade would load every row."""
+    """Before a chat is deleted with all rows that refer to it: do so with those that refer to its replies alone."""
     daily.count_chat(chat)
-    ContextRecord.objects.filter(
-        owner_id=chat.owner_id, reply__in=Message.objects.filter(**chat.columns)
-    ).delete()
-    for model in (Pin, ContextText, SummaryRevision, ConversationBrief, MessageEmbedding, ChatEmbeddings):
-        model.objects.filter(**chat.columns).delete()
+    messages = Message.objects.filter(**chat.columns)
+    ContextRecord.objects.filter(owner_id=chat.owner_id, reply__in=messages).delete()

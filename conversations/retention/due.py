@@ -76,11 +76,7 @@ def _erase(chats: QuerySet[Any], key: ChatKey) -> bool:
     """Erase a chat if it is still one of these, and no reply is being written in it; return whether it was erased."""
     replies = ActiveReply.objects.filter(**key.columns)
     try:
-        return bool(
-            chat_lifecycle.delete_chats(
-                chats, [(key.id, key.owner_id)], if_still=lambda _: not replies.exists()
-            )
-        )
+        return bool(chat_lifecycle.delete_chats(chats, [key], if_still=lambda _: not replies.exists()))
     except Exception as exc:  # noqa: BLE001  # whatever it is, it must not stop others
         logger.error("chat not erased", extra={"chat": str(key.id), "error": type(exc).__name__})
         return False

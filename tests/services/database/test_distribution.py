@@ -3,12 +3,22 @@
 from io import StringIO
 
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 
 from chatmemory.database.distribution import EVERYWHERE, FIRST, statements
+from chatmemory.database.owned import Owned
 from chatmemory.database.owner_column import owned_tables
+from chatmemory.llm.protocol import Reply
+from conversations.chat_lifecycle import delete_chat
 from conversations.management.commands import distribute as command
+from conversations.models import Allowance, Chat
+from conversations.replies.begin import begin_turn, default_variant
+from conversations.replies.finish import finish
+from conversations.replies.reply import BegunTurn, Ending, TurnRequest
+from memory.models import ConversationBrief
+from tests.support.factories import make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -63,3 +73,21 @@ def test_a_dry_run_prints_what_would_be_run() -> None:
     out = StringIO()
     call_command(command.Command(), dry_run=True, stdout=out)
     assert out.getvalue().splitlines() == [f"{statement};" for statement in statements(connection)]
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="it checks keys at the end")
+def test_a_chat_is_deleted_where_keys_are_checked_at_once() -> None:
+    """As they are on Citus. Pins, a brief, a prompt, and a reply that is being written refer to its messages."""
+    owner, request = make_user(), TurnRequest(message="Always answer in English.", variant=default_variant())
+    begun = begin_turn(owner, request, chat_id=None)
+    assert isinstance(begun, BegunTurn)
+    reply = finish(begun.pending, "Yes.", Ending.of(Reply("complete")))
+    ConversationBrief.objects.update(last_summarized_message=reply)
+    begin_turn(owner, request, chat_id=begun.pending.chat_id, key="a key")
+    models = [model for model in apps.get_models() if issubclass(model, Owned)]
+    stored = {model.__name__ for model in models if model._base_manager.exists()}
+    assert stored >= {"ActiveReply", "ContextRecord", "ConversationBrief", "IdempotencyKey", "Message", "Pin"}
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    delete_chat(Chat.objects.get())
+    assert {model for model in models if model._base_manager.exists()} <= {Allowance}

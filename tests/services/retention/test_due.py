@@ -96,7 +96,7 @@ def test_no_rule_waits_until_another_has_nothing_left(settings: Any, monkeypatch
         old(9, temporary=True)
     kept = old(9)
     assert due.erase_due() == 0
-    assert order[1] == (kept.pk, kept.owner_id)
+    assert order[1] == kept.key
 
 
 def test_a_changed_rule_counts_from_the_next_sweep_on(settings: Any) -> None:
