@@ -18,8 +18,9 @@ _DISTRIBUTED = (
     "SELECT logicalrelid::regclass::text FROM pg_dist_partition WHERE partmethod = 'h' OR repmodel = 't'"
 )
 _KEYS = """
-SELECT conrelid::regclass::text, quote_ident(conname), pg_get_constraintdef(oid) FROM pg_constraint
-WHERE contype = 'f' AND conrelid::regclass::text = ANY(%s) ORDER BY 1, 2
+SELECT conrelid::regclass::text, quote_ident(conname),
+    replace(pg_get_constraintdef(oid), ' DEFERRABLE INITIALLY DEFERRED', '')
+FROM pg_constraint WHERE contype = 'f' AND conrelid::regclass::text = ANY(%s) ORDER BY 1, 2
 """
 _TRIGGERS = """
 SELECT tgrelid::regclass::text, quote_ident(tgname) FROM pg_trigger
@@ -53,7 +54,7 @@ def statements(connection: BaseDatabaseWrapper) -> list[str]:
         copied = [table for table in EVERYWHERE if table not in done]
         spread = [table for table in sorted(owners, key=lambda table: table != FIRST) if table not in done]
         keys, triggers = rows(_KEYS, spread), rows(_TRIGGERS, spread)
-    database = connection.ops.quote_name(connection.settings_dict["NAME"])
+        ((database,),) = rows("SELECT quote_ident(current_database())")
     colocated = f", colocate_with => '{FIRST}'"
     return [
         *(f"ALTER TABLE {table} DROP CONSTRAINT {name}" for table, name, _ in keys),
@@ -63,10 +64,7 @@ def statements(connection: BaseDatabaseWrapper) -> list[str]:
             f"SELECT create_distributed_table('{table}', '{owners[table]}'{'' if table == FIRST else colocated})"
             for table in spread
         ),
-        *(
-            f"ALTER TABLE {table} ADD CONSTRAINT {name} {key.removesuffix(' DEFERRABLE INITIALLY DEFERRED')}"
-            for table, name, key in keys
-        ),
+        *(f"ALTER TABLE {table} ADD CONSTRAINT {name} {key}" for table, name, key in keys),
         *(f"SELECT truncate_local_data_after_distributing_table('{table}')" for table in [*copied, *spread]),
         f"ALTER DATABASE {database} SET citus.multi_shard_modify_mode = 'sequential'",
     ]

@@ -5,20 +5,17 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.db import connection
+from django.db.models import Count
 
+from chatmemory.database.distribution import EVERYWHERE
 from chatmemory.database.owned import Owned
 from chatmemory.database.owner_column import owned_tables
+from conversations.models import Chat
 
 pytestmark = [
     pytest.mark.django_db,
     pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog"),
 ]
-
-REFERENCE = {
-    *("auth_user", "auth_group", "auth_permission"),
-    *("conversations_app", "conversations_enduser"),
-}
-"""Tables that every node has a copy of."""
 
 
 def rows(sql: str) -> list[Any]:
@@ -54,7 +51,7 @@ def test_foreign_keys_stay_with_the_owner_or_lead_to_tables_that_are_everywhere(
         for table, target, name, pairs, is_valid in found
         if table in owners
         and not (
-            target in REFERENCE
+            target in EVERYWHERE
             or (target in owners and f"{owners[table]}={owners[target]}" in pairs and is_valid)
         )
     ] == []
@@ -74,3 +71,8 @@ def test_nothing_is_left_of_a_change_of_keys() -> None:
     assert rows("SELECT 1 FROM pg_constraint WHERE conname LIKE '%\\_owner'") == []
     assert rows("SELECT 1 FROM pg_class WHERE relkind = 'i' AND relname LIKE '%\\_owner'") == []
     assert rows("SELECT 1 FROM pg_index WHERE NOT indisvalid") == []
+
+
+def test_rows_are_grouped_by_all_their_columns() -> None:
+    """By the id alone PostgreSQL groups only where that is the whole primary key."""
+    assert list(Chat.objects.annotate(Count("messages"))) == []
