@@ -51,6 +51,23 @@ JOINED = 'FROM "chat" INNER JOIN "auth_user" ON ("chat"."owner_id" = "auth_user"
             "",
         ),
         ("UPDATE message SET seq = 1 WHERE owner_id = %(owner)s", {"owner": 3}, ""),
+        ("UPDATE message SET owner_id = %s WHERE id = %s", (3, 1), "no owner of message"),
+        (
+            'SELECT 1 FROM "chat" WHERE NOT ("chat"."id" = %s AND "chat"."owner_id" = %s)',
+            (1, 3),
+            "no owner of chat",
+        ),
+        (
+            'SELECT 1 FROM "chat" WHERE ("chat"."owner_id" = %s OR "chat"."id" = %s)',
+            (3, 1),
+            "no owner of chat",
+        ),
+        (
+            'SELECT 1 FROM "chat" WHERE "chat"."owner_id" = %s AND NOT'
+            ' (EXISTS(SELECT 1 FROM "message" U0 WHERE (U0."id" = %s OR U0."id" = %s) AND U0."owner_id" = (%s)))',
+            (3, 1, 2, 3),
+            "",
+        ),
     ],
 )
 def test_a_statement_names_one_owner_for_each_table(sql: str, params: Any, problem: str) -> None:
