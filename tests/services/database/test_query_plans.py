@@ -170,6 +170,9 @@ ACTS: dict[str, Callable[[World], object]] = {
 
 
 def scans(plan: str) -> bool:
+    plan = plan.replace(
+        "SCAN conversations_message USING INDEX message_not_analysed", ""
+    )  # it has these rows alone
     return any(sign in plan for sign in ("SCAN conversations_message", "Seq Scan on conversations_message"))
 
 
