@@ -391,10 +391,8 @@ class StoredAttachment(Owned):
 class AttachmentLink(OwnedByChat):
     """That a message has a stored attachment."""
 
-    storedattachment = OwnedKey(
-        StoredAttachment, on_delete=models.CASCADE, related_name="+", db_constraint=False
-    )
-    message = OwnedKey(Message, on_delete=models.CASCADE, related_name="+", db_constraint=False)
+    storedattachment = OwnedKey(StoredAttachment, on_delete=models.CASCADE, related_name="+")
+    message = OwnedKey(Message, on_delete=models.CASCADE, related_name="+")
 
     class Meta:
         db_table = "conversations_storedattachment_messages"

@@ -29,7 +29,7 @@ from memory.revisions import step_back
 
 _SET_ANCHOR = Write(
     lambda chat, owner, seq: (
-        ConversationBrief.objects.filter(**ChatKey(chat, owner).columns),
+        ConversationBrief.objects.filter(chat=chat, owner_id=owner),
         {"anchor_seq": seq},
     )
 )

@@ -101,10 +101,9 @@ class _OneToOne(_TakesOwner, ForwardOneToOneDescriptor):  # type: ignore[type-ar
 class _SameOwner:
     """What a reference between rows of one owner adds to its conditions: the owner."""
 
-    DJANGO: ClassVar[str]
-    """The name of Django's field that it is."""
     model: Any
     remote_field: Any
+    one_to_one: bool
 
     def get_extra_descriptor_filter(self, instance: Owned) -> dict[str, Any]:
         key = instance.owner_key()
@@ -121,20 +120,19 @@ class _SameOwner:
     def deconstruct(self) -> tuple[str, str, Any, Any]:
         """Migrations see Django's field, whose column and key it has."""
         name, _, args, kwargs = super().deconstruct()  # type: ignore[misc]
-        return name, f"django.db.models.{self.DJANGO}", args, kwargs
+        django = "OneToOneField" if self.one_to_one else "ForeignKey"
+        return name, f"django.db.models.{django}", args, kwargs
 
 
 class OwnedKey(_SameOwner, ForeignKey):  # type: ignore[type-arg, misc]
     """A foreign key between rows of one owner."""
 
-    DJANGO = "ForeignKey"
     forward_related_accessor_class = _ManyToOne
 
 
 class OwnedOneToOne(_SameOwner, OneToOneField):  # type: ignore[type-arg, misc]
     """The same, one to one."""
 
-    DJANGO = "OneToOneField"
     forward_related_accessor_class = _OneToOne
 
 

@@ -143,9 +143,8 @@ def _existing(completion: CompletionRequest) -> TurnPlace | None:
     ended = Message.objects.filter(owner_id=completion.user.pk).exclude(status=Status.COMPLETE)
     if first is None or ended.filter(pk=first.message_id).exists():
         return None
-    return TurnPlace(
-        "repeated", "retry", existing=ExistingReply(ChatKey(first.chat_id, first.user_id), first.message_id)
-    )
+    reply = ExistingReply(ChatKey(first.chat_id, first.user_id), first.message_id)
+    return TurnPlace("repeated", "retry", existing=reply)
 
 
 def _unnamed(completion: CompletionRequest) -> TurnPlace:

@@ -75,11 +75,8 @@ def pin_quoted(revision: SummaryRevision, standing: Sequence[Statement]) -> None
     span = revision.from_seq, revision.through_seq
     rows = Message.objects.filter(**revision.chat_key.columns, role=Role.USER, seq__range=span)
     messages = list(rows.filter(status=Status.COMPLETE, superseded_by=None).order_by("-seq"))
-    known = list(
-        Pin.objects.filter(**revision.chat_key.columns, message__in=messages).values_list(
-            "message_id", "text"
-        )
-    )
+    pinned = Pin.objects.filter(**revision.chat_key.columns, message__in=messages)
+    known = list(pinned.values_list("message_id", "text"))
     holding = _HoldingPins(revision.chat_key, PinnedBy.SUMMARIZER)
     refused = 0
     for one in standing:

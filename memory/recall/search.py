@@ -100,11 +100,8 @@ def find_passages(chat: Chat, question: Question, limit: int) -> PassageMatches:
     if not tokens:
         return PassageMatches()
     (found,) = postings(chat.key, [" ".join(tokens)], before_seq=chat.last_seq + 1)
-    rows = (
-        _at(chat.owner_id, [(chat.pk, seq) for seq in found])
-        .order_by("-seq")
-        .values_list("pk", "seq", "terms")
-    )
+    there = _at(chat.owner_id, [(chat.pk, seq) for seq in found])
+    rows = there.order_by("-seq").values_list("pk", "seq", "terms")
     places: list[tuple[UUID, int, int]] = []
     for pk, seq, stored in rows:
         lines = enumerate((stored or "").split("\n"))
