@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Group, User
@@ -65,6 +67,8 @@ def said(live: LiveServer, boss: User) -> Chat:
         User.objects.create(username=text, email=text)
         Group.objects.create(name=text)
         say_elsewhere(_with_title(owner, text), text)
+        SocialAccount.objects.create(user=owner, provider=text, uid=text)
+        Authenticator.objects.create(user=owner, type="webauthn", data={"name": text})
     app = create_app("shop")
     for number, text in enumerate(pieces(200)):
         _with_title(owner, text)
