@@ -141,11 +141,11 @@ ACCOUNT_ADAPTER = "conversations.sign_in.password.Accounts"
 ACCOUNT_UNIQUE_EMAIL = False
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_RATE_LIMITS = MFA_RATE_LIMITS = False
-ACCOUNT_FORMS = {"reauthenticate": "conversations.sign_in.password.PasswordAgain"}
+ACCOUNT_AUTHENTICATED_LOGIN_REDIRECTS = False  # whoever is signed in may sign in as somebody else
 SOCIALACCOUNT_ADAPTER = "conversations.sign_in.oidc.Identities"
 MFA_FORMS = {
-    "authenticate": "conversations.sign_in.password.SignInCode",
-    "reauthenticate": "conversations.sign_in.password.CodeAgain",
+    **dict.fromkeys(("authenticate", "reauthenticate"), "conversations.sign_in.password.OnceCode"),
+    "add_webauthn": "conversations.sign_in.passkeys.AddPasskey",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_PASSKEY_LOGIN_ENABLED = True

@@ -30,7 +30,7 @@ from chatmemory.runtime.logs import request_context, request_id, request_id_for
 
 logger = logging.getLogger(__name__)
 
-API = "/v1/"
+API, SIGN_IN = "/v1/", "/accounts/"
 PROBES = ("/healthz", "/readyz", "/metrics")
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 CSP_HEADER = "Content-Security-Policy"
@@ -67,7 +67,7 @@ class RequestMiddleware:
     """Give each request an id (its own `X-Request-ID`, if valid) and log its outcome, never its query string.
 
     It is the outermost middleware, so it also sets the headers that every answer has: those of Django's middleware for
-    HTTPS, frames and what a page may load, and for the API that no cache stores it.
+    HTTPS, frames and what a page may load, and for the API and pages of sign-in that no cache stores it.
     """
 
     sync_capable, async_capable = False, True
@@ -89,6 +89,8 @@ class RequestMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer 503 for pages that are not our views, such as an admin page without its tables."""
+        if isinstance(exception, KeyError) and request.path_info.startswith(SIGN_IN):
+            return error_page(400)  # fido2 reads a part that the answer of a passkey lacks
         return error_page(503) if cannot_serve(exception) else None
 
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
@@ -109,7 +111,7 @@ class RequestMiddleware:
 
     def _set_headers(self, request: HttpRequest, response: HttpResponseBase) -> None:
         response["X-Request-ID"] = request_id.get()
-        if is_api(request):
+        if request.path_info.startswith((API, SIGN_IN)):
             response.headers.setdefault("Cache-Control", "no-store")
         for one in (self._security, self._frames):
             one.process_response(request, cast(HttpResponse, response))  # takes any, whatever its stubs say

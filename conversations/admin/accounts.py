@@ -62,6 +62,11 @@ class IdentityAdmin(BySuperusers):
     raw_id_fields = ("user",)
     list_select_related = ("user",)
 
+    def save_model(self, request: HttpRequest, obj: SocialAccount, form: Any, change: bool) -> None:
+        """End the sessions of whom it is given to: from now on they come by the provider alone, for 12 hours."""
+        super().save_model(request, obj, form, change)
+        api_tokens.end_sessions(obj.user_id, but=request.session.session_key)
+
 
 @admin.register(Authenticator)
 class SecondFactorAdmin(BySuperusers):

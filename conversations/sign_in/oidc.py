@@ -10,7 +10,8 @@ An account is found by issuer and subject alone: users often choose the names an
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import jwt
@@ -22,76 +23,36 @@ from allauth.socialaccount.internal import statekit
 from allauth.socialaccount.models import SocialApp, SocialLogin
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
-from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
 from django.contrib.auth.models import Group
-from django.db import IntegrityError, close_old_connections, transaction
-from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import reverse
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DataError, IntegrityError, close_old_connections, transaction
+from django.http import Http404, HttpRequest
 from django.views.decorators.http import require_safe
 from requests import RequestException, Response, Session
 from urllib3.exceptions import HTTPError
 
-from conversations.sign_in.password import refused
+from conversations.sign_in.password import refuse
 
 logger = logging.getLogger(__name__)
 
+PROVIDER = "oidc"
+"""What allauth calls the provider in the address of the way back."""
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by a key pair. `none`, and those by a shared secret, are not among them."""
 CLOCK_SECONDS = 60
 """By how much the clocks of the provider and of this server may differ."""
-MAX_SUBJECT_CHARS = 191
-"""The longest id of a user at the provider: that of allauth's column. Providers have UUIDs and the like."""
 ANSWER_MAX_BYTES = 1024 * 1024
 ANSWER_SECONDS = 5.0
 """How large an answer of the provider may be, and how long it may take."""
-
-
-class Refused(Exception):
-    """A sign-in that is refused; the message is a sentence for people."""
-
-
-_SENTENCES = {
-    "InvalidIssuerError": "The ID token is from another issuer than the one that this server trusts.",
-    "InvalidAudienceError": "The ID token was made for another application.",
-    "ExpiredSignatureError": "The ID token has expired. Sign in again.",
-    "InvalidSignatureError": "The ID token is not signed by the identity provider.",
-    "InvalidAlgorithmError": "The ID token is not signed in a way that this server accepts.",
-    "KeyError": "The ID token is signed with a key that the identity provider does not publish.",
-}
-
-
-def claims_of(
-    token: str, keys: Mapping[str, Any], *, issuer: str, client_id: str, nonce: str
-) -> dict[str, Any]:
-    """Return the claims of an ID token. `keys` is the issuer's JWKS. Raises `Refused`."""
-    try:
-        key = jwt.PyJWKSet.from_dict(dict(keys))[jwt.get_unverified_header(token).get("kid", "")]
-        claims: dict[str, Any] = jwt.decode(
-            token,
-            key,
-            algorithms=ALGORITHMS,
-            issuer=issuer,
-            audience=client_id,
-            leeway=CLOCK_SECONDS,
-            options={"require": ["iss", "sub", "aud", "exp", "iat", "nonce"]},
-        )
-    except (jwt.PyJWTError, KeyError) as exc:
-        told = _SENTENCES.get(type(exc).__name__, "The ID token is not one that this server accepts.")
-        raise Refused(told) from exc
-    if claims.get("azp", client_id) != client_id:
-        raise Refused(_SENTENCES["InvalidAudienceError"])
-    if claims["nonce"] != nonce:
-        raise Refused("The ID token belongs to another sign-in. Sign in again.")
-    if not 0 < len(claims["sub"]) <= MAX_SUBJECT_CHARS:
-        raise Refused("The ID token names no user.")
-    return claims
-
-
-def groups_in(claim: Any, known: Collection[str]) -> list[str]:
-    """Those of the known groups that a claim names, which is a list, or one group; none if it is of another form."""
-    found = claim if isinstance(claim, list) else [claim]
-    return sorted({one for one in found if isinstance(one, str)} & set(known))
+LASTS = timedelta(hours=12)
+"""How long a session by the provider is valid: who leaves a group there loses it here within that time."""
+FAILURES = OAuth2Error, AttributeError, LookupError, TypeError, ValueError, HTTPError, OSError
+"""What is raised where the provider refuses, does not answer, or answers something else."""
+UNSTORABLE = ImproperlyConfigured, DataError, IntegrityError
+"""And where its user's id or names do not fit, or another sign-in of theirs was first."""
+REFUSED = "The identity provider refused the sign-in, or does not answer as expected. Try again in a moment."
+STALE = "This sign-in was already used, or not begun in this browser in the last 10 minutes. Sign in again."
 
 
 class ProviderSession(Session):
@@ -103,32 +64,23 @@ class ProviderSession(Session):
         close_old_connections()
         ends, body = time.monotonic() + ANSWER_SECONDS, b""
         options |= {"timeout": ANSWER_SECONDS, "stream": True, "allow_redirects": False}
-        answer = super().request(method, url, *args, **options)
-        while piece := answer.raw.read1(65_536, decode_content=True):
-            body += piece
-            if len(body) > ANSWER_MAX_BYTES or time.monotonic() > ends:
-                raise RequestException("An answer of the provider is too long.")
+        with super().request(method, url, *args, **options) as answer:
+            while piece := answer.raw.read1(65_536, decode_content=True):
+                body += piece
+                if len(body) > ANSWER_MAX_BYTES or time.monotonic() > ends:
+                    raise RequestException("An answer of the provider is too long.")
         answer._content = body
         return answer
-
-
-class OidcAdapter(OpenIDConnectOAuth2Adapter):
-    def get_callback_url(self, request: HttpRequest, app: Any) -> str:
-        return request.build_absolute_uri(reverse("oidc_callback"))
-
-
-class OidcProvider(OpenIDConnectProvider):
-    oauth2_adapter_class = OidcAdapter
 
 
 class Identities(DefaultSocialAccountAdapter):
     """What allauth asks us about the provider and its users."""
 
-    def get_provider(self, request: HttpRequest, provider: Any = None, client_id: Any = None) -> OidcProvider:
-        app = SocialApp(provider="openid_connect", provider_id=settings.OIDC_ISSUER, name="single sign-on")
+    def get_provider(self, request: HttpRequest, *_: Any, **__: Any) -> OpenIDConnectProvider:
+        app = SocialApp(provider="openid_connect", provider_id=PROVIDER)
         app.client_id, app.secret = settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET
         app.settings = {"server_url": settings.OIDC_ISSUER.rstrip("/"), "oauth_pkce_enabled": True}
-        return OidcProvider(request, app)
+        return OpenIDConnectProvider(request, app)
 
     def get_requests_session(self) -> Session:
         return ProviderSession()
@@ -140,76 +92,85 @@ class Identities(DefaultSocialAccountAdapter):
         return sociallogin.user
 
 
-def _step(take: Callable[[HttpRequest, OidcProvider, Any], HttpResponse]) -> Any:
+def _step(take: Callable[[HttpRequest, OpenIDConnectProvider, Any], Any]) -> Any:
     """A view that takes one step of a sign-in, and says why it cannot."""
 
     @require_safe
-    def view(request: HttpRequest) -> HttpResponse:
+    def view(request: HttpRequest, **_: Any) -> Any:
         if not settings.OIDC_ISSUER:
             raise Http404
         provider = Identities(request).get_provider(request)
         try:
             return take(request, provider, provider.get_oauth2_adapter(request))
-        except Refused as exc:
-            return refused(request, str(exc))
-        except OAuth2Error:
-            return refused(request, "The identity provider refused the sign-in.")
-        except IntegrityError:  # another sign-in of theirs, or somebody of the same name, was first
-            return refused(request, "Your account was just made. Sign in again.")
-        except (AttributeError, HTTPError, LookupError, OSError, TypeError, ValueError):
-            logger.warning("the identity provider does not answer as expected", exc_info=True)
-            sentence = "The identity provider does not answer, or not as expected. Try again in a moment."
-            return refused(request, sentence, 502)
+        except (*FAILURES, *UNSTORABLE):
+            logger.warning("sign-in by the identity provider failed", exc_info=True)
+            refuse(request, REFUSED, 502)
 
     return view
 
 
 @_step
-def begin(request: HttpRequest, provider: OidcProvider, adapter: Any) -> HttpResponse:
+def begin(request: HttpRequest, provider: OpenIDConnectProvider, adapter: Any) -> Any:
     """To the provider, which is asked for the groups as well, if it has a scope of that name."""
     groups = {settings.OIDC_GROUPS_CLAIM} & {*adapter.openid_config.get("scopes_supported", ())}
     scope, nonce = ["openid", "profile", "email", *groups], secrets.token_urlsafe()
-    asked, then = {"nonce": nonce}, get_next_redirect_url(request)
-    answer: HttpResponse = provider.redirect(
-        request, "login", then, scope=scope, auth_params=asked, nonce=nonce
-    )
-    return answer
+    then = get_next_redirect_url(request)
+    return provider.redirect(request, "login", then, scope=scope, auth_params={"nonce": nonce}, nonce=nonce)
 
 
 @_step
-def back(request: HttpRequest, provider: OidcProvider, adapter: Any) -> HttpResponse:
+def back(request: HttpRequest, provider: OpenIDConnectProvider, adapter: Any) -> Any:
     """Back from the provider, with a code for an ID token."""
-    state_id, error, issuer = request.GET.get("state", ""), request.GET.get("error"), settings.OIDC_ISSUER
-    state = statekit.unstash_state(request, provider_id=issuer, state_id=state_id)
+    state = statekit.unstash_state(request, provider_id=PROVIDER, state_id=request.GET.get("state", ""))
     if state is None:
-        told = "This sign-in was already used, or not begun in this browser in the last 10 minutes. Sign in again."
-        raise Refused(told)
-    if error == "access_denied":
-        raise Refused("The sign-in was cancelled at the identity provider.")
-    if "code" not in request.GET:
-        raise OAuth2Error
+        refuse(request, STALE)
+    if "error" in request.GET:
+        raise OAuth2Error(request.GET["error"])
     client = adapter.get_client(request, provider.app)
     answer = client.get_access_token(request.GET["code"], state["pkce_code_verifier"])
-    keys = ProviderSession().get(adapter.openid_config["jwks_uri"])
-    keys.raise_for_status()
-    claims = claims_of(
-        str(answer.get("id_token")),
-        keys.json(),
-        issuer=issuer,
-        client_id=client.consumer_key,
-        nonce=state["nonce"],
-    )
-    known = {
-        *Group.objects.values_list("name", flat=True),
-        settings.OIDC_REQUIRED_GROUP,
-        settings.OIDC_STAFF_GROUP,
-    }
-    groups = groups_in(claims.get(settings.OIDC_GROUPS_CLAIM), known)
+    claims = _claims(request, str(answer.get("id_token")), adapter.openid_config["jwks_uri"], state["nonce"])
+    named = claims.get(settings.OIDC_GROUPS_CLAIM)
+    groups = named if isinstance(named, list) else [named]
     if settings.OIDC_REQUIRED_GROUP and settings.OIDC_REQUIRED_GROUP not in groups:
-        raise Refused("Your account at the identity provider is not in the group that may use this server.")
+        refuse(request, "Your account at the identity provider is not in the group that may use this server.")
     login = provider.sociallogin_from_response(request, {"id_token": claims})
-    login.account.extra_data, login.email_addresses = {}, []
-    login.state = {**state, "groups": groups}
+    login.account.provider, login.account.extra_data = settings.OIDC_ISSUER, {}
+    login.email_addresses, login.state = [], state
     with transaction.atomic():
-        done: HttpResponse = complete_social_login(request, login)
+        done = complete_social_login(request, login)
+        _give(login.user, groups)
+    request.session.set_expiry(LASTS)
     return done
+
+
+def _claims(request: HttpRequest, token: str, keys_url: str, nonce: str) -> dict[str, Any]:
+    """The claims of an ID token, which the issuer signed for us and for this sign-in."""
+    keys = ProviderSession().get(keys_url)
+    keys.raise_for_status()
+    try:
+        key = jwt.PyJWKSet.from_dict(keys.json())[jwt.get_unverified_header(token).get("kid", "")]
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            key,
+            algorithms=ALGORITHMS,
+            issuer=settings.OIDC_ISSUER,
+            audience=settings.OIDC_CLIENT_ID,
+            leeway=CLOCK_SECONDS,
+            options={"require": ["iss", "sub", "aud", "exp", "iat", "nonce"]},
+        )
+    except (jwt.PyJWTError, KeyError) as exc:
+        refuse(request, f"The ID token of the identity provider is refused: {exc}.")
+    if claims["nonce"] != nonce or claims.get("azp", settings.OIDC_CLIENT_ID) != settings.OIDC_CLIENT_ID:
+        refuse(request, "The ID token belongs to another sign-in. Sign in again.")
+    return claims
+
+
+def _give(user: Any, names: list[Any]) -> None:
+    """Give a user those of our groups that the provider names, and no others.
+
+    The setting's group makes staff. Superusers are made by hand, and stay staff whatever the provider says.
+    """
+    user.groups.set([one for one in Group.objects.all() if one.name in names])
+    if settings.OIDC_STAFF_GROUP and not user.is_superuser:
+        user.is_staff = settings.OIDC_STAFF_GROUP in names
+        user.save(update_fields=["is_staff"])
