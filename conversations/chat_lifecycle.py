@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS, transaction
-from django.db.models import QuerySet
+from django.db.models import CASCADE, QuerySet
 
 from chatmemory.errors import NotFound
 from chatmemory.runtime import fault_points
@@ -86,7 +86,8 @@ def delete_chat(chat: Chat) -> None:
 
 def _rows_of(chat: Chat) -> Iterator[QuerySet[Any]]:
     """All rows that refer to a chat, table by table; last its messages, to which others refer."""
-    references: list[Any] = [one for one in Chat._meta.get_fields(include_hidden=True) if not one.concrete]
+    fields: list[Any] = [one for one in Chat._meta.get_fields(include_hidden=True) if not one.concrete]
+    references = [one for one in fields if one.on_delete is CASCADE]
     for one in sorted(references, key=lambda one: one.related_model is Message):
         yield one.related_model._base_manager.filter(**{one.field.name: chat})
 
