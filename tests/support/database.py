@@ -5,6 +5,7 @@ recreates permissions and content types. They are kept here, because they follow
 """
 
 import atexit
+import fcntl
 import functools
 import os
 import shutil
@@ -17,11 +18,14 @@ from typing import Any
 from django.apps import apps
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
+from django.db.backends.sqlite3.creation import DatabaseCreation
 from django.test import TransactionTestCase
 
 from memory import queue
 
 SHARED_MEMORY = Path("/dev/shm")
+FOLDER = "TEST_DATABASES_FOLDER"
+"""The variable that names the folder there to all processes of a run."""
 KEPT = {"auth_permission", "django_content_type", "django_migrations"}
 
 
@@ -72,15 +76,33 @@ def end_sessions() -> None:
 
 
 def in_shared_memory() -> None:
-    """Put SQLite's test database in shared memory, if the system has it.
+    """Put SQLite's test databases in shared memory, if the system has it, and migrate only once in a run.
 
     Measured with the 193 tests of options: 52 s on disk, 30 s here. Processes that tests start have databases of their
     own, on disk.
     """
-    if settings.IS_SQLITE and os.access(SHARED_MEMORY, os.W_OK):
-        folder = tempfile.mkdtemp(prefix="chatmemory-test-", dir=SHARED_MEMORY)
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        settings.DATABASES["default"]["TEST"]["NAME"] = f"{folder}/test.sqlite3"
+    if not settings.IS_SQLITE or not os.access(SHARED_MEMORY, os.W_OK):
+        return
+    if FOLDER not in os.environ:  # this process is the only one, or starts the others
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="chatmemory-test-", dir=SHARED_MEMORY)
+        atexit.register(shutil.rmtree, os.environ[FOLDER], ignore_errors=True)
+    folder = Path(os.environ[FOLDER])
+    settings.DATABASES["default"]["TEST"]["NAME"] = f"{folder}/test.sqlite3"
+    create, migrated = DatabaseCreation.create_test_db, folder / "migrated.sqlite3"
+
+    def create_once(self: DatabaseCreation, *args: Any, keepdb: bool = False, **options: Any) -> Any:
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if migrated.exists():  # 3 s less
+                shutil.copy(migrated, self.connection.settings_dict["TEST"]["NAME"])
+                keepdb = True
+            name = create(self, *args, keepdb=keepdb, **options)
+            if not migrated.exists():
+                with self.connection.cursor() as cursor:
+                    cursor.execute("VACUUM INTO %s", [str(migrated)])
+        return name
+
+    DatabaseCreation.create_test_db = create_once  # type: ignore[method-assign]
 
 
 def bytes_of(file: Path) -> bytes:
