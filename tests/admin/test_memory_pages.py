@@ -68,8 +68,8 @@ def test_a_prompt_that_cannot_be_rebuilt_says_so_and_shows_no_text(staff: Client
 
 def test_what_was_recalled_is_marked_and_prompts_lead_to_each_other(staff: Client, owner: User) -> None:
     chat = make_chat(owner, turns=1, said="The hostel is called Zeppelin and the door code is 4711")
-    for number in range(40):
-        say(chat, f"Note {number}: " + "harbour lamps " * 60, "lamps " * 60)
+    for number in range(12):
+        say(chat, f"Note {number}: " + "harbour lamps " * 200, "lamps " * 200)
     last = say(chat, "What is the door code of the Zeppelin hostel?", "4711")
     html = text_of(staff, PROMPT, last.pk)
     assert "Brought back by recall" in html

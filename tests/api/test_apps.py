@@ -23,6 +23,7 @@ from conversations.accounts import apps
 from conversations.accounts.authentication import TokenAuthentication
 from conversations.models import Allowance, App, Chat, EndUser, Window
 from tests.support.docs import snippet
+from tests.support.exhaustive import first_of
 from tests.support.live_server import Client, LiveServer
 
 ANNA, BEN = ({"X-Chatmemory-User": name} for name in ("anna", "ben"))
@@ -68,10 +69,10 @@ def test_a_known_end_user_costs_no_query_more(shop: Client) -> None:
     assert (user.username, len(queries)) == ("shop/anna", 1)
 
 
-IDS = ["anna@example.org", "Zoë", "a/b", "/", "x" * 200, "{'a': \"b\"}", "export", "100%2F+?#", "..a"]
+IDS = ["Zoë/b", "x" * 200, "100%2F+?#", "anna@example.org", "/", "{'a': \"b\"}", "export", "..a"]
 
 
-@pytest.mark.parametrize("external_id", IDS)
+@pytest.mark.parametrize("external_id", first_of(IDS, 3))
 def test_any_printable_id_works_in_header_body_and_path(shop: Client, external_id: str) -> None:
     shop.post("chats", json={"title": "by header"}, headers={"X-Chatmemory-User": external_id.encode()})
     body = {"model": "arco", "messages": [{"role": "user", "content": "Hello."}], "user": external_id}

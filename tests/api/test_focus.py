@@ -10,6 +10,7 @@ from memory.folding.request import Mode, request_resummarize
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.protocol import State
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.behaviours import Behaviour, lorem
 from tests.support.fakes.connection import Request
@@ -57,7 +58,7 @@ def default(policy: str) -> tuple[str, str]:
     return ask.task, ask.answer_format.strip()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_the_operators_instructions_replace_the_task_and_keep_the_answers_format(
     policy: str, alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
@@ -72,7 +73,7 @@ def test_the_operators_instructions_replace_the_task_and_keep_the_answers_format
     assert was["prompt_hash"] != now["prompt_hash"]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_a_focus_is_added_to_the_task_and_told_by_the_version(
     policy: str, alice: Client, upstream: FakeUpstream
 ) -> None:
@@ -90,7 +91,7 @@ def test_a_focus_is_added_to_the_task_and_told_by_the_version(
     assert newest(alice, chat)["focus"] == FOCUS, restored
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_a_focus_can_neither_end_its_section_nor_open_another(
     policy: str, alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from conversations.models import Chat
+from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event
 
@@ -24,8 +26,7 @@ def fold(chat_id: str) -> None:
 def chat_id(alice: Client, upstream: FakeUpstream) -> str:
     """A chat whose memory changed since its last reply."""
     chat_id = alice.ask("My order AB-1234 has not arrived.")["message"]["chat_id"]
-    for number in range(8):
-        alice.ask(f"Order AB-{number}", chat_id)
+    add_turns(Chat.objects.get(pk=chat_id), [(f"Order AB-{number}", "Noted.") for number in range(8)])
     fold(chat_id)
     return str(chat_id)
 

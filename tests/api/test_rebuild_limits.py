@@ -3,7 +3,7 @@
 None of the limits keeps a text from being deleted.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -25,7 +25,6 @@ from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, brief_of, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import turn
-from tests.support.invariants import check_all
 from tests.support.live_server import Client
 
 LIMIT = {"limit": "resummarize_per_hour", "allowed": 3}
@@ -33,13 +32,11 @@ HOUR = 3600
 
 
 @pytest.fixture(autouse=True)
-def small(settings: Any, upstream: FakeUpstream) -> Iterator[None]:
+def small(settings: Any, upstream: FakeUpstream) -> None:
     """Thirty tokens per turn, three turns per bite; three rebuilds per hour; a summarizer that keeps every code."""
     limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
     settings.MEMORY_LIMITS, settings.MEMORY_MIN_RETAINED = limits, 0
     settings.LIMITS = Limits(resummarize_per_hour=3)
-    yield
-    check_all()
 
 
 def chat_of(turns: int, name: str = "alice") -> Chat:

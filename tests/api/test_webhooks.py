@@ -27,6 +27,7 @@ from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.worker.sweep import sweep
 from tests.support.docs import snippet
+from tests.support.factories import add_turns
 from tests.support.fakes.receiver import Receiver
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
@@ -109,8 +110,7 @@ def test_facts_are_told_signed_and_in_order(
     own = Client(client.base, client.token)
     receiver.secret = own.put("webhook", json={"url": receiver.url}).json()["secret"]
     answer = client.ask("My order AB-1234 has not arrived.", ids[0])
-    for number in range(8):
-        client.ask(f"Order AB-{number}", ids[0])
+    add_turns(Chat.objects.get(pk=ids[0]), [(f"Order AB-{number}", "Noted.") for number in range(8)])
     call_command("resummarize", ids[0], sync=True)
     assert client.delete(f"chats/{ids[0]}").status_code == 204
     with delivering():
@@ -154,9 +154,8 @@ def test_a_summarizer_that_is_given_up_is_told_once(
     app, client = app_client()
     receiver.serve(app, "memory.failed")
     chat = client.ask("Hello")["message"]["chat_id"]
-    for _ in range(6):
-        client.ask("And then?", chat)
-    upstream.behave("status?code=500", lane="complete")
+    add_turns(Chat.objects.get(pk=chat), [("And then?", "Nothing.")] * 6)
+    upstream.behave("status?code=400", lane="complete")
     for _ in range(4):
         request_resummarize(Chat.objects.get(pk=chat), "update")
         fold(Chat.objects.get(pk=chat).key, until=time.monotonic() + 60)
