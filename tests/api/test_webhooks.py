@@ -39,6 +39,11 @@ USER = {"X-Chatmemory-User": "maria"}
 CHAT, OTHER_CHAT = new_id(), new_id()
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "POLL_SECONDS", 0.05)
+
+
 @pytest.fixture
 def app_client(live: LiveServer) -> Iterator[Callable[..., tuple[App, Client]]]:
     """Return a function that makes an app, and a client with a token of its account."""
