@@ -1,4 +1,4 @@
-"""No frequent query scans `messages`: query plans over 100,000 rows, in one chat of 50,000 and many small ones.
+"""No frequent query scans `messages`: query plans over 20,000 rows, in one chat of 10,000 and many small ones.
 
 The queries are the product's own, captured while it works, and explained by the database of this run.
 """
@@ -34,9 +34,9 @@ from memory.worker import sweep as sweeping
 from tests.support.database import plan_of
 from tests.support.factories import brief_of
 
-LONG_TURNS = 25_000
+LONG_TURNS = 5_000
 SHORT_TURNS = 100
-SHORT_CHATS = 250
+SHORT_CHATS = 50
 SAID = (Exchange("How so?", "It is so.", 3, 4, "It is so.", "User: How so? / Assistant: It is so."),)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive]
@@ -44,7 +44,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive]
 
 @dataclass(frozen=True)
 class World:
-    """One user with 100,000 messages, in a long chat and many short ones."""
+    """One user with 20,000 messages, in a long chat and many short ones."""
 
     owner: User
     long: Chat
@@ -163,8 +163,10 @@ ACTS: dict[str, Callable[[World], object]] = {
     "past context": lambda world: world.get(f"{world.path}/messages/{turn(world, world.long).pk}/context"),
     "edit": lambda world: edit_message(world.long, world.newest().pk, "It was so."),
     "forget": lambda world: forget_message(world.long.key, world.newest().pk),
-    "edit behind the fold": lambda world: messages_changed(world.long.key, from_seq=49_999),
-    "edit in the fold": lambda world: edit_message(world.long, world.at(49_000).pk, "It was so."),
+    "edit behind the fold": lambda world: messages_changed(world.long.key, from_seq=2 * LONG_TURNS - 1),
+    "edit in the fold": lambda world: edit_message(
+        world.long, world.at(2 * LONG_TURNS - 1_000).pk, "It was so."
+    ),
     "restore": lambda world: restore(world.long, brief_of(world.long).version - 3),
 }
 
@@ -201,8 +203,7 @@ def test_a_turn_takes_the_same_queries_at_any_length(world: World) -> None:
     assert len(counts[0]) <= 30
 
 
-@pytest.mark.parametrize("asked", ["customer=7", "kind=a", "customer=7&metadata.kind=a"])
-def test_chats_are_found_by_metadata_without_a_scan_or_a_sort(world: World, asked: str) -> None:
+def test_chats_are_found_by_metadata_without_a_scan_or_a_sort(world: World) -> None:
     metadata = [{"kind": "a", "customer": str(number // 5)} for number in range(5_000)]
     chats = Chat.objects.bulk_create(
         Chat(owner=world.owner, policy="chunked", metadata=one) for one in metadata
@@ -211,8 +212,9 @@ def test_chats_are_found_by_metadata_without_a_scan_or_a_sort(world: World, aske
         index_metadata(chat)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    with CaptureQueriesContext(connection) as captured:
-        world.get(f"chats?limit=5&metadata.{asked}")
-    plan = plan_of(captured.captured_queries[0]["sql"])
-    signs = ("SCAN ", "Seq Scan", "TEMP B-TREE", "Sort")
-    assert [sign for sign in signs if sign in plan] == [], plan
+    for asked in ("customer=7", "kind=a", "customer=7&metadata.kind=a"):
+        with CaptureQueriesContext(connection) as captured:
+            world.get(f"chats?limit=5&metadata.{asked}")
+        plan = plan_of(captured.captured_queries[0]["sql"])
+        signs = ("SCAN ", "Seq Scan", "TEMP B-TREE", "Sort")
+        assert [sign for sign in signs if sign in plan] == [], plan
