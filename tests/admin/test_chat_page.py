@@ -145,11 +145,11 @@ def test_pages_meet_in_both_directions(staff: Client, long: Chat) -> None:
     assert "cm-from-end" in page(staff, long).content.decode(), "it opens at the newest"
 
 
-@pytest.mark.parametrize("seq", first_of([100, 1, 2, 99, 199, 200]))
-def test_a_page_opens_at_any_message_and_shows_it(staff: Client, long: Chat, seq: int) -> None:
-    answer = page(staff, long, at=seq)
-    assert any(low <= seq <= high for low, high in spans(answer))
-    assert answer.content.decode().count("you are here") == 1
+def test_a_page_opens_at_any_message_and_shows_it(staff: Client, long: Chat) -> None:
+    for seq in (1, 2, 99, 100, 199, 200):
+        answer = page(staff, long, at=seq)
+        assert any(low <= seq <= high for low, high in spans(answer)), seq
+        assert answer.content.decode().count("you are here") == 1, seq
     for odd in ({"at": "0"}, {"at": "x"}, {"at": "9" * 40}, {"at": "٣"}, {"from": "0"}, {"from": "999"}):
         page(staff, long, **odd)
 

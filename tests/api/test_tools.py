@@ -310,9 +310,9 @@ def test_what_is_forgotten_ends_the_turn(ask: OpenAI, alice: Client, upstream: F
 @pytest.mark.exhaustive
 def test_recall_finds_what_a_tool_gave_back(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = looked_up(ask, upstream)
-    for number in range(60):
+    for number in range(15):
         talk.turn(
-            f"Tell me about item {number}, and about everything else that I could buy there, at length."
+            f"Tell me about item {number}, " + "and about everything else that I could buy there, " * 20
         )
     talk.turn("What does Quicksilver Freight say it weighs?")
     sent = upstream.calls("stream")[-1]
