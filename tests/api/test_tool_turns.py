@@ -1,7 +1,5 @@
 """Turns with tools that are not finished as planned: tried again, cancelled, edited, deleted, branched, very long."""
 
-from itertools import permutations
-
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client as Staff
@@ -128,7 +126,7 @@ def change(alice: Client, chat: Chat, seq: int, how: str) -> None:
 WAYS: list[tuple[tuple[int, str], ...]] = [
     *(((seq, "delete"),) for seq in range(1, 11)),
     *(((seq, "edit"),) for seq in range(1, 11)),
-    *(((a, "delete"), (b, "edit")) for a, b in permutations((3, 5, 7, 9), 2)),
+    *(((a, "delete"), (b, "edit")) for a, b in ((3, 7), (7, 3))),
     tuple((seq, "delete") for seq in range(1, 11)),
     tuple((seq, "delete") for seq in range(10, 0, -1)),
 ]
