@@ -88,7 +88,8 @@ def in_shared_memory() -> None:
         atexit.register(shutil.rmtree, os.environ[FOLDER], ignore_errors=True)
     folder = Path(os.environ[FOLDER])
     settings.DATABASES["default"]["TEST"]["NAME"] = f"{folder}/test.sqlite3"
-    create, migrated = DatabaseCreation.create_test_db, folder / "migrated.sqlite3"
+    create: Any = DatabaseCreation.create_test_db  # it is overloaded
+    migrated = folder / "migrated.sqlite3"
 
     def create_once(self: DatabaseCreation, *args: Any, keepdb: bool = False, **options: Any) -> Any:
         with (folder / "lock").open("w") as lock:
@@ -102,7 +103,7 @@ def in_shared_memory() -> None:
                     cursor.execute("VACUUM INTO %s", [str(migrated)])
         return name
 
-    DatabaseCreation.create_test_db = create_once  # type: ignore[method-assign]
+    DatabaseCreation.create_test_db = create_once  # type: ignore[assignment,method-assign]
 
 
 def bytes_of(file: Path) -> bytes:
