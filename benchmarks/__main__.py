@@ -39,6 +39,7 @@ NAMES = (
     "path",
     "size",
     "scale",
+    "released",
 )
 SQLITE_ALONE = {"footprint", "pages", "path", "size"}
 """Benchmarks that do not depend on the database, or whose second database would take too long to fill."""

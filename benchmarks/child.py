@@ -36,7 +36,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages, path, size
     from benchmarks.engine import apps, growth, hostile, lineage, turns
     from benchmarks.recall import speed
-    from benchmarks.serving import big, completions, folds, footprint, scale, slow, streams
+    from benchmarks.serving import big, completions, folds, footprint, released, scale, slow, streams
 
     return {
         "turns": turns.run,
@@ -58,6 +58,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "path": path.run,
         "size": size.run,
         "scale": scale.run,
+        "released": released.run,
     }
 
 

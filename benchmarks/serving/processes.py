@@ -67,11 +67,18 @@ def slow_summarizer() -> Iterator[Running]:
 
 @contextmanager
 def server(
-    upstream: Running, log: Path, http: str = BOUNDED, options: Sequence[str] = ()
+    upstream: Running,
+    log: Path,
+    http: str = BOUNDED,
+    options: Sequence[str] = (),
+    *,
+    root: Path | None = None,
+    database_url: str = "",
 ) -> Iterator[Running]:
-    """Run one server process on this process's database, as `make run` starts it, except that its logs go to a file.
+    """Run one server process as `make run` starts it, except that its logs go to a file.
 
-    `http` is the value of uvicorn's option of that name; `options` are more of them.
+    It is the one of this checkout, or of `root`, on this process's database, or on another. `http` is the value of
+    uvicorn's option of that name; `options` are more of them.
     """
     port = free_port()
     settings = {
@@ -79,10 +86,11 @@ def server(
         "OPENAI_API_KEY": "sk-benchmark",
         "RATE_LIMITS": "off",
         "LOG_FORMAT": "json",
+        "DATABASE_URL": database_url or os.environ["DATABASE_URL"],
     }
     command = [sys.executable, "-m", "uvicorn", "chatmemory.asgi:application"]
-    command += ["--http", http, *options]
-    with _process([*command, "--port", str(port), "--no-access-log"], port, settings, log) as started:
+    command += ["--http", http, *options, "--port", str(port), "--no-access-log"]
+    with _process(command, port, settings, log, root) as started:
         yield started
 
 
@@ -126,10 +134,15 @@ def family(pid: int) -> list[int]:
 
 @contextmanager
 def _process(
-    command: list[str], port: int, settings: dict[str, str] | None = None, log: Path | None = None
+    command: list[str],
+    port: int,
+    settings: dict[str, str] | None = None,
+    log: Path | None = None,
+    root: Path | None = None,
 ) -> Iterator[Running]:
     with Path(log or os.devnull).open("ab") as out:
-        process = subprocess.Popen(command, env={**os.environ, **(settings or {})}, stdout=out, stderr=out)
+        env = {**os.environ, **(settings or {})}
+        process = subprocess.Popen(command, cwd=root, env=env, stdout=out, stderr=out)
         try:
             _wait_for(port, process)
             yield Running(port, process.pid)

@@ -35,6 +35,8 @@ class Rotation:
     servers: list[str]
     stopping: set[str] = field(default_factory=set)
     done: int = 0
+    slowest: float = 0.0
+    """Seconds of the call that took longest."""
     drained: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
@@ -165,7 +167,7 @@ class Caller:
         """Send a request to any server of the rotation until it is answered."""
         deadline, was_drained = time.monotonic() + PATIENCE, False
         while True:
-            url = self.random.choice(self.rotation.servers)
+            url, started = self.random.choice(self.rotation.servers), time.monotonic()
             try:
                 answer = self._http.request(method, f"{url}/v1/{path}", **options)
                 how = _fault(answer)
@@ -173,6 +175,7 @@ class Caller:
                 how = type(exc).__name__
             if not how:
                 self.rotation.done += 1
+                self.rotation.slowest = max(self.rotation.slowest, time.monotonic() - started)
                 return answer
             what = f"{method} {path}: {how}"
             if url in self.rotation.stopping:

@@ -14,6 +14,7 @@ from django.conf import settings
 
 from tests.faults.bench.bench import Load
 from tests.processes.callers import Caller, Rotation
+from tests.support.exhaustive import effort
 from tests.support.processes import Child, Product, scratch
 from tests.support.waiting import wait_for
 
@@ -33,7 +34,26 @@ NUMBERS = {
     "RATE_LIMITS": "on",
     "LIMIT_REQUESTS_PER_MINUTE": "100000",
     "LIMIT_TOKENS_PER_DAY": "1000000000",
+    "LIMIT_RESUMMARIZE_PER_HOUR": "100000",
 }
+LONG_CHATS = effort(5, 500)
+"""Chats of `LONG` turns each that are there before: what the upgrade must fill without a pause."""
+LONG = 1_000
+LONGEST_SECONDS = 1800.0
+SLOWEST_SECONDS = 10.0
+"""Below what a client waits. Calls wait for a moment where a table changes; two cores do the rest."""
+FILL = f"""
+from django.contrib.auth.models import User
+from django.db import connection
+from benchmarks.chats import make_chat
+from memory.recall import index
+
+with connection.cursor() as cursor:
+    cursor.execute(f"DROP INDEX {{index.INDEX}}")  # it is made faster at once
+for number in range({LONG_CHATS}):
+    make_chat(User.objects.create_user(f"before{{number}}"), {LONG}, unfolded=1)
+index.ensure()
+"""
 CHECK = """
 from django.contrib.auth.models import User
 from memory.worker import sweep
@@ -41,10 +61,20 @@ from tests.faults.bench.checks import unsettled
 from tests.support.invariants import check_all
 from tests.support.waiting import wait_for
 
-users = list(User.objects.values_list("username", flat=True))
-wait_for(lambda: sweep.sweep() is not None and not unsettled(users), "everything at rest")
-check_all()
+users = list(User.objects.filter(username__startswith="user"))
+names = [user.username for user in users]
+wait_for(lambda: sweep.sweep() is not None and not unsettled(names), "everything at rest")
+check_all(users)
 """
+WRONG_OWNERS = """
+SELECT count(*) FROM {} one JOIN {} other ON other.id = one.{} WHERE one.owner_id <> other.owner_id
+"""
+REFERENCES = (
+    ("conversations_message", "conversations_chat", "chat_id"),
+    ("memory_conversationbrief", "conversations_chat", "chat_id"),
+    ("memory_summaryrevision", "conversations_chat", "chat_id"),
+    ("memory_contextrecord", "conversations_message", "reply_id"),
+)
 
 
 @pytest.fixture
@@ -67,6 +97,7 @@ def versions(old_tree: Path, tmp_path: Path) -> Iterator[tuple[Product, Product]
 
 def test_nobody_notices_an_upgrade(versions: tuple[Product, Product]) -> None:
     old, new = versions
+    run(old, "shell", "-c", FILL)
     old_server, old_worker = old.server(), old.worker()
     rotation = Rotation([old.url])
     tokens = [old.manage("create_token", f"user{at}", "--create").split()[-1] for at in range(CALLERS)]
@@ -74,7 +105,7 @@ def test_nobody_notices_an_upgrade(versions: tuple[Product, Product]) -> None:
     folds = partial(more_folds, old)
     with Load(callers, Caller.round):
         folds(rotation)
-        new.manage("migrate", "--verbosity", "0")
+        run(new, "migrate")
         folds(rotation)  # the old version alone, on the new tables
         new.server()
         rotation.servers.append(new.url)
@@ -89,24 +120,37 @@ def test_nobody_notices_an_upgrade(versions: tuple[Product, Product]) -> None:
     assert len(rotation.drained) <= CALLERS, "only what was under way may be sent again"
     for caller in callers:
         caller.compare()
+    assert rotation.slowest < SLOWEST_SECONDS
     new.manage("shell", "--verbosity", "0", "-c", CHECK)
+    with opened(new) as database:
+        for reference in REFERENCES:
+            assert database.execute(WRONG_OWNERS.format(*reference)).fetchone() == (0,)
 
 
 def more_folds(product: Product, rotation: Rotation, number: int = 2) -> None:
     """Wait until more calls and folds are done."""
-    with psycopg.connect(
-        urlsplit(product.env["DATABASE_URL"])._replace(scheme="postgresql").geturl()
-    ) as opened:
-        opened.autocommit = True
+    with opened(product) as database:
 
         def folds() -> int:
-            (count,) = opened.execute("SELECT count(*) FROM memory_summaryrevision").fetchone() or (0,)
+            (count,) = database.execute("SELECT count(*) FROM memory_summaryrevision").fetchone() or (0,)
             return int(count)
 
         enough = folds() + number
         rotation.more(CALLS)
         wait_for(lambda: folds() >= enough or rotation.failed, f"{number} more folds")
     assert rotation.failed == []
+
+
+def opened(product: Product) -> psycopg.Connection:
+    url = urlsplit(product.env["DATABASE_URL"])._replace(scheme="postgresql").geturl()
+    return psycopg.connect(url, autocommit=True)
+
+
+def run(product: Product, *arguments: str) -> None:
+    """Run a command that takes as long as the database is large."""
+    child = product.command(*arguments)
+    wait_for(lambda: child.exit_code is not None, f"the end of {child.name}", timeout=LONGEST_SECONDS)
+    assert child.exit_code == 0
 
 
 def end(child: Child) -> None:

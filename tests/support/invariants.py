@@ -37,13 +37,14 @@ from memory.policies import POLICIES
 from memory.usage import daily
 
 
-def check_all() -> None:
-    """Fail if anything is wrong with any chat or any user's bill."""
+def check_all(users: list[User] | None = None) -> None:
+    """Fail if anything is wrong with any chat or any bill, of these users or of all."""
     assert ActiveReply.objects.filter(lease_expires_at__lt=Now()).count() == 0, "a reply outlived its lease"
-    chats = list(Chat.objects.all())
+    users = list(User.objects.all()) if users is None else users
+    chats = list(Chat.objects.filter(owner__in=users))
     owners = {chat.owner_id for chat in chats}
     found = [f"chat {chat.pk}: {text}" for chat in chats for text in violations(chat)]
-    for user in User.objects.all():
+    for user in users:
         spent = bill(user) if user.pk in owners else ()
         found += [f"user {user.pk}: {text}" for text in (*spent, *allowance(user))]
     assert not found, "\n".join(found)
