@@ -191,15 +191,20 @@ class Recorder:
 def _sender() -> str:
     names = list[str]()
     for frame, _ in traceback.walk_stack(None):
-        path = Path(frame.f_code.co_filename)
-        if not path.is_relative_to(ROOT) or path == Path(__file__):
-            continue
-        package, *_ = parts = path.relative_to(ROOT).with_suffix("").parts
+        package, *_ = parts = _module(frame.f_code.co_filename) or ("",)
         if package == "tests" or len(names) == 2:
             break
         if package in ("chatmemory", "conversations", "memory") and parts[:2] != ("chatmemory", "database"):
             names.append(".".join((*parts, frame.f_code.co_qualname)))
     return " < ".join(names)
+
+
+@cache
+def _module(file: str) -> tuple[str, ...]:
+    """The parts of a module's name; nothing of this one, and of what is not ours."""
+    path = Path(file)
+    is_other = path.is_relative_to(ROOT) and path != Path(__file__)
+    return path.relative_to(ROOT).with_suffix("").parts if is_other else ()
 
 
 @contextmanager
