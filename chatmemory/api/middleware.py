@@ -30,7 +30,7 @@ from chatmemory.runtime.logs import request_context, request_id, request_id_for
 
 logger = logging.getLogger(__name__)
 
-API, SIGN_IN = "/v1/", "/accounts/"
+API, SIGN_IN, FACTORS = "/v1/", "/accounts/", "/accounts/second-factors/"
 PROBES = ("/healthz", "/readyz", "/metrics")
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 CSP_HEADER = "Content-Security-Policy"
@@ -89,7 +89,7 @@ class RequestMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer 503 for pages that are not our views, such as an admin page without its tables."""
-        if isinstance(exception, KeyError) and request.path_info.startswith(SIGN_IN):
+        if isinstance(exception, KeyError) and request.path_info.startswith(FACTORS):
             return error_page(400)  # fido2 reads a part that the answer of a passkey lacks
         return error_page(503) if cannot_serve(exception) else None
 

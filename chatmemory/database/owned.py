@@ -2,7 +2,7 @@
 
 Every row that is reached by its owner or its chat has the owner's id in a column, and every statement about such rows
 names it: in its conditions, and between the tables that it joins. A database that distributes rows by owner then finds
-all of them in one place. On PostgreSQL every key among these tables has that column, too (`owner_keys`).
+all of them in one place. On PostgreSQL every key among these tables has that column, too (`owner_column`).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ LONG_CHATS = effort(5, 500)
 LONG = 1_000
 LONGEST_SECONDS = 1800.0
 SLOWEST_SECONDS = 10.0
-"""Below what a client waits. Calls wait for a moment where a table changes; two cores do the rest."""
+"""Clients wait longer. A call waits for a moment where a table changes, and for its share of two cores."""
 FILL = f"""
 from django.contrib.auth.models import User
 from django.db import connection
