@@ -10,6 +10,8 @@ AT_ONCE := -n $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 5))
 # What is slow waits for processes and for leases more than for a core.
 WAITING := -n 4 --dist worksteal
 QUICK := not slow and not services and not browser and not clients and not clients_python and not wheel
+# What installs the locked versions, each checked by its hash: uv takes seconds where pip takes a minute.
+INSTALL = $(BIN)/uv pip install --quiet --require-hashes --python
 NEEDS_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
 # Where to look, for less than everything: make test-postgres WHERE=tests/api
 WHERE ?=
@@ -61,9 +63,9 @@ tests/clients/node_modules/installed: tests/clients/package-lock.json
 	npm ci --prefix tests/clients --silent --no-audit --no-fund --ignore-scripts
 	touch $@
 
-.venv/%/installed: requirements-%.lock
-	$(PYTHON) -m venv .venv/$*
-	.venv/$*/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+.venv/%/installed: requirements-%.lock .venv/bin/uv
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .venv/$*
+	$(INSTALL) .venv/$*/bin/python -r $<
 	touch $@
 
 # The wheel, built, installed into an empty environment, and walked.
@@ -133,26 +135,28 @@ evidence: .venv/installed
 
 # Locked versions, with hashes. `make lock` is the one target that changes them.
 .venv/checks: .venv/installed requirements-check.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-check.lock
-	touch $@
+	@echo "Installing what looks at it from outside: browser driver, schema and chart checks."
+	$(INSTALL) $(BIN)/python -r requirements-check.lock
+	@touch $@
 
-.venv/installed: requirements-dev.lock
+.venv/installed: .venv/bin/uv requirements-dev.lock
+	@echo "Installing the locked packages for tests and lint into .venv."
+	@$(INSTALL) $(BIN)/python -r requirements-dev.lock
+	@touch .venv/runtime $@
+
+# What runs it, and no more: a part of the above.
+.venv/runtime: .venv/bin/uv requirements.lock
+	@echo "Installing the locked packages into .venv."
+	@$(INSTALL) $(BIN)/python -r requirements.lock
+	@touch $@
+
+.venv/bin/uv:
 	$(NEEDS_PYTHON)
-	@echo "Installing what tests and lint need, once. This takes about a minute."
-	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	touch .venv/runtime $@
+	@echo "Making a Python environment in .venv."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.9
 
-# What runs it, and no more: a part of the above. Python compiles what it uses when it first does; pip would all there is.
-.venv/runtime: requirements.lock
-	$(NEEDS_PYTHON)
-	@echo "Installing what running it needs, and no more, once. This takes about half a minute."
-	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
-	touch $@
-
-lock:
-	$(BIN)/pip install --quiet uv
+lock: .venv/bin/uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra otel pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 -c requirements-dev.lock pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra otel -c requirements-dev.lock pyproject.toml -o requirements-otel.lock

@@ -48,13 +48,13 @@ def run(*command: object) -> None:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     root = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "venv", "--without-pip", root / "venv")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", root / "venv"]
-    run(*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", root, ROOT)
+    uv = Path(sys.executable).with_name("uv")
+    run(uv, "build", "--quiet", "--wheel", "--out-dir", root, ROOT)
     (wheel,) = root.glob("chatmemory_server-*.whl")
-    install = [*pip, "install", "--quiet", "--no-compile"]
+    install = [uv, "pip", "install", "--quiet", "--python", root / "venv" / "bin" / "python"]
     run(*install, "--require-hashes", "-r", ROOT / "requirements.lock")
     run(*install, "--no-deps", wheel)
-    run(*pip, "check")
+    run(uv, "pip", "check", "--quiet", "--python", root / "venv" / "bin" / "python")
 
     folder, home = root / "anywhere", root / "home"
     folder.mkdir()
