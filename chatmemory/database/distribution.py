@@ -26,6 +26,12 @@ _TRIGGERS = """
 SELECT tgrelid::regclass::text, quote_ident(tgname) FROM pg_trigger
 WHERE NOT tgisinternal AND tgrelid::regclass::text = ANY(%s) ORDER BY 1, 2
 """
+_IDS = """
+SELECT table_name, column_name,
+    coalesce(pg_sequence_last_value(pg_get_serial_sequence(table_name, column_name)::regclass)::text, 'NULL')
+FROM information_schema.columns
+WHERE is_identity = 'YES' AND table_schema = current_schema() AND NOT table_name = ANY(%s) ORDER BY 1
+"""
 
 
 def is_citus(connection: BaseDatabaseWrapper) -> bool:
@@ -41,7 +47,8 @@ def statements(connection: BaseDatabaseWrapper) -> list[str]:
     another kind: so keys are dropped first and added again, and checked, at the end. What breaks a key is refused at
     once from then on: by the time of a commit, Citus cannot say what is wrong. It also refuses to change a copied
     table, as erasing a user does, after rows on several nodes were changed at once: so it shall change one node after
-    the other.
+    the other. And it rebuilds the tables that stay and refer to copied ones, where ids then begin at 1: so they are
+    set to continue.
     """
     owners = owned_tables()
     with connection.cursor() as cursor:
@@ -53,7 +60,7 @@ def statements(connection: BaseDatabaseWrapper) -> list[str]:
         done = {table for (table,) in rows(_DISTRIBUTED)} if is_citus(connection) else set()
         copied = [table for table in EVERYWHERE if table not in done]
         spread = [table for table in sorted(owners, key=lambda table: table != FIRST) if table not in done]
-        keys, triggers = rows(_KEYS, spread), rows(_TRIGGERS, spread)
+        keys, triggers, ids = rows(_KEYS, spread), rows(_TRIGGERS, spread), rows(_IDS, list(owners))
         ((database,),) = rows("SELECT quote_ident(current_database())")
     colocated = f", colocate_with => '{FIRST}'"
     return [
@@ -65,6 +72,10 @@ def statements(connection: BaseDatabaseWrapper) -> list[str]:
             for table in spread
         ),
         *(f"ALTER TABLE {table} ADD CONSTRAINT {name} {key}" for table, name, key in keys),
+        *(
+            f"SELECT setval(pg_get_serial_sequence('{table}', '{name}'), greatest({last}, max({name}))) FROM {table}"  # noqa: S608  # our own tables' names
+            for table, name, last in ids
+        ),
         *(f"SELECT truncate_local_data_after_distributing_table('{table}')" for table in [*copied, *spread]),
         f"ALTER DATABASE {database} SET citus.multi_shard_modify_mode = 'sequential'",
     ]

@@ -226,9 +226,10 @@ def _rows(chat: Chat, start: int) -> list[Any]:
 
 def _messages(chat: Chat) -> QuerySet[Message]:
     rows = Message.objects.filter(chat=chat).defer("content", "outline", "metadata", "terms")
+    prompts = ContextRecord.objects.filter(pk=OuterRef("pk"), owner_id=OuterRef("owner_id"))
     return rows.annotate(
         text=Left("content", TEXT_CHARS),
         missing=Length("content") - Length(Left("content", TEXT_CHARS)),
         newer_seq=F("superseded_by__seq"),
-        has_prompt=Exists(ContextRecord.objects.filter(pk=OuterRef("pk"))),
+        has_prompt=Exists(prompts),
     )

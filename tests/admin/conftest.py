@@ -1,4 +1,6 @@
-"""Fixtures of the admin tests: the users and a chat with memory."""
+"""Fixtures of the admin tests: the users and a chat with memory, and a check that statements join by owner."""
+
+from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.models import User
@@ -6,6 +8,15 @@ from django.test import Client
 
 from conversations.models import Chat
 from tests.admin.rows import add_revision, make_chat, say
+from tests.support import owners
+
+
+@pytest.fixture(autouse=True)
+def joined_by_owner() -> Iterator[None]:
+    """Check that each statement joins tables of owners by owner, also those that look at many."""
+    with owners.watch() as findings:
+        yield
+    assert owners.unexpected(findings) == []
 
 
 @pytest.fixture

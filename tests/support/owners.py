@@ -1,8 +1,9 @@
 """Finds statements that a database distributed by owner could not send to one place.
 
 Each statement that touches rows of owners has to name one owner: for every table of `owned_tables` a condition on its
-owner's column, with one value in all of them. `check` reads a statement as Django or we write it; `watch` records those
-that fail, with who sent them.
+owner's column, with one value in all of them. A statement about many owners still has to join these tables, and to
+relate subqueries, by owner. `check` reads a statement as Django or we write it; `watch` records those that fail, with
+who sent them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,6 +50,9 @@ ACROSS_OWNERS = (
 """What looks at rows of many owners, or knows none, in statements of its own: sweeps, staff pages, figures, commands,
 migrations, what finds whose a chat is, and the lease of a server, which writes replies for many."""
 
+APART = "not joined by owner:"
+"""How the problem of a statement begins that no sender is excused for."""
+
 ROOT = Path(__file__).resolve().parents[2]
 
 _NAME = r'"?(\w+)"?'
@@ -56,6 +61,7 @@ _TABLE = re.compile(
     rf"\b(?:FROM|JOIN|UPDATE|INTO)\s+{_NAME}(?:\s+(?:AS\s+)?(?!(?:{_NO_ALIAS})\b){_NAME})?", re.IGNORECASE
 )
 _COLUMN = rf"(?:{_NAME}\.)?{_NAME}"
+_QUALIFIED = re.compile(rf"{_NAME}\.{_NAME}")
 _EQUAL = re.compile(rf"{_COLUMN} [=≡] [(⟨]?(?:(%s|%\(\w+\)s)|{_COLUMN})")
 _GROUP = re.compile(r"(NOT )?(?<!%)\(((?:[^()]|%\(\w+\)s)*)\)")
 # Django inserts several rows on PostgreSQL as a list for each column.
@@ -77,6 +83,8 @@ class _Shape(NamedTuple):
     """Places, or names, of the parameters that are an owner."""
     width: int
     """Of an insert: the number of parameters of a row."""
+    apart: tuple[str, ...] = ()
+    """Aliases of tables of owners whose owner need not be that of the other tables."""
 
 
 @cache
@@ -102,7 +110,40 @@ def _shape(sql: str, tables: tuple[tuple[str, str], ...]) -> _Shape | None:
         mine = {place for place, column in given if column in group}
         owners |= mine
         wanting += [] if mine else [alias]
-    return _Shape(tuple(sorted(wanting)), tuple(owners), 0)
+    apart = tuple(alias for part in _parts(sql) for alias in _apart(part, owned))
+    return _Shape(tuple(sorted(wanting)), tuple(owners), 0, apart)
+
+
+def _parts(sql: str) -> Iterator[str]:
+    """Yield the statement without the subqueries that depend on nothing outside of them, and each of these.
+
+    Those that depend on it get aliases of their own: Django calls the first table of each `U0`.
+    """
+    start, number = -1, 0
+    while (start := sql.find("(SELECT ", start + 1)) >= 0:
+        depths = accumulate((one == "(") - (one == ")") for one in sql[start:])
+        end = start + next(place for place, depth in enumerate(depths) if depth == 0)
+        inner, tables = sql[start + 1 : end], _TABLE.findall(sql[start:end])
+        if {alias for alias, _ in _QUALIFIED.findall(inner)} <= {alias or table for table, alias in tables}:
+            yield from _parts(inner)
+            inner = ""
+        number += 1
+        for alias in {alias for _, alias in tables if alias}:
+            inner = re.sub(rf"\b{alias}\b", f"{alias}_{number}", inner)
+        sql = f"{sql[:start]}({inner}{sql[end:]}"
+    yield sql
+
+
+def _apart(sql: str, owned: dict[str, str]) -> list[str]:
+    """Return the aliases whose owner is neither that of the first table nor given, as that of the first one is."""
+    aliases = {alias or table: owned[table] for table, alias in _TABLE.findall(sql) if table in owned}
+    groups, given = _equalities(_required(sql), aliases)
+    known = {column for _, column in given}
+    sides = []
+    for alias, column in aliases.items():
+        group = next((one for one in groups if (alias, column) in one), {(alias, column)})
+        sides.append(None if group & known else group)
+    return [alias for alias, side in zip(aliases, sides, strict=True) if side != sides[0]]
 
 
 def _required(sql: str) -> str:
@@ -150,6 +191,8 @@ def check(sql: str, params: Any, tables: dict[str, str]) -> str:
     shape = _shape(sql, tuple(tables.items()))
     if shape is None:
         return ""
+    if shape.apart:
+        return f"{APART} {', '.join(shape.apart)}"
     if shape.wanting:
         return f"no owner of {', '.join(shape.wanting)}"
     if shape.width:
@@ -234,6 +277,6 @@ def unexpected(findings: list[Finding]) -> list[str]:
         {
             f"{one.problem}: {one.sent_by}: {one.sql[:300]}"
             for one in findings
-            if one.sent_by and not one.sent_by.startswith(ACROSS_OWNERS)
+            if one.sent_by and (one.problem.startswith(APART) or not one.sent_by.startswith(ACROSS_OWNERS))
         }
     )

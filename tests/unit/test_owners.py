@@ -26,7 +26,7 @@ JOINED = 'FROM "chat" INNER JOIN "auth_user" ON ("chat"."owner_id" = "auth_user"
             'SELECT 1 FROM "chat" LEFT OUTER JOIN "message" T3 ON ("chat"."id" = T3."chat_id")'
             ' WHERE "chat"."owner_id" = %s',
             (5,),
-            "no owner of T3",
+            "not joined by owner: T3",
         ),
         (
             "SELECT 1 FROM message m JOIN chat c ON c.owner_id = m.owner_id WHERE m.owner_id = %s AND c.owner_id = %s",
@@ -72,3 +72,31 @@ JOINED = 'FROM "chat" INNER JOIN "auth_user" ON ("chat"."owner_id" = "auth_user"
 )
 def test_a_statement_names_one_owner_for_each_table(sql: str, params: Any, problem: str) -> None:
     assert check(sql, params, TABLES) == problem
+
+
+OUTER = 'SELECT EXISTS(SELECT 1 FROM "message" U0 WHERE U0."chat_id" = ("chat"."id")%s) FROM "chat"'
+OF_CHAT = ' AND U0."owner_id" = ("chat"."owner_id")'
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        (OUTER % OF_CHAT, "no owner of U0, chat"),
+        (OUTER % "", "not joined by owner: chat"),
+        (
+            'SELECT 1 FROM "chat" INNER JOIN "message" ON ("chat"."id" = "message"."chat_id")',
+            "not joined by owner: message",
+        ),
+        (
+            'SELECT 1 FROM "chat" WHERE "chat"."id" IN (SELECT U0."chat_id" FROM "message" U0 LIMIT 5)',
+            "no owner of U0, chat",
+        ),
+        (
+            f'{OUTER % OF_CHAT} WHERE EXISTS(SELECT 1 FROM "message" U0 WHERE U0."chat_id" = ("chat"."id"))',
+            "not joined by owner: U0_2",
+        ),
+    ],
+)
+def test_a_statement_about_many_owners_joins_by_owner(sql: str, problem: str) -> None:
+    """A subquery that depends on nothing outside is run by itself; each of several `U0` needs the condition."""
+    assert check(sql, (), TABLES) == problem

@@ -1,4 +1,7 @@
-"""`manage.py distribute` for Citus, on a database that has functions of the names of Citus' own."""
+"""`manage.py distribute` for Citus, on a database that has functions of the names of Citus' own.
+
+As Citus does, they make tables again that refer to copied ones, whose ids then begin at 1.
+"""
 
 from io import StringIO
 
@@ -13,7 +16,7 @@ from chatmemory.database.owner_column import owned_tables
 from chatmemory.llm.protocol import Reply
 from conversations.chat_lifecycle import delete_chat
 from conversations.management.commands import distribute as command
-from conversations.models import Allowance, Chat
+from conversations.models import Allowance, Chat, ContentView
 from conversations.replies.begin import begin_turn, default_variant
 from conversations.replies.finish import finish
 from conversations.replies.reply import BegunTurn, Ending, TurnRequest
@@ -24,8 +27,10 @@ pytestmark = pytest.mark.django_db
 
 FUNCTIONS = """
 CREATE TABLE calls (number serial, function text, name text, owner text, beside text);
-CREATE FUNCTION create_reference_table(regclass) RETURNS void LANGUAGE sql AS
-    $$ INSERT INTO calls (function, name) VALUES ('reference', $1) $$;
+CREATE FUNCTION create_reference_table(regclass) RETURNS void LANGUAGE sql AS $$
+    SELECT setval(pg_get_serial_sequence('conversations_contentview', 'id'), 1, false);
+    INSERT INTO calls (function, name) VALUES ('reference', $1);
+$$;
 CREATE FUNCTION create_distributed_table(regclass, text, colocate_with text DEFAULT '') RETURNS void LANGUAGE sql AS
     $$ INSERT INTO calls (function, name, owner, beside) VALUES ('distributed', $1, $2, $3) $$;
 CREATE FUNCTION truncate_local_data_after_distributing_table(regclass) RETURNS void LANGUAGE sql AS
@@ -59,6 +64,18 @@ def test_all_rows_of_owners_are_spread_by_owner_side_by_side_and_keep_their_keys
     assert {name for kind, name, _, _ in calls if kind == "truncate"} == {*owners, *EVERYWHERE}
     assert rows(KEYS) == keys
     assert rows(TRIGGERS) == set()
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog")
+def test_distribute_with_rows_continues_ids() -> None:
+    *_, last = [ContentView.objects.create(viewer_name="boss", page="chat") for _ in range(3)]
+    last_id = last.pk
+    last.delete()
+    with connection.cursor() as cursor:
+        cursor.execute(FUNCTIONS)
+        for statement in statements(connection):
+            cursor.execute(statement)
+    assert ContentView.objects.create(viewer_name="boss", page="chat").pk == last_id + 1
 
 
 def test_it_is_refused_where_there_is_no_citus() -> None:
