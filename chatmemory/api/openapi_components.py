@@ -44,7 +44,7 @@ MEANINGS = {
     "message.incomplete": "The reply was cut off. The partial reply is saved.",
     "message.failed": "There is no usable reply.",
     "message.cancelled": "Somebody stopped the reply. The partial reply is saved.",
-    "reconnect": "This server is about to stop: come back with `Last-Event-ID`.",
+    "reconnect": "This server is about to stop, or the reply cannot be stored yet: come back with `Last-Event-ID`.",
 }
 """The description of each event."""
 
@@ -99,10 +99,9 @@ def _stream(created: Schema, message: str, endings: tuple[str, ...], **position:
     """The schema of one event of a stream. `position` is the `id` of events from which a stream can be resumed."""
     final = _ref(message, "The reply as it is stored.")
     error = _ref("ReplyErrorOut", "Why it did not complete.")
-    updated, reconnect = (
-        _event("memory.updated", _MEMORY_UPDATED),
-        _event("reconnect", _object(retry_ms=_count("Milliseconds to wait before."))),
-    )
+    later = _object(retry_ms=_count("Milliseconds to wait before."))
+    later["properties"]["error"] = _ref("ReplyErrorOut", "Only if it is not stored yet.")
+    updated, reconnect = _event("memory.updated", _MEMORY_UPDATED), _event("reconnect", later)
     for without in (updated, reconnect):  # parsers of events give it the `id` of the one before
         without["properties"] |= position
     return {

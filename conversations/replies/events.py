@@ -7,6 +7,7 @@ them although the standard does not.
 from json import JSONEncoder
 from typing import Any
 
+from chatmemory.errors import Unavailable
 from chatmemory.llm.attachments import attachments_in
 from conversations.models import STREAMING, ActiveReply, Message, Role
 from conversations.replies.reply import ReplyHead
@@ -77,7 +78,12 @@ def final(message: Message) -> bytes:
     return event(f"message.{name}", data, None if message.chat_id is None else len(message.content))
 
 
-RECONNECT = event("reconnect", {"retry_ms": 1000})
+def reconnect(error: Exception | None = None) -> bytes:
+    """Return the event that sends readers away, to resume the stream: with `error` if the reply cannot be stored."""
+    if not isinstance(error, Unavailable):
+        return event("reconnect", {"retry_ms": 1000})
+    told = {"code": error.code, "message": error.message}
+    return event("reconnect", {"retry_ms": 1000 * (error.retry_after or 1), "error": told})
 
 
 # Messages as JSON

@@ -57,6 +57,9 @@ BROKEN = ReplyError("upstream_error", "Something went wrong on our side while th
 
 FINISH_TRIES = 8
 """Attempts to store a final reply while the database is away: 0.1 s apart at first, doubling, about 25 s in all."""
+SILENT_TRIES = 5
+"""After so many of them, about 3 s, readers are told. A database that restarts is back before that."""
+RETRY_UNSTORED_SECONDS = 5
 
 FIRST_WORDS = 8
 """Number of deltas after which readers get their turn even if more are there already, so that the first words need
@@ -189,6 +192,8 @@ class GrowingReply:
         self.done = False
         self.final: Message | None = None
         """The final message. None although `done` if it is stored by another process, or not at all."""
+        self.error: Exception | None = None
+        """Why readers need not wait for the final message, if there is a reason."""
         self.changes = Broadcast()
         """Wakes the readers of the log."""
 
@@ -382,6 +387,7 @@ class TurnReply(Generation):
             except executors.UNSTORABLE as exc:  # if twice, the sweep finishes it, from its last checkpoint
                 extra = {"reply": str(self.pending.message_id), "error": type(exc).__name__}
                 logger.error("reply does not fit the database", extra=extra)
+        self._tell_unstored()
 
     async def _stored(self, ending: Ending) -> Message | None:
         """Store the reply. If an error came after the commit, the next attempt finds and returns what was stored.
@@ -395,6 +401,7 @@ class TurnReply(Generation):
                     message = await executors.write(
                         finish.finish, self.pending, text, ending, **self._times()
                     )
+                self.error = None
                 return message or (await executors.read(self._final) if attempt else None)
             except executors.UNSTORABLE:
                 raise
@@ -403,12 +410,21 @@ class TurnReply(Generation):
                     "reply not stored yet",
                     extra={"reply": str(self.pending.message_id), "error": type(exc).__name__},
                 )
+                if attempt == SILENT_TRIES:
+                    self._tell_unstored()
                 await asyncio.sleep(0.1 * 2**attempt)
             except Exception:
                 # Another attempt would fail the same way; but the reply may have been stored.
                 logger.exception("reply not stored by a fault of our own")
-                return await executors.read(self._final)
+                if (final := await executors.read(self._final)) is None:
+                    self._tell_unstored()
+                return final
         return None
+
+    def _tell_unstored(self) -> None:
+        """Send readers away, who would otherwise wait for as long as the reply cannot be stored."""
+        self.error = unstored(self.pending.chat_id, self.pending.message_id)
+        self.changes.wake()
 
     def _times(self) -> dict[str, int]:
         """Milliseconds since the request, for the log. A reply of tool calls only has no first token."""
@@ -451,6 +467,15 @@ def _in_background(reply: Generation) -> asyncio.Task[None]:
     _tasks[task] = reply.stop
     task.add_done_callback(_tasks.pop)
     return task
+
+
+def unstored(chat_id: UUID, message_id: UUID) -> Unavailable:
+    """Return the error for readers of a reply that has ended, but that the database does not take."""
+    return Unavailable(
+        "The reply has ended, but is not stored yet. Resume its stream in a moment.",
+        details={"chat_id": [str(chat_id)], "message_id": [str(message_id)]},
+        retry_after=RETRY_UNSTORED_SECONDS,
+    )
 
 
 def running(message_id: UUID) -> TurnReply | None:

@@ -18,13 +18,15 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Self
 from uuid import UUID
 from weakref import WeakSet
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
-from django.db.models.functions import Substr
+from django.db.models import Q
+from django.db.models.functions import Now, Substr
 from django.http import StreamingHttpResponse
 
 from chatmemory import metrics
@@ -63,10 +65,13 @@ def find(chat: ChatKey, message_id: UUID) -> ReplyHead:
     return ReplyHead(chat, question, message_id, found.model_variant, stored_snapshot(found))
 
 
-def text_after(chat: ChatKey, message_id: UUID, position: int) -> str | None:
-    """Return the last checkpoint's text after `position`; None if the reply is no longer being written."""
-    active = ActiveReply.objects.filter(**chat.columns, message_id=message_id)
-    return active.values_list(Substr("text", position + 1), flat=True).first()
+def text_after(chat: ChatKey, message_id: UUID, position: int) -> tuple[str, bool] | None:
+    """Return the last checkpoint's text after `position`, and whether the lease ended so long ago that every server has
+    tried to finish the reply; None if it is no longer being written.
+    """
+    tried = Q(lease_expires_at__lt=Now() - 2 * timedelta(seconds=settings.REPLY_LEASE_SECONDS))
+    active = ActiveReply.objects.filter(**chat.columns, message_id=message_id).annotate(tried=tried)
+    return active.values_list(Substr("text", position + 1), "tried").first()
 
 
 def reply_of(chat: ChatKey, message_id: UUID) -> GrowingReply:
@@ -85,7 +90,7 @@ async def texts_of(reply: GrowingReply, after: int = 0, *, stays: bool = True) -
         if text := reply.log.since(after):
             after += len(text)
             yield text
-        elif reply.done or (generation.is_draining() and not stays):
+        elif reply.done or reply.error or (generation.is_draining() and not stays):
             return
         else:
             await reply.changes.changed(events.KEEP_ALIVE_SECONDS)
@@ -94,15 +99,17 @@ async def texts_of(reply: GrowingReply, after: int = 0, *, stays: bool = True) -
 
 
 async def final_of(reply: GrowingReply) -> Message:
-    """Wait for the final message. Raises `NotFound` if its chat was deleted, `Unavailable` at a shutdown."""
-    while not reply.done and (isinstance(reply, Generation) or not generation.is_draining()):
+    """Wait for the final message. Raises `NotFound` if its chat was deleted, `Unavailable` at a shutdown, and while the
+    reply cannot be stored.
+    """
+    while not (reply.done or reply.error) and (isinstance(reply, Generation) or not generation.is_draining()):
         await reply.changes.changed(events.KEEP_ALIVE_SECONDS)
+    if reply.error is not None:
+        raise reply.error
     if reply.final is None and isinstance(reply, TurnReply):  # another process finished it
         key = reply.pending.chat_key, reply.pending.message_id
         with _pollers.get(key) or Poller(key) as elsewhere:
             return await final_of(elsewhere)
-    if isinstance(reply, Poller) and reply.error is not None:
-        raise reply.error
     if reply.final is not None:
         return reply.final
     if not generation.is_draining():
@@ -140,7 +147,7 @@ async def reply_events(head: ReplyHead, after: int = 0, *, with_memory: bool = F
         for version in await _new_versions(head, known) if with_memory else ():
             yield version
         # If the chat was deleted, the client learns it on reconnecting.
-        yield events.final(reply.final) if reply.final else events.RECONNECT
+        yield events.final(reply.final) if reply.final else events.reconnect(reply.error)
 
 
 async def _new_versions(head: ReplyHead, known: set[int]) -> list[bytes]:
@@ -160,8 +167,6 @@ class Poller(GrowingReply):
     def __init__(self, key: tuple[ChatKey, UUID]) -> None:
         super().__init__()
         self.key = key
-        self.error: Exception | None = None
-        """What ended the polling, if anything did."""
         self._readers = 0
         self._task: asyncio.Task[None] | None = None
 
@@ -209,7 +214,9 @@ class Poller(GrowingReply):
     async def _read(self) -> None:
         """Read what is new, and wake the readers if there is anything."""
         chat, message_id = self.key
-        text = await executors.read(text_after, chat, message_id, len(self.log))
+        text, tried = await executors.read(text_after, chat, message_id, len(self.log)) or (None, False)
+        if tried:
+            raise generation.unstored(chat.id, message_id)
         if text is None:
             final = Message.objects.filter(**chat.columns, pk=message_id)
             self.final, self.done = await executors.read(final.first), True

@@ -6,16 +6,16 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.db import DataError
+from django.db import DataError, OperationalError
 from django.utils import timezone
 
 from chatmemory.llm.openai import reading
 from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.protocol import Price
 from conversations.models import ActiveReply, Message
-from conversations.replies import finish
+from conversations.replies import finish, generation
 from tests.api.odd_answers import answered
-from tests.api.talking import begun, reply
+from tests.api.talking import Turn, begun, reply
 from tests.support.exhaustive import first_of
 from tests.support.fakes.odd import SAID, Odd, odd_labels
 from tests.support.fakes.upstream import FakeUpstream
@@ -70,6 +70,43 @@ def test_what_no_column_takes_is_left_out_and_the_reply_is_stored_at_once(
     message = answered(alice, upstream, huge)
     assert (message["status"], message["content"]) == ("complete", SAID)
     assert message["usage"] is None
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [DataError("no column takes it"), OperationalError("the disk is full"), RuntimeError("a fault of ours")],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_stream_of_a_reply_that_cannot_be_stored_ends_and_can_be_resumed(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    store, chat = finish.finish, alice.ask("Hello")["chat_id"]
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise failure
+
+    monkeypatch.setattr(finish, "finish", refuse)
+    monkeypatch.setattr(generation, "SILENT_TRIES", 1)
+    with alice.stream("POST", "message", json={"chat_id": chat, "message": "Again"}) as events:
+        first, *_, last = events
+    assert (last.name, last.data["error"]["code"]) == ("reconnect", "unavailable")
+    assert last.data["retry_ms"] == 5000
+    answer = alice.post("message/first", json={"message": "Hello", "stream": False})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert {"chat_id", "message_id"} == answer.json()["error"]["details"].keys()
+    body = {"model": "arco", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+    told = alice.post("chat/completions", json=body).text
+    assert '"code":"unavailable"' in told and told.endswith("data: [DONE]\n\n")
+    monkeypatch.setattr(finish, "finish", store)
+    wait_for(lambda: not generation._running)
+    ActiveReply.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    finish.finish_expired()
+    with alice.stream("GET", f"{Turn.of(first.data).path}/stream") as events:
+        assert [event.name for event in events][-1] in (
+            "message.completed",
+            "message.incomplete",
+            "message.failed",
+        )
 
 
 def test_a_reply_that_cannot_be_stored_at_all_is_left_to_the_next_turn(

@@ -60,7 +60,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     look = stream.text_after
 
-    def counted(chat_id: Any, message_id: Any, position: int) -> str | None:
+    def counted(chat_id: Any, message_id: Any, position: int) -> Any:
         found.append(position)
         return look(chat_id, message_id, position)
 
@@ -146,12 +146,21 @@ def test_a_deleted_chat_sends_its_readers_away(alice: Client, elsewhere: Turn) -
     error(alice.get(f"{elsewhere.path}/stream"), 404, "not_found")
 
 
+@pytest.mark.promise("P5")
+def test_readers_of_a_reply_that_no_server_can_store_are_sent_away(alice: Client, elsewhere: Turn) -> None:
+    """As on a full disk: its process is gone, and whatever tried to finish it since has failed."""
+    ActiveReply.objects.update(lease_expires_at=Now() - timedelta(minutes=1))
+    with ExitStack() as stack:
+        *_, last = reading(alice, elsewhere, stack)
+    assert (last.name, last.data["error"]["code"]) == ("reconnect", "unavailable")
+
+
 def test_a_database_that_is_away_for_a_moment(
     alice: Client, elsewhere: Turn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away, failed, look = Flag(), Flag(), stream.text_after
 
-    def sometimes(*place: Any) -> str | None:
+    def sometimes(*place: Any) -> Any:
         if away.is_set():
             failed.set()
             raise OperationalError("away")

@@ -120,7 +120,7 @@ def attach(world: World) -> None:
     assert stream.find(second.chat, second.message_id).variant == "arco"
     finish.store_partial([(first.pending, "So")])
     finish.checkpoint([second.message_id])
-    assert stream.text_after(second.chat, second.message_id, 1) == "o"
+    assert stream.text_after(second.chat, second.message_id, 1) == ("o", False)
     assert get_message(world.long, second.message_id) is not None
 
 
