@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from chatmemory.asgi import LARGE_PATHS
 from chatmemory.config.declared import Config
 from tests.support.image import ROOT, Image
 from tests.support.processes import SERVER
+from tests.support.released import RELEASED
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -64,6 +66,17 @@ def test_server_and_worker_wait_for_the_tables() -> None:
     for name in ("server", "worker"):
         assert SERVICES[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
     assert SERVICES["worker"]["command"] == ["chatmemory", "worker"]
+
+
+def test_proxy_takes_large_bodies_where_the_server_does() -> None:
+    places = re.findall(r"location (/\S*) \{([^}]*)\}", (ROOT / "deploy" / "nginx.conf").read_text())
+    large = {path for path, inside in places if "client_max_body_size 33m;" in inside}
+    assert large == {*LARGE_PATHS}
+    assert Config.model_fields["OPENAI_REQUEST_MAX_BYTES"].default < 33 * 1024**2
+
+
+def test_upgrade_page_names_the_version_that_the_tests_upgrade_from() -> None:
+    assert f"commit {RELEASED[:7]} " in (ROOT / "docs" / "upgrade.md").read_text()
 
 
 def test_only_the_proxy_publishes_a_port() -> None:
