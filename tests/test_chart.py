@@ -16,6 +16,7 @@ import yaml
 from django.core.management import get_commands
 from django.urls import resolve
 from prometheus_client import generate_latest
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from chatmemory.config import environment
 from chatmemory.config.declared import SECRETS, Config
@@ -38,6 +39,19 @@ FULL: dict[str, Any] = {
     "secret": {"name": "ours", "keys": [*sorted(SECRETS), "SPARE_KEY"]},
     "server": {"replicas": 3, "maxReplicas": 30, "trustedProxies": "10.0.0.0/8,10.1.2.3"},
     "worker": {"replicas": 4},
+    "migration": {"resources": {"limits": {"memory": "2Gi"}}},
+    "pods": {
+        "annotations": {"team": "chats"},
+        "nodeSelector": {"kubernetes.io/arch": "amd64"},
+        "tolerations": [{"key": "chats", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+        ],
+        "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "volumeMounts": [{"name": "ca", "mountPath": "/etc/ca", "readOnly": True}],
+    },
+    "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
     "ingress": {"host": "chat.example.com", "className": "nginx", "tlsSecret": "tls"},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
 }
@@ -71,6 +85,7 @@ def test_kubernetes_takes_what_it_renders(values: dict[str, Any], version: str) 
             validate(one, version, strict=True)
     wanted = {"Deployment", "Job", "PodDisruptionBudget", "Service"}
     wanted |= {"HorizontalPodAutoscaler", "Ingress"} if values else set()
+    wanted |= {"NetworkPolicy"} if "networkPolicy" in values else set()
     wanted |= OF_THE_OPERATOR if "serviceMonitor" in values else set()
     assert {one["kind"] for one in objects.values()} == wanted
 
@@ -105,6 +120,7 @@ def test_settings_arrive_and_secrets_only_as_files(tmp_path: Path) -> None:
         {"servers": {"replicas": 2}},
         {"server": {"replica": 2}},
         {"serviceMonitor": {"enabled": True}},  # without a token
+        {"server": {"trustedProxies": "*"}},  # then clients choose their address
     ],
     ids=str,
 )
@@ -113,6 +129,43 @@ def test_secrets_as_values_and_misspelt_values_are_refused(values: dict[str, Any
 
     with pytest.raises(helm_python.HelmError):
         render(values)
+
+
+@pytest.mark.parametrize("name", yaml.safe_load((CHART / "values.yaml").read_text()))
+def test_a_value_with_nothing_under_it_is_its_default_or_named(name: str) -> None:
+    import helm_python
+
+    if name in ("settings", "pods", "imagePullSecrets"):
+        assert render({name: None}) == render({})
+        return
+    with pytest.raises(helm_python.HelmError, match=f"missing property '{name}'"):
+        render({name: None})
+
+
+def test_pods_are_placed_and_mount_as_their_values_say() -> None:
+    values = FULL["pods"]
+    for component, pod in pods(full()).items():
+        for name in ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"):
+            assert pod[name] == values[name], component
+        assert pod["volumes"][-1:] == values["volumes"]
+        assert pod["containers"][0]["volumeMounts"][-1:] == values["volumeMounts"]
+    templates = [one["spec"]["template"] for one in full().values() if "template" in one["spec"]]
+    assert [one["metadata"]["annotations"] for one in templates] == [values["annotations"]] * 3
+    assert pods(full())["migrate"]["containers"][0]["resources"]["limits"] == {"memory": "2Gi"}
+
+
+def test_network_policy_opens_only_ports_that_there_are() -> None:
+    (rule,) = full()["NetworkPolicy chatmemory"]["spec"]["ingress"]
+    containers = [pod["containers"][0] for pod in pods(full()).values()]
+    named = [port["name"] for one in containers for port in one.get("ports", [])]
+    assert [one["port"] for one in rule["ports"]] == sorted(named)
+    assert rule["from"] == FULL["networkPolicy"]["from"]
+
+
+def test_no_proxy_is_trusted_by_default() -> None:
+    args = pods(render({}))["server"]["containers"][0]["args"]
+    trusted = args[args.index("--forwarded-allow-ips") + 1]
+    assert "10.0.0.1" not in ProxyHeadersMiddleware(full, trusted).trusted_hosts  # type: ignore[arg-type]
 
 
 @VALUES

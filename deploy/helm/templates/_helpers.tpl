@@ -10,7 +10,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{/* What the pods of server, worker and migration have in common. */}}
+{{- define "chatmemory.annotations" -}}
+{{- with (.Values.pods | default dict).annotations }}
+annotations: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- define "chatmemory.pod" -}}
+{{- $pods := .Values.pods | default dict }}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" }}
+{{- with get $pods $name }}
+{{ $name }}: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
@@ -27,6 +39,9 @@ volumes:
     secret: {secretName: {{ .Values.secret.name | quote }}, defaultMode: 0440}
   - name: tmp
     emptyDir: {}
+{{- with $pods.volumes }}
+{{ toYaml . | indent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* What their containers have in common. Settings stand here, not in a ConfigMap: a changed one rolls the pods, and the
@@ -41,14 +56,18 @@ securityContext:
 volumeMounts:
   - {name: secrets, mountPath: /run/secrets/chatmemory, readOnly: true}
   - {name: tmp, mountPath: /tmp}
+{{- with (.Values.pods | default dict).volumeMounts }}
+{{ toYaml . | indent 2 }}
+{{- end }}
 env:
 {{- range .Values.secret.keys }}
   - {name: {{ . }}_FILE, value: /run/secrets/chatmemory/{{ . }}}
 {{- end }}
-{{- if and .Values.ingress.host (not (hasKey .Values.settings "DJANGO_ALLOWED_HOSTS")) }}
+{{- $settings := .Values.settings | default dict }}
+{{- if and .Values.ingress.host (not (hasKey $settings "DJANGO_ALLOWED_HOSTS")) }}
   - {name: DJANGO_ALLOWED_HOSTS, value: {{ .Values.ingress.host | quote }}}
 {{- end }}
-{{- range $name, $value := .Values.settings }}
+{{- range $name, $value := $settings }}
   - name: {{ $name }}
     value: {{ kindIs "string" $value | ternary $value (toJson $value) | quote }}
 {{- end }}
