@@ -87,6 +87,7 @@ UPSTREAM_ERRORS = Counter(
     "Calls of a model without a whole answer. `call`: reply, summary or embeddings.",
     ["kind", "call"],
 )
+UPSTREAM_RETRIES = Counter("chatmemory_upstream_retries_total", "Calls for summaries made again.", ["kind"])
 PROMPTS = Counter(
     "chatmemory_prompts_total",
     "Prompts of stored chats. `missing`: nothing, some text (cut), or whole turns or pins (left_out).",

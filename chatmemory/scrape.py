@@ -12,7 +12,6 @@ from typing import Any
 from django.conf import settings
 from django.db import connections
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
@@ -33,7 +32,7 @@ MAX_WAIT_SECONDS = 2.0
 MAX_COUNTED = 10_000
 """Rows that are counted of a kind, so that a long queue does not make scrapes slow."""
 ANSWERS = "chatmemory_database_up"
-GAUGE = "# TYPE {0} gauge\n{0} {1}\n"
+GAUGE = "# HELP {0} {1}\n# TYPE {0} gauge\n{0} {2}\n"
 
 
 def _count(rows: QuerySet[Any]) -> int:
@@ -46,14 +45,17 @@ def _queue_age() -> float:
     return (timezone.now() - oldest).total_seconds() if oldest else 0.0
 
 
-STORED: dict[str, Callable[[], float]] = {
-    "chatmemory_due_chats": lambda: _count(ConversationBrief.objects.filter(work.FLAGGED)),
-    "chatmemory_queue_age_seconds": _queue_age,
-    "chatmemory_workers": lambda: Worker.objects.filter(seen_at__gte=Now() - alive.ALIVE_FOR).count(),
-    "chatmemory_webhooks_waiting": lambda: _count(outbox.WAITING),
-    ANSWERS: lambda: 1.0,
+STORED: dict[str, tuple[str, Callable[[], float]]] = {
+    "chatmemory_due_chats": (
+        "Chats to be folded.",
+        lambda: _count(ConversationBrief.objects.filter(work.FLAGGED)),
+    ),
+    "chatmemory_queue_age_seconds": ("Age of the oldest task.", _queue_age),
+    "chatmemory_workers": ("Live workers.", lambda: Worker.objects.filter(alive.ALIVE).count()),
+    "chatmemory_webhooks_waiting": ("Undelivered events.", lambda: _count(outbox.WAITING)),
+    ANSWERS: ("Whether the database answers.", lambda: 1.0),
 }
-"""How gauges are read, each by an index or from a small table."""
+"""What gauges tell, and how they are read, each by an index or from a small table."""
 
 
 async def metrics(request: HttpRequest) -> HttpResponse:
@@ -64,7 +66,7 @@ async def metrics(request: HttpRequest) -> HttpResponse:
         refusal = error_page(401)
         refusal["WWW-Authenticate"] = "Bearer"
         return refusal
-    stored = "".join(GAUGE.format(name, value) for name, value in (await _stored()).items())
+    stored = "".join(GAUGE.format(name, STORED[name][0], value) for name, value in (await _stored()).items())
     counted = await executors.in_own_thread(exposition)  # it reads the files of all processes
     return HttpResponse(counted + stored.encode(), content_type=CONTENT_TYPE)
 
@@ -83,7 +85,7 @@ async def _stored() -> dict[str, float]:
 
 def _ask() -> dict[str, float]:
     try:
-        return {name: read() for name, read in STORED.items()}
+        return {name: read() for name, (_, read) in STORED.items()}
     except UNAVAILABLE as exc:
         logger.warning("metrics of the tables could not be read", extra={"error": type(exc).__name__})
         return {ANSWERS: 0.0}

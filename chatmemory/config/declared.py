@@ -73,6 +73,11 @@ def _is_plain(value: str) -> bool:
     return value.isascii() and value.isprintable() and " " not in value
 
 
+def _hosts(names: str) -> str:
+    """Return the names as Django reads them, who knows `*.example.com` as `.example.com`, and no blanks."""
+    return ",".join(name.strip() for name in names.replace("*.", ".").split(","))
+
+
 def _require_secret(value: str) -> str:
     if not _is_plain(value):
         raise ValueError("must be printable ASCII without spaces; it is not shown here.")
@@ -239,8 +244,9 @@ class ServerSettings(Area, title="Server"):
         False,
         "Django's debug mode. Never turn it on in production: its error pages show messages and settings.",
     )
-    DJANGO_ALLOWED_HOSTS: str = _value(
-        "localhost,127.0.0.1,[::1]", "Host names that the server answers, separated by commas."
+    DJANGO_ALLOWED_HOSTS: Annotated[str, AfterValidator(_hosts)] = _value(
+        "localhost,127.0.0.1,[::1]",
+        "Host names that the server answers, separated by commas; `.example.com` has its subdomains, too.",
     )
     DJANGO_SECURE_SSL_REDIRECT: bool = _value(
         False,

@@ -8,7 +8,7 @@ worker runs and no client asks.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -102,12 +102,13 @@ def count(reply: Message) -> None:
         metrics.TOKENS.labels(kind).inc(getattr(reply, f"{kind}_tokens") or 0)
 
 
-def checkpoint(renew: Sequence[UUID]) -> dict[UUID, bool]:
-    """Renew the leases of `renew`. Return this process's replies, each with whether its cancel was requested.
+def checkpoint(renew: Sequence[UUID], owners: Collection[int]) -> dict[UUID, bool]:
+    """Renew the leases of `renew`. Return this process's replies of `owners`, each with whether it is to be cancelled.
 
-    Not of all: a reply that could not be finished must lose its lease, so that the next begin finishes it.
+    Not of all: a reply that could not be finished must lose its lease, so that the next begin finishes it. A database
+    that is distributed by owner asks only the nodes of these.
     """
-    mine = ActiveReply.objects.filter(lease_owner=process.name())
+    mine = ActiveReply.objects.filter(lease_owner=process.name(), owner_id__in=owners)
     if renew:
         lease = Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS)
         mine.filter(message_id__in=renew).update(lease_expires_at=lease)

@@ -612,7 +612,8 @@ async def _checkpoints() -> None:
             texts = [(replies[key].pending, replies[key].log.text()) for key in grown]
             for start in range(0, len(texts), STORED_TOGETHER):
                 await executors.write(finish.store_partial, texts[start : start + STORED_TOGETHER])
-            mine = await executors.write(finish.checkpoint, list(replies) if renew else [])
+            owners = {reply.pending.owner_id for reply in replies.values()}
+            mine = await executors.write(finish.checkpoint, list(replies) if renew else [], owners)
         except Exception as exc:
             # Go on after any error: without checkpoints, all replies of this process would be taken for abandoned.
             is_fault = not isinstance(exc, DatabaseError | InterfaceError)

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from chatmemory.runtime import process
@@ -12,7 +13,14 @@ BEAT_SECONDS = 5.0
 ALIVE_FOR = timedelta(seconds=30)
 """A worker that has not renewed its row for so long is dead, or cannot reach the database."""
 
+ALIVE = Q(seen_at__range=(Now() - ALIVE_FOR, Now() + ALIVE_FOR))
+"""The condition for live workers. A time to come is that of a worker which died before the clock was set back."""
+
 NO_WORKER = "No worker is running: start `manage.py worker`."
+SILENT_WORKER = (
+    "No worker has stored a sign of life for 30 seconds. If one runs, its log says why, such as a full disk of the "
+    "database; else start `manage.py worker`."
+)
 
 
 def beat() -> None:
@@ -27,8 +35,10 @@ def leave() -> None:
 
 def problem(host: str = "") -> str | None:
     """A sentence if no worker, or none of this `host`, is alive; else None."""
-    alive = Worker.objects.filter(pk__startswith=f"{host}:" if host else "", seen_at__gte=Now() - ALIVE_FOR)
-    return None if alive.exists() else NO_WORKER
+    known = Worker.objects.filter(pk__startswith=f"{host}:" if host else "")
+    if known.filter(ALIVE).exists():
+        return None
+    return SILENT_WORKER if known.exists() else NO_WORKER
 
 
 def remove_dead() -> int:
@@ -36,8 +46,7 @@ def remove_dead() -> int:
 
     Returns the number of dead workers. A worker that comes back makes a new row, and notices that its lease is lost.
     """
-    names = list(Worker.objects.filter(seen_at__lt=Now() - ALIVE_FOR).values_list("pk", flat=True))
-    return _remove(names)
+    return _remove(list(Worker.objects.exclude(ALIVE).values_list("pk", flat=True)))
 
 
 def _remove(names: list[str]) -> int:

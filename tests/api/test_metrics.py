@@ -216,8 +216,9 @@ def test_folds(
     add_turns(chat, [(f"Remember T{number}. " * 20, "Noted. " * 20) for number in range(60)])
     policy = chat.policy
     assert scraped()("chatmemory_due_chats") == 1
-    upstream.script("complete", "status?code=400")
+    upstream.script("complete", "status?code=503", "status?code=400")
     assert fold(chat.key, until=time.monotonic() + 60).outcome == "waiting"
+    assert change("chatmemory_upstream_retries_total", kind="status_5xx") == 1
     assert change("chatmemory_folds_total", policy=policy, result="failed") == 1
     assert change("chatmemory_upstream_errors_total", kind="status_4xx", call="summary") == 1
     ConversationBrief.objects.update(next_attempt_at=None)
@@ -287,6 +288,7 @@ def test_the_queue_and_its_workers(scraped: Callable[[], Scrape], live: LiveServ
     assert found("chatmemory_workers") == 1
     assert 90 <= found("chatmemory_queue_age_seconds") < 120
     assert found("chatmemory_database_up") == 1
+    assert [family.name for family in found.families if not family.documentation] == []
 
 
 def test_without_its_database_it_tells_the_rest(
@@ -295,7 +297,7 @@ def test_without_its_database_it_tells_the_rest(
     def away() -> float:
         raise OperationalError
 
-    monkeypatch.setitem(scrape.STORED, "chatmemory_due_chats", away)
+    monkeypatch.setitem(scrape.STORED, "chatmemory_due_chats", ("Due.", away))
     found = scraped()
     assert found("chatmemory_database_up") == 0
     assert "chatmemory_workers" not in found.text

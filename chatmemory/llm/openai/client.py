@@ -167,6 +167,7 @@ class OpenAIModel:
             seconds = max(jittered, failure.reason.retry_after or 0)
             if seconds >= deadline - asyncio.get_running_loop().time():
                 break
+            metrics.UPSTREAM_RETRIES.labels(failures.kind_of(failure.reason)).inc()
             logger.info("upstream is asked again", extra={**_log_fields(failure.reason), "pause": seconds})
             await asyncio.sleep(seconds)
         raise failure

@@ -119,7 +119,7 @@ def attach(world: World) -> None:
     assert isinstance(second, ExistingReply)
     assert stream.find(second.chat, second.message_id).variant == "arco"
     finish.store_partial([(first.pending, "So")])
-    finish.checkpoint([second.message_id])
+    finish.checkpoint([second.message_id], [second.chat.owner_id])
     assert stream.text_after(second.chat, second.message_id, 1) == ("o", False)
     assert get_message(world.long, second.message_id) is not None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.http.request import validate_host
 
 from chatmemory.config import environment
 from chatmemory.config.declared import SECRETS, Config
@@ -241,6 +242,14 @@ def test_blanks_do_not_count_and_an_empty_value_means_the_default() -> None:
     config = read({"LIMIT_STREAMS": " 8 ", "MEMORY_ENABLED": " OFF ", "LOG_LEVEL": " ", "MODEL_VARIANTS": ""})
     assert (config.LIMIT_STREAMS, config.MEMORY_ENABLED) == (8, False)
     assert (config.LOG_LEVEL, list(config.MODEL_VARIANTS)) == ("INFO", ["arco", "arco-pro", "deep-dive"])
+
+
+def test_host_names_with_wildcard_and_blanks_are_as_django_takes_them() -> None:
+    hosts = read({"DJANGO_ALLOWED_HOSTS": "*.example.com, chat.example.org,*"}).DJANGO_ALLOWED_HOSTS.split(
+        ","
+    )
+    assert hosts == [".example.com", "chat.example.org", "*"]
+    assert validate_host("eu.example.com", hosts[:2])
 
 
 def test_lists_are_read() -> None:
