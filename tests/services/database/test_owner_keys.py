@@ -4,13 +4,16 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.db import connection
+from django.db import ProgrammingError, connection, models
+from django.db.migrations import CreateModel
+from django.db.migrations.loader import MigrationLoader
 from django.db.models import Count
 
 from chatmemory.database.distribution import EVERYWHERE
 from chatmemory.database.owned import Owned
 from chatmemory.database.owner_column import owned_tables
 from conversations.models import Chat
+from tests.support.factories import make_chat
 
 pytestmark = [
     pytest.mark.django_db,
@@ -76,3 +79,23 @@ def test_nothing_is_left_of_a_change_of_keys() -> None:
 def test_rows_are_grouped_by_all_their_columns() -> None:
     """By the id alone PostgreSQL groups only where that is the whole primary key."""
     assert list(Chat.objects.annotate(Count("messages"))) == []
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=ProgrammingError,
+    reason="Keys of owners' tables have two columns, which no migration made by Django refers to.",
+)
+def test_create_table_that_refers_to_a_chat_on_a_migrated_database_succeeds() -> None:
+    """As a new model does with `OwnedKey(Chat)`, and `makemigrations` for it."""
+    make_chat()
+    fields: list[tuple[str, Any]] = [
+        ("id", models.BigAutoField(primary_key=True)),
+        ("owner_id", models.IntegerField(editable=False)),
+        ("chat", models.ForeignKey("conversations.Chat", models.CASCADE)),
+    ]
+    before = MigrationLoader(connection).project_state()
+    after, operation = before.clone(), CreateModel("Note", fields)
+    operation.state_forwards("memory", after)
+    with connection.schema_editor() as editor:
+        operation.database_forwards("memory", editor, before, after)
