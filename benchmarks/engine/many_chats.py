@@ -135,7 +135,7 @@ def _acts(number: int) -> dict[str, Callable[[], float]]:
                 lambda: _milliseconds(lambda: _get(api, "/v1/chats")),
                 lambda: _milliseconds(lambda: _get(staff, page)),
                 lambda: _milliseconds(sweep),
-                lambda: _milliseconds(lambda: [read() for read in STORED.values()]),
+                lambda: _milliseconds(lambda: [read() for _, read in STORED.values()]),
             ),
             strict=True,
         )
