@@ -125,6 +125,8 @@ class Plan:
     """The tokens that each of these messages keeps of its text; empty: all are whole."""
     attached: tuple[int, ...] = ()
     """First seqs of the turns in the window whose images and files are sent along."""
+    refused_tokens: int = 0
+    """Tokens of the prompt that the model's server had found too long before this one; 0: there was none."""
     free: int = field(default=0, compare=False)
     """Tokens that were available to excerpts. Not stored."""
     renderer: int = RENDERER
