@@ -371,6 +371,11 @@ class SoftFaultOut(Serializer[Any]):
     kept = IntegerField(required=False, help_text="How many were kept.")
     of = IntegerField(required=False, help_text="How many there were.")
     lost = ListField(child=CharField(), required=False, help_text="What was lost.")
+    figures = ListField(
+        child=CharField(),
+        required=False,
+        help_text="Numbers and codes that nobody said: the first answer had them, this summary has not.",
+    )
     from_seq = IntegerField(required=False, help_text="The first message concerned.")
     through_seq = IntegerField(required=False, help_text="The last message concerned.")
 

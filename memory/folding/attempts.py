@@ -59,7 +59,7 @@ def tokens_at_once(limit: int, last_error: Mapping[str, Any] | None) -> int:
     """Return the tokens of turns in one request: `limit`, halved by each failed attempt if the last was too long."""
     if last_error is None or last_error["code"] != "context_length_exceeded":
         return limit
-    return limit >> min(last_error["attempt"], MAX_HALVINGS)
+    return limit >> min(int(last_error["attempt"]), MAX_HALVINGS)
 
 
 def backoff_seconds(attempts: int, first: float) -> float:
