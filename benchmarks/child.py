@@ -34,7 +34,7 @@ def main(name: str) -> None:
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages, path, size
-    from benchmarks.engine import apps, growth, hostile, lineage, turns
+    from benchmarks.engine import apps, gate, growth, hostile, lineage, turns
     from benchmarks.recall import speed
     from benchmarks.serving import big, completions, folds, footprint, released, scale, slow, streams
 
@@ -50,6 +50,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "completions": completions.run,
         "growth": growth.run,
         "hostile": hostile.run,
+        "gate": gate.run,
         "big": big.run,
         "recall": speed.run,
         "lineage": lineage.run,

@@ -336,6 +336,7 @@ SUMMARIZER = Variant(
     model=_summarizer,
     reasoning_effort=config.MEMORY_SUMMARIZER_EFFORT,
     max_output_tokens=config.MEMORY_SUMMARIZER_OUTPUT_TOKENS or None,
+    system=all(one.system for one in MODEL_VARIANTS.values() if one.model == _summarizer),
     price=price_of(_summarizer),
 )
 MEMORY_FOLD_SECONDS = min(70.0, max(45.0, config.SUMMARIZER_TOTAL_SECONDS + 5))

@@ -16,7 +16,14 @@ from chatmemory.runtime import tracing
 from conversations.models import Chat, Message, Role, Status
 from memory.briefs import LOCKED_BRIEF, Memory, Standing, history_tokens
 from memory.changes import messages_changed
-from memory.context.build import context_of, newest, request_of, snapshot_of
+from memory.context.build import (
+    context_of,
+    material_of,
+    newest,
+    request_of,
+    sent_request,
+    snapshot_of,
+)
 from memory.context.plan import Snapshot
 from memory.context.prompt import PromptRequest
 from memory.folding import work
@@ -88,6 +95,40 @@ def prompt_for(
         return PreparedPrompt(context.prompt, snapshot, None)
     turns = tuple(turn.without_text for turn in span.turns)  # it is kept for as long as the reply takes
     return PreparedPrompt(context.prompt, snapshot, Standing(memory, turns))
+
+
+def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPrompt:
+    """Prepare a prompt in place of `sent`, which the model's server found too long.
+
+    Memory, sources and the open turn have half their budgets, and nothing is recalled.
+    """
+    memory = Memory.of(chat.brief)
+    limits = replace(
+        memory.limits,
+        prompt_budget=memory.limits.prompt_budget // 2,
+        sources_budget=memory.limits.sources_budget // 2,
+        recall="off",
+    )
+    memory = replace(memory, limits=limits)
+    asked = sent_request(question, sent, "")
+    asked = replace(
+        asked,
+        turn_instructions=material_of(chat.key, sent)[0],
+        open_seqs=sent.plan.open_turn,
+        open_clips=(),
+        disarms=sent.plan.disarms,
+    )
+    request = request_of(memory, asked)
+    context = context_of(memory, newest(memory, question.seq), request)
+    context = replace(context, plan=replace(context.plan, refused_tokens=sent.prompt_tokens))
+    snapshot = replace(
+        snapshot_of(memory, context, request),
+        anchor_before=sent.anchor_before,
+        again=sent.again,
+        history_tokens=sent.history_tokens,
+        card_epoch=sent.card_epoch,
+    )
+    return PreparedPrompt(context.prompt, snapshot, None)
 
 
 def require_fresh(memory: Memory) -> None:

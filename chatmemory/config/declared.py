@@ -209,11 +209,20 @@ class VariantSettings(BaseModel):
     key_env: Annotated[str, AfterValidator(_require_variable)] | None = None
     style: Style | None = None
     fallback: str | None = None
+    system: bool = True
 
     def variant(self, name: str, upstream: Upstream | None) -> Variant:
         """This model under its public name, with its list price if none is declared."""
         price = Price(**dict(self.price)) if self.price else price_of(self.model)
-        return Variant(name, self.model, self.reasoning_effort, self.max_output_tokens, price, upstream)
+        return Variant(
+            name,
+            self.model,
+            self.reasoning_effort,
+            self.max_output_tokens,
+            price,
+            upstream,
+            system=self.system,
+        )
 
 
 # --- The settings, a class for each table of the page ---
@@ -442,9 +451,10 @@ class UpstreamSettings(Area, title="Model and upstream"):
             "deep-dive": VariantSettings(model="gpt-5.1"),
         },
         'Public name → `{"model", "reasoning_effort"?, "max_output_tokens"?, "price"?: {"input", "cached", "output"}, '
-        '"base_url"?, "key_env"?, "style"?, "fallback"?}`. Prices are USD per million tokens. A public name has at '
-        "most 64 characters, a model's name 128. The last four are for [several providers]"
-        "(recipes.md#several-providers-and-a-fallback).",
+        '"base_url"?, "key_env"?, "style"?, "fallback"?, "system"?}`. Prices are USD per million tokens. A public name '
+        "has at most 64 characters, a model's name 128. `base_url` to `fallback` are for [several providers]"
+        "(recipes.md#several-providers-and-a-fallback); `system` is `false` for models without a system role, such as "
+        "Gemma 2: their instructions begin the first user message.",
         allowed="a JSON object",
         shown="`arco` gpt-5-mini, `arco-pro` gpt-5, `deep-dive` gpt-5.1",
     )

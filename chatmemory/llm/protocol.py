@@ -8,7 +8,7 @@ translate all their failures into these values; no SDK type and no SDK exception
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol
@@ -101,6 +101,19 @@ class PromptMessage:
         calls = [call.chat_json for call in self.calls]
         return message | {"content": self.content or None, "tool_calls": calls}
 
+    def follows_on(self, last: PromptMessage) -> bool:
+        """Whether this message goes on with what `last` says, in the same role and name."""
+        return self.role != "tool" and (self.role, self.name) == (last.role, last.name)
+
+    def joined(self, following: PromptMessage) -> PromptMessage:
+        """Return this message and one of the same role as a single one, their texts joined by a blank line."""
+        return replace(
+            self,
+            content="\n\n".join(text for text in (self.content, following.content) if text),
+            calls=self.calls + following.calls,
+            attachments=self.attachments + following.attachments,
+        )
+
     def tokens(self, count: Callable[[str], int]) -> int:
         """The tokens of the message by `count`, including overhead but not its attachments."""
         calls = sum(count(call.name) + count(call.arguments) + CALL_OVERHEAD for call in self.calls)
@@ -151,9 +164,30 @@ class Prompt:
 
     @property
     def chat_messages(self) -> list[dict[str, Any]]:
-        """The prompt as messages in Chat Completions' format, instructions first."""
+        """The prompt as messages in Chat Completions' format: instructions first, then user and assistant in turn."""
         system = [{"role": "system", "content": self.instructions}] if self.instructions else []
-        return system + [message.chat_json for message in self.messages]
+        return system + [message.chat_json for message in in_turn(self.messages)]
+
+
+NOTHING_SAID = "[…]"
+"""Stands for the user's message where the assistant spoke first."""
+
+
+def in_turn(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
+    """Return the messages with neighbours of one role joined, beginning with the user's.
+
+    The templates of many models (Gemma, Mistral, and others) refuse any other order. Outputs of tools stay apart, each
+    with its call; so do the messages of people with different names.
+    """
+    joined: list[PromptMessage] = []
+    if messages and messages[0].role != "user":
+        joined.append(PromptMessage("user", NOTHING_SAID))
+    for message in messages:
+        if joined and message.follows_on(joined[-1]):
+            joined[-1] = joined[-1].joined(message)
+        else:
+            joined.append(message)
+    return joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +241,8 @@ class Variant:
     """Its own server; None: the one of `OPENAI_BASE_URL` and `OPENAI_API_KEY`."""
     fallback: Variant | None = None
     """Answers if this one fails before its first word. It has no fallback itself."""
+    system: bool = True
+    """Whether its template knows the system role; if not, instructions begin the first user message."""
 
     @property
     def candidates(self) -> tuple[Variant, ...]:
@@ -233,8 +269,19 @@ class ReplyError:
     upstream_status: int = field(default=0, compare=False)
     """The upstream's HTTP status, if it refused the request; else 0."""
     upstream_reason: str = field(default="", compare=False)
-    """What the upstream wrote about a request that it rejected, without addresses and keys. Never logged or stored:
-    it can quote the request, so it is only for whoever sent that."""
+    """What the upstream wrote about a request that it rejected, without addresses and keys. It can quote the request,
+    so only the sender sees it."""
+    quotable_reason: str = field(default="", compare=False)
+    """The same if it quotes nothing of the prompt, so that it may be logged and stored."""
+
+    @property
+    def sentence(self) -> str:
+        """The message with the upstream's own reason, if that is known and quotes nothing."""
+        return self.with_reason(self.quotable_reason)
+
+    def with_reason(self, reason: str) -> str:
+        """The message, followed by `reason` if that is not empty."""
+        return f"{self.message.rstrip('.')}: {reason}" if reason else self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +319,7 @@ class UpstreamError(Exception):
     """No usable answer, and why. The message never quotes a chat. `may_retry`: the same request may succeed later."""
 
     def __init__(self, reason: ReplyError, *, may_retry: bool = False) -> None:
-        super().__init__(reason.message)
+        super().__init__(reason.sentence)
         self.reason, self.may_retry = reason, may_retry
 
 

@@ -19,6 +19,7 @@ FACTS_HEADING = "FACTS – PRIOR CONVERSATION (use only if relevant):"
 SOURCES_HEADING = "SOURCES (retrieved material for this question):"
 RECALL_HEADING = "EXCERPTS FROM EARLIER IN THIS CONVERSATION (oldest first; use only if relevant):"
 RECENT_HEADING = "RECENT CONVERSATION:"
+TOOLS_HEADING = "TOOLS CALLED FOR THIS MESSAGE, AND THEIR OUTPUTS:"
 PINS_HEADING = "PINNED – WHAT THE USER WANTS KEPT IN MIND (newest first; a newer one overrides an older one):"
 
 _MARKER = re.compile(

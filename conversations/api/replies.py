@@ -156,7 +156,7 @@ async def _whole(reply: GrowingReply, ids: Mapping[str, str]) -> Response:
         return Response(body)
     error = failure_of(message)
     kind = UpstreamTimedOut if error.code == "upstream_timeout" else UpstreamFailed
-    raise kind(error.message, details=body, retry_after=error.retry_after)
+    raise kind(error.sentence, details=body, retry_after=error.retry_after)
 
 
 class FirstMessageView(ReplyView):

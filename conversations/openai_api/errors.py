@@ -119,9 +119,8 @@ class ModelFailed(OpenAIError):
     """The model gave no answer, and nothing of the response has been sent yet."""
 
     def __init__(self, failure: ReplyError, completion: str | None = None) -> None:
-        reason = failure.upstream_reason
         super().__init__(
-            f"{failure.message.rstrip('.')}: {reason}" if reason else failure.message,
+            failure.with_reason(failure.upstream_reason),
             details={"completion": [completion]} if completion else None,
             retry_after=failure.retry_after,
         )

@@ -9,6 +9,7 @@ worker runs and no client asks.
 
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -22,14 +23,16 @@ from django.utils import timezone
 from chatmemory import metrics
 from chatmemory.database.compiled import Write
 from chatmemory.database.owned import ChatKey
+from chatmemory.llm.protocol import Prompt
 from chatmemory.runtime import fault_points, process
+from conversations import attachments
 from conversations.accounts import quotas
 from conversations.derived import derived, turn_line
 from conversations.models import ActiveReply, Chat, Message, Role, Status, WebhookEventType, lock_chat
 from conversations.replies import open_turn
 from conversations.replies.reply import Ending, Pending, tokens_used
 from conversations.webhooks import outbox
-from memory.turn import turn_finished
+from memory.turn import smaller_prompt, turn_finished
 
 logger = logging.getLogger(__name__)
 
@@ -121,6 +124,28 @@ def store_variant(pending: Pending) -> None:
     its = ActiveReply.objects.filter(**pending.chat_key.columns, message_id=pending.message_id)
     mine = its.filter(lease_owner=process.name())
     mine.update(model_variant=pending.variant, model=pending.model, metadata=pending.metadata)
+
+
+def store_smaller_prompt(pending: Pending, sent: Prompt) -> tuple[Pending, Prompt] | None:
+    """Plan a smaller prompt in place of `sent`, which the model's server found too long, and store what it is made of.
+
+    Return None if it would be no smaller, or if the reply is no longer this process's.
+    """
+    with transaction.atomic():
+        chat = (
+            Chat.objects.select_related("brief").filter(pk=pending.chat_id, owner_id=pending.owner_id).first()
+        )
+        if chat is None:
+            return None
+        prepared = smaller_prompt(chat, pending.user_message, pending.snapshot)
+        mine = ActiveReply.objects.filter(**pending.chat_key.columns, message_id=pending.message_id)
+        is_smaller = prepared.snapshot.prompt_tokens < pending.snapshot.prompt_tokens
+        context = prepared.snapshot.to_json()
+        if not is_smaller or not mine.filter(lease_owner=process.name()).update(context=context):
+            transaction.set_rollback(True)
+            return None
+    prompt = attachments.with_bytes(prepared.prompt, pending.owner_id)
+    return replace(pending, snapshot=prepared.snapshot), replace(prompt, parameters=sent.parameters)
 
 
 def store_partial(grown: Sequence[tuple[Pending, str]]) -> None:

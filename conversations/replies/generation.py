@@ -366,6 +366,35 @@ class TurnReply(Generation):
         except (DatabaseError, InterfaceError) as exc:  # the final message says it as well
             logger.warning("fallback not stored yet", extra={"error": type(exc).__name__})
 
+    async def _read_variant(self, deadlines: Deadlines) -> Reply:
+        """Read the reply. If the model's server finds the prompt too long, ask once more with a smaller one."""
+        began = time.monotonic()
+        reply = await super()._read_variant(deadlines)
+        was_shrunk = self.pending.snapshot.plan.refused_tokens
+        if (
+            was_shrunk
+            or reply.error is None
+            or reply.error.code != "context_length_exceeded"
+            or len(self.log)
+        ):
+            return reply
+        try:
+            smaller = await executors.write(finish.store_smaller_prompt, self.pending, self.prompt)
+        except (DatabaseError, InterfaceError) as exc:
+            logger.warning("no smaller prompt", extra={"error": type(exc).__name__})
+            return reply
+        if smaller is None:
+            return reply
+        tokens = self.pending.snapshot.prompt_tokens
+        self.pending, self.prompt = smaller
+        logger.info(
+            "asked again with a smaller prompt",
+            extra={"tokens": tokens, "smaller": self.pending.snapshot.prompt_tokens},
+        )
+        return await super()._read_variant(
+            replace(deadlines, total=deadlines.total + began - time.monotonic())
+        )
+
     def abandon(self) -> None:
         """Stop without finishing: the reply no longer belongs to this process."""
         self._is_lost = True

@@ -207,7 +207,7 @@ class Ending:
             cached_tokens=usage.cached_tokens if usage else None,
             output_tokens=usage.output_tokens if usage else None,
             cost_usd=_cost(known.price if known else None, reply),
-            error={"code": reply.error.code, "message": reply.error.message} if reply.error else None,
+            error={"code": reply.error.code, "message": reply.error.sentence} if reply.error else None,
             **fields,
         )
         message.failure = reply.error

@@ -84,6 +84,7 @@ def context_json(context: Context, chat_tokens: int | None) -> dict[str, Any]:
         "sections": SectionOut(context.sections, many=True).data,
         "unrepresented": context.plan.unrepresented,
         "clipped": context.plan.clipped,
+        "refused_tokens": context.plan.refused_tokens or None,
         "recall": RecallOut(recall).data if recall else None,
         "prompt": context.prompt.chat_messages,
         "prompt_hash": context.prompt_hash,
@@ -300,6 +301,10 @@ class ContextOut(Serializer[Any]):
         help_text="Turns that are in the prompt in no form: they can only be recalled."
     )
     clipped = IntegerField(help_text="How many items were shortened.")
+    refused_tokens = IntegerField(
+        allow_null=True,
+        help_text="Tokens of a larger prompt that the model's server refused before this one; null if there was none.",
+    )
     recall = RecallOut(
         allow_null=True,
         help_text="Whether earlier messages were searched for the question; null where that is not known.",
@@ -366,6 +371,11 @@ class SoftFaultOut(Serializer[Any]):
     kept = IntegerField(required=False, help_text="How many were kept.")
     of = IntegerField(required=False, help_text="How many there were.")
     lost = ListField(child=CharField(), required=False, help_text="What was lost.")
+    figures = ListField(
+        child=CharField(),
+        required=False,
+        help_text="Numbers and codes that nobody said: the first answer had them, this summary has not.",
+    )
     from_seq = IntegerField(required=False, help_text="The first message concerned.")
     through_seq = IntegerField(required=False, help_text="The last message concerned.")
 

@@ -323,9 +323,21 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     if snapshot is None or question is None:
         return None
     chat, plan = reply.chat_key, snapshot.plan
-    hashes = (snapshot.instructions_hash, snapshot.sources_hash, snapshot.tools_hash)
-    instructions, sources, tools = _texts(chat, hashes)
-    request = PromptRequest(
+    request = sent_request(question, snapshot, snapshot.instructions_hash)
+    revision = SummaryRevision.objects.filter(**chat.columns, version=snapshot.revision).first()
+    state = State.from_json(revision.global_summary, revision.state) if revision else State()
+    outline = outline_sections(stored_outline(chat, plan.outline_of))
+    sections = [*POLICIES[snapshot.policy].render(state), *outline]
+    messages = quoted(chat, [quote.seq for quotes in plan.recalled for quote in quotes])
+    pinned = texts_of(chat, (pin.id for pin in plan.pins))
+    return rebuild(plan, sections, planned_turns(chat, plan), request, messages, pinned), snapshot
+
+
+def sent_request(question: Message, sent: Snapshot, instructions_hash: str) -> PromptRequest:
+    """Return the request that the prompt `sent` was made for, with the instructions of that hash."""
+    chat, plan = question.chat_key, sent.plan
+    instructions, sources, tools = _texts(chat, (instructions_hash, sent.sources_hash, sent.tools_hash))
+    return PromptRequest(
         question.content,
         instructions,
         _sources(sources),
@@ -335,13 +347,6 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
         open_clips=plan.open_clips,
         attachments=attachments_in(question.payload),
     )
-    revision = SummaryRevision.objects.filter(**chat.columns, version=snapshot.revision).first()
-    state = State.from_json(revision.global_summary, revision.state) if revision else State()
-    outline = outline_sections(stored_outline(chat, plan.outline_of))
-    sections = [*POLICIES[snapshot.policy].render(state), *outline]
-    messages = quoted(chat, [quote.seq for quotes in plan.recalled for quote in quotes])
-    pinned = texts_of(chat, (pin.id for pin in plan.pins))
-    return rebuild(plan, sections, planned_turns(chat, plan), request, messages, pinned), snapshot
 
 
 def card_of(reply: Message | ActiveReply) -> str:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from textwrap import indent
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -23,12 +24,14 @@ from chatmemory.text.markers import (
     RECALL_HEADING,
     RECENT_HEADING,
     SOURCES_HEADING,
+    TOOLS_HEADING,
     is_marker,
     line_skeleton,
     quote_lines,
     quote_markers,
 )
 from chatmemory.text.tokens import clip_end, clip_middle, count_repeated
+from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import (
     OUTLINE_TOKENS,
     OUTPUT_TOKENS,
@@ -43,7 +46,7 @@ from memory.pins.section import ShownPin, render_pins
 from memory.policies.protocol import StateSection
 from memory.recall.ranking import Quote, Recall, RecalledMessage
 
-RENDERER = 11
+RENDERER = 12
 """Version of the rendering. Raise it with any change that renders the same plan differently."""
 
 
@@ -122,6 +125,8 @@ class Plan:
     """The tokens that each of these messages keeps of its text; empty: all are whole."""
     attached: tuple[int, ...] = ()
     """First seqs of the turns in the window whose images and files are sent along."""
+    refused_tokens: int = 0
+    """Tokens of the prompt that the model's server had found too long before this one; 0: there was none."""
     free: int = field(default=0, compare=False)
     """Tokens that were available to excerpts. Not stored."""
     renderer: int = RENDERER
@@ -351,18 +356,34 @@ def outline_sections(outline: str) -> list[StateSection]:
 def turn_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[PromptMessage]:
     """Render the turn as messages in their own roles. A side without text sends none.
 
-    With `attached`, its images and files are sent, too. Tool calls are sent as such unless the reply is clipped or
-    was cut off: a model that reads them as text writes them as text.
+    With `attached`, its images and files are sent, too. Tool calls are sent as such if the turn is whole and ended with
+    words. Otherwise they are on the user's side: a model that reads calls in its own words writes them as words, and
+    many templates want the assistant's words between an output and the next question.
     """
-    if turn.steps and shown.assistant_clip is None and not turn.cut_off:
+    attachments = turn.attachments if attached else ()
+    ended = bool(turn.steps) and turn.steps[-1].role == "assistant" and not turn.cut_off
+    if ended and shown.assistant_clip is None:
         clips = [OUTPUT_TOKENS if step.role == "tool" else None for step in turn.steps]
-        replies = step_messages(turn.steps, clips)
+        question, replies = _clipped(turn.user, shown.user_clip), step_messages(turn.steps, clips)
     else:
-        reply = _clipped(assistant_text(turn), shown.assistant_clip)
-        replies = [PromptMessage("assistant", reply)] if reply else []
-    text = _clipped(turn.user, shown.user_clip)
-    question = PromptMessage("user", text, attachments=turn.attachments if attached else ())
-    return [question, *replies] if text else replies
+        answer, tools = _assistant_sides(turn, shown.assistant_clip)
+        question = "\n\n".join(filter(None, (_clipped(turn.user, shown.user_clip), tools)))
+        replies = [PromptMessage("assistant", answer)] if answer else []
+    return [PromptMessage("user", question, attachments=attachments), *replies] if question else replies
+
+
+def _assistant_sides(turn: Turn, clip: int | None) -> tuple[str, str]:
+    """What the assistant said and, as a section of text, the tools it called, both within `clip` tokens."""
+    answer, tools = turn.answer if turn.tools else turn.assistant, turn.tools
+    if clip is not None:
+        room = max(0, clip - count_repeated(answer))
+        answer, tools = clip_middle(answer, clip), clip_middle(tools, room) if room else ""
+    ending = f"\n{CUT_OFF}" if turn.cut_off else ""
+    if answer:
+        answer += ending
+    if tools:
+        tools = f"{TOOLS_HEADING}\n" + indent(tools, "  ") + ("" if answer else ending)
+    return answer, tools
 
 
 def turns_text(pairs: Sequence[tuple[Turn, Shown]]) -> str:

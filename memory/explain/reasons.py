@@ -54,8 +54,22 @@ def explain(plan: Plan, *, head: int, folded_through: int) -> list[Explanation]:
     `head` is the version the prompt was made with, which had folded the messages up to `folded_through`; 0 if
     unknown.
     """
-    found = [*_summary(plan, head, folded_through), *_turns(plan), *_recalled(plan), *_sources(plan)]
+    found = [
+        *_refused(plan),
+        *_summary(plan, head, folded_through),
+        *_turns(plan),
+        *_recalled(plan),
+        *_sources(plan),
+    ]
     return found or [Explanation("The prompt contains every turn in full.", topic="In the prompt")]
+
+
+def _refused(plan: Plan) -> Iterator[Explanation]:
+    if plan.refused_tokens:
+        yield Explanation(
+            f"The model's server refused a prompt of {plan.refused_tokens:,} tokens as too long. This one has "
+            f"half the budget. MEMORY_PROMPT_TOKEN_BUDGET={plan.budget} avoids the first attempt."
+        )
 
 
 def _summary(plan: Plan, head: int, folded_through: int) -> Iterator[Explanation]:

@@ -6,10 +6,14 @@ is due, at once, and the upstream is asked again whenever its wait is over: a de
 What the built-in summarizer did is replaced by a rebuild from the originals as soon as the upstream answers.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 MAX_BACKOFF_SECONDS = 600.0
+MAX_HALVINGS = 4
+"""How often the turns of a request are halved for a summarizer with a small window."""
 
 
 class Work(Enum):
@@ -49,6 +53,13 @@ def next_step(
     if degraded:
         return NextStep(Work.NOTHING if builtin else Work.REBUILD)
     return NextStep(Work.NOTHING)
+
+
+def tokens_at_once(limit: int, last_error: Mapping[str, Any] | None) -> int:
+    """Return the tokens of turns in one request: `limit`, halved by each failed attempt if the last was too long."""
+    if last_error is None or last_error["code"] != "context_length_exceeded":
+        return limit
+    return limit >> min(int(last_error["attempt"]), MAX_HALVINGS)
 
 
 def backoff_seconds(attempts: int, first: float) -> float:

@@ -22,7 +22,7 @@ from memory import queue
 from memory.briefs import Memory, decide_due, unfolded_turns
 from memory.folding import work
 from memory.folding.answer_checks import text_of, words_of
-from memory.folding.attempts import NextStep, Work, next_step
+from memory.folding.attempts import NextStep, Work, next_step, tokens_at_once
 from memory.folding.publish import StepOutcome, locked_unchanged, note_success, publish, settle
 from memory.folding.summarizer import (
     NO_FAILURES,
@@ -140,7 +140,8 @@ def _load(chat: ChatKey, owner: str) -> Job | None:
     elif memory.is_due(newest):
         through = memory.through_due(newest, after)
     if through is not None:
-        bite = next_bite(chat, after, through, settings.MEMORY_LIMITS.bite_tokens)
+        tokens = tokens_at_once(settings.MEMORY_LIMITS.bite_tokens, brief.last_error)
+        bite = next_bite(chat, after, through, tokens)
     step = next_step(
         due=bite is not None,
         rebuild_requested=brief.requested == Requested.REBUILD,
@@ -238,7 +239,8 @@ def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) ->
     memory = Memory.anew(brief, before.state)
     newest = newest_turns(brief.chat_key, after, before_seq=pending_seq(brief.chat_key))
     through = memory.through_beyond(newest, after)
-    bite = next_bite(brief.chat_key, after, through, settings.MEMORY_LIMITS.bite_tokens)
+    tokens = tokens_at_once(settings.MEMORY_LIMITS.bite_tokens, brief.last_error)
+    bite = next_bite(brief.chat_key, after, through, tokens)
     if bite is None:
         return _swap(brief, before) if before.turns or brief.head else _change_policy(brief)
     folding = FoldRequest(memory.policy, memory.limits, before, bite)

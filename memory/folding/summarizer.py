@@ -5,8 +5,8 @@ An answer that is acceptable but has soft faults is requested once more, and the
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -165,22 +165,23 @@ class _Calls:
     def best_answer(self) -> _Answer:
         """Return the answer, or the better of two if the first has faults and enough time is left.
 
-        The built-in summarizer is asked only once: its first answer is its best.
+        The built-in summarizer is asked only once: its first answer is its best. Raises `Refusal` if the best has
+        figures that nobody said.
         """
         if not without_invisible(text_of(self.folding.bite.shown)).strip():
             return self._assessed(
                 self.folding.before.state
             )  # any answer would be made up, and would be refused
-        first = self._answer()
+        best = first = self._answer()
         faults, now = first.found.faults, time.monotonic()
-        if not faults or self.until - now <= now - self.started:
-            return first
-        logger.info("summarizer asked again", extra={"chat": self.chat_id, "faults": list(faults)})
-        try:
-            second = self._answer(retry_instructions(first.found))
-        except (UpstreamError, Refusal):
-            return first
-        return second if second.found.rank < first.found.rank else first
+        if faults and self.until - now > now - self.started:
+            logger.info("summarizer asked again", extra={"chat": self.chat_id, "faults": list(faults)})
+            with suppress(UpstreamError, Refusal):
+                second = self._answer(retry_instructions(first.found))
+                best = min(first, second, key=lambda one: one.found.rank)
+        if best.found.unknown:
+            raise Refusal("unknown_figures")
+        return best if best is first else replace(best, found=best.found.without_figures_of(first.found))
 
     def _answer(self, appended: str = "") -> _Answer:
         """Make one call, with this text after its material."""
@@ -212,16 +213,26 @@ class _Calls:
         self.answers.append(answer)
         answer, standing = parted(ask, answer) if lists_standing else (answer, ())
         after = policy.absorb(state, turns, answer, limits)
+        unknown: list[str] = []
         if not self.builtin:
             # The built-in summarizer only repeats what it was shown, and no fallback comes after it: never refused.
-            answer_checks.check(state, after, answer_checks.turn_texts(turns))
-        return self._assessed(after, 0 if self.is_free else ask.answer_tokens, standing)
+            shown = answer_checks.turn_texts(turns)
+            answer_checks.check(state, after, shown)
+            unknown = answer_checks.unknown_figures(state, after, [*shown, limits.focus])
+        return self._assessed(after, 0 if self.is_free else ask.answer_tokens, standing, unknown)
 
-    def _assessed(self, state: State, room: int = 0, standing: tuple[Statement, ...] = ()) -> _Answer:
+    def _assessed(
+        self,
+        state: State,
+        room: int = 0,
+        standing: tuple[Statement, ...] = (),
+        unknown: Sequence[str] = (),
+    ) -> _Answer:
         """`room` is the length in tokens to judge the answer by; 0 if no model had a choice in it."""
         min_share = settings.MEMORY_MIN_RETAINED if room else 0.0
         before, turns = self.folding.before.state, self.folding.bite.turns
-        found = assess(self.folding.policy, before, state, turns, room=room, min_share=min_share)
+        policy = self.folding.policy
+        found = assess(policy, before, state, turns, room=room, min_share=min_share, unknown=unknown)
         return _Answer(state, found, standing)
 
     @property

@@ -87,6 +87,8 @@ class Turn:
     line: str = ""
     answer: str = ""
     """The assistant's text without tool calls and outputs."""
+    tools: str = ""
+    """The tool calls and their outputs, as text."""
     steps: tuple[Step, ...] = ()
     """For a turn with tool calls: its messages after the question; empty if some are missing, or were not loaded."""
     attachments: tuple[Attachment, ...] = ()
@@ -103,7 +105,7 @@ class Turn:
         """The same as if only counts had been loaded."""
         if not (self.user or self.assistant):
             return self
-        return replace(self, user="", assistant="", answer="", steps=(), attachments=())
+        return replace(self, user="", assistant="", answer="", tools="", steps=(), attachments=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,9 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
         last_assistant_id=last_alive,
         line=line,
         answer="\n\n".join([row.content for row in replies if row.content and row.role == "assistant"]),
+        tools="\n\n".join(
+            [_text(row.role, row.content) for row in replies if row.content and row.role != "assistant"]
+        ),
         steps=_steps(rows),
         attachments=tuple([one for row in users if row.payload for one in attachments_in(row.payload)]),
     )

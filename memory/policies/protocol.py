@@ -32,7 +32,15 @@ from memory.policies.state_parts import BadEdit, EditField, clean, require_withi
 JSON: TypeAlias = JsonValue
 
 Fault = Literal[
-    "empty", "truncated", "refused", "error_text", "wrong_shape", "new_url", "new_instruction", "unsaid"
+    "empty",
+    "truncated",
+    "refused",
+    "error_text",
+    "wrong_shape",
+    "new_url",
+    "new_instruction",
+    "unknown_figures",
+    "unsaid",
 ]
 
 FAULTS: dict[Fault, str] = {
@@ -44,6 +52,7 @@ FAULTS: dict[Fault, str] = {
     "wrong_shape": "The summarizer's answer is not the JSON object that it was asked for.",
     "new_url": "The answer has a link or an address that nobody gave.",
     "new_instruction": "The summary contains an instruction that appears in none of the messages; it was rejected.",
+    "unknown_figures": "The answer has numbers or codes that nobody said, also when asked again.",
     "unsaid": "The answer has only what its turn's sources or instructions say, and nobody said.",
 }
 """The meaning of each fault, for staff."""

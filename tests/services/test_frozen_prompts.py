@@ -7,7 +7,6 @@ every turn. Where a prompt is meant to change, `FREEZE=1` writes the file anew; 
 import json
 import os
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,24 +23,12 @@ from memory.models import ContextRecord
 from memory.policies import POLICIES
 from tests.support.factories import brief_of, make_chat
 from tests.support.fakes.scripted import TellingModel
+from tests.support.troubled import exchanges
 
 pytestmark = pytest.mark.django_db
 
-SAMPLES = Path(__file__).resolve().parents[2] / "conversations" / "samples"
 FROZEN = Path(__file__).with_name("frozen_prompts.json")
 BEGAN = datetime(2026, 1, 5, 9, tzinfo=UTC)
-
-
-def exchanges(name: str) -> list[tuple[str, str]]:
-    """Return the questions with their last answers, without the calls of tools in between."""
-    messages: list[Mapping[str, str]] = json.loads((SAMPLES / f"{name}.json").read_text())["messages"]
-    found: list[tuple[str, str]] = []
-    for one in messages:
-        if one["role"] == "user":
-            found.append((one["content"], ""))
-        elif one["role"] == "assistant" and one["content"]:
-            found[-1] = (found[-1][0], one["content"])
-    return found
 
 
 def play(chat: Chat, number: int, question: str, answer: str) -> str:

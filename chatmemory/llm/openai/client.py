@@ -116,7 +116,9 @@ class OpenAIModel:
         reply = reader.reply(model=variant.model)
         if reply.error:
             metrics.UPSTREAM_ERRORS.labels(failures.kind_of(reply.error), "reply").inc()
-            _log_failure(reply.error, variant, started, cause)
+            error = failures.explained(reply.error, prompt)
+            _log_failure(error, variant, started, cause)
+            reply = replace(reply, error=error)
         yield reply
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
@@ -131,8 +133,9 @@ class OpenAIModel:
         except Exception as exc:  # noqa: BLE001 - callers handle one exception, and the log has the cause
             failure = as_upstream_error(exc)
             metrics.UPSTREAM_ERRORS.labels(failures.kind_of(failure.reason), "summary").inc()
-            _log_failure(failure.reason, variant, started, exc)
-            raise failure from None
+            reason = failures.explained(failure.reason, prompt)
+            _log_failure(reason, variant, started, exc)
+            raise UpstreamError(reason, may_retry=failure.may_retry) from None
 
     async def _complete(self, prompt: Prompt, variant: Variant, seconds: float) -> Completion:
         """Answer by the prompt's schema if the upstream supports that, otherwise by instructions only."""
@@ -240,7 +243,7 @@ def _log_failure(error: ReplyError, variant: Variant, started: float, exc: Excep
     cause = exc.__cause__ if isinstance(exc, UpstreamError) else exc
     extra = {
         **_log_fields(error),
-        "reason": error.message,
+        "reason": error.sentence,
         "variant": variant.name,
         "cause": type(cause).__name__ if cause else None,
         "duration_ms": round((time.monotonic() - started) * 1000),

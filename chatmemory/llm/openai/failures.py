@@ -1,7 +1,7 @@
 """Why an upstream gave no whole answer, in our codes, which clients rely on, and whether to ask it again. Pure.
 
 Sentences for people contain a status code at most. They never repeat what the upstream wrote, which can quote users or
-keys; `upstream_reason` does, for a request that it rejected as invalid.
+keys; `upstream_reason` does, for a request that it rejected as invalid. `explained` takes quotations out.
 """
 
 import re
@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
 
-from chatmemory.llm.protocol import ReplyError, UpstreamError
+from chatmemory.llm.protocol import Prompt, ReplyError, UpstreamError
 from chatmemory.text.cleaning import clean
 
 TOO_LONG = ReplyError("too_long", "The reply reached its length limit and was cut off.")
@@ -138,6 +138,22 @@ def _reason(error: object) -> str:
     """What the upstream wrote, in one line, without what looks like an address or a key."""
     line = " ".join(clean(_message(error)[: 4 * MAX_REASON]).split())
     return _SECRET.sub("…", line)[:MAX_REASON]
+
+
+_QUOTED = re.compile(r"""(?<!\w)'[^']*(?:'(?!\w)|$)|"[^"]*(?:"|$)|`[^`]*(?:`|$)|[“«][^”»]*(?:[”»]|$)""")
+COMMON_WORDS = 4
+"""So many words in a row that are also in the prompt are taken for a quotation."""
+
+
+def explained(error: ReplyError, prompt: Prompt) -> ReplyError:
+    """Return the failure with its `quotable_reason`: what the upstream wrote, unless that quotes the prompt."""
+    reason = _QUOTED.sub("…", error.upstream_reason)
+    words = reason.split()
+    texts = " ".join(" ".join(message.content for message in prompt.messages).split())
+    runs = (" ".join(words[at : at + COMMON_WORDS]) for at in range(len(words) - COMMON_WORDS + 1))
+    if not reason or any(run in texts for run in runs):
+        return error
+    return replace(error, quotable_reason=reason)
 
 
 def _sentence(status: int) -> str:

@@ -7,12 +7,13 @@ refuse `max_tokens`; elsewhere it is `max_tokens`, which every server knows, whi
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.openai.reading import Style
-from chatmemory.llm.protocol import Prompt, Schema, Variant
+from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
 
 OPENAI_HOST = "api.openai.com"
 OPENAI_URL = f"https://{OPENAI_HOST}/v1"
@@ -101,6 +102,9 @@ def _choice_item(choice: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any]:
+    if prompt.instructions and not variant.system:
+        first = PromptMessage("user", prompt.instructions)
+        prompt = replace(prompt, instructions="", messages=(first, *prompt.messages))
     messages = prompt.chat_messages
     if is_openai:
         for call in (call for message in messages for call in message.get("tool_calls", ())):

@@ -61,7 +61,7 @@ class Behaviour:
     """Tokens of reasoning before the first word; the request's output limit may end the answer there."""
     tokens: int = 400
     """Approximate length of a summary, in tokens."""
-    pattern: str = r"[A-Z]{2}-\d{4}"
+    pattern: str = r"[A-Z]{2}-\d{4,}"
     """The pattern of codes that the summarizer keeps."""
 
 

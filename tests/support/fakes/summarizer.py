@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from memory.folding.answer_checks import AGAIN
 
-CODE = r"[A-Z]{2}-\d{4}"
+CODE = r"[A-Z]{2}-\d{4,}"
 FORM = re.compile(
     r"=== EXISTING_SUMMARY ===\n(?P<existing>.*)\n=== END_EXISTING_SUMMARY ===\n\n"
     r"=== NEW_TURNS ===\n(?P<turns>.*)\n=== END_NEW_TURNS ===\n?",

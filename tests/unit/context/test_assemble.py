@@ -52,14 +52,17 @@ def test_the_order_of_the_prompt() -> None:
     context = context_of(turns, replace(LIMITS, k_raw_turns=2), summary("They met."), asked)
     assert context.prompt.chat_messages == [
         {"role": "system", "content": "Be kind."},
-        {"role": "user", "content": f"{SUMMARY_HEADING}\nThey met."},
-        {"role": "user", "content": f"{LINES_HEADING}\n- turn 0 in a few words"},
-        {"role": "user", "content": "hello"},
+        {
+            "role": "user",
+            "content": f"{SUMMARY_HEADING}\nThey met.\n\n{LINES_HEADING}\n- turn 0 in a few words\n\nhello",
+        },
         {"role": "assistant", "content": "hi"},
         {"role": "user", "content": turns[2].user},
         {"role": "assistant", "content": turns[2].assistant},
-        {"role": "user", "content": f"{SOURCES_HEADING}\n\n[1] Notes\nsome text\n\n[2]\nmore"},
-        {"role": "user", "content": "And now?"},
+        {
+            "role": "user",
+            "content": f"{SOURCES_HEADING}\n\n[1] Notes\nsome text\n\n[2]\nmore\n\nAnd now?",
+        },
     ]
     kinds = ["instructions", "summary", "lines", "window", "sources", "question"]
     assert [section.kind for section in context.sections] == kinds

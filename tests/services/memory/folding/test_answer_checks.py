@@ -212,3 +212,27 @@ def test_a_rebuild_tells_of_which_bites(telling: TellingModel, settings: Any) ->
     assert {(fault["from_seq"], fault["through_seq"]) for fault in last.soft_faults} == {
         (first["from_seq"], first["through_seq"])
     }
+
+
+def with_wrong_number(prompt: Prompt) -> str:
+    return in_shape(prompt, f"It costs $4711. {tell(prompt)}")
+
+
+@pytest.mark.parametrize("policy", first_of(["chunked", "interval", "hierarchical"]))
+def test_answer_with_a_number_that_nobody_said_is_asked_for_again(telling: TellingModel, policy: str) -> None:
+    chat = known_chat(telling, policy)
+    telling.lines = [with_wrong_number]
+    assert run(chat).outcome == "done"
+    assert "4711" in asked(telling.prompts[1]).split(AGAIN)[1]
+    last = revisions(chat)[-1]
+    assert "4711" not in last.global_summary
+    assert {"fault": "unknown_figures", "figures": ["4711"]} in last.soft_faults
+
+
+def test_second_answer_with_a_number_that_nobody_said_is_refused(telling: TellingModel) -> None:
+    chat = known_chat(telling)
+    before = brief_of(chat).global_summary
+    telling.lines = [with_wrong_number, with_wrong_number]
+    report = run(chat)
+    assert (report.outcome, report.error) == ("waiting", "unknown_figures")
+    assert brief_of(chat).global_summary == before

@@ -68,6 +68,18 @@ def test_a_hard_fault_changes_nothing_and_waits(model: KeepingModel, line: Any, 
     assert_sound(chat)
 
 
+@pytest.mark.django_db
+def test_fold_after_a_prompt_that_was_too_long_asks_with_fewer_turns(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    too_long = UpstreamError(ReplyError("context_length_exceeded", "Too long."))
+    model.lines = [too_long]
+    run(chat)
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert [len(turns) for _, turns in model.inputs] == [3, 1, 3, 3, 2]
+    assert_folded(chat, through=9)
+
+
 @pytest.mark.promise("P12")
 @pytest.mark.django_db
 def test_after_five_failures_the_built_in_summarizer_folds_in_its_place(model: KeepingModel) -> None:

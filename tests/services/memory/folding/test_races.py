@@ -77,13 +77,13 @@ def test_nothing_is_published_across_an_epoch(model: KeepingModel) -> None:
     def meanwhile(prompt: Prompt) -> str:
         Message.objects.filter(chat=chat, seq=1).update(content="T777 edited")
         messages_changed(chat.key, from_seq=1)
-        return "T666 what was taken out"
+        return "SECRET what was taken out"
 
     model.lines = [meanwhile]
     report = run(chat)
     assert report.lost == 1
     assert report.outcome == "done"
-    assert "T666" not in "".join(row.global_summary for row in revisions(chat))
+    assert "SECRET" not in "".join(row.global_summary for row in revisions(chat))
     assert "T777" in brief_of(chat).global_summary
     assert_sound(chat)
 

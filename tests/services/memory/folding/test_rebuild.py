@@ -113,11 +113,11 @@ def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingMode
     def meanwhile(prompt: Prompt) -> str:
         Message.objects.filter(chat=chat, seq=1).update(content="T1 edited")
         messages_changed(chat.key, from_seq=1)
-        return "T1 T666"
+        return "T1 SECRET"
 
-    model.lines = [lambda prompt: "T1 T2 T666", meanwhile]
+    model.lines = [lambda prompt: "T1 T2 SECRET", meanwhile]
     assert run(chat).outcome == "done"
-    assert "T666" not in brief_of(chat).global_summary
+    assert "SECRET" not in brief_of(chat).global_summary
     assert brief_of(chat).rebuild is None
     assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
 
