@@ -77,7 +77,7 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
         (
             "END_USER_HEADER",
             "X-User:",
-            "must be a header's name of letters, digits and hyphens, unlike 'X-User:'.",
+            "must be names of letters, digits and hyphens, unlike 'x-user:'.",
         ),
         (
             "OPENAI_MODEL_ALIASES",
@@ -244,7 +244,14 @@ def test_blanks_do_not_count_and_an_empty_value_means_the_default() -> None:
 
 
 def test_lists_are_read() -> None:
-    config = read({"OPENAI_MODEL_ALIASES": "gpt-4.1=arco, *=arco", "OPENAI_CONVERSATION_HEADERS": "X-A, x-b"})
+    config = read(
+        {
+            "OPENAI_MODEL_ALIASES": "gpt-4.1=arco, *=arco",
+            "OPENAI_CONVERSATION_HEADERS": "X-A, x-b",
+            "END_USER_HEADER": "X-OpenWebUI-User-Id",
+        }
+    )
+    assert config.END_USER_HEADER == ("x-chatmemory-user", "x-openwebui-user-id")
     assert config.OPENAI_MODEL_ALIASES == {"gpt-4.1": "arco", "*": "arco"}
     assert config.OPENAI_CONVERSATION_HEADERS == ("x-a", "x-b")
 
