@@ -130,7 +130,7 @@ def _require_variable(value: str) -> str:
 
 
 def _end_user_headers(raw: str) -> tuple[str, ...]:
-    """Names of headers, always with our own: by one that is not read, an app would name nobody."""
+    """Names of headers, always with our own: with a wrong name alone, all end users would share one account."""
     names = ("x-chatmemory-user", *_names(raw))
     if wrong := [one for one in names if not re.fullmatch(r"[a-z][a-z0-9-]{0,99}", one)]:
         raise ValueError(f"must be names of letters, digits and hyphens, unlike {wrong[0][:200]!r}.")

@@ -1,8 +1,8 @@
 """Who makes a request: a bearer token, what its scopes allow, and the end user whom an app names with it.
 
 The token, its scopes, its app and the end user are read in one query. An end user is an account like any other, so
-whatever keeps two users apart keeps two end users apart. Only a POST makes the account of an end user: another
-request that names a new one finds what an empty account has.
+whatever keeps two users apart keeps two end users apart. Only a POST makes the account of an end user; for
+other requests, a new end user has an empty account.
 """
 
 from hmac import compare_digest
@@ -115,7 +115,7 @@ def acting_for(token: Any, external_id: str, known: EndUser | None = None, *, cr
 
 
 def end_user_named(request: Request, external_id: str) -> User:
-    """Return the account that a path or a query of an app's own names. Raises `NotFound`, `PermissionDenied`."""
+    """Return the end user's account that an app's own request names. Raises `NotFound` and `PermissionDenied`."""
     require_own_account(request)
     if (found := find_end_user(app_of(request.auth), external_id)) is None:
         raise NotFound(NO_END_USER)
@@ -137,7 +137,7 @@ def require_end_user(request: Request) -> None:
 
 
 class ScopesAllow(IsAuthenticated):
-    """Any caller who is authenticated, within the scopes of the token; about chats, an app may have to name whose."""
+    """Any authenticated caller, within the token's scopes. For chats, an app may have to name an end user."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if not super().has_permission(request, view):

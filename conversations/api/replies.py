@@ -97,7 +97,7 @@ Beginning = tuple[Callable[..., BegunTurn | ExistingReply], tuple[ChatKey, str] 
 class LimitedView(AsyncView):
     """A view that calls a model. What is refused counts against the minute, too, because reading it costs."""
 
-    is_authenticated = False  # until it is known who asks: what is refused before is nobody's
+    is_authenticated = False  # until then, a refusal counts against no user
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Also refuse a large body before it is parsed, if the user has no request left."""

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 
 def normalize_ids(apps, schema_editor):
-    """An id whose normal form another end user of the app has stays as it is, and only staff reach its account."""
+    """An id stays as it is if another end user of the app has its normal form; then only staff reach the account."""
     rows = apps.get_model("conversations", "EndUser").objects
     for row in rows.exclude(external_id__regex="^[!-~]+$").iterator():
         normal = unicodedata.normalize("NFC", row.external_id.strip())

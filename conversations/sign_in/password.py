@@ -96,8 +96,8 @@ class Accounts(DefaultAccountAdapter):
 
 
 @receiver(user_logged_in)
-def remember_what_was_given(request: HttpRequest, user: Any, **_: Any) -> None:
-    """Count a password or a factor at the sign-in, unlike allauth, as one that a change asks for. Not the provider."""
+def confirm_by_sign_in(request: HttpRequest, user: Any, **_: Any) -> None:
+    """Let a password or factor given at sign-in confirm changes, as allauth does not. A provider's sign-in does not."""
     methods = [one["method"] for one in get_authentication_records(request, user)] or ["password"]
     if methods[-1] != "socialaccount":
         record_authentication(request, user, methods[-1], reauthenticated=True)

@@ -90,7 +90,7 @@ def test_superusers_set_how_long_the_chats_of_an_app_are_kept(staff: Client, sho
     assert clerk.post(url, {"retain_days": "1"}).status_code == 403
 
 
-def test_superusers_let_an_app_leave_the_name_of_an_end_user_out(staff: Client, shop: App) -> None:
+def test_superuser_switches_the_required_end_user_of_an_app(staff: Client, shop: App) -> None:
     url = reverse("admin:conversations_app_change", args=[shop.pk])
     assert "Must name end users" in text_of(staff, "conversations_app_change", shop.pk)
     for sent, stored in (({}, False), ({"requires_end_user": "on"}, True)):

@@ -162,7 +162,7 @@ def test_headers_that_are_empty_or_disagree_are_refused(shop: Client, settings: 
     assert not Chat.objects.exists()
 
 
-def test_one_end_user_has_one_name(shop: Client, settings: Any) -> None:
+def test_spellings_of_one_id_name_one_end_user(shop: Client, settings: Any) -> None:
     """With and without blanks, however its letters are composed, by two headers that agree."""
     settings.END_USER_HEADER = ("x-chatmemory-user", "x-openwebui-user-id")
     composed, apart = "Zoë".encode(), "Zoe\u0308".encode()
@@ -223,7 +223,7 @@ def test_ten_first_requests_at_once_make_one_end_user(shop: Client) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_neither_logs_nor_traces_have_the_id_that_a_path_names(
+def test_logs_and_traces_of_a_path_with_an_end_user_leave_the_id_out(
     shop: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fails: bool
 ) -> None:
     named = [one for one in operations() if "end_user" in one.names]
@@ -313,7 +313,7 @@ def test_the_end_users_of_an_app_are_deleted_in_the_time_of_a_request_and_none_i
     assert not User.objects.exists()
 
 
-def test_a_new_app_has_to_name_an_end_user_and_one_of_before_has_not(live: LiveServer) -> None:
+def test_new_app_must_name_an_end_user_and_an_existing_one_need_not(live: LiveServer) -> None:
     client = Client(live.url, command("create_app", "shop"))
     refused = client.get("chats")
     assert (refused.status_code, "must name an end user" in refused.text) == (400, True)
@@ -326,7 +326,7 @@ def test_a_new_app_has_to_name_an_end_user_and_one_of_before_has_not(live: LiveS
     client.http.close()
 
 
-def test_stored_ids_are_normalized_at_the_upgrade_unless_another_end_user_has_that_id(
+def test_upgrade_normalizes_stored_ids_unless_taken(
     live: LiveServer,
 ) -> None:
     shop, forum = apps.create_app("shop"), apps.create_app("forum")

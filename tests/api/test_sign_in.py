@@ -103,7 +103,9 @@ def test_a_taken_name_or_address_leads_to_no_account(provider: Provider, browser
     assert not SocialAccount.objects.filter(user=boss).exists()
 
 
-def test_wide_letters_of_the_provider_are_ordinary_ones(provider: Provider, browser: httpx.Client) -> None:
+def test_provider_names_in_wide_letters_are_stored_as_ordinary_ones(
+    provider: Provider, browser: httpx.Client
+) -> None:
     User.objects.create_user("root")
     for sub, wide, name in (
         ("u-1", "ｏｌｇａ", "olga"),
@@ -481,7 +483,7 @@ ADD, REMOVE = (f"/accounts/second-factors/totp/{step}/" for step in ("activate",
 
 
 @pytest.mark.parametrize("factor", [False, True])
-def test_a_change_within_five_minutes_of_the_sign_in_asks_for_nothing_again(
+def test_factor_change_within_five_minutes_of_sign_in_asks_for_no_password(
     browser: httpx.Client, settings: Any, factor: bool
 ) -> None:
     user = User.objects.create_user("carol", password=PASSWORD)
@@ -506,7 +508,7 @@ def test_a_change_within_five_minutes_of_the_sign_in_asks_for_nothing_again(
         )
 
 
-def test_a_sign_in_by_the_provider_is_not_taken_for_a_password(
+def test_factor_change_after_a_provider_sign_in_asks_for_the_password(
     provider: Provider, browser: httpx.Client
 ) -> None:
     enter(browser)
@@ -543,11 +545,11 @@ GUESSES: dict[str, Callable[[httpx.Client, Client], httpx.Response]] = {
 }
 """A wrong guess at each place that checks a password or a code: pages and operations."""
 HALF = ("/accounts/login/", "/admin/login/", "/accounts/second-factors/authenticate/")
-"""Pages for who is not signed in yet; to the last, a password leads."""
+"""Pages before the sign-in is complete; a password leads to the last."""
 
 
 @pytest.fixture
-def dora(live: LiveServer) -> Iterator[tuple[User, Client]]:
+def carols(live: LiveServer) -> Iterator[tuple[User, Client]]:
     """Staff with a second factor, and a client with a token of theirs."""
     cache.clear()
     user = User.objects.create_user("carol", password=PASSWORD, is_staff=True)
@@ -559,20 +561,20 @@ def dora(live: LiveServer) -> Iterator[tuple[User, Client]]:
 
 @pytest.mark.parametrize("place", GUESSES)
 @pytest.mark.promise("P22")
-def test_wrong_guesses_are_counted_wherever_a_password_or_a_code_is_checked(
-    place: str, dora: tuple[User, Client], browser: httpx.Client, settings: Any
+def test_wrong_password_or_code_at_each_place_is_counted(
+    place: str, carols: tuple[User, Client], browser: httpx.Client, settings: Any
 ) -> None:
     if place in HALF:
         by_password(browser)
     else:
-        browser.cookies.update(session_of(dora[0]))
+        browser.cookies.update(session_of(carols[0]))
     settings.LIMIT_SIGN_INS = 2
-    answers = [GUESSES[place](browser, dora[1]).text for _ in range(3)]
+    answers = [GUESSES[place](browser, carols[1]).text for _ in range(3)]
     assert ["Too many" in one for one in answers] == [False, False, True]
 
 
-def test_every_place_that_asks_for_a_password_or_a_code_is_listed(
-    dora: tuple[User, Client], live: LiveServer
+def test_places_that_ask_for_a_password_or_code_are_all_listed(
+    carols: tuple[User, Client], live: LiveServer
 ) -> None:
     asking = re.compile(r'<input[^>]* name="(password|old_password|code)"')
     found = {one.id for one in operations() if "password" in one.names}
@@ -582,12 +584,12 @@ def test_every_place_that_asks_for_a_password_or_a_code_is_listed(
         if "<" not in path and not re.match(r"/admin/\w+/\w+/", path)
     ]
     for path in paths:
-        for how in ("nobody", "staff", *["half"] * path.startswith("/accounts/")):
+        for how in ("stranger", "staff", *["half"] * path.startswith("/accounts/")):
             with httpx.Client(base_url=live.url) as browser:
                 if how == "half":
                     by_password(browser)
                 elif how == "staff":
-                    browser.cookies.update(session_of(dora[0]))
+                    browser.cookies.update(session_of(carols[0]))
                 if asking.search(browser.get(path).text):
                     found.add(path)
     assert found == {*GUESSES}

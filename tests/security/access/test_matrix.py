@@ -371,14 +371,14 @@ def test_the_app_has_access_to_every_operation_of_its_end_user(
         expected = expected_of.get(one.id, range(200, 300))
         assert answer.status_code in expected, f"{one.id}: {answer.status_code} {answer.text}"
     assert caller.send(ME).json()["username"] == f"{APP}/{END_USER}"
-    assert not EndUser.objects.exists(), "a GET makes nobody"
+    assert not EndUser.objects.exists(), "a GET creates no end user"
     assert not Chat.objects.exists()
 
 
 @pytest.mark.parametrize("named", [END_USER, "ben"])
 @pytest.mark.parametrize("one", NAME_AN_END_USER, ids=lambda one: one.id)
 @pytest.mark.promise("P21")
-def test_an_operation_on_an_end_user_is_refused_to_whom_a_header_names(
+def test_operation_on_an_end_user_under_a_header_is_refused(
     one: Operation, named: str, calling: Callable[..., Caller], live: LiveServer
 ) -> None:
     """An app that passes requests of its users through sets the header; what is in path and query may be theirs."""
@@ -398,7 +398,7 @@ def test_an_operation_on_an_end_user_is_refused_to_whom_a_header_names(
 
 
 @pytest.mark.promise("P21")
-def test_an_app_that_has_to_name_an_end_user_does_only_its_own_things_without(
+def test_app_without_a_required_end_user_reaches_its_account_but_no_chats(
     calling: Callable[..., Caller], live: LiveServer, upstream: FakeUpstream
 ) -> None:
     apps.create_app(APP)
@@ -417,7 +417,7 @@ def test_an_app_that_has_to_name_an_end_user_does_only_its_own_things_without(
 
 
 @pytest.mark.parametrize("scopes", [(Scope.ACT_FOR_USERS,), READS])
-def test_reading_for_a_new_end_user_finds_an_empty_account_and_makes_none(
+def test_read_for_a_new_end_user_finds_an_empty_account_and_creates_none(
     scopes: tuple[str, ...], calling: Callable[..., Caller], live: LiveServer
 ) -> None:
     caller = of_app(APP, "new", *scopes)(calling)
@@ -438,11 +438,11 @@ BEFORE: dict[str, dict[str, Any]] = {
     "an impossible end user": {"headers": [("X-Chatmemory-User", "a/export")]},
     "two end users": {"headers": [("X-Chatmemory-User", "a"), ("X-Chatmemory-User", "b")]},
 }
-"""What is refused before it is known who asks."""
+"""Requests that are refused before authentication."""
 
 
 @pytest.mark.parametrize("way", first_of(BEFORE, 2))
-def test_a_limited_operation_that_is_refused_before_its_token_is_read_gets_an_answer(
+def test_limited_operation_refused_before_authentication_gets_an_answer(
     way: str, live: LiveServer, alice: Client
 ) -> None:
     views = [
