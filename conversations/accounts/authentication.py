@@ -100,8 +100,8 @@ def app_of(token: Any) -> App:
 def acting_for(token: Any, external_id: str, known: EndUser | None = None, *, creates: bool = True) -> User:
     """Return the account of the end user whom a request names, made at first use if the request `creates` it.
 
-    Otherwise it stands for an empty account: its key is 0, which no row has. Raises DRF's `PermissionDenied` if the token may not name any, or if the end user is disabled, and its
-    `ValidationError` for a bad id.
+    Otherwise it stands for an empty account: its key is 0, which no row has. Raises DRF's `PermissionDenied` if the
+    token may not name any, or if the end user is disabled, and its `ValidationError` for a bad id.
     """
     app = app_of(token)
     found = known or find_end_user(app, external_id)
