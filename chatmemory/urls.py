@@ -10,12 +10,14 @@ from chatmemory.api.error_handler import error_page, no_such_page
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import landing, playground
 from chatmemory.scrape import metrics
+from conversations.admin.accounts import change_password
 from memory.admin.start_page import start
 
 urlpatterns = [
     path("", landing, name="landing"),
     path("admin/", admin.site.admin_view(start), name="admin-overview"),
     path("admin/overview/", RedirectView.as_view(pattern_name="admin-overview", query_string=True)),
+    path("admin/password_change/", admin.site.admin_view(change_password)),
     path("admin/", admin.site.urls),
     path("accounts/", include("conversations.sign_in.urls")),
     path("playground/", playground, name="playground"),

@@ -39,6 +39,12 @@ class App(models.Model):
         validators=[MaxValueValidator(MAX_RETAIN_DAYS)],
         help_text="Days after its last message at which a chat is erased; 0 for never, empty for those of the server.",
     )
+    requires_end_user = models.BooleanField(
+        "must name end users",
+        default=True,
+        db_default=False,
+        help_text="Requests about chats that name no end user are refused. Otherwise they share the app's own account.",
+    )
     created_at = models.DateTimeField(db_default=Now())
     webhook_url = models.CharField(max_length=2000, blank=True, default="", db_default="")
     """Where events are sent; "" for nowhere. Set by `api.webhook`, as the next two."""

@@ -134,11 +134,12 @@ def _require_variable(value: str) -> str:
     return value
 
 
-def _require_header(value: str) -> str:
-    """The name of a header. With a wrong one, nobody would be named, and all end users would share one account."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,99}", value):
-        raise ValueError(f"must be a header's name of letters, digits and hyphens, unlike {value[:200]!r}.")
-    return value
+def _end_user_headers(raw: str) -> tuple[str, ...]:
+    """Names of headers, always with our own: with a wrong name alone, all end users would share one account."""
+    names = ("x-chatmemory-user", *_names(raw))
+    if wrong := [one for one in names if not re.fullmatch(r"[a-z][a-z0-9-]{0,99}", one)]:
+        raise ValueError(f"must be names of letters, digits and hyphens, unlike {wrong[0][:200]!r}.")
+    return names
 
 
 def _named(length: int) -> Any:
@@ -279,10 +280,11 @@ class ServerSettings(Area, title="Server"):
         allowed="printable ASCII",
         is_secret=True,
     )
-    END_USER_HEADER: Annotated[str, AfterValidator(_require_header)] = _value(
-        "X-Chatmemory-User",
-        "The header by which [an app names the end user](apps.md) of a request, such as `X-OpenWebUI-User-Id`.",
-        allowed="a header's name",
+    END_USER_HEADER: Annotated[tuple[str, ...], BeforeValidator(_end_user_headers)] = _value(
+        ("x-chatmemory-user",),
+        "Headers by which [an app names the end user](apps.md) of a request, such as `X-OpenWebUI-User-Id`. "
+        "`X-Chatmemory-User` always is one.",
+        allowed="names, separated by commas",
     )
     WEBHOOK_ALLOW_PRIVATE: bool = _value(
         False,

@@ -13,6 +13,12 @@ _ACTS = re.compile(
 """Control characters, including ESC and its C1 variants, line ends, direction marks, invisible characters, and lone
 surrogates, which cannot be encoded. Joiners are kept, because emoji are made with them.
 """
+_END_USER = re.compile(r"(?<=/v1/users/).+?(?=(?:/export)?\Z)", re.DOTALL)
+
+
+def without_end_user(text: str) -> str:
+    """Return a path, or a text that ends with one, without the id of an end user."""
+    return _END_USER.sub("{end_user}", text)
 
 
 def plain(text: str) -> str:

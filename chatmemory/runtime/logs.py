@@ -26,7 +26,7 @@ from django.core.exceptions import ImproperlyConfigured
 from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatMemoryError
 from chatmemory.runtime import tracing
-from chatmemory.runtime.escape import plain, plain_lines
+from chatmemory.runtime.escape import plain, plain_lines, without_end_user
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ class JsonFormatter(logging.Formatter):
         line = {"event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}
         line |= {name: value for name, value in record.__dict__.items() if name not in _NO_EXTRAS}
         line |= _constant_part(line)
+        line |= {name: without_end_user(str(line[name])) for name in ("event", "path") if name in line}
         line["timestamp"] = datetime.fromtimestamp(record.created, UTC).isoformat()
         if value := request_id.get():
             line.setdefault("request_id", value)

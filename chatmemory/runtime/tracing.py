@@ -18,6 +18,8 @@ from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import Attributes
 
+from chatmemory.runtime.escape import without_end_user
+
 logger = logging.getLogger(__name__)
 
 NAME = "chatmemory"
@@ -125,7 +127,7 @@ def request_span(
     if not is_on:
         return OFF
     given = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-    asked = {"http.request.method": method, "url.path": path, "url.scheme": scheme}
+    asked = {"http.request.method": method, "url.path": without_end_user(path), "url.scheme": scheme}
     return span(method, SpanKind.SERVER, W3C.extract(given, Context()), asked)
 
 

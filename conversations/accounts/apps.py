@@ -5,6 +5,7 @@ slash. It has neither a password nor tokens of its own.
 """
 
 import hashlib
+import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
@@ -39,28 +40,29 @@ def create_account(name: str) -> User:
     return user
 
 
-def create_app(name: str) -> App:
+def create_app(name: str, *, requires_end_user: bool = True) -> App:
     """Make an app and its account. Raises Django's `ValidationError` for a bad or taken name."""
     with transaction.atomic():
-        return App.objects.create(user=create_account(name))
+        return App.objects.create(user=create_account(name), requires_end_user=requires_end_user)
 
 
-def check_id(text: str) -> None:
-    """Raise DRF's `ValidationError` unless `text` can be the id of an end user."""
-    if not _is_id(text):
+def checked_id(text: str) -> str:
+    """Return the id of an end user as it is stored. Raises DRF's `ValidationError` unless `text` can be one."""
+    if not (external_id := _as_stored(text)):
         raise ValidationError(
             {
                 "user": f"The id of an end user has 1 to {MAX_ID_CHARS} printable characters, and is neither `.` nor "
                 f"`..`; it does not end with `{_NO_END}`."
             }
         )
+    return external_id
 
 
 def find_end_user(app: App, external_id: str) -> EndUser | None:
     """Return an end user of an app, with the account; None if there is none of that id."""
-    if not _is_id(external_id):
+    if not (stored := _as_stored(external_id)):
         return None
-    return app.end_users.select_related("user").filter(external_id=external_id).first()
+    return app.end_users.select_related("user").filter(external_id=stored).first()
 
 
 def create_end_user(app: App, external_id: str) -> EndUser:
@@ -68,7 +70,7 @@ def create_end_user(app: App, external_id: str) -> EndUser:
 
     Raises DRF's `ValidationError` for a bad id, and its `AuthenticationFailed` if the app is gone.
     """
-    check_id(external_id)
+    external_id = checked_id(external_id)
     for name in _account_names(app, external_id):
         user = User(username=name)
         user.set_unusable_password()
@@ -82,10 +84,11 @@ def create_end_user(app: App, external_id: str) -> EndUser:
     raise AuthenticationFailed
 
 
-def _is_id(text: str) -> bool:
-    """Whether a path of the API can name it, too, which is also how it is deleted."""
-    is_text = text.isprintable() and 0 < len(text) <= MAX_ID_CHARS
-    return is_text and text not in (".", "..") and not text.endswith(_NO_END)
+def _as_stored(text: str) -> str:
+    """Return an id trimmed and in composed form; "" unless a path can name it, too, which is how it is deleted."""
+    text = unicodedata.normalize("NFC", text.strip())
+    is_text = text.isprintable() and len(text) <= MAX_ID_CHARS
+    return text if is_text and text not in (".", "..") and not text.endswith(_NO_END) else ""
 
 
 def _account_names(app: App, external_id: str) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Who makes a request: a bearer token, what its scopes allow, and the end user whom an app names with it.
 
 The token, its scopes, its app and the end user are read in one query. An end user is an account like any other, so
-whatever keeps two users apart keeps two end users apart.
+whatever keeps two users apart keeps two end users apart. Only a POST makes the account of an end user; for
+other requests, a new end user has an empty account.
 """
 
 from hmac import compare_digest
@@ -10,6 +11,7 @@ from typing import Any, cast
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import FilteredRelation, Q, QuerySet
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from knox.auth import TokenAuthentication as KnoxTokenAuthentication
@@ -21,9 +23,9 @@ from rest_framework.permissions import SAFE_METHODS, IsAuthenticated
 from rest_framework.request import Request
 
 from chatmemory.database.compiled import Select
-from chatmemory.errors import NotFound
+from chatmemory.errors import InvalidRequest, NotFound
 from conversations.accounts.api_tokens import scopes_of
-from conversations.accounts.apps import check_id, create_end_user, find_end_user
+from conversations.accounts.apps import checked_id, create_end_user, find_end_user
 from conversations.models import App, EndUser, Scope
 
 
@@ -38,20 +40,21 @@ def _tokens(key: str, external_id: str) -> QuerySet[Any]:
 
 
 _TOKENS = Select(_tokens)
+ABOUT_CHATS = ("/v1/chats", "/v1/message", "/v1/search")
+"""What paths about chats begin with. `openai_api.completions` looks into its body first."""
+NO_END_USER = "This app has no such end user."
 
 
 class TokenAuthentication(KnoxTokenAuthentication):
     """knox's bearer tokens (hashed, revocable, expiring). The user is the end user, if the request names one."""
 
     _external_id = ""
+    _creates = False
 
     def authenticate(self, request: Request) -> Any:
-        sent = request.headers.get(settings.END_USER_HEADER, "")
-        if sent:
-            self._external_id = sent.encode("latin-1").decode(errors="surrogateescape")  # Django's is Latin-1
-            check_id(self._external_id)
+        self._external_id, self._creates = _named_by_header(request._request), request.method == "POST"
         found = super().authenticate(request)  # type: ignore[no-untyped-call]  # as below
-        if sent and found is None:  # a session would act for its own user
+        if self._external_id and found is None:  # a session would act for its own user
             raise NotAuthenticated
         return found
 
@@ -65,8 +68,21 @@ class TokenAuthentication(KnoxTokenAuthentication):
                 self.validate_user(found)  # type: ignore[no-untyped-call]  # knox is typed in part
                 if not self._external_id:
                     return found.user, found
-                return acting_for(found, self._external_id, getattr(found, "named", None)), found
+                known = getattr(found, "named", None)
+                return acting_for(found, self._external_id, known, creates=self._creates), found
         raise AuthenticationFailed(_("Invalid token."))
+
+
+def _named_by_header(request: HttpRequest) -> str:
+    """Return the id of the end user whom headers name, or "". Raises `InvalidRequest` if they name two."""
+    names: tuple[str, ...] = settings.END_USER_HEADER
+    sent = [request.headers[name].encode("latin-1") for name in names if name in request.headers]
+    if scope := getattr(request, "scope", None):  # of ASGI, which keeps repeated headers apart
+        sent = [value for name, value in scope["headers"] if name.decode("latin-1") in names]
+    named = {checked_id(value.decode(errors="surrogateescape")) for value in sent}
+    if len(named) > 1:
+        raise InvalidRequest("The headers of this request name more than one end user.")
+    return named.pop() if named else ""
 
 
 def acts_for_users(token: Any) -> bool:
@@ -81,27 +97,28 @@ def app_of(token: Any) -> App:
     return cast(App, token.user.app)
 
 
-def acting_for(token: Any, external_id: str, known: EndUser | None = None) -> User:
-    """Return the account of the end user whom a request names, made at first use.
+def acting_for(token: Any, external_id: str, known: EndUser | None = None, *, creates: bool = True) -> User:
+    """Return the account of the end user whom a request names, made at first use if the request `creates` it.
 
-    Raises DRF's `PermissionDenied` if the token may not name any, or if the end user is disabled, and its
-    `ValidationError` for a bad id.
+    Otherwise it stands for an empty account: its key is 0, which no row has. Raises DRF's `PermissionDenied` if the
+    token may not name any, or if the end user is disabled, and its `ValidationError` for a bad id.
     """
     app = app_of(token)
     found = known or find_end_user(app, external_id)
     if found is None:
-        if Scope.READ_ONLY in scopes_of(token):
-            raise NotFound("This app has no such end user.")
+        if not creates or Scope.READ_ONLY in scopes_of(token):
+            return User(pk=0, username=f"{app}/{external_id}")
         found = create_end_user(app, external_id)
     if not found.user.is_active:
         raise PermissionDenied("This end user is disabled, or is being deleted.")
     return found.user
 
 
-def end_user_named(token: Any, external_id: str) -> User:
-    """Return the account of an end user whom a path names. Raises DRF's `PermissionDenied`, and `NotFound`."""
-    if (found := find_end_user(app_of(token), external_id)) is None:
-        raise NotFound("This app has no such end user.")
+def end_user_named(request: Request, external_id: str) -> User:
+    """Return the end user's account that an app's own request names. Raises `NotFound` and `PermissionDenied`."""
+    require_own_account(request)
+    if (found := find_end_user(app_of(request.auth), external_id)) is None:
+        raise NotFound(NO_END_USER)
     return found.user
 
 
@@ -111,12 +128,23 @@ def require_own_account(request: Request) -> None:
         raise PermissionDenied("This is not done for an end user: leave out the header that names one.")
 
 
+def require_end_user(request: Request) -> None:
+    """Raise `InvalidRequest` if an app makes this request for itself and has to name an end user."""
+    token: Any = request.auth
+    is_for_itself = isinstance(token, AuthToken) and token.user_id == request.user.pk
+    if is_for_itself and hasattr(token.user, "app") and token.user.app.requires_end_user:
+        raise InvalidRequest("This app must name an end user: send the header `X-Chatmemory-User`.")
+
+
 class ScopesAllow(IsAuthenticated):
-    """Any caller who is authenticated, within the scopes of the token."""
+    """Any authenticated caller, within the token's scopes. For chats, an app may have to name an end user."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if not super().has_permission(request, view):
             return False
         if request.method not in SAFE_METHODS and Scope.READ_ONLY in scopes_of(request.auth):
             raise PermissionDenied("This token may only read.")
+        is_list = request.path_info == ABOUT_CHATS[0] and request.method != "POST"
+        if request.path_info.startswith(ABOUT_CHATS) and not (is_list and "user" in request.query_params):
+            require_end_user(request)
         return True

@@ -254,7 +254,7 @@ class EndUserView(APIView):
         "background, and until it is done, nothing can be done for this end user. Then the id may be used anew.",
     )
     def delete(self, request: Request, end_user: str) -> Response:
-        account_deletion.erase_at_once(end_user_named(request.auth, end_user).pk)
+        account_deletion.erase_at_once(end_user_named(request, end_user).pk)
         return Response(status=204)
 
 

@@ -70,7 +70,7 @@ FILTERS: list[OpenApiParameter | type[Period]] = [
 def _owner(request: Request) -> User:
     """The end user whom `user` names; without it the caller. Raises DRF's `PermissionDenied`, and `NotFound`."""
     named = request.query_params.get("user")
-    return caller(request) if named is None else end_user_named(request.auth, named)
+    return caller(request) if named is None else end_user_named(request, named)
 
 
 def _filter(request: Request) -> tuple[ChatFilter, set[str]]:

@@ -97,15 +97,17 @@ Beginning = tuple[Callable[..., BegunTurn | ExistingReply], tuple[ChatKey, str] 
 class LimitedView(AsyncView):
     """A view that calls a model. What is refused counts against the minute, too, because reading it costs."""
 
+    is_authenticated = False  # until then, a refusal counts against no user
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Also refuse a large body before it is parsed, if the user has no request left."""
         super().initial(request, *args, **kwargs)
+        self.is_authenticated = True
         if self.length > SMALL_BYTES:
             quotas.require_request_left(caller(request).pk)
 
     async def count_refusal(self) -> None:
-        user_id = self.request.user.pk
-        if user_id is not None:
+        if self.is_authenticated and (user_id := self.request.user.pk):
             await executors.write(quotas.count_request, user_id)
 
 

@@ -27,7 +27,8 @@ from chatmemory.llm.openai.requests import CHAT_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
 from conversations.accounts import quotas
-from conversations.accounts.authentication import acting_for, acts_for_users
+from conversations.accounts.apps import checked_id
+from conversations.accounts.authentication import acting_for, acts_for_users, require_end_user
 from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.openai_api import find_conversation, schema, turns
@@ -77,6 +78,7 @@ class CompletionsView(OpenAIView):
         data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()
         user = request.user = _caller(request, data)
+        require_end_user(request)
         self.limits = quotas.remaining(user.pk)
         body = read_request(data, RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES))
         del data
@@ -149,9 +151,10 @@ class CompletionsView(OpenAIView):
 def _caller(request: Request, data: Any) -> User:
     """Return the user of the request: for an app that names none in a header, the end user whom the body names."""
     user, token = caller(request), cast(Any, request.auth)
-    named = (data.get("safety_identifier") or data.get("user")) if isinstance(data, dict) else None
-    if isinstance(named, str) and named and acts_for_users(token) and token.user_id == user.pk:
-        return acting_for(token, named)
+    if isinstance(data, dict) and acts_for_users(token) and token.user_id == user.pk:
+        named = [data[key] for key in ("safety_identifier", "user") if data.get(key) is not None]
+        if named and isinstance(named[0], str):
+            return acting_for(token, checked_id(named[0]))
     return user
 
 

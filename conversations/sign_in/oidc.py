@@ -10,6 +10,7 @@ An account is found by issuer and subject alone: users often choose the names an
 import logging
 import secrets
 import time
+import unicodedata
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -84,6 +85,11 @@ class Identities(DefaultSocialAccountAdapter):
 
     def get_requests_session(self) -> Session:
         return ProviderSession()
+
+    def populate_user(self, request: HttpRequest, sociallogin: SocialLogin, data: dict[str, Any]) -> Any:
+        """Take names as Django's forms do: wide letters are ordinary ones."""
+        plain = {key: unicodedata.normalize("NFKC", str(text)) for key, text in data.items() if text}
+        return super().populate_user(request, sociallogin, plain)
 
     def save_user(self, request: HttpRequest, sociallogin: SocialLogin, form: Any = None) -> Any:
         """Make an account without a password; as if connected, since then allauth keeps no address of its own."""

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.internal.flows.login import get_authentication_records, record_authentication
 from allauth.account.utils import get_next_redirect_url, perform_login
 from allauth.core import context
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -15,10 +16,11 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.signals import authenticator_added, authenticator_removed
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
-from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.admin.forms import AdminAuthenticationForm, AdminPasswordChangeForm
 from django.contrib.auth import logout
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.signals import user_logged_in
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.dispatch import receiver
@@ -93,6 +95,14 @@ class Accounts(DefaultAccountAdapter):
         return bool(self.get_reauthentication_methods(context.request.user))
 
 
+@receiver(user_logged_in)
+def confirm_by_sign_in(request: HttpRequest, user: Any, **_: Any) -> None:
+    """Let a password or factor given at sign-in confirm changes, as allauth does not. A provider's sign-in does not."""
+    methods = [one["method"] for one in get_authentication_records(request, user)] or ["password"]
+    if methods[-1] != "socialaccount":
+        record_authentication(request, user, methods[-1], reauthenticated=True)
+
+
 @receiver([authenticator_added, authenticator_removed])
 def end_other_sessions(request: HttpRequest, user: Any, **_: Any) -> None:
     """They may be of somebody who has what lets nobody in any more, or not what is asked for now (P32)."""
@@ -123,6 +133,15 @@ class PasswordSignIn(AuthenticationForm):
 
 class StaffSignIn(PasswordSignIn, AdminAuthenticationForm):
     """The same for the admin, which lets in staff only."""
+
+
+class ChangePassword(AdminPasswordChangeForm):
+    """Django's form for one's own password, with limited guesses of the old one."""
+
+    def clean_old_password(self) -> str:
+        old = str(self.cleaned_data["old_password"])
+        Accounts().reauthenticate(self.user, old)
+        return old
 
 
 class OnceCode(ReauthenticateForm):

@@ -4,10 +4,12 @@ A URL is looked at when it is set, for a helpful sentence. What protects is the 
 that is connected to: what a name means can change at any time, and may be a number in disguise (`0x7f.1`).
 """
 
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 MAX_URL_CHARS = 2000
+NOT_PUBLIC = [ip_network(one) for one in ("192.0.0.0/24", "3fff::/20", "168.63.129.16")]
+"""Two networks that Python calls public before 3.11.10 and 3.14, and the address of Azure's own services."""
 
 
 class ForbiddenAddress(Exception):
@@ -23,7 +25,7 @@ def is_public(address: str) -> bool:
     if isinstance(ip, IPv6Address) and (ip.ipv4_mapped or ip.sixtofour or ip.is_site_local):
         return False
     # Python's "reserved" has NAT64's 64:ff9b::/96, which IANA counts as global.
-    return ip.is_global and not (ip.is_multicast or ip.is_reserved)
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved or any(ip in one for one in NOT_PUBLIC))
 
 
 def url_problem(url: str, *, allow_private: bool) -> str | None:

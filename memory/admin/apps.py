@@ -83,7 +83,7 @@ def _webhook(app: App) -> SafeString | str:
 
 @admin.register(App)
 class AppAdmin(BySuperusers, CostingAdmin):
-    """Superusers make apps, and set how long their chats are kept. An app sets its webhook itself, by the API."""
+    """Superusers make apps and set them up; an app sets its webhook itself, by the API."""
 
     list_display = (
         column("app", lambda row: row.user),
@@ -101,7 +101,7 @@ class AppAdmin(BySuperusers, CostingAdmin):
     has_delete_permission = ReadOnlyAdmin.has_delete_permission
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return (*self.readonly_fields, "retain_days") if obj else ("username",)
+        return (*self.readonly_fields, "requires_end_user", "retain_days") if obj else ("username",)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.readonly_fields if obj else ()
@@ -111,7 +111,7 @@ class AppAdmin(BySuperusers, CostingAdmin):
 
     def save_model(self, request: HttpRequest, obj: App, form: Any, change: bool) -> None:
         """Save what is set here: the webhook may have changed while the page was open."""
-        obj.save(update_fields=["retain_days"])
+        obj.save(update_fields=["requires_end_user", "retain_days"])
 
 
 class SetEndUser(forms.ModelForm):  # type: ignore[type-arg]  # as above

@@ -25,8 +25,9 @@ from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import caller
 from chatmemory.database import executors
 from chatmemory.database.rows import in_chunks
+from chatmemory.errors import NotFound
 from conversations.accounts import quotas
-from conversations.accounts.authentication import end_user_named
+from conversations.accounts.authentication import NO_END_USER, end_user_named
 from conversations.api.account import END_USER
 from conversations.interchange.rows import chat_fields, message_fields
 from conversations.interchange.values import fields_text, json_text, list_text
@@ -142,7 +143,9 @@ class ExportView(AsyncView):
     )
     def get(self, request: Request) -> int:
         refuse_when_draining()
-        return int(caller(request).pk)
+        if not (user_id := int(caller(request).pk)):
+            raise NotFound(NO_END_USER)
+        return user_id
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         user_id: int = opened
@@ -165,7 +168,7 @@ class EndUserExportView(ExportView):
     )
     def get(self, request: Request, end_user: str) -> int:  # type: ignore[override]  # of another path
         refuse_when_draining()
-        return int(end_user_named(request.auth, end_user).pk)
+        return int(end_user_named(request, end_user).pk)
 
 
 async def _export(user_id: int) -> AsyncIterator[str]:

@@ -90,6 +90,14 @@ def test_superusers_set_how_long_the_chats_of_an_app_are_kept(staff: Client, sho
     assert clerk.post(url, {"retain_days": "1"}).status_code == 403
 
 
+def test_superuser_switches_the_required_end_user_of_an_app(staff: Client, shop: App) -> None:
+    url = reverse("admin:conversations_app_change", args=[shop.pk])
+    assert "Must name end users" in text_of(staff, "conversations_app_change", shop.pk)
+    for sent, stored in (({}, False), ({"requires_end_user": "on"}, True)):
+        staff.post(url, sent)
+        assert App.objects.get().requires_end_user is stored
+
+
 def test_people_are_not_among_the_users_and_apps_are_marked(staff: Client, ada: EndUser) -> None:
     html = text_of(staff, "auth_user_changelist")
     assert reverse("admin:conversations_app_change", args=[ada.app_id]) in html

@@ -1,16 +1,20 @@
 """An app acts for its end users: an account for each behind one token, and what else the app may do for them."""
 
+import logging
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from importlib import import_module
 from io import StringIO
+from itertools import product
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
+from django.apps import apps as django_apps
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -19,14 +23,20 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.exceptions import AuthenticationFailed
 
 from conversations import account_deletion
-from conversations.accounts import apps
+from conversations.accounts import apps, authentication
 from conversations.accounts.authentication import TokenAuthentication
 from conversations.models import Allowance, App, Chat, EndUser, Window
+from tests.security.access.operations import operations
 from tests.support.docs import snippet
 from tests.support.exhaustive import first_of
 from tests.support.live_server import Client, LiveServer
+from tests.support.spans import recorded
+from tests.support.waiting import wait_for
 
 ANNA, BEN = ({"X-Chatmemory-User": name} for name in ("anna", "ben"))
+
+
+TALK = {"model": "arco", "messages": [{"role": "user", "content": "Hello."}]}
 
 
 def command(*args: str, **options: Any) -> str:
@@ -37,8 +47,8 @@ def command(*args: str, **options: Any) -> str:
 
 @pytest.fixture
 def shop(live: LiveServer) -> Iterator[Client]:
-    """A client with the token of the app `shop`."""
-    client = Client(live.url, command("create_app", "shop"))
+    """A client with the token of the app `shop`, which may leave out the name of an end user."""
+    client = Client(live.url, command("create_app", "shop", own_chats=True))
     yield client
     client.http.close()
 
@@ -61,7 +71,7 @@ def test_each_end_user_has_chats_of_their_own(shop: Client) -> None:
 
 
 def test_a_known_end_user_costs_no_query_more(shop: Client) -> None:
-    shop.get("me", headers=ANNA)
+    shop.post("chats", headers=ANNA)
     door = TokenAuthentication()
     door._external_id = "anna"
     with CaptureQueriesContext(connection) as queries:
@@ -98,23 +108,23 @@ def test_names_that_others_have_stand_in_nobodys_way(live: LiveServer, shop: Cli
     """The account of an app may be renamed, and an id may look like the shortened name of another account."""
     long = {"X-Chatmemory-User": "x" * 200}
     for headers in (ANNA, long):
-        shop.get("me", headers=headers)
+        shop.post("chats", headers=headers)
     taken = User.objects.get(username__startswith="shop/x").username.removeprefix("shop/")
     User.objects.filter(username="shop").update(username="store")
     client = Client(live.url, command("create_app", "shop"))
     for headers in (ANNA, long, {"X-Chatmemory-User": taken}):
         assert client.post("chats", json={}, headers=headers).status_code == 201
         assert len(titles(client, headers)) == 1
-    assert titles(shop, ANNA) == []
+    assert len(titles(shop, ANNA)) == 1
     client.http.close()
 
 
-def test_the_header_may_have_another_name(shop: Client, settings: Any) -> None:
-    settings.END_USER_HEADER = "X-OpenWebUI-User-Id"
+def test_a_second_header_may_name_the_end_user(shop: Client, settings: Any) -> None:
+    settings.END_USER_HEADER = ("x-chatmemory-user", "x-openwebui-user-id")
     names = [
         shop.get("me", headers=one).json()["username"] for one in (ANNA, {"X-OpenWebUI-User-Id": "7f-3"})
     ]
-    assert names == ["shop", "shop/7f-3"]
+    assert names == ["shop/anna", "shop/7f-3"]
 
 
 def test_a_session_and_a_token_of_nobody_name_no_end_user(live: LiveServer, shop: Client) -> None:
@@ -127,11 +137,45 @@ def test_a_session_and_a_token_of_nobody_name_no_end_user(live: LiveServer, shop
     assert (codes, EndUser.objects.exists()) == ([200, 401], False)
 
 
-def test_an_empty_name_in_the_body_names_nobody(shop: Client) -> None:
-    talk = {"model": "arco", "messages": [{"role": "user", "content": "Hello."}]}
-    for named in ({"user": ""}, {"safety_identifier": ""}):
-        assert shop.post("chat/completions", json=talk | named).status_code == 200
-    assert set(Chat.objects.values_list("owner__username", flat=True)) == {"shop"}
+@pytest.mark.parametrize(
+    "named", [{"user": ""}, {"safety_identifier": " "}, {"safety_identifier": "", "user": "anna"}]
+)
+def test_an_empty_name_in_the_body_is_refused(shop: Client, alice: Client, named: dict[str, str]) -> None:
+    assert shop.post("chat/completions", json=TALK | named).status_code == 400
+    assert not Chat.objects.exists()
+    assert alice.post("chat/completions", json=TALK | named).status_code == 200, "she has no end users"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("X-Chatmemory-User", "")],
+        [("X-Chatmemory-User", "anna"), ("X-Chatmemory-User", "ben")],
+        [("X-Chatmemory-User", "anna"), ("X-Chatmemory-User", "")],
+        [("X-Chatmemory-User", "anna"), ("X-OpenWebUI-User-Id", "ben")],
+    ],
+)
+def test_headers_that_are_empty_or_disagree_are_refused(shop: Client, settings: Any, headers: Any) -> None:
+    settings.END_USER_HEADER = ("x-chatmemory-user", "x-openwebui-user-id")
+    for call in (shop.get, shop.post):
+        assert call("chats", headers=headers).status_code == 400
+    assert not Chat.objects.exists()
+
+
+def test_spellings_of_one_id_name_one_end_user(shop: Client, settings: Any) -> None:
+    """With and without blanks, however its letters are composed, by two headers that agree."""
+    settings.END_USER_HEADER = ("x-chatmemory-user", "x-openwebui-user-id")
+    composed, apart = "Zoë".encode(), "Zoe\u0308".encode()
+    for headers in (
+        [("X-Chatmemory-User", composed)],
+        [("X-Chatmemory-User", apart)],
+        [("X-OpenWebUI-User-Id", composed), ("X-Chatmemory-User", apart)],
+    ):
+        assert shop.post("chats", headers=headers).status_code == 201
+    for user in ("Zoë ", " Zoe\u0308"):
+        assert shop.post("chat/completions", json=TALK | {"user": user}).status_code == 200
+    assert EndUser.objects.get().external_id == "Zoë"
+    assert shop.delete(f"users/{quote(' Zoe' + chr(0x308))}").status_code == 204
 
 
 def test_the_commands_of_the_page_serve_one_end_user(shop: Client, live: LiveServer, offline: None) -> None:
@@ -168,18 +212,45 @@ def test_ten_first_requests_at_once_make_one_end_user(shop: Client) -> None:
     codes: list[int] = []
 
     def call() -> None:
-        codes.append(shop.get("me", headers=ANNA).status_code)
+        codes.append(shop.post("chats", headers=ANNA).status_code)
 
     threads = [threading.Thread(target=call) for _ in range(10)]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
-    assert (set(codes), EndUser.objects.count()) == ({200}, 1)
+    assert (set(codes), EndUser.objects.count()) == ({201}, 1)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_logs_and_traces_of_a_path_with_an_end_user_leave_the_id_out(
+    shop: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fails: bool
+) -> None:
+    named = [one for one in operations() if "end_user" in one.names]
+    cases: list[tuple[dict[str, str], int]] = [
+        ({}, 500 if fails else 404),
+        (ANNA, 403),
+        ({"Authorization": "Bearer x"}, 401),
+        ({"X": "x" * 70_000}, 431),
+    ]
+    if fails:
+        monkeypatch.setattr(authentication, "find_end_user", lambda *_: 1 / 0)
+    monkeypatch.setattr(logging.getLogger("httpx"), "disabled", True)
+    capsys.readouterr()
+    with recorded(monkeypatch) as spans:
+        for one, (headers, status) in product(named, cases):
+            path = one.path.replace("{end_user}", quote("canary a/ü", safe=""))
+            if fails and headers == ANNA:
+                continue
+            assert shop.http.request(one.method, path, headers=headers).status_code == status
+        wait_for(lambda: len(list(spans)) >= len(named))
+        told = capsys.readouterr().err + spans.text
+    assert "/v1/users/{end_user}/export" in told
+    assert "canary" not in told
 
 
 def test_limits_are_those_of_each_end_user(shop: Client, settings: Any) -> None:
-    shop.get("me", headers=ANNA)
+    shop.post("chats", headers=ANNA)
     Allowance.objects.create(user=EndUser.objects.get().user, requests_per_minute=1)
     codes = [
         shop.post("message/first", json={"message": "Hi.", "stream": False}, headers=headers).status_code
@@ -189,7 +260,7 @@ def test_limits_are_those_of_each_end_user(shop: Client, settings: Any) -> None:
 
 
 def test_a_disabled_end_user_and_one_being_deleted_are_refused(shop: Client) -> None:
-    shop.get("me", headers=ANNA)
+    shop.post("chats", headers=ANNA)
     User.objects.filter(username="shop/anna").update(is_active=False)
     answer = shop.get("chats", headers=ANNA)
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "permission_denied")
@@ -240,6 +311,33 @@ def test_the_end_users_of_an_app_are_deleted_in_the_time_of_a_request_and_none_i
     assert account_deletion.erase(app.pk)
     thread.join()
     assert not User.objects.exists()
+
+
+def test_new_app_must_name_an_end_user_and_an_existing_one_need_not(live: LiveServer) -> None:
+    client = Client(live.url, command("create_app", "shop"))
+    refused = client.get("chats")
+    assert (refused.status_code, "must name an end user" in refused.text) == (400, True)
+    assert client.post("chat/completions", json=TALK).status_code == 400
+    assert client.post("chat/completions", json=TALK | {"user": "anna"}).status_code == 200
+    with connection.cursor() as cursor:  # as a server of the version before makes one
+        user = User.objects.create(username="old")
+        cursor.execute("INSERT INTO conversations_app (user_id) VALUES (%s)", [user.pk])
+    assert not App.objects.get(pk=user.pk).requires_end_user
+    client.http.close()
+
+
+def test_upgrade_normalizes_stored_ids_unless_taken(
+    live: LiveServer,
+) -> None:
+    shop, forum = apps.create_app("shop"), apps.create_app("forum")
+    ids = ((shop, "anna"), (shop, "anna "), (forum, " anna"), (shop, "Zoe\u0308"), (shop, "a b"))
+    for app, external_id in ids:
+        EndUser.objects.create(
+            app=app, external_id=external_id, user=User.objects.create(username=f"{app}/{external_id}")
+        )
+    import_module("conversations.migrations.0017_named_end_users").normalize_ids(django_apps, None)
+    stored = EndUser.objects.order_by("pk").values_list("external_id", flat=True)
+    assert list(stored) == ["anna", "anna ", "anna", "Zoë", "a b"]
 
 
 def test_only_an_app_gets_the_scope_and_names_are_checked(shop: Client) -> None:

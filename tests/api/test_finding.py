@@ -218,7 +218,7 @@ def test_what_is_not_asked_for_any_more_is_not_deleted(alice: Client) -> None:
 
 
 def test_an_app_names_its_end_user_by_a_parameter_too(alice: Client, user_client: Any) -> None:
-    issued = issue(create_app("shop").user, None, scopes=[Scope.ACT_FOR_USERS])
+    issued = issue(create_app("shop", requires_end_user=False).user, None, scopes=[Scope.ACT_FOR_USERS])
     assert issued is not None
     shop = Client(alice.base, issued[1])
     header = {"X-Chatmemory-User": "u-1"}

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -16,15 +16,19 @@ from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.core.cache import cache
+from django.urls import get_resolver
 from django.utils.timezone import now
 from knox.models import AuthToken
 from requests import RequestException
 
 from conversations.sign_in import oidc
+from conversations.sign_in.sessions import SessionStore
 from tests.security.access.headers import PAGE, policy_of
+from tests.security.access.operations import operations
 from tests.support.factories import session_of
 from tests.support.fakes.oidc import Provider, new_key
 from tests.support.live_server import Client, LiveServer
+from tests.support.routes import routes
 
 CSRF = "c" * 32
 PASSWORD, SECRET = "correct horse battery", "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
@@ -97,6 +101,26 @@ def test_a_taken_name_or_address_leads_to_no_account(provider: Provider, browser
     me = browser.get("/v1/me").json()
     assert (me["username"] != "admin", me["is_staff"]) == (True, False)
     assert not SocialAccount.objects.filter(user=boss).exists()
+
+
+def test_provider_names_in_wide_letters_are_stored_as_ordinary_ones(
+    provider: Provider, browser: httpx.Client
+) -> None:
+    User.objects.create_user("root")
+    for sub, wide, name in (
+        ("u-1", "ｏｌｇａ", "olga"),
+        ("u-2", "ｒｏｏｔ", None),
+        ("u-3", "shop／anna", None),
+    ):
+        provider.claims = {"sub": sub, "preferred_username": wide, "given_name": "Ｏlga"}
+        enter(browser)
+        form(browser, "/accounts/logout/")
+        user = SocialAccount.objects.get(uid=sub).user
+        assert user.first_name == "Olga"
+        assert user.username == name or (
+            name is None and user.username.isascii() and "/" not in user.username
+        )
+    assert User.objects.filter(username="root").count() == 1
 
 
 def test_another_issuer_has_other_people(provider: Provider, browser: httpx.Client, settings: Any) -> None:
@@ -437,12 +461,13 @@ def test_what_lets_one_in_is_changed_only_by_whom_it_lets_in(browser: httpx.Clie
     user = User.objects.create_user("carol", password=PASSWORD)
     assert browser.get("/accounts/second-factors/").headers["location"].startswith("/accounts/login/")
     by_password(browser)
+    settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 0
     add = "/accounts/second-factors/totp/activate/"
     assert browser.get(add).headers["location"].startswith("/accounts/password/")
     for password in ("x", "y"):
         assert form(browser, "/accounts/password/", password=password, next=add).status_code == 200
     assert "Too many" in form(browser, "/accounts/password/", password=PASSWORD).text
-    settings.LIMIT_SIGN_INS = 10
+    settings.LIMIT_SIGN_INS, settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 10, 300
     assert form(browser, "/accounts/password/", password=PASSWORD, next=add).headers["location"] == add
     secret = re.search('value="([A-Z2-7]{32})"', browser.get(add).text)[1]  # type: ignore[index]
     code = format_hotp_value(hotp_value(secret, int(time.time()) // 30))
@@ -452,6 +477,122 @@ def test_what_lets_one_in_is_changed_only_by_whom_it_lets_in(browser: httpx.Clie
     removed = form(browser, "/accounts/second-factors/totp/deactivate/")
     assert removed.status_code == 302
     assert not Authenticator.objects.filter(user=user).exists()
+
+
+ADD, REMOVE = (f"/accounts/second-factors/totp/{step}/" for step in ("activate", "deactivate"))
+
+
+@pytest.mark.parametrize("factor", [False, True])
+def test_factor_change_within_five_minutes_of_sign_in_asks_for_no_password(
+    browser: httpx.Client, settings: Any, factor: bool
+) -> None:
+    user = User.objects.create_user("carol", password=PASSWORD)
+    if factor:
+        cache.clear()
+        TOTP.activate(user, SECRET)
+    by_password(browser)
+    if factor:
+        form(browser, "/accounts/second-factors/authenticate/", code=code_now())
+    page = REMOVE if factor else ADD
+    assert browser.get(page).status_code == 200
+    settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 0
+    assert browser.get(page).headers["location"].startswith("/accounts/")
+    settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
+    with httpx.Client(base_url=browser.base_url, cookies=session_of(user)) as stolen:
+        session = next(one for one in Session.objects.all() if one.pk == stolen.cookies["sessionid"])
+        store = SessionStore(session.pk)
+        del store["account_authentication_methods"]
+        store.save()
+        assert stolen.get(page).headers["location"].startswith("/accounts/"), (
+            "another session's does not count"
+        )
+
+
+def test_factor_change_after_a_provider_sign_in_asks_for_the_password(
+    provider: Provider, browser: httpx.Client
+) -> None:
+    enter(browser)
+    user = User.objects.get()
+    user.is_superuser = True
+    user.set_password(PASSWORD)
+    user.save()
+    form(browser, "/accounts/logout/")
+    enter(browser)
+    assert browser.get(ADD).headers["location"].startswith("/accounts/password/")
+
+
+GUESSES: dict[str, Callable[[httpx.Client, Client], httpx.Response]] = {
+    **{
+        path: lambda browser, _, path=path: form(browser, path, username="carol", password="x")  # type: ignore[misc]
+        for path in ("/accounts/login/", "/admin/login/")
+    },
+    "/accounts/password/": lambda browser, _: form(browser, "/accounts/password/", password="x"),
+    "/admin/password_change/": lambda browser, _: form(
+        browser,
+        "/admin/password_change/",
+        old_password="x",
+        new_password1="violet Tuesday",
+        new_password2="violet Tuesday",
+    ),
+    **{
+        path: lambda browser, _, path=path: form(browser, path, code="000000")  # type: ignore[misc]
+        for path in ("/accounts/second-factors/authenticate/", "/accounts/second-factors/reauthenticate/")
+    },
+    "v1_auth_token_create": lambda _, client: client.post(
+        "auth/token", json={"username": "carol", "password": "x"}
+    ),
+    "me_delete": lambda _, client: client.erase(password="x"),
+}
+"""A wrong guess at each place that checks a password or a code: pages and operations."""
+HALF = ("/accounts/login/", "/admin/login/", "/accounts/second-factors/authenticate/")
+"""Pages before the sign-in is complete; a password leads to the last."""
+
+
+@pytest.fixture
+def carols(live: LiveServer) -> Iterator[tuple[User, Client]]:
+    """Staff with a second factor, and a client with a token of theirs."""
+    cache.clear()
+    user = User.objects.create_user("carol", password=PASSWORD, is_staff=True)
+    TOTP.activate(user, SECRET)
+    client = Client(live.url, AuthToken.objects.create(user)[1])
+    yield user, client
+    client.http.close()
+
+
+@pytest.mark.parametrize("place", GUESSES)
+@pytest.mark.promise("P22")
+def test_wrong_password_or_code_at_each_place_is_counted(
+    place: str, carols: tuple[User, Client], browser: httpx.Client, settings: Any
+) -> None:
+    if place in HALF:
+        by_password(browser)
+    else:
+        browser.cookies.update(session_of(carols[0]))
+    settings.LIMIT_SIGN_INS = 2
+    answers = [GUESSES[place](browser, carols[1]).text for _ in range(3)]
+    assert ["Too many" in one for one in answers] == [False, False, True]
+
+
+def test_places_that_ask_for_a_password_or_code_are_all_listed(
+    carols: tuple[User, Client], live: LiveServer
+) -> None:
+    asking = re.compile(r'<input[^>]* name="(password|old_password|code)"')
+    found = {one.id for one in operations() if "password" in one.names}
+    paths = [
+        path
+        for path in routes(get_resolver().url_patterns)
+        if "<" not in path and not re.match(r"/admin/\w+/\w+/", path)
+    ]
+    for path in paths:
+        for how in ("stranger", "staff", *["half"] * path.startswith("/accounts/")):
+            with httpx.Client(base_url=live.url) as browser:
+                if how == "half":
+                    by_password(browser)
+                elif how == "staff":
+                    browser.cookies.update(session_of(carols[0]))
+                if asking.search(browser.get(path).text):
+                    found.add(path)
+    assert found == {*GUESSES}
 
 
 def test_whoever_else_is_signed_in_is_out_when_a_factor_comes_or_goes(browser: httpx.Client) -> None:

@@ -50,7 +50,7 @@ def app_client(live: LiveServer) -> Iterator[Callable[..., tuple[App, Client]]]:
     made: list[Client] = []
 
     def make(name: str = "shop", scope: Scope = Scope.ACT_FOR_USERS) -> tuple[App, Client]:
-        app = create_app(name)
+        app = create_app(name, requires_end_user=False)
         issued = api_tokens.issue(app.user, None, scopes=[scope])
         assert issued is not None
         made.append(Client(live.url, issued[1]))

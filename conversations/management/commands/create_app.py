@@ -19,10 +19,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", metavar="NAME", help="name of the app, and of its account")
+        told = "let requests that name no end user have chats of the app's own; default: they are refused"
+        parser.add_argument("--own-chats", action="store_true", help=told)
 
     def handle(self, *_args: Any, **options: Any) -> str:
         try:
-            app = create_app(options["name"])
+            app = create_app(options["name"], requires_end_user=not options["own_chats"])
         except ValidationError as error:
             raise CommandError(
                 f"{plain(options['name'])!r} cannot be an app's name: {error.messages[0]}"

@@ -107,6 +107,7 @@ class Operation:
     parameters: tuple[Mapping[str, Any], ...]
     body: Mapping[str, Any] | None
     components: Mapping[str, Any] = field(repr=False)
+    tags: tuple[str, ...] = ()
 
     @property
     def names(self) -> set[str]:
@@ -169,6 +170,7 @@ def operations() -> list[Operation]:
             tuple(told.get("parameters", ())),
             told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema"),
             schema["components"]["schemas"],
+            tuple(told.get("tags", ())),
         )
         for path, methods in schema["paths"].items()
         for method, told in methods.items()

@@ -15,15 +15,17 @@ from django.contrib.auth.models import User
 from django.core import serializers
 from django.core.management import call_command
 from django.db import transaction
-from django.urls import get_resolver
+from django.urls import get_resolver, resolve
 from django.utils import timezone
 from knox.models import AuthToken
 
+from chatmemory.api.async_view import SMALL_BYTES
 from chatmemory.database.ids import new_id
 from chatmemory.llm.attachments import file_of
 from conversations import attachments
 from conversations.accounts import api_tokens, apps
-from conversations.models import ActiveReply, App, Chat, IdempotencyKey, Message, Scope
+from conversations.api.replies import LimitedView
+from conversations.models import ActiveReply, App, Chat, EndUser, IdempotencyKey, Message, Scope
 from conversations.replies import begin
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
@@ -44,6 +46,14 @@ OF_OBJECTS = [one for one in OPERATIONS if one.objects and one not in OF_END_USE
 OF_APPS = [one for one in OPERATIONS if one.id.startswith("webhook_")]
 """For an app's own account alone: see `tests/api/test_webhooks`, too."""
 OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUBLIC and one not in OF_APPS]
+ABOUT_CHATS = [
+    one
+    for one in OPERATIONS
+    if one.id == "completions_create" or not {"chats", "messages", "memory"}.isdisjoint(one.tags)
+]
+NAME_AN_END_USER = [
+    one for one in OPERATIONS if any(name["name"] in ("user", "end_user") for name in one.parameters)
+]
 ENDS_ITSELF = ("v1_auth_token_destroy", "tokens_delete_all", "me_delete")
 """Operations that end the caller's token or account. They run last, in this order, each with its own token."""
 CANARY = "the heron in the reeds"
@@ -195,7 +205,9 @@ def of_app(name: str, end_user: str = "", *scopes: str) -> Callable[[Callable[..
     """Return what makes a caller with a token of an app, made if there is none, who names an end user."""
 
     def made(calling: Callable[..., Caller]) -> Caller:
-        app = App.objects.filter(user__username=name).first() or apps.create_app(name)
+        app = App.objects.filter(user__username=name).first() or apps.create_app(
+            name, requires_end_user=False
+        )
         issued = api_tokens.issue(app.user, None, "", scopes or [Scope.ACT_FOR_USERS])
         assert issued is not None
         caller = calling(token=issued[1], end_user=end_user)
@@ -270,7 +282,7 @@ def test_other_users_objects_return_404(
 @pytest.fixture
 def end_users_house(live: LiveServer, upstream: FakeUpstream, settings: Any) -> Iterator[House]:
     """The objects of the end user `END_USER` of `APP`."""
-    app = apps.create_app(APP)
+    app = apps.create_app(APP, requires_end_user=False)
     issued = api_tokens.issue(app.user, None, "", [Scope.ACT_FOR_USERS])
     assert issued is not None
     client = Client(live.url, issued[1])
@@ -285,7 +297,7 @@ def test_objects_of_another_end_user_return_404(
     name: str, calling: Callable[..., Caller], end_users_house: House, upstream: FakeUpstream
 ) -> None:
     caller = BESIDE[name](calling)
-    caller.send(ME)  # makes the end user
+    caller.send(Filled("POST", "/v1/chats", body={}))  # makes the end user
     before, asked = everything(), len(upstream.requests)
     for one in OF_OBJECTS + (OF_END_USERS if name == "another app" else []):
         absent = caller.send(one.fill(nowhere()))
@@ -337,7 +349,7 @@ def test_a_token_that_may_only_read_changes_nothing(
         [*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF], end_users_house.all[:2]
     ):  # the third never ends
         answer = caller.send(one.fill(ids))
-        if one.method != "GET":
+        if one.method != "GET" or (end_user and one in OF_END_USERS):
             assert (answer.status_code, code_of(answer)) == (403, "permission_denied"), one.id
         elif end_user or one not in OF_OBJECTS:
             assert answer.status_code in (200, 404, 429), f"{one.id}: {answer.text}"
@@ -350,15 +362,104 @@ def test_a_token_that_may_only_read_changes_nothing(
 def test_the_app_has_access_to_every_operation_of_its_end_user(
     calling: Callable[..., Caller], end_users_house: House
 ) -> None:
-    house, caller = end_users_house, of_app(APP, END_USER)(calling)
+    house, caller, app = end_users_house, of_app(APP, END_USER)(calling), of_app(APP)(calling)
     expected_of = {**{key: {403} for key in ENDS_ITSELF}, "users_export": {429}}
     for one in [*sorted([*OF_OBJECTS, *OF_ONESELF], key=_harmless_first), *OF_END_USERS[::-1]]:
         ids = dict(house.busy if one.id == "messages_cancel" else house.idle)
-        answer = caller.send(one.fill({**ids, "Idempotency-Key": f"new-{one.id}"}))
+        by = app if one in OF_END_USERS else caller
+        answer = by.send(one.fill({**ids, "Idempotency-Key": f"new-{one.id}"}))
         expected = expected_of.get(one.id, range(200, 300))
         assert answer.status_code in expected, f"{one.id}: {answer.status_code} {answer.text}"
-    assert caller.send(ME).json()["username"] == f"{APP}/{END_USER}", "made anew"
+    assert caller.send(ME).json()["username"] == f"{APP}/{END_USER}"
+    assert not EndUser.objects.exists(), "a GET creates no end user"
     assert not Chat.objects.exists()
+
+
+@pytest.mark.parametrize("named", [END_USER, "ben"])
+@pytest.mark.parametrize("one", NAME_AN_END_USER, ids=lambda one: one.id)
+@pytest.mark.promise("P21")
+def test_operation_on_an_end_user_under_a_header_is_refused(
+    one: Operation, named: str, calling: Callable[..., Caller], live: LiveServer
+) -> None:
+    """An app that passes requests of its users through sets the header; what is in path and query may be theirs."""
+    app = apps.create_app(APP)
+    for name in (END_USER, "ben"):
+        make_chat(apps.create_end_user(app, name).user, title=CANARY)
+    caller, itself = of_app(APP, named)(calling), of_app(APP)(calling)
+    before = everything()
+    filled = one.fill({**nowhere(), "end_user": END_USER})
+    if filled.path == one.path:
+        filled = replace(filled, query={**filled.query, "user": END_USER})
+    answer = caller.send(filled)
+    assert (answer.status_code, code_of(answer)) == (403, "permission_denied")
+    assert CANARY not in answer.text
+    assert everything() == before
+    assert itself.send(filled).status_code in (200, 204)
+
+
+@pytest.mark.promise("P21")
+def test_app_without_a_required_end_user_reaches_its_account_but_no_chats(
+    calling: Callable[..., Caller], live: LiveServer, upstream: FakeUpstream
+) -> None:
+    apps.create_app(APP)
+    caller = of_app(APP)(calling)
+    for one in ABOUT_CHATS:
+        answer = caller.send(one.fill(nowhere()))
+        assert (answer.status_code, "must name an end user" in answer.text) == (400, True), one.id
+    assert (Chat.objects.count(), upstream.requests) == (0, [])
+    for one in OPERATIONS:
+        if one not in ABOUT_CHATS and one.id not in (*ENDS_ITSELF, *PUBLIC):
+            answer = caller.send(one.fill(nowhere()))
+            assert answer.status_code in (200, 204) or one.objects or one in OF_APPS, (
+                f"{one.id}: {answer.text}"
+            )
+            assert "must name" not in answer.text, one.id
+
+
+@pytest.mark.parametrize("scopes", [(Scope.ACT_FOR_USERS,), READS])
+def test_read_for_a_new_end_user_finds_an_empty_account_and_creates_none(
+    scopes: tuple[str, ...], calling: Callable[..., Caller], live: LiveServer
+) -> None:
+    caller = of_app(APP, "new", *scopes)(calling)
+    before = everything()
+    for one in [*OF_OBJECTS, *OF_ONESELF]:
+        if one.method == "GET":
+            answer = caller.send(one.fill(nowhere()))
+            expected = 404 if one in OF_OBJECTS or one.id == "me_export" else 200
+            assert answer.status_code == expected, f"{one.id}: {answer.text}"
+            assert not answer.json().get("results") or one.id == "models_list"
+    assert everything() == before
+
+
+BEFORE: dict[str, dict[str, Any]] = {
+    "more parameters than Django reads": {"params": [("a", "")] * 1001},
+    "an unknown format, of a large body": {"params": {"format": "xml"}, "content": b" " * (SMALL_BYTES + 1)},
+    "an unacceptable answer": {"headers": [("Accept", "image/png")]},
+    "an impossible end user": {"headers": [("X-Chatmemory-User", "a/export")]},
+    "two end users": {"headers": [("X-Chatmemory-User", "a"), ("X-Chatmemory-User", "b")]},
+}
+"""Requests that are refused before authentication."""
+
+
+@pytest.mark.parametrize("way", first_of(BEFORE, 2))
+def test_limited_operation_refused_before_authentication_gets_an_answer(
+    way: str, live: LiveServer, alice: Client
+) -> None:
+    views = [
+        (one, getattr(resolve(one.fill(nowhere()).path).func, "cls", object))
+        for one in [*OF_OBJECTS, *OF_ONESELF]
+    ]
+    limited = [one for one, view in views if issubclass(view, LimitedView)]
+    assert len(limited) >= 8
+    with httpx.Client(base_url=live.url) as client:
+        for one, token in product(
+            limited, ([], [("Authorization", "Bearer x")], [("Authorization", f"Bearer {alice.token}")])
+        ):
+            headers = [*token, *BEFORE[way].get("headers", [])]
+            answer = client.request(
+                one.method, one.fill(nowhere()).path, **{**BEFORE[way], "headers": headers}
+            )
+            assert 400 <= answer.status_code < 500, (one.id, token, answer.text)
 
 
 def code_of(answer: httpx.Response) -> str:

@@ -43,7 +43,7 @@ def with_nul(body: Any, path: Path) -> Any:
 def remembered() -> dict[str, Any]:
     """Make a chat of alice's, an app, with a revision, and return the ids with its last question."""
     alice = User.objects.get(username="alice")
-    App.objects.create(user=alice)
+    App.objects.create(user=alice, requires_end_user=False)
     TokenGrant.objects.create(token=AuthToken.objects.get(user=alice), scopes=[Scope.ACT_FOR_USERS])
     chat = make_chat(alice, title="A trip", said="Hello")
     call_command("resummarize", str(chat.pk), sync=True)

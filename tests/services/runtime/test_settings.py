@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
         (
             "END_USER_HEADER",
             "X-User:",
-            "must be a header's name of letters, digits and hyphens, unlike 'X-User:'.",
+            "must be names of letters, digits and hyphens, unlike 'x-user:'.",
         ),
         (
             "OPENAI_MODEL_ALIASES",
@@ -253,7 +253,14 @@ def test_host_names_with_wildcard_and_blanks_are_as_django_takes_them() -> None:
 
 
 def test_lists_are_read() -> None:
-    config = read({"OPENAI_MODEL_ALIASES": "gpt-4.1=arco, *=arco", "OPENAI_CONVERSATION_HEADERS": "X-A, x-b"})
+    config = read(
+        {
+            "OPENAI_MODEL_ALIASES": "gpt-4.1=arco, *=arco",
+            "OPENAI_CONVERSATION_HEADERS": "X-A, x-b",
+            "END_USER_HEADER": "X-OpenWebUI-User-Id",
+        }
+    )
+    assert config.END_USER_HEADER == ("x-chatmemory-user", "x-openwebui-user-id")
     assert config.OPENAI_MODEL_ALIASES == {"gpt-4.1": "arco", "*": "arco"}
     assert config.OPENAI_CONVERSATION_HEADERS == ("x-a", "x-b")
 

@@ -1,0 +1,22 @@
+"""Apps that must name an end user; ids of end users trimmed and in composed form (NFC), as they are looked up now."""
+
+import unicodedata
+
+from django.db import migrations, models
+
+
+def normalize_ids(apps, schema_editor):
+    """An id stays as it is if another end user of the app has its normal form; then only staff reach the account."""
+    rows = apps.get_model("conversations", "EndUser").objects
+    for row in rows.exclude(external_id__regex="^[!-~]+$").iterator():
+        normal = unicodedata.normalize("NFC", row.external_id.strip())
+        if normal != row.external_id and not rows.filter(app=row.app_id, external_id=normal).exists():
+            rows.filter(pk=row.pk).update(external_id=normal)
+
+
+class Migration(migrations.Migration):
+    dependencies = [("conversations", "0016_owners")]
+    operations = [
+        migrations.AddField("app", "requires_end_user", models.BooleanField(db_default=False, default=True, help_text="Requests about chats that name no end user are refused. Otherwise they share the app's own account.", verbose_name="must name end users")),
+        migrations.RunPython(normalize_ids, migrations.RunPython.noop),
+    ]
