@@ -49,7 +49,7 @@ def due_chat(client: Client, turns: int = 3, **options: Any) -> str:
     assert made.status_code == 201, made.text
     chat = str(made.json()["id"])
     for number in range(turns):
-        client.ask(f"question {number}", chat)
+        client.ask(f"question {number} on AB-1234", chat)
     assert brief(chat).due
     return chat
 

@@ -209,7 +209,7 @@ def test_the_budget_can_be_for_the_whole_prompt(alice: Client, policy: str, turn
             found = context(alice, chat, question, sources=given)
             assert tokens(found) <= 1200
             assert found["tokens"] <= found["budget"] < 1200
-            assert found["prompt"][-1]["content"] == (question or found["prompt"][-1]["content"])
+            assert found["prompt"][-1]["content"].endswith(question)
 
 
 def test_the_fold_comes_in_time_for_the_whole_prompts_budget(alice: Client) -> None:
