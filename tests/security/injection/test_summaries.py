@@ -124,14 +124,14 @@ def test_a_stateless_summary_is_checked_too(policy: str, alice: Client, upstream
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_summary_never_enters_the_system_role(policy: str, alice: Client, upstream: FakeUpstream) -> None:
     chat = waiting_chat(policy)
-    upstream.behave(Behaviour(text=answer_with(policy, "They keep canary ZQ-4711.")), lane="complete")
+    upstream.behave(Behaviour(text=answer_with(policy, "They keep canary Quillfeather.")), lane="complete")
     assert run(chat).outcome == "done"
     upstream.behave("normal")
     Chat.objects.filter(pk=chat.pk).update(instructions="Be brief.")
     upstream.clear()
     alice.ask("And now?", str(chat.pk))
     sent = upstream.calls("stream")[-1]
-    assert "ZQ-4711" not in sent.instructions
+    assert "Quillfeather" not in sent.instructions
     assert "Be brief." in sent.instructions
-    carriers = {role for role, content in sent.said if "ZQ-4711" in content}
+    carriers = {role for role, content in sent.said if "Quillfeather" in content}
     assert carriers == ({"assistant"} if policy == "interval" else {"user"})
