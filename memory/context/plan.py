@@ -23,6 +23,7 @@ from chatmemory.text.markers import (
     RECALL_HEADING,
     RECENT_HEADING,
     SOURCES_HEADING,
+    indented,
     is_marker,
     line_skeleton,
     quote_lines,
@@ -43,8 +44,10 @@ from memory.pins.section import ShownPin, render_pins
 from memory.policies.protocol import StateSection
 from memory.recall.ranking import Quote, Recall, RecalledMessage
 
-RENDERER = 11
+RENDERER = 12
 """Version of the rendering. Raise it with any change that renders the same plan differently."""
+INDENTED_SINCE = 12
+"""The version since which text that is not ours is indented. Before, its lines that look like ours were quoted."""
 
 
 class TurnSpan(NamedTuple):
@@ -290,7 +293,8 @@ def render_steps(steps: Sequence[Step], clips: Clips, *, disarms: bool) -> Secti
 def _state(plan: Plan, state: Sequence[StateSection]) -> Iterator[Section]:
     # Not strict: a stored plan can outlive a state that was erased, or may have shown none of it.
     for section, clip in zip(state, plan.state, strict=False):
-        text = section.text if clip is None else clip_end(section.text, clip)
+        text = section.shown if plan.renderer >= INDENTED_SINCE else section.text
+        text = text if clip is None else clip_end(text, clip)
         if text:
             yield section_of(section.kind, [PromptMessage(section.role, text)], clipped=clip is not None)
 
@@ -299,14 +303,15 @@ def _lines(plan: Plan, by_seq: dict[int, Turn]) -> Section:
     turns = [by_seq[span.from_seq] for span in plan.lines if span.from_seq in by_seq]
     lines = [merged_text(*plan.merged)] if plan.merged else []
     lines += [line_text(turn, plan.line_tokens) for turn in turns]
-    listed = quote_markers("\n".join(f"- {line}" for line in lines))
+    listed = "\n".join(f"- {line}" for line in lines)
+    listed = listed if plan.renderer >= INDENTED_SINCE else quote_markers(listed)
     return section_of("lines", f"{LINES_HEADING}\n{listed}" if lines else "", _ids(turns))
 
 
 def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]]) -> Section:
     content: str | list[PromptMessage]
     if plan.turns_as == "text":
-        content = turns_text(shown)
+        content = turns_text(shown, plan.renderer)
     else:
         content = [
             message
@@ -321,7 +326,7 @@ def _recalled(plan: Plan, quoted: Mapping[int, RecalledMessage]) -> Section:
     quotes = [quote for quotes in plan.recalled for quote in quotes if quote.seq in quoted]
     ids = dict.fromkeys(quoted[quote.seq].id for quote in quotes)
     clipped = any(quote.end is not None for quote in quotes)
-    return section_of("recall", render_excerpts(plan.recalled, quoted), ids, clipped=clipped)
+    return section_of("recall", render_excerpts(plan.recalled, quoted, plan.renderer), ids, clipped=clipped)
 
 
 def _ids(turns: Iterable[Turn]) -> list[UUID]:
@@ -337,12 +342,12 @@ def merged_text(from_seq: int, through_seq: int, turns: int) -> str:
     return f"{turns} {noun} between messages {from_seq} and {through_seq}: not shown here."
 
 
-def outline_sections(outline: str) -> list[StateSection]:
+def outline_sections(outline: str, renderer: int = RENDERER) -> list[StateSection]:
     """The section that shows `outline`; none for an empty one."""
     if not outline:
         return []
-    text = f"Previous response outline: {quote_markers(outline)}"  # the prefix exactly as in seed 002
-    return [StateSection("outline", clip_end(text, OUTLINE_TOKENS))]
+    text = f"Previous response outline: {_quoted(outline, renderer)}"  # the prefix exactly as in seed 002
+    return [StateSection("outline", clip_end(text, OUTLINE_TOKENS), is_ours=True)]
 
 
 # Turns in full
@@ -365,21 +370,23 @@ def turn_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[P
     return [question, *replies] if text else replies
 
 
-def turns_text(pairs: Sequence[tuple[Turn, Shown]]) -> str:
+def turns_text(pairs: Sequence[tuple[Turn, Shown]], renderer: int = RENDERER) -> str:
     """Render all turns as one block, in the format of seed 000; "" if there is nothing to show."""
     blocks: list[str] = []
     for turn, shown in pairs:
-        user = _quoted(turn.user, shown.user_clip)
-        assistant = _quoted(assistant_text(turn), shown.assistant_clip)
+        user = _quoted(turn.user, renderer, shown.user_clip)
+        assistant = _quoted(assistant_text(turn), renderer, shown.assistant_clip)
         sides = (LABELS["user"] + user if user else "", LABELS["assistant"] + assistant if assistant else "")
         blocks.append("\n".join(filter(None, sides)))
     return "\n\n".join([RECENT_HEADING, *filter(None, blocks)]) if any(blocks) else ""
 
 
-def _quoted(text: str, clip: int | None) -> str:
-    quoted = quote_markers(text)
+def _quoted(text: str, renderer: int, clip: int | None = None) -> str:
+    """Text that is not ours, such that no line of it can be taken for ours."""
+    if renderer >= INDENTED_SINCE:
+        return _clipped(indented(text), clip)
     # Again after clipping: text from the middle of a line may now be at the start of one.
-    return quoted if clip is None else quote_markers(clip_middle(quoted, clip))
+    return quote_markers(_clipped(quote_markers(text), clip))
 
 
 def _clipped(text: str, clip: int | None) -> str:
@@ -393,7 +400,9 @@ LEFT_OUT = "[…]"
 """Marks where text of a message is left out."""
 
 
-def render_excerpts(recalled: Sequence[Sequence[Quote]], quoted: Mapping[int, RecalledMessage]) -> str:
+def render_excerpts(
+    recalled: Sequence[Sequence[Quote]], quoted: Mapping[int, RecalledMessage], renderer: int = RENDERER
+) -> str:
     """Render the message with the excerpts; "" if there is nothing to show.
 
     Those of one day follow its date, each message with its speaker. Messages that no longer exist are left out.
@@ -404,19 +413,19 @@ def render_excerpts(recalled: Sequence[Sequence[Quote]], quoted: Mapping[int, Re
         for seq, group in groupby(quotes, key=lambda quote: quote.seq):
             if seq in quoted and (text := _with_marks(quoted[seq].text, list(group))):
                 lines += [] if lines else [f"[{quoted[seq].on}]"]
-                lines.append(f"{quoted[seq].speaker}: {text}")
+                lines.append(f"{quoted[seq].speaker}: {_quoted(text, renderer)}")
         blocks += ["\n".join(lines)] if lines else []
     return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
 
 
 def _with_marks(text: str, quotes: Sequence[Quote]) -> str:
     if all(quote.end is None for quote in quotes):
-        return quote_markers(text)
+        return text
     pieces = f" {LEFT_OUT} ".join([text[quote.start : quote.end].strip() for quote in quotes])
     last = quotes[-1].end
     before = [LEFT_OUT] if quotes[0].start else []
     after = [LEFT_OUT] if last is not None and last < len(text) else []
-    return quote_markers(" ".join([*before, pieces, *after]))
+    return " ".join([*before, pieces, *after])
 
 
 # Sources
@@ -433,24 +442,27 @@ class Source:
     text: str
 
 
-def render_sources(sources: Sequence[Source], clips: Sequence[int | None]) -> str:
+def render_sources(sources: Sequence[Source], clips: Sequence[int | None], renderer: int = RENDERER) -> str:
     """The message that contains the sources; "" if none is shown. They keep the numbers they have in the request."""
     blocks = [
         block if clip is None else clip_end(block, clip)
         for block, clip in zip(
-            source_blocks(sources), clips, strict=False
+            source_blocks(sources, renderer), clips, strict=False
         )  # a stored plan can outlive its sources
         if clip != 0
     ]
     return "\n\n".join([SOURCES_HEADING, *blocks]) if blocks else ""
 
 
-def source_blocks(sources: Sequence[Source]) -> list[str]:
+def source_blocks(sources: Sequence[Source], renderer: int = RENDERER) -> list[str]:
     """Each source with its number and title."""
     blocks: list[str] = []
     for number, source in enumerate(sources, start=1):
         title = " ".join(source.title.split())
         head = f"[{number}] {title}".rstrip()
+        if renderer >= INDENTED_SINCE:
+            blocks.append(indented(f"{head}\n{source.text}"))
+            continue
         if is_marker(head):  # like the head of an excerpt
             head = f"[{number}] > {title}"
         blocks.append(f"{head}\n{quote_lines(source.text, _is_taken)}")

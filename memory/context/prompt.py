@@ -195,7 +195,7 @@ def _finish(plan: Plan, memory: Sequence[Section], request: PromptRequest) -> Co
     cut = any(clip is not None for clip in plan.sources)
     question = PromptMessage("user", request.question, attachments=request.attachments)
     after = [
-        section_of("sources", render_sources(request.sources, plan.sources), clipped=cut),
+        section_of("sources", render_sources(request.sources, plan.sources, plan.renderer), clipped=cut),
         section_of("question", [question] if question.content else []),
         render_steps(request.open_turn, request.open_clips, disarms=plan.disarms),
     ]
