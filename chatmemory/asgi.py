@@ -38,10 +38,15 @@ except ImproperlyConfigured as exc:
 
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.core.signals import request_started
-from django.db import close_old_connections, reset_queries
+from django.db import DatabaseError, InterfaceError, close_old_connections, reset_queries
+from knox.crypto import hash_token
+from knox.models import AuthToken
+from knox.settings import CONSTANTS
 
+from chatmemory.api.async_view import SMALL_BYTES
 from chatmemory.api.error_handler import ERRORS, error_body
 from chatmemory.api.middleware import PROBES, count_request
+from chatmemory.database import executors
 from chatmemory.llm import registry
 from chatmemory.runtime import process, tracing
 from chatmemory.runtime.logs import log_uncaught_exceptions, request_context, request_id, request_id_for
@@ -183,7 +188,10 @@ async def _pass_on(app: Application, scope: Scope, receive: Receive, send: Send)
     """Pass the request to `app`, unless its URL, headers or body (as declared or as received) exceed a limit."""
     is_large = scope["path"].startswith(LARGE_PATHS)
     limit = settings.OPENAI_REQUEST_MAX_BYTES if is_large else settings.REQUEST_MAX_BYTES
-    if status := _refused_by_its_head(scope, limit):
+    status = _refused_by_its_head(scope, limit)
+    if is_large and not status and await _is_strangers(scope):
+        status = 401
+    if status:
         await _refuse(scope, receive, send, status)
         return
     received = 0
@@ -212,6 +220,19 @@ def _refused_by_its_head(scope: Scope, body_limit: int) -> int | None:
         return 431
     declared = dict(headers).get(b"content-length", b"0")
     return 413 if declared.isdigit() and int(declared) > body_limit else None
+
+
+async def _is_strangers(scope: Scope) -> bool:
+    """Whether a large body comes with neither a cookie nor a token that exists: then it is not read."""
+    headers = dict(scope["headers"])
+    size = b"transfer-encoding" in headers or int(headers.get(b"content-length", b"0") or 0) > SMALL_BYTES
+    if not size or b"cookie" in headers:
+        return False
+    token = headers.get(b"authorization", b"").partition(b" ")[2].decode("latin-1").strip()
+    known = AuthToken.objects.filter(token_key=token[: CONSTANTS.TOKEN_KEY_LENGTH], digest=hash_token(token))
+    with suppress(DatabaseError, InterfaceError):  # the view says so
+        return not await executors.read(known.exists)
+    return False
 
 
 LINGER_SECONDS = 2.0

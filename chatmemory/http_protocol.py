@@ -25,6 +25,8 @@ PARSE_SECONDS = 0.001
 """How long one connection may be parsed before others are served. No ordinary client sends input that takes as long."""
 UNREAD_SECONDS = 30.0
 """How long a client may read nothing while an answer waits for it. Streams of replies can be resumed."""
+BODY_INTERVALS = 30
+"""For how many times `REQUEST_RECEIVE_SECONDS` (ten minutes in all) a body may arrive, however steadily."""
 REST_SECONDS = 0.004
 """How long the connection then waits, so that parsing it takes at most a fifth of the loop's time."""
 
@@ -77,6 +79,8 @@ class HttpProtocol(HttpToolsProtocol):
     """Whether the next bytes belong to a head, or arrive between two requests."""
     _body_progressed = False
     """Whether a piece of the body has arrived since the timer was set."""
+    _intervals = 0
+    """How often the timer was set since the headers were complete."""
     _timer: asyncio.TimerHandle | None = None
     _left = b""
     """Received data that is not yet parsed."""
@@ -143,7 +147,7 @@ class HttpProtocol(HttpToolsProtocol):
     # Parser callbacks
 
     def on_headers_complete(self) -> None:
-        self._unused, self._expects_head = 0, False
+        self._unused, self._expects_head, self._intervals = 0, False, 0
         self._cancel_timer()
         super().on_headers_complete()
         if not self.parser.should_upgrade():
@@ -161,7 +165,7 @@ class HttpProtocol(HttpToolsProtocol):
     # Time
 
     def _set_timer(self) -> None:
-        self._body_progressed = False
+        self._body_progressed, self._intervals = False, self._intervals + 1
         self._timer = self.loop.call_later(settings.REQUEST_RECEIVE_SECONDS, self._is_late)
 
     def _cancel_timer(self) -> None:
@@ -171,7 +175,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _is_late(self) -> None:
         self._timer = None
-        if self._body_progressed or self.flow.read_paused or (self._expects_head and self._is_answering()):
+        is_too_long = not self._expects_head and self._intervals >= BODY_INTERVALS
+        comes = self._body_progressed or self.flow.read_paused
+        if (comes and not is_too_long) or (self._expects_head and self._is_answering()):
             self._set_timer()
         elif self._expects_head and not self._unused:
             self.transport.close()

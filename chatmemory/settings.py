@@ -230,6 +230,10 @@ LIMITS = Limits(
     streams=config.LIMIT_STREAMS,
     readers=config.LIMIT_READERS,
     resummarize_per_hour=config.LIMIT_RESUMMARIZE_PER_HOUR,
+    writes_per_minute=config.LIMIT_WRITES_PER_MINUTE,
+    app_streams=config.LIMIT_APP_STREAMS,
+    app_tokens_per_day=config.LIMIT_APP_TOKENS_PER_DAY,
+    new_end_users_per_minute=1000,
 )
 LIMIT_OUTPUT_TOKENS_RESERVED = 2000
 """Tokens reserved for a reply until its real length is known, if its variant has no `max_output_tokens`."""
@@ -245,6 +249,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["conversations.accounts.authentication.ScopesAllow"],
+    "DEFAULT_THROTTLE_CLASSES": ["conversations.accounts.quotas.LimitWrites"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["chatmemory.api.http.JSONBody"],
     "DEFAULT_SCHEMA_CLASS": "chatmemory.api.openapi.OperationSchema",

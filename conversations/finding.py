@@ -1,7 +1,7 @@
 """Which of a user's chats a request asks for: by metadata, by the time of their last message, by title.
 
 Metadata is found by its members at the top level whose values are no objects or lists, each as one hash of key and
-value. So the index has rows of one width, and no content of a chat.
+value. So the index has rows of one width, and no content of a chat. Each chat has few: see `MAX_INDEXED`.
 """
 
 import json
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -25,20 +26,28 @@ def pair_of(member: Member) -> str:
     return blake2b(json.dumps(member).encode(), digest_size=16).hexdigest()
 
 
+MAX_INDEXED = 64
+"""By how many members of its metadata a chat is found; OpenAI allows 16 in all."""
+
+
 def pairs_of(metadata: Mapping[str, Any]) -> set[str]:
     """The hashes by which a chat with this metadata is found."""
+    members = ((key, value) for key, value in metadata.items() if not isinstance(value, dict | list))
     return {
         pair_of((key, value if isinstance(value, str) else json.dumps(value)))
-        for key, value in metadata.items()
-        if not isinstance(value, dict | list)
+        for key, value in islice(members, MAX_INDEXED)
     }
 
 
 def index_metadata(chat: Chat) -> None:
     """Make a chat findable by the metadata that it has now. Call it in the transaction that stores them."""
-    ChatMetadata.objects.filter(chat=chat).delete()
+    wanted = pairs_of(chat.metadata)
+    rows = ChatMetadata.objects.filter(owner=chat.owner_id, chat=chat)
+    known = set(rows.values_list("pair", flat=True))
+    if gone := known - wanted:
+        rows.filter(pair__in=gone).delete()
     ChatMetadata.objects.bulk_create(
-        ChatMetadata(chat=chat, owner_id=chat.owner_id, pair=pair) for pair in pairs_of(chat.metadata)
+        ChatMetadata(chat=chat, owner_id=chat.owner_id, pair=pair) for pair in wanted - known
     )
 
 

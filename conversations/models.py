@@ -473,6 +473,8 @@ class PassingCall(Reserved, Owned):
     """A running call whose answer is not stored. Deleted when it has ended or expired."""
 
     OWNER = "user_id"
+    slot: Any = None
+    """What it counts as among the calls of its app in this process (`quotas.Slot`). Not stored."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     expires_at = models.DateTimeField(db_index=True)

@@ -412,6 +412,22 @@ class LimitSettings(Area, title="Limits"):
         "editing a folded message. An hour begins with its first rebuild. Over it: 429 `rate_limited`. Edits and "
         "deletions always work; their rebuild waits.",
     )
+    LIMIT_WRITES_PER_MINUTE: int = _number(
+        600,
+        "Calls per user by other methods than `GET` that ask no model: changes and searches. A minute begins with its "
+        "first call. Over it: 429 `rate_limited`.",
+    )
+    LIMIT_APP_STREAMS: int = _number(
+        500,
+        "Replies that one server process generates for an [app](apps.md) and all its end users at the same time. Over "
+        "it: 429 `rate_limited`.",
+    )
+    LIMIT_APP_TOKENS_PER_DAY: int = _number(
+        500_000_000,
+        "Tokens of an app and all its end users in prompts and answers. A day begins with its first reply; a reply "
+        "counts once it is written. Over it: 429 `quota_exceeded`.",
+        at_most=2_000_000_000,
+    )
 
 
 class UpstreamSettings(Area, title="Model and upstream"):

@@ -156,6 +156,8 @@ class Prompt:
     """For `stream` only: the client's tools, in Chat Completions' format. Their calls are in the `Reply`."""
     answer_tokens: int = 0
     """For `complete` by the built-in model: about how long to answer. Others find it in the instructions."""
+    alternates: bool = True
+    """Whether user and assistant take turns in Chat Completions; False for prompts that an older version sent."""
 
     @property
     def attachments(self) -> list[Attachment]:
@@ -166,7 +168,8 @@ class Prompt:
     def chat_messages(self) -> list[dict[str, Any]]:
         """The prompt as messages in Chat Completions' format: instructions first, then user and assistant in turn."""
         system = [{"role": "system", "content": self.instructions}] if self.instructions else []
-        return system + [message.chat_json for message in in_turn(self.messages)]
+        messages = in_turn(self.messages) if self.alternates else self.messages
+        return system + [message.chat_json for message in messages]
 
 
 NOTHING_SAID = "[…]"

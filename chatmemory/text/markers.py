@@ -1,7 +1,9 @@
-"""Keeps text from users from imitating the structure of a prompt: its markers and headings are quoted.
+"""Keeps text from users from imitating the structure of a prompt, by its form.
 
-A line that looks like one of our markers is prefixed with `> `, so that it can neither close a section nor open one.
-All other text is unchanged. A marker that is written with invisible characters, letters of another alphabet, or a
+In a prompt, all text that is not ours is indented: only our headings and labels stand at the beginning of a line. What
+a summarizer is shown is in a format of the seeds, which indents nothing. There, and in what is stored of its answers,
+a line that looks like one of our markers is prefixed with `> `, so that it can neither close a section nor open one;
+all other text is unchanged. A marker that is written with invisible characters, letters of another alphabet, or a
 lookalike of a colon reads to people and models like the plain one. So what is compared is the `skeleton` of a text,
 which is never shown or stored.
 """
@@ -110,6 +112,16 @@ themselves, are left out.
 _PLAIN = str.maketrans({double: plain for plain, doubles in LOOKALIKES.items() for double in doubles})
 
 
+def indented(text: str) -> str:
+    """Indent every line of `text` after the first, so that it can be taken for none of ours. Blank lines stay.
+
+    A line ends at every Unicode line boundary (`str.splitlines`), because a model may read it that way, too. One space
+    is enough, and costs a fifth of what two do: tokens of words begin with a space.
+    """
+    first, *further = text.splitlines(keepends=True) or [""]
+    return first + "".join([line if line.isspace() else f" {line}" for line in further])
+
+
 def is_marker(line: str) -> bool:
     """Whether a line could be read as one of our markers, in any spelling."""
     return _MARKER.match(line_skeleton(line)) is not None
@@ -121,10 +133,7 @@ def quote_markers(text: str) -> str:
 
 
 def quote_lines(text: str, is_taken: Callable[[str], bool]) -> str:
-    """Prefix every line of `text` for which `is_taken` is true with `> `; other text is unchanged.
-
-    A line ends at every Unicode line boundary (`str.splitlines`), because a model may read it that way, too.
-    """
+    """Prefix every line of `text` for which `is_taken` is true with `> `; other text is unchanged."""
     lines = text.splitlines(keepends=True)
     taken = [is_taken(line) for line in lines]
     if not any(taken):

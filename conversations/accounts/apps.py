@@ -9,10 +9,12 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from rest_framework.exceptions import AuthenticationFailed, ValidationError
 
+from conversations.accounts import quotas
 from conversations.models import App, EndUser
 
 MAX_ID_CHARS: Final = 200
@@ -68,7 +70,7 @@ def find_end_user(app: App, external_id: str) -> EndUser | None:
 def create_end_user(app: App, external_id: str) -> EndUser:
     """Make an end user of an app, unless another request just did.
 
-    Raises DRF's `ValidationError` for a bad id, and its `AuthenticationFailed` if the app is gone.
+    Raises DRF's `ValidationError` for a bad id, its `AuthenticationFailed` if the app is gone, and `RateLimited`.
     """
     external_id = checked_id(external_id)
     for name in _account_names(app, external_id):
@@ -76,6 +78,8 @@ def create_end_user(app: App, external_id: str) -> EndUser:
         user.set_unusable_password()
         try:
             with transaction.atomic():
+                if quotas.enabled():
+                    quotas.take("new_end_users", app.pk, settings.LIMITS.new_end_users_per_minute)
                 user.save()
                 return EndUser.objects.create(user=user, app=app, external_id=external_id)
         except IntegrityError:  # another request was first, or an account of the name is of somebody else

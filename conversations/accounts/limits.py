@@ -1,4 +1,4 @@
-"""Limits on a user's model calls, and the check whether one more call fits. Pure: no clock, no rows.
+"""Limits on what users and apps do, and the check whether one more call fits. Pure: no clock, no rows.
 
 A call makes a reservation before a model is asked, which is settled when the call has ended. Requests are counted in
 one-minute windows, each of which begins with its first request; memory rebuilds that a user requests or causes are
@@ -20,6 +20,10 @@ Limit = Literal[
     "streams",
     "readers",
     "resummarize_per_hour",
+    "writes",
+    "app_streams",
+    "app_tokens",
+    "new_end_users",
     "exports",
     "second_factors",
     "sign_ins",
@@ -44,6 +48,13 @@ class Limits:
     """Readers of replies that one process serves at the same time, besides the calls that began the replies."""
     resummarize_per_hour: int = 0
     """Memory rebuilds, both requested and caused by other actions of the user."""
+    writes_per_minute: int = 0
+    """Calls by other methods than GET that ask no model."""
+    app_streams: int = 0
+    """Calls of an app and all its end users that one process answers at the same time."""
+    app_tokens_per_day: int = 0
+    """Tokens of an app and all its end users."""
+    new_end_users_per_minute: int = 0
 
     def with_own(self, **own: int | None) -> Limits:
         """Return these limits, replaced by the user's own where those are not None."""

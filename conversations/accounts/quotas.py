@@ -12,19 +12,27 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
+from threading import Lock
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, F, Model, Value, When
 from django.db.models.functions import Now
 from django.utils import timezone
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
 
 from chatmemory.errors import ChatMemoryError, QuotaExceeded, RateLimited
 from chatmemory.llm.protocol import Variant
 from conversations.accounts.limits import (
+    DAY,
     HOUR,
     MINUTE,
+    RETRY_SOON_SECONDS,
     DayTokens,
     Limit,
     LimitRefusal,
@@ -36,35 +44,44 @@ from conversations.models import ActiveReply, Allowance, PassingCall, Reserved, 
 
 logger = logging.getLogger(__name__)
 
-_LENGTHS = {"resummarize_per_hour": HOUR, "exports": MINUTE, "sign_ins": MINUTE, "second_factors": HOUR}
+_LENGTHS = {"resummarize_per_hour": HOUR, "second_factors": HOUR, "app_tokens": DAY}
+"""Of windows that are not a minute."""
 _SENTENCES = {
     "requests_per_minute": "Rate limit: {allowed} requests per minute.",
     "tokens_per_day": "This would exceed your limit of {allowed} tokens per day.",
     "streams": "Limit reached: {allowed} replies at the same time.",
     "readers": "Limit reached: {allowed} connections following replies at the same time.",
     "resummarize_per_hour": "Rate limit: {allowed} memory rebuilds per hour.",
+    "writes": "Rate limit: {allowed} changes and searches per minute.",
+    "app_streams": "Limit reached: {allowed} replies for this app at the same time.",
+    "app_tokens": "Your app has reached its limit of {allowed} tokens per day.",
+    "new_end_users": "Rate limit: {allowed} new end users of an app per minute.",
     "exports": "You can export your data once a minute.",
     "sign_ins": "Too many sign-in attempts.",
     "second_factors": "Too many wrong codes.",
 }
 
 
-def take(kind: Limit, key: object, allowed: int) -> None:
-    """Count one event. Raises `RateLimited` if `allowed` are counted in the present window; 0 is no limit.
+def take(kind: Limit, key: object, allowed: int, count: int = 1) -> None:
+    """Count an event, or several. Raises `RateLimited` if `allowed` are counted in the present window; 0 is no limit.
 
     Call it in the transaction that does what is counted.
     """
     which = _window(kind, key)
     row = _locked(Window(**which, since=Now()), **which)
-    window = RateWindow(row.since, row.count, _LENGTHS[kind]).at(row.now)
+    window = _window_of(row, kind)
     if (refusal := window.refusal(kind, allowed, row.now)) is not None:
         raise refusal_error(refusal, key)
-    Window.objects.filter(**which).update(since=window.since, count=window.count + 1)
+    Window.objects.filter(**which).update(since=window.since, count=window.count + count)
 
 
 def give_back(kind: Limit, key: object) -> None:
     """Uncount an event that came to nothing."""
     Window.objects.filter(**_window(kind, key)).update(count=F("count") - 1)
+
+
+def _window_of(row: Any, kind: Limit) -> RateWindow:
+    return RateWindow(row.since, row.count, _LENGTHS.get(kind, MINUTE)).at(row.now)
 
 
 def _window(kind: Limit, key: object) -> dict[str, Any]:
@@ -73,7 +90,7 @@ def _window(kind: Limit, key: object) -> dict[str, Any]:
 
 def refusal_error(refusal: LimitRefusal, key: object = None) -> ChatMemoryError:
     """Log a refusal and return the error to be raised for it."""
-    kind = QuotaExceeded if refusal.limit == "tokens_per_day" else RateLimited
+    kind = QuotaExceeded if refusal.limit in ("tokens_per_day", "app_tokens") else RateLimited
     user = None if refusal.limit == "sign_ins" else key
     logger.info("refused by a limit", extra={"limit": refusal.limit, "user": user})
     return kind(
@@ -164,12 +181,14 @@ def spend(user_id: int, tokens: int) -> None:
         )
 
 
-def settle(user_id: int, reservation: Reservation | None, spent: int | None) -> None:
+def settle(
+    user_id: int, reservation: Reservation | None, spent: int | None, app_id: int | None = None
+) -> None:
     """Give back a reservation and count the tokens `spent`; None: the call came to nothing and is not counted.
 
     Tokens are only counted if the row is still at the day on which the call began. Call it in the transaction that
     deletes the row which held the reservation. It never fails because of the state of the allowance: a reply must not
-    be lost over its bill.
+    be lost over its bill. Those of an app are counted after it, as calls of all end users meet in one row.
     """
     if reservation is None:
         return
@@ -186,6 +205,55 @@ def settle(user_id: int, reservation: Reservation | None, spent: int | None) -> 
     if spent is None:
         same_minute = allowance.filter(minute=reservation.reserved_minute)
         same_minute.update(minute_requests=F("minute_requests") - 1)
+    if spent and app_id is not None and settings.LIMITS.app_tokens_per_day:
+        transaction.on_commit(partial(_count_for_app, app_id, spent), robust=True)
+
+
+def _count_for_app(app_id: int, tokens: int) -> None:
+    running = Window.objects.filter(**_window("app_tokens", app_id), since__gt=Now() - DAY)
+    if not running.update(count=F("count") + tokens):
+        with transaction.atomic():
+            take("app_tokens", app_id, 0, tokens)
+
+
+class Slot:
+    """What this process does for a user or an app, counted until `close`, or until the object is gone."""
+
+    def __init__(self, kind: Limit, key: int) -> None:
+        self.kind, self.key = kind, key
+
+    def close(self) -> None:
+        with _lock:
+            _slots.discard(self)
+
+
+_slots: WeakSet[Slot] = WeakSet()
+_lock = Lock()
+"""Needed because responses are closed in other threads than the loop's."""
+
+
+def hold(slot: Slot, allowed: int) -> None:
+    """Count a slot. Raises `RateLimited` if this process holds `allowed` of them already; 0 is no limit."""
+    with _lock:
+        if allowed and sum(one.key == slot.key and one.kind == slot.kind for one in _slots) >= allowed:
+            raise refusal_error(LimitRefusal(slot.kind, allowed, RETRY_SOON_SECONDS), slot.key)
+        _slots.add(slot)
+
+
+def take_app_slot(app_id: int | None) -> Slot | None:
+    """Count a call that an app or one of its end users begins; None if there is no app.
+
+    Raises `RateLimited`, or `QuotaExceeded` if the app has used up its day.
+    """
+    if app_id is None or not enabled():
+        return None
+    limits: Limits = settings.LIMITS
+    if allowed := limits.app_tokens_per_day:
+        row = Window.objects.annotate(now=Now()).filter(**_window("app_tokens", app_id)).first()
+        if row and (refusal := _window_of(row, "app_tokens").refusal("app_tokens", allowed, row.now)):
+            raise refusal_error(refusal, app_id)
+    hold(slot := Slot("app_streams", app_id), limits.app_streams)
+    return slot
 
 
 def count_request(user_id: int) -> None:
@@ -205,21 +273,26 @@ def require_request_left(user_id: int) -> None:
             raise refusal_error(refusal, user_id)
 
 
-def begin_unstored(user_id: int, tokens: int) -> PassingCall:
+def begin_unstored(user_id: int, tokens: int, app_id: int | None = None) -> PassingCall:
     """Reserve for a call that is not stored; return the row that holds it. Raises as `reserve` does."""
     lasting = timedelta(seconds=settings.REPLY_DEADLINES.total + UNSTORED_MARGIN_SECONDS)
+    slot = take_app_slot(app_id)
     with transaction.atomic():
         held = reserve(user_id, tokens)
         columns = held._asdict() if held else {}
-        return PassingCall.objects.create(user_id=user_id, expires_at=Now() + lasting, **columns)
+        call = PassingCall.objects.create(user_id=user_id, expires_at=Now() + lasting, **columns)
+    call.slot = slot
+    return call
 
 
 def end_unstored(call: PassingCall, spent: int | None) -> bool:
     """Settle a call of `begin_unstored`. Return False if that was done before."""
+    if call.slot:
+        call.slot.close()
     with transaction.atomic():
         if not PassingCall.objects.filter(pk=call.pk, user=call.user_id).delete()[0]:
             return False
-        settle(call.user_id, Reservation.of(call), spent)
+        settle(call.user_id, Reservation.of(call), spent, call.slot.key if call.slot else None)
     return True
 
 
@@ -227,6 +300,17 @@ def refund_expired() -> int:
     """Give back the reservations of calls whose process is gone; return how many there were. Called by the sweep."""
     expired = list(PassingCall.objects.filter(expires_at__lt=Now())[:1000])
     return sum(end_unstored(call, None) for call in expired)
+
+
+class LimitWrites(BaseThrottle):
+    """Counts calls by other methods than GET, for all views but those that ask a model, which have other limits."""
+
+    def allow_request(self, request: Request, view: Any) -> bool:
+        allowed, user_id = settings.LIMITS.writes_per_minute, request.user.pk
+        if enabled() and allowed and user_id is not None and request.method not in SAFE_METHODS:
+            with transaction.atomic():
+                take("writes", user_id, allowed)
+        return True
 
 
 def take_export(user_id: int) -> None:

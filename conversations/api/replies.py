@@ -98,6 +98,7 @@ class LimitedView(AsyncView):
     """A view that calls a model. What is refused counts against the minute, too, because reading it costs."""
 
     is_authenticated = False  # until then, a refusal counts against no user
+    throttle_classes = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Also refuse a large body before it is parsed, if the user has no request left."""
@@ -296,6 +297,8 @@ def _flag(request: Request, name: str) -> bool:
 
 
 class CancelView(AsyncView):
+    throttle_classes = ()  # it ends work
+
     @messages_operation(
         request=None,
         responses=OneMessageOut,
@@ -360,7 +363,7 @@ class AskView(LimitedView):
         return UnstoredReply(prompt, variant, generation.count_prompt(prompt.messages, prompt.instructions))
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        await opened.reserve(caller(self.request).pk)
+        await opened.reserve(caller(self.request))
         if self.wants_stream:
             return streamed(_unstored_events(opened))
         return await _whole(opened, {})

@@ -110,7 +110,7 @@ class CompletionsView(OpenAIView):
         user_id = caller(self.request).pk
         if isinstance(opened, UnstoredReply):
             await self.memory.aclose()
-            await opened.reserve(user_id)
+            await opened.reserve(caller(self.request))
             self.answer_headers = {DECISION: "not stored"}
             return await self._respond(completion_id(new_id()), opened, opened.prompt_tokens)
         beginning = _begun(*opened)

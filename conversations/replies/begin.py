@@ -295,6 +295,7 @@ def _begin_reply(
     )
     prepared = prompt_for(chat, prompt_request, question.seq, again=again, may_wait=ready.may_wait)
     tokens = quotas.tokens_for(prepared.snapshot.prompt_tokens, variant)
+    slot = quotas.take_app_slot(chat.app_id)
     reservation = quotas.reserve(chat.owner_id, tokens, getattr(chat.owner, "allowance", None))
     active = ActiveReply.objects.create(
         chat=chat,
@@ -311,7 +312,7 @@ def _begin_reply(
     )
     prompt = attachments.with_bytes(prepared.prompt, chat.owner_id)
     prompt = replace(prompt, parameters=request.parameters)
-    return BegunTurn(Pending.of(active, chat, prepared), prompt, variant)
+    return BegunTurn(Pending.of(active, chat, prepared), prompt, variant, slot)
 
 
 def _last_turn(chat: Chat, message_id: UUID) -> list[Message]:

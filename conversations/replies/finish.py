@@ -77,7 +77,7 @@ def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message
             outbox.record(pending.chat_key, WebhookEventType.REPLY_COMPLETED, _figures(message))
         turn_finished(message, pending.snapshot, ending.card)
         spent = tokens_used(message, pending.snapshot.prompt_tokens)
-        quotas.settle(pending.owner_id, pending.reservation, spent)
+        quotas.settle(pending.owner_id, pending.reservation, spent, pending.app_id)
         fault_points.point("finish.stored")
     fault_points.point("finish.committed")
     count(message)

@@ -22,6 +22,7 @@ from uuid import UUID
 from weakref import WeakSet
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import DatabaseError, InterfaceError
 
 from chatmemory import metrics
@@ -44,6 +45,7 @@ from chatmemory.runtime import fault_points, tracing
 from chatmemory.runtime.logs import request_began, request_id
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas
+from conversations.accounts.apps import app_id_of
 from conversations.models import Message, PassingCall, Status
 from conversations.replies import finish
 from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, tokens_used
@@ -220,6 +222,8 @@ class Generation(GrowingReply):
         self._upstream: asyncio.Task[Reply] | None = None
         self._is_stopped = False
         self._cut: Ending | None = None
+        self.slot: quotas.Slot | None = None
+        """What it counts as among the calls of its app, until it is done."""
 
     async def run(self) -> None:
         """Generate and finish the reply. However this ends, the generation is `done` and its readers are woken."""
@@ -234,6 +238,8 @@ class Generation(GrowingReply):
                 await self._finish(self._ending())
         finally:
             self.done = True
+            if self.slot is not None:
+                self.slot.close()
             self.changes.close()
 
     def stop(self, ending: Ending | None = None) -> None:
@@ -323,10 +329,10 @@ class UnstoredReply(Generation):
         self.calls: Sequence[ToolCall] = ()
         self._reservation: PassingCall | None = None
 
-    async def reserve(self, user_id: int) -> None:
+    async def reserve(self, user: User) -> None:
         """Reserve the user's allowance for the call. Raises `RateLimited` and `QuotaExceeded`."""
-        self._about["user_id"] = user_id
-        self._reservation = await begin_call(user_id, self.prompt_tokens, self.variant)
+        self._about["user_id"] = user.pk
+        self._reservation = await begin_call(user, self.prompt_tokens, self.variant)
 
     def __enter__(self) -> Self:
         _in_background(self)
@@ -349,7 +355,7 @@ class TurnReply(Generation):
     def __init__(self, begun: BegunTurn) -> None:
         brings_card = begun.pending.snapshot.card_epoch is not None
         super().__init__(begun.prompt, begun.variant, CardStream() if brings_card else None)
-        self.pending = begun.pending
+        self.pending, self.slot = begun.pending, begun.slot
         self.checkpointed = 0
         self._is_lost = False
         sent = begun.pending.snapshot
@@ -586,14 +592,15 @@ def count_prompt(messages: Sequence[PromptMessage], instructions: str = "") -> i
     return texts + attached + count_tokens(instructions)
 
 
-async def begin_call(user_id: int, prompt_tokens: int, variant: Variant) -> PassingCall | None:
+async def begin_call(user: User, prompt_tokens: int, variant: Variant) -> PassingCall | None:
     """Reserve for a call that is not stored; return its row for `end_call`, or None if limits are off.
 
     Raises `RateLimited` and `QuotaExceeded`. The row that holds the reservation expires if this process goes away.
     """
     if not quotas.enabled():
         return None
-    return await executors.write(quotas.begin_unstored, user_id, quotas.tokens_for(prompt_tokens, variant))
+    tokens = quotas.tokens_for(prompt_tokens, variant)
+    return await executors.write(lambda: quotas.begin_unstored(user.pk, tokens, app_id_of(user)))
 
 
 async def end_call(call: PassingCall | None, spent: int | None) -> None:

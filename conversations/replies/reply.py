@@ -18,7 +18,7 @@ from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.offline import NAME as OFFLINE
 from chatmemory.llm.openai.failures import EMPTY_REPLY
 from chatmemory.llm.protocol import Price, Prompt, Reply, ReplyError, Variant, storable_cost
-from conversations.accounts.quotas import Reservation
+from conversations.accounts.quotas import Reservation, Slot
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies.open_turn import ToolOutput
 from memory.briefs import Standing
@@ -132,6 +132,8 @@ class BegunTurn:
     pending: Pending
     prompt: Prompt
     variant: Variant
+    slot: Slot | None
+    """What it counts as among the replies of its app."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import threading
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Self
 from uuid import UUID
-from weakref import WeakSet
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
@@ -36,8 +34,6 @@ from chatmemory.errors import NotFound, Unavailable
 from chatmemory.llm.protocol import ToolCall
 from chatmemory.runtime import fault_points
 from conversations.accounts import quotas
-from conversations.accounts.limits import RETRY_SOON_SECONDS, LimitRefusal
-from conversations.accounts.quotas import refusal_error
 from conversations.models import ActiveReply, Message
 from conversations.replies import events, generation
 from conversations.replies.generation import Generation, GrowingReply, TurnReply, UnstoredReply
@@ -229,39 +225,19 @@ class Poller(GrowingReply):
 _pollers: dict[tuple[ChatKey, UUID], Poller] = {}
 
 
-class ReaderSlot:
-    """One reader, counted until `close` or until the object is gone, such as when its response never began.
-
-    `StreamingHttpResponse` closes what it iterates over, so that is the slot, with the `pieces` that are read.
-    """
+class ReaderSlot(quotas.Slot):
+    """One reader. `StreamingHttpResponse` closes what it iterates over: that is the slot, with the `pieces` to read."""
 
     pieces: AsyncIterator[bytes]
-
-    def __init__(self, user_id: int) -> None:
-        self.user_id = user_id
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self.pieces
 
-    def close(self) -> None:
-        with _lock:
-            _taken.discard(self)
-
-
-_taken: WeakSet[ReaderSlot] = WeakSet()
-_lock = threading.Lock()
-"""Needed because responses are closed in other threads than the loop's."""
-
 
 def take_slot(user_id: int) -> ReaderSlot:
     """Return a slot for one more reader of that user. Raises `RateLimited` if no more are allowed."""
-    allowed = quotas.readers_allowed(user_id)
-    with _lock:
-        if allowed and sum(slot.user_id == user_id for slot in _taken) >= allowed:
-            raise refusal_error(LimitRefusal("readers", allowed, RETRY_SOON_SECONDS), user_id)
-        slot = ReaderSlot(user_id)
-        _taken.add(slot)
-        return slot
+    quotas.hold(slot := ReaderSlot("readers", user_id), quotas.readers_allowed(user_id))
+    return slot
 
 
 async def opened(user_id: int, turn: BegunTurn | ExistingReply) -> tuple[ReplyHead, ReaderSlot | None]:

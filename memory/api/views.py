@@ -315,7 +315,7 @@ class SummarizeView(LimitedView):
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         work, tokens = opened
-        call = await begin_call(caller(self.request).pk, tokens, settings.SUMMARIZER)
+        call = await begin_call(caller(self.request), tokens, settings.SUMMARIZER)
         spent: int | None = None
         ended = Event()
         try:

@@ -326,7 +326,7 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     request = sent_request(question, snapshot, snapshot.instructions_hash)
     revision = SummaryRevision.objects.filter(**chat.columns, version=snapshot.revision).first()
     state = State.from_json(revision.global_summary, revision.state) if revision else State()
-    outline = outline_sections(stored_outline(chat, plan.outline_of))
+    outline = outline_sections(stored_outline(chat, plan.outline_of), plan.renderer)
     sections = [*POLICIES[snapshot.policy].render(state), *outline]
     messages = quoted(chat, [quote.seq for quotes in plan.recalled for quote in quotes])
     pinned = texts_of(chat, (pin.id for pin in plan.pins))

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from textwrap import indent
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -25,6 +24,7 @@ from chatmemory.text.markers import (
     RECENT_HEADING,
     SOURCES_HEADING,
     TOOLS_HEADING,
+    indented,
     is_marker,
     line_skeleton,
     quote_lines,
@@ -48,6 +48,11 @@ from memory.recall.ranking import Quote, Recall, RecalledMessage
 
 RENDERER = 12
 """Version of the rendering. Raise it with any change that renders the same plan differently."""
+INDENTED_SINCE = 12
+"""The version since which text that is not ours is indented. Before, its lines that look like ours were quoted."""
+
+ALTERNATES_SINCE = 12
+"""The version since which user and assistant alternate in Chat Completions, and tools without a last word are text."""
 
 
 class TurnSpan(NamedTuple):
@@ -295,7 +300,8 @@ def render_steps(steps: Sequence[Step], clips: Clips, *, disarms: bool) -> Secti
 def _state(plan: Plan, state: Sequence[StateSection]) -> Iterator[Section]:
     # Not strict: a stored plan can outlive a state that was erased, or may have shown none of it.
     for section, clip in zip(state, plan.state, strict=False):
-        text = section.text if clip is None else clip_end(section.text, clip)
+        text = section.shown if plan.renderer >= INDENTED_SINCE else section.text
+        text = text if clip is None else clip_end(text, clip)
         if text:
             yield section_of(section.kind, [PromptMessage(section.role, text)], clipped=clip is not None)
 
@@ -304,19 +310,22 @@ def _lines(plan: Plan, by_seq: dict[int, Turn]) -> Section:
     turns = [by_seq[span.from_seq] for span in plan.lines if span.from_seq in by_seq]
     lines = [merged_text(*plan.merged)] if plan.merged else []
     lines += [line_text(turn, plan.line_tokens) for turn in turns]
-    listed = quote_markers("\n".join(f"- {line}" for line in lines))
+    listed = "\n".join(f"- {line}" for line in lines)
+    listed = listed if plan.renderer >= INDENTED_SINCE else quote_markers(listed)
     return section_of("lines", f"{LINES_HEADING}\n{listed}" if lines else "", _ids(turns))
 
 
 def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]]) -> Section:
     content: str | list[PromptMessage]
     if plan.turns_as == "text":
-        content = turns_text(shown)
+        content = turns_text(shown, plan.renderer)
     else:
         content = [
             message
             for turn, as_shown in shown
-            for message in turn_messages(turn, as_shown, attached=turn.from_seq in plan.attached)
+            for message in turn_messages(
+                turn, as_shown, attached=turn.from_seq in plan.attached, renderer=plan.renderer
+            )
         ]
     clipped = any(as_shown.clipped for _, as_shown in shown)
     return section_of("window", content, _ids(turn for turn, _ in shown), clipped=clipped)
@@ -326,7 +335,7 @@ def _recalled(plan: Plan, quoted: Mapping[int, RecalledMessage]) -> Section:
     quotes = [quote for quotes in plan.recalled for quote in quotes if quote.seq in quoted]
     ids = dict.fromkeys(quoted[quote.seq].id for quote in quotes)
     clipped = any(quote.end is not None for quote in quotes)
-    return section_of("recall", render_excerpts(plan.recalled, quoted), ids, clipped=clipped)
+    return section_of("recall", render_excerpts(plan.recalled, quoted, plan.renderer), ids, clipped=clipped)
 
 
 def _ids(turns: Iterable[Turn]) -> list[UUID]:
@@ -342,38 +351,42 @@ def merged_text(from_seq: int, through_seq: int, turns: int) -> str:
     return f"{turns} {noun} between messages {from_seq} and {through_seq}: not shown here."
 
 
-def outline_sections(outline: str) -> list[StateSection]:
+def outline_sections(outline: str, renderer: int = RENDERER) -> list[StateSection]:
     """The section that shows `outline`; none for an empty one."""
     if not outline:
         return []
-    text = f"Previous response outline: {quote_markers(outline)}"  # the prefix exactly as in seed 002
-    return [StateSection("outline", clip_end(text, OUTLINE_TOKENS))]
+    text = f"Previous response outline: {_quoted(outline, renderer)}"  # the prefix exactly as in seed 002
+    return [StateSection("outline", clip_end(text, OUTLINE_TOKENS), is_ours=True)]
 
 
 # Turns in full
 
 
-def turn_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[PromptMessage]:
+def turn_messages(
+    turn: Turn, shown: Shown, *, attached: bool = False, renderer: int = RENDERER
+) -> list[PromptMessage]:
     """Render the turn as messages in their own roles. A side without text sends none.
 
     With `attached`, its images and files are sent, too. Tool calls are sent as such if the turn is whole and ended with
     words. Otherwise they are on the user's side: a model that reads calls in its own words writes them as words, and
     many templates want the assistant's words between an output and the next question.
     """
-    attachments = turn.attachments if attached else ()
-    ended = bool(turn.steps) and turn.steps[-1].role == "assistant" and not turn.cut_off
-    if ended and shown.assistant_clip is None:
+    attachments, question = turn.attachments if attached else (), _clipped(turn.user, shown.user_clip)
+    is_whole = bool(turn.steps) and not turn.cut_off and shown.assistant_clip is None
+    if is_whole and (turn.steps[-1].role == "assistant" or renderer < ALTERNATES_SINCE):
         clips = [OUTPUT_TOKENS if step.role == "tool" else None for step in turn.steps]
-        question, replies = _clipped(turn.user, shown.user_clip), step_messages(turn.steps, clips)
+        replies = step_messages(turn.steps, clips)
     else:
-        answer, tools = _assistant_sides(turn, shown.assistant_clip)
-        question = "\n\n".join(filter(None, (_clipped(turn.user, shown.user_clip), tools)))
+        answer, tools = _assistant_sides(turn, shown.assistant_clip, renderer)
+        question = "\n\n".join(filter(None, (question, tools)))
         replies = [PromptMessage("assistant", answer)] if answer else []
     return [PromptMessage("user", question, attachments=attachments), *replies] if question else replies
 
 
-def _assistant_sides(turn: Turn, clip: int | None) -> tuple[str, str]:
+def _assistant_sides(turn: Turn, clip: int | None, renderer: int) -> tuple[str, str]:
     """What the assistant said and, as a section of text, the tools it called, both within `clip` tokens."""
+    if renderer < ALTERNATES_SINCE:
+        return _clipped(assistant_text(turn), clip), ""
     answer, tools = turn.answer if turn.tools else turn.assistant, turn.tools
     if clip is not None:
         room = max(0, clip - count_repeated(answer))
@@ -382,25 +395,27 @@ def _assistant_sides(turn: Turn, clip: int | None) -> tuple[str, str]:
     if answer:
         answer += ending
     if tools:
-        tools = f"{TOOLS_HEADING}\n" + indent(tools, "  ") + ("" if answer else ending)
+        tools = indented(f"{TOOLS_HEADING}\n{tools}") + ("" if answer else ending)
     return answer, tools
 
 
-def turns_text(pairs: Sequence[tuple[Turn, Shown]]) -> str:
+def turns_text(pairs: Sequence[tuple[Turn, Shown]], renderer: int = RENDERER) -> str:
     """Render all turns as one block, in the format of seed 000; "" if there is nothing to show."""
     blocks: list[str] = []
     for turn, shown in pairs:
-        user = _quoted(turn.user, shown.user_clip)
-        assistant = _quoted(assistant_text(turn), shown.assistant_clip)
+        user = _quoted(turn.user, renderer, shown.user_clip)
+        assistant = _quoted(assistant_text(turn), renderer, shown.assistant_clip)
         sides = (LABELS["user"] + user if user else "", LABELS["assistant"] + assistant if assistant else "")
         blocks.append("\n".join(filter(None, sides)))
     return "\n\n".join([RECENT_HEADING, *filter(None, blocks)]) if any(blocks) else ""
 
 
-def _quoted(text: str, clip: int | None) -> str:
-    quoted = quote_markers(text)
+def _quoted(text: str, renderer: int, clip: int | None = None) -> str:
+    """Text that is not ours, such that no line of it can be taken for ours."""
+    if renderer >= INDENTED_SINCE:
+        return _clipped(indented(text), clip)
     # Again after clipping: text from the middle of a line may now be at the start of one.
-    return quoted if clip is None else quote_markers(clip_middle(quoted, clip))
+    return quote_markers(_clipped(quote_markers(text), clip))
 
 
 def _clipped(text: str, clip: int | None) -> str:
@@ -414,7 +429,9 @@ LEFT_OUT = "[…]"
 """Marks where text of a message is left out."""
 
 
-def render_excerpts(recalled: Sequence[Sequence[Quote]], quoted: Mapping[int, RecalledMessage]) -> str:
+def render_excerpts(
+    recalled: Sequence[Sequence[Quote]], quoted: Mapping[int, RecalledMessage], renderer: int = RENDERER
+) -> str:
     """Render the message with the excerpts; "" if there is nothing to show.
 
     Those of one day follow its date, each message with its speaker. Messages that no longer exist are left out.
@@ -425,19 +442,19 @@ def render_excerpts(recalled: Sequence[Sequence[Quote]], quoted: Mapping[int, Re
         for seq, group in groupby(quotes, key=lambda quote: quote.seq):
             if seq in quoted and (text := _with_marks(quoted[seq].text, list(group))):
                 lines += [] if lines else [f"[{quoted[seq].on}]"]
-                lines.append(f"{quoted[seq].speaker}: {text}")
+                lines.append(f"{quoted[seq].speaker}: {_quoted(text, renderer)}")
         blocks += ["\n".join(lines)] if lines else []
     return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
 
 
 def _with_marks(text: str, quotes: Sequence[Quote]) -> str:
     if all(quote.end is None for quote in quotes):
-        return quote_markers(text)
+        return text
     pieces = f" {LEFT_OUT} ".join([text[quote.start : quote.end].strip() for quote in quotes])
     last = quotes[-1].end
     before = [LEFT_OUT] if quotes[0].start else []
     after = [LEFT_OUT] if last is not None and last < len(text) else []
-    return quote_markers(" ".join([*before, pieces, *after]))
+    return " ".join([*before, pieces, *after])
 
 
 # Sources
@@ -454,24 +471,27 @@ class Source:
     text: str
 
 
-def render_sources(sources: Sequence[Source], clips: Sequence[int | None]) -> str:
+def render_sources(sources: Sequence[Source], clips: Sequence[int | None], renderer: int = RENDERER) -> str:
     """The message that contains the sources; "" if none is shown. They keep the numbers they have in the request."""
     blocks = [
         block if clip is None else clip_end(block, clip)
         for block, clip in zip(
-            source_blocks(sources), clips, strict=False
+            source_blocks(sources, renderer), clips, strict=False
         )  # a stored plan can outlive its sources
         if clip != 0
     ]
     return "\n\n".join([SOURCES_HEADING, *blocks]) if blocks else ""
 
 
-def source_blocks(sources: Sequence[Source]) -> list[str]:
+def source_blocks(sources: Sequence[Source], renderer: int = RENDERER) -> list[str]:
     """Each source with its number and title."""
     blocks: list[str] = []
     for number, source in enumerate(sources, start=1):
         title = " ".join(source.title.split())
         head = f"[{number}] {title}".rstrip()
+        if renderer >= INDENTED_SINCE:
+            blocks.append(indented(f"{head}\n{source.text}"))
+            continue
         if is_marker(head):  # like the head of an excerpt
             head = f"[{number}] > {title}"
         blocks.append(f"{head}\n{quote_lines(source.text, _is_taken)}")

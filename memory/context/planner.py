@@ -58,7 +58,7 @@ class Material:
 
 def sections_cost(state: Sequence[StateSection]) -> tuple[int, ...]:
     """Tokens of each section, including message overhead."""
-    return tuple(count_repeated(section.text) + MESSAGE_OVERHEAD for section in state)
+    return tuple(count_repeated(section.shown) + MESSAGE_OVERHEAD for section in state)
 
 
 MIN_NEWEST = 60

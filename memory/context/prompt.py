@@ -21,6 +21,7 @@ from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import SOURCES_HEADING
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
 from memory.context.plan import (
+    ALTERNATES_SINCE,
     Clips,
     Plan,
     Section,
@@ -195,13 +196,19 @@ def _finish(plan: Plan, memory: Sequence[Section], request: PromptRequest) -> Co
     cut = any(clip is not None for clip in plan.sources)
     question = PromptMessage("user", request.question, attachments=request.attachments)
     after = [
-        section_of("sources", render_sources(request.sources, plan.sources), clipped=cut),
+        section_of("sources", render_sources(request.sources, plan.sources, plan.renderer), clipped=cut),
         section_of("question", [question] if question.content else []),
         render_steps(request.open_turn, request.open_clips, disarms=plan.disarms),
     ]
     sections = [*memory, *(section for section in after if section.messages)]
     messages = tuple(message for section in sections for message in section.messages)
-    prompt = Prompt(messages, request.instructions, request.cache_key, tools=request.tools)
+    prompt = Prompt(
+        messages,
+        request.instructions,
+        request.cache_key,
+        tools=request.tools,
+        alternates=plan.renderer >= ALTERNATES_SINCE,
+    )
     # Images and files anywhere in the prompt are not part of memory, and counted separately.
     marks = "\n".join(one.mark for one in prompt.attachments)
     attached = Section("attachments", sum(one.tokens for one in prompt.attachments), marks)

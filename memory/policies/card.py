@@ -15,7 +15,6 @@ from typing import Any, Final, cast
 from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
-from chatmemory.text.markers import quote_markers
 from chatmemory.text.spans import CJK, SpanIndex, spans
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
@@ -202,7 +201,7 @@ class CardPolicy(Policy):
 
     def render(self, state: State) -> list[StateSection]:
         card = _card_of(state)
-        return [] if card == EMPTY else [StateSection("card", CONTEXT + quote_markers(wire(card)))]
+        return [] if card == EMPTY else [StateSection("card", CONTEXT + wire(card))]
 
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
         card = _card_of(state)

@@ -115,4 +115,4 @@ class Chunked(OneSummary):
     def render(self, state: State) -> list[StateSection]:
         if not state.summary:
             return []
-        return [StateSection("summary", f"{SUMMARY_HEADING}\n{quote_markers(state.summary)}")]
+        return [StateSection("summary", f"{SUMMARY_HEADING}\n{state.summary}")]

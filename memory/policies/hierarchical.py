@@ -366,9 +366,9 @@ class Hierarchical(Policy):
 
     def render(self, state: State) -> list[StateSection]:
         facts = facts_text(stored_facts(state))
-        sections = [StateSection("facts", facts)] if facts else []
+        sections = [StateSection("facts", facts, is_ours=True)] if facts else []
         if state.summary:
-            sections.append(StateSection("narrative", f"{SUMMARY_HEADING}\n{quote_markers(state.summary)}"))
+            sections.append(StateSection("narrative", f"{SUMMARY_HEADING}\n{state.summary}"))
         return sections
 
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:

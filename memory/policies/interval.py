@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from chatmemory.text.markers import quote_markers
 from memory.limits import MemoryLimits
 from memory.policies.chunked import OneSummary
 from memory.policies.protocol import Bounds, Counts, FoldProgress, Numbers, State, StateSection, number
@@ -68,7 +67,7 @@ class Interval(OneSummary):
         return IntervalNumbers.of(limits).token_cap
 
     def render(self, state: State) -> list[StateSection]:
-        paragraph = quote_markers(" ".join(state.summary.split()))
+        paragraph = " ".join(state.summary.split())
         return [StateSection("summary", f"{OPENING} {paragraph}", "assistant")] if paragraph else []
 
 

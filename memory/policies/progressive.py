@@ -197,10 +197,11 @@ class Progressive(Policy):
 
     def render(self, state: State) -> list[StateSection]:
         data = _rendered(data_of(state))
-        parts = (("data", DATA_HEADING, data), ("summary", SUMMARY_HEADING, state.summary))
-        return [
-            StateSection(kind, f"{heading}\n{quote_markers(text)}") for kind, heading, text in parts if text
+        sections = [
+            StateSection("data", f"{DATA_HEADING}\n{data}", is_ours=True),
+            StateSection("summary", f"{SUMMARY_HEADING}\n{state.summary}"),
         ]
+        return [section for section, text in zip(sections, (data, state.summary), strict=True) if text]
 
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
         note = f"At most {_summary_cap(max(1, _folds_of(state))):,} tokens."

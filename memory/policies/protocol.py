@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from chatmemory.llm.protocol import Completion, Role, Schema
 from chatmemory.text.cleaning import without_invisible
-from chatmemory.text.markers import LINES_HEADING, quote_markers
+from chatmemory.text.markers import LINES_HEADING, indented, quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens, heading_cost
 from memory.history.turns import (
     CUT_OFF_TOKENS,
@@ -78,11 +78,18 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class StateSection:
-    """A part of the state as a model reads it: heading included, marker lines already quoted."""
+    """A part of the state, which begins with a heading or words of ours."""
 
     kind: str
     text: str
     role: Role = "user"
+    is_ours: bool = False
+    """Whether no line of the text can begin with words that are not ours."""
+
+    @property
+    def shown(self) -> str:
+        """The text as a model reads it: what is not ours is indented."""
+        return self.text if self.is_ours else indented(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +325,7 @@ class Policy(ABC):
 
 def state_tokens(policy: Policy, state: State) -> int:
     """Tokens of the state as rendered, including the overhead of its messages."""
-    return sum(count_repeated(section.text) + MESSAGE_OVERHEAD for section in policy.render(state))
+    return sum(count_repeated(section.shown) + MESSAGE_OVERHEAD for section in policy.render(state))
 
 
 # The options of a chat: which it may choose for itself, and the limits that result

@@ -39,7 +39,7 @@ BATCH = 500
 KEEP_FAILURES = timedelta(days=7)
 FAILING, FAILING_WITHIN = 3, timedelta(minutes=15)
 """After so many failures within that time, the sweep is reported as failing."""
-KEEP_WINDOWS = timedelta(hours=1)
+KEEP_WINDOWS = timedelta(days=1)
 ERASE_SECONDS = 40.0
 """Time limit for erasing users who requested it; the rest waits for the next sweep."""
 RETAIN_SECONDS = 20.0

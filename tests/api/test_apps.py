@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
 from importlib import import_module
 from io import StringIO
 from itertools import product
@@ -18,21 +20,34 @@ from django.apps import apps as django_apps
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models.functions import Now
 from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
 from rest_framework.exceptions import AuthenticationFailed
 
 from conversations import account_deletion
-from conversations.accounts import apps, authentication
+from conversations.accounts import apps, authentication, quotas
 from conversations.accounts.authentication import TokenAuthentication
+from conversations.accounts.limits import Limits
 from conversations.models import Allowance, App, Chat, EndUser, Window
+from tests.api.talking import begun, final, held
 from tests.security.access.operations import operations
 from tests.support.docs import snippet
 from tests.support.exhaustive import first_of
+from tests.support.fakes.behaviours import Behaviour
+from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 from tests.support.spans import recorded
 from tests.support.waiting import wait_for
 
+HELLO = [{"role": "user", "content": "Hello."}]
+CALLS: dict[str, dict[str, Any]] = {
+    "message/first": {"message": "Hello.", "stream": False},
+    "ask": {"messages": HELLO, "stream": False},
+    "chat/completions": {"model": "arco", "messages": HELLO},
+    "summarize": {"messages": HELLO},
+}
+"""Calls that ask a model, by their paths."""
 ANNA, BEN = ({"X-Chatmemory-User": name} for name in ("anna", "ben"))
 
 
@@ -257,6 +272,60 @@ def test_limits_are_those_of_each_end_user(shop: Client, settings: Any) -> None:
         for headers in (ANNA, ANNA, BEN)
     ]
     assert codes == [200, 429, 200]
+
+
+@pytest.fixture
+def end_users(shop: Client, live: LiveServer) -> Iterator[list[Client]]:
+    """Clients that name an end user each, with the token of the app."""
+    with ExitStack() as stack:
+        clients = [Client(live.url, shop.token) for _ in range(3)]
+        for number, client in enumerate(clients):
+            stack.callback(client.http.close)
+            client.http.headers["X-Chatmemory-User"] = f"user-{number}"
+        yield clients
+
+
+def test_all_end_users_of_an_app_together_have_so_many_replies_at_the_same_time(
+    end_users: list[Client], alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.LIMITS = Limits(app_streams=2)
+    one, two, three = end_users
+    held(upstream)
+    turns = [begun(one), begun(two)]
+    for path, body in CALLS.items():
+        refused = three.post(path, json=body)
+        assert (refused.status_code, "2 replies for this app" in refused.text) == (429, True), path
+    assert begun(alice), "who belongs to no app"
+    upstream.release()
+    for client, turn in zip((one, two), turns, strict=True):
+        final(client, turn)
+    upstream.behave(Behaviour(text="Fine."))
+    wait_for(lambda: not quotas._slots)
+    assert [three.post(path, json=body).status_code for path, body in CALLS.items()] == [200] * len(CALLS)
+    assert not quotas._slots
+
+
+def test_all_end_users_of_an_app_together_have_so_many_tokens_a_day(
+    end_users: list[Client], alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.LIMITS = Limits(app_tokens_per_day=1)
+    for path, body in CALLS.items():
+        Window.objects.filter(kind="app_tokens").delete()
+        assert end_users[0].post(path, json=body).status_code == 200
+        wait_for(lambda: Window.objects.filter(kind="app_tokens", count__gt=1).exists())
+        for client in end_users:
+            refused = client.post(path, json=body)
+            assert (refused.status_code, "Your app has reached" in refused.text) == (429, True), path
+    assert 80_000 < int(refused.headers["retry-after"]) <= 86_400
+    assert alice.post("ask", json=CALLS["ask"]).status_code == 200
+    Window.objects.update(since=Now() - timedelta(days=1))
+    assert end_users[0].post("ask", json=CALLS["ask"]).status_code == 200
+
+
+def test_an_app_makes_so_many_end_users_a_minute(shop: Client, settings: Any) -> None:
+    settings.LIMITS = Limits(new_end_users_per_minute=2)
+    codes = [shop.post("chats", json={}, headers={"X-Chatmemory-User": name}).status_code for name in "abcab"]
+    assert (codes, EndUser.objects.count()) == ([201, 201, 429, 201, 201], 2)
 
 
 def test_a_disabled_end_user_and_one_being_deleted_are_refused(shop: Client) -> None:

@@ -18,7 +18,7 @@ from django.db import connection
 from conversations import chat_lifecycle
 from conversations.accounts.api_tokens import issue
 from conversations.accounts.apps import create_app
-from conversations.finding import ChatFilter, chats_of, is_member_known
+from conversations.finding import MAX_INDEXED, ChatFilter, chats_of, is_member_known
 from conversations.models import Chat, ChatMetadata, EndUser, Scope
 from tests.api.talking import error, paged
 from tests.support.database import traces
@@ -78,6 +78,20 @@ def test_it_is_found_by_what_it_has_now(alice: Client) -> None:
     assert [found(alice, one) for one in searches] == [[chat], [], []], "1 is not true"
     assert alice.delete(f"chats/{chat}").status_code == 204
     assert not ChatMetadata.objects.exists()
+
+
+def test_metadata_of_many_members_is_kept_found_by_the_first_and_written_where_it_differs(
+    alice: Client,
+) -> None:
+    many = {f"k{number}": 1 for number in range(1500)}
+    chat = made(alice, **many)
+    assert [found(alice, {key: "1"}) for key in ("k0", "k63", "k64")] == [[chat], [chat], []]
+    before = set(ChatMetadata.objects.values_list("pk", flat=True))
+    assert len(before) == MAX_INDEXED
+    changed = alice.patch(f"chats/{chat}", json={"metadata": {**many, "k1": 2}}).json()
+    assert changed["metadata"] == {**many, "k1": 2}
+    after = set(ChatMetadata.objects.values_list("pk", flat=True))
+    assert (len(after), len(before - after)) == (MAX_INDEXED, 1), "only what differs is written"
 
 
 def test_what_is_found_is_paged_newest_first(alice: Client) -> None:

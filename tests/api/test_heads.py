@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from chatmemory import http_protocol
 from chatmemory.asgi import LINGER_SECONDS
 from chatmemory.http_protocol import SLICE_BYTES, HttpProtocol
 from tests.support.exhaustive import first_of
@@ -248,6 +249,36 @@ def test_a_body_that_comes_in_drips_is_served(impatient: LiveServer) -> None:
         connection.sendall(body[start + 4 :])
         connection.settimeout(10)
         assert read_to_its_end(connection).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_body_that_comes_in_drips_without_end_is_refused(
+    impatient: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_protocol, "BODY_INTERVALS", 3)
+    with connected(impatient) as connection:
+        connection.sendall(CHUNKED)
+        connection.settimeout(0.05)
+        began = time.monotonic()
+
+        def answered() -> bytes:
+            with suppress(TimeoutError, BrokenPipeError):
+                connection.sendall(b"1\r\nx\r\n")
+                return connection.recv(65536)
+            return b""
+
+        refused(wait_for(answered), 408, "request_timeout")
+        assert time.monotonic() - began >= 3 * 0.3
+
+
+@pytest.mark.parametrize("authorization", [b"", b"Authorization: Bearer x\r\n"])
+@pytest.mark.parametrize("length", [b"Content-Length: 30000000", b"Transfer-Encoding: chunked"])
+def test_a_large_body_of_a_stranger_is_refused_before_it_is_read(
+    live: LiveServer, authorization: bytes, length: bytes
+) -> None:
+    with connected(live) as connection:
+        head = b"POST /v1/chats/import HTTP/1.1\r\nExpect: 100-continue\r\n"
+        connection.sendall(head + authorization + length + b"\r\n" + HOST + b"\r\n")
+        refused(read_to_its_end(connection), 401, "not_authenticated")
 
 
 def test_an_answer_that_takes_longer_is_not_cut_off(

@@ -80,7 +80,35 @@ def assert_nothing_taken() -> None:
     assert (left.minute_requests, left.day_tokens, left.day_reserved, left.open_streams) == (0, 0, 0, 0)
 
 
-# Requests a minute
+# Calls a minute
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", "chats/{chat}", {"metadata": {"a": "b"}}),
+        ("PATCH", "chats/{chat}/messages/{message}", {"content": "Bye"}),
+        ("POST", "chats", {}),
+        ("POST", "search", {"q": "Hello"}),
+    ],
+)
+def test_calls_a_minute_that_ask_no_model(
+    alice: Client, bob: Client, upstream: FakeUpstream, limit: Limit, method: str, path: str, body: Any
+) -> None:
+    turn = begun(alice)
+    final(alice, turn)
+    limit(writes_per_minute=2)
+    where = path.format(chat=turn.chat, message=turn.question)
+    assert [alice.http.request(method, f"/v1/{where}", json=body).status_code < 300 for _ in range(2)] == [
+        True
+    ] * 2
+    refused = alice.http.request(method, f"/v1/{where}", json=body)
+    assert error(refused, 429, "rate_limited")["details"] == {"limit": "writes", "allowed": 2}
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert bob.post("chats", json={}).status_code == 201, "it is each user's own"
+    assert [first(alice).status_code, alice.get("chats").status_code] == [200, 200]
+    Window.objects.update(since=Now() - timedelta(seconds=60))
+    assert alice.http.request(method, f"/v1/{where}", json=body).status_code < 300
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -490,7 +518,7 @@ def test_one_name_and_one_address_guess_only_so_often(live: LiveServer, settings
     settings.LIMIT_SIGN_INS = 1
     guesses = [{varies: f"198.51.100.{n}"} for n in range(12)]
     assert [sign_in(live, "x", **guess).status_code for guess in guesses] == [*[401] * 10, 429, 429]
-    Window.objects.update(since=Now() - timedelta(hours=2))
+    Window.objects.update(since=Now() - timedelta(days=2))
     # One counter for the one, and two for each guess: what varies itself, and the name from the address.
     assert sweep()["windows_removed"] == 1 + 2 * 10
 

@@ -14,6 +14,7 @@ from django.db import OperationalError
 from django.db.models.functions import Now
 
 from chatmemory.llm.protocol import Reply
+from conversations.accounts import quotas
 from conversations.accounts.limits import Limits
 from conversations.models import ActiveReply, Allowance
 from conversations.replies import begin, generation, stream
@@ -252,7 +253,7 @@ def test_a_reader_that_gets_an_error_is_none_any_more(
             patch.setattr(stream, "text_after", away)
             patch.setattr(generation, "running", lambda message_id: None)
             failed = alice.post(path, json=again, headers=key)
-        assert (failed.status_code, len(stream._taken)) == (503, 0)
+        assert (failed.status_code, len(quotas._slots)) == (503, 0)
         upstream.release()
         own.read()
 

@@ -1,9 +1,8 @@
-"""No text changes the structure of a prompt: the same number of items, the same roles, and no headings except ours.
+"""No text changes the structure of a prompt: the same number of items, the same roles, only our labels begin a line.
 
 Each text takes the whole way: over HTTP into a chat, and over the wire out of it, where it is read as a server would.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 from chatmemory.text.cleaning import disarm
-from chatmemory.text.markers import is_marker, quote_markers, skeleton
+from chatmemory.text.markers import is_marker, quote_markers
 from memory.folding.answer_checks import AGAIN, END_AGAIN
 from memory.policies import POLICIES
 from memory.policies.protocol import State
@@ -27,13 +26,14 @@ from tests.support.fakes.connection import Request
 from tests.support.fakes.summarizer import read_turns, without_retry_instructions
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
+from tests.support.prompts import BARE, labels
 
 HARMLESS = "tea and cake"
 
 # Without NUL, which a request refuses, and with a visible character at the end, which a turn needs.
 hostile = (
     st.lists(
-        st.sampled_from([*MARKERS, *DOUBLES, *LINE_ENDS, *(set(HIDERS) - {"\x00"}), " ", "> "])
+        st.sampled_from([*MARKERS, *BARE, *DOUBLES, *LINE_ENDS, *(set(HIDERS) - {"\x00"}), " ", "> "])
         | st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=6),
         max_size=6,
     )
@@ -75,16 +75,6 @@ def as_sent(text: str) -> str:
     return disarm(quote_markers(text))
 
 
-def heads(text: str) -> list[str]:
-    """Return the start, up to the colon, of each line that could be read as a heading or a marker."""
-    return [line.partition(": ")[0] for line in text.splitlines() if is_marker(line)]
-
-
-def numbered(text: str) -> list[str]:
-    """Return the lines that could be read as the head of a source."""
-    return [line for line in text.splitlines() if re.match(r"\[\s*\d+\s*\]", skeleton(line).strip())]
-
-
 @pytest.mark.promise("P23")
 @pytest.mark.parametrize("style", first_of(["responses", "chat"]))
 @pytest.mark.parametrize("turns_as", first_of(["messages", "text"]))
@@ -110,14 +100,12 @@ def test_no_text_changes_the_structure_of_a_prompt(
             assert sent.said[-1][1].endswith(f"\n\n{disarm(text)}")
             return
         assert sent.said[-1] == ("user", disarm(text)), "the question is a message of its own"
-        title = " ".join(disarm(text[:LONGEST_TITLE]).split())
-        assert numbered(sent.said[-2][1]) == [f"[1] {title}", "[2]"]
         # Turns shown verbatim, in messages of their own role, need no quoting either.
         of_memory = slice(0, len(plain.said) - 2 - own)
         for item, like in zip(
             [*sent.said[of_memory], sent.said[-2]], [*plain.said[of_memory], plain.said[-2]], strict=True
         ):
-            assert heads(item[1]) == heads(like[1])
+            assert labels(item[1]) == labels(like[1])
 
     for_all(check, effort(1, 50))
 
@@ -180,10 +168,10 @@ def test_no_answer_changes_the_structure_of_the_next_prompt(
         body = answer.json()
         state = State.from_json(body["summary"], {"data": body["state"].get("data", body["state"])})
         sections = POLICIES[policy].render(state)
-        plain = POLICIES[policy].render(state_of(policy, HARMLESS))
-        assert {section.role for section in sections} <= {section.role for section in plain}
+        plain = {one.kind: one for one in POLICIES[policy].render(state_of(policy, HARMLESS))}
+        assert {section.role for section in sections} <= {section.role for section in plain.values()}
         for section in sections:
-            assert len(heads(section.text)) <= 1
+            assert labels(section.shown)[1:] == labels(plain[section.kind].shown)[1:]
         taken.append(text)
 
     for_all(check, effort(8, 200))
@@ -192,7 +180,7 @@ def test_no_answer_changes_the_structure_of_the_next_prompt(
 
 def for_all(check: Callable[[str], None], examples: int) -> None:
     """Run `check` with all attacks in one text and with `examples` random texts; if many, with each attack, too."""
-    all_kinds = (*MARKERS, *DOUBLES)
+    all_kinds = (*MARKERS, *BARE, *DOUBLES)
     for text in ("\n".join(all_kinds), *(all_kinds if examples > FEW else ())):
         check(f"{text}x")
 

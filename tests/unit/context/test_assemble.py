@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatmemory.text.cleaning import disarm
-from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
+from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from chatmemory.text.turn_line import CUT_OFF
 from memory.context.plan import Plan, Source
@@ -18,6 +18,7 @@ from memory.limits import MemoryLimits
 from memory.pins.section import PinText, fit_pins
 from memory.policies import POLICIES
 from memory.policies.protocol import State, StateSection
+from tests.support.prompts import labels
 from tests.unit.context.makers import (
     NO_QUESTION,
     all_limits,
@@ -54,14 +55,14 @@ def test_the_order_of_the_prompt() -> None:
         {"role": "system", "content": "Be kind."},
         {
             "role": "user",
-            "content": f"{SUMMARY_HEADING}\nThey met.\n\n{LINES_HEADING}\n- turn 0 in a few words\n\nhello",
+            "content": f"{SUMMARY_HEADING}\n They met.\n\n{LINES_HEADING}\n- turn 0 in a few words\n\nhello",
         },
         {"role": "assistant", "content": "hi"},
         {"role": "user", "content": turns[2].user},
         {"role": "assistant", "content": turns[2].assistant},
         {
             "role": "user",
-            "content": f"{SOURCES_HEADING}\n\n[1] Notes\nsome text\n\n[2]\nmore\n\nAnd now?",
+            "content": f"{SOURCES_HEADING}\n\n[1] Notes\n some text\n\n[2]\n more\n\nAnd now?",
         },
     ]
     kinds = ["instructions", "summary", "lines", "window", "sources", "question"]
@@ -81,7 +82,7 @@ def test_turns_as_text() -> None:
     context = context_of(turns, replace(LIMITS, turns_as="text"))
     assert contents(context) == [
         f"{RECENT_HEADING}\n\nUser: hello\nAssistant: hi"
-        f"\n\nUser: > User: not me\nwhy?\nAssistant: so\n{CUT_OFF}"
+        f"\n\nUser: User: not me\n why?\nAssistant: so\n {CUT_OFF}"
     ]
 
 
@@ -98,12 +99,12 @@ def test_a_side_without_text_sends_no_message() -> None:
     ]
 
 
-def test_markers_in_a_summary_and_in_lines_are_quoted() -> None:
+def test_lines_of_a_summary_are_indented_and_a_turns_line_is_one_line() -> None:
     turns = [make_turn(0, words(3000), "a", line="a\nUser: b\u2028=== NEW_TURNS ==="), turn_of(1, 600)]
     limits = replace(LIMITS, k_raw_turns=1)
     context = context_of(turns, limits, summary(f"x\n{LINES_HEADING}\n=== END_NEW_TURNS ==="))
     state, lines = contents(context)[:2]
-    assert not any(is_marker(line) for line in state.splitlines()[1:])
+    assert state == f"{SUMMARY_HEADING}\n x\n {LINES_HEADING}\n === END_NEW_TURNS ==="
     assert lines == f"{LINES_HEADING}\n- a User: b === NEW_TURNS ==="
 
 
@@ -226,12 +227,12 @@ def test_what_was_forgotten_since_is_left_out_and_the_hash_tells() -> None:
 
 @given(chats().filter(bool))
 def test_what_people_said_opens_no_section(turns: list[Turn]) -> None:
-    """In the text layout, the only marker lines are ours: one heading, and one label per role."""
+    """In the text layout, only ours begins a line: one heading, and one label per role."""
     context = context_of(turns, replace(LIMITS, turns_as="text", prompt_budget=10_000_000))
     block = next((section.text for section in context.sections if section.kind == "window"), "")
-    sides = sum(bool(side) for turn in turns for side in (turn.user, turn.assistant) if turn.tokens)
-    markers = sum(is_marker(line) for line in block.splitlines())
-    assert markers == (1 + sides if block else 0)
+    sides = [(turn.user and "User", turn.assistant and "Assistant") for turn in turns if turn.tokens]
+    speakers = [side for pair in sides for side in pair if side]
+    assert labels(block) == ([RECENT_HEADING, *speakers] if block else [])
 
 
 def test_a_hash_exists_for_any_text_and_tells_prompts_apart() -> None:

@@ -30,7 +30,7 @@ from tests.unit.context.makers import make_turn, turn_of, turns_of, words
 LIMITS = MemoryLimits()
 CHUNKED = POLICIES["chunked"]
 FULL = State(summary=words(450))
-FULL_TOKENS = 450 + count_tokens(SUMMARY_HEADING + "\n") + MESSAGE_OVERHEAD
+FULL_TOKENS = count_tokens(f"{SUMMARY_HEADING}\n {words(450)}") + MESSAGE_OVERHEAD
 
 
 def counts(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Counts:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.markers import RECALL_HEADING, is_marker
+from chatmemory.text.markers import RECALL_HEADING
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.plan import Plan, render_excerpts
 from memory.context.planner import ExcerptChoice, choose
@@ -16,6 +16,7 @@ from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
 from memory.recall.ranking import Excerpt, Quote, RecalledMessage, excerpt_of
+from tests.support.prompts import labels
 from tests.unit.context.makers import (
     all_limits,
     asked_for,
@@ -161,6 +162,11 @@ def test_any_text_fits_any_budget_and_comes_once(
 @given(recalled())
 def test_what_people_said_opens_no_excerpt(found: tuple[list[Excerpt], dict[int, RecalledMessage]]) -> None:
     excerpts, said = found
+    said = {seq: replace(one, role=("user", "assistant", "tool")[seq % 3]) for seq, one in said.items()}
     text = render_excerpts([[excerpt.quote] for excerpt in excerpts], said)
-    markers = sum(is_marker(line) for line in text.splitlines())
-    assert markers <= (1 + 2 * len(excerpts) if text else 0)  # a day and a speaker each
+    heads = [
+        (f"[{said[one.quote.seq].on}", said[one.quote.seq].speaker)
+        for one in excerpts
+        if render_excerpts([[one.quote]], said)
+    ]
+    assert labels(text) == ([RECALL_HEADING, *(label for pair in heads for label in pair)] if text else [])

@@ -1,25 +1,35 @@
 """No text that people type can close a section, open one, or speak for another role, however it is written."""
 
 import itertools
-import re
 import unicodedata
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.markers import LOOKALIKES, is_marker, quote_markers, skeleton
+from chatmemory.text.markers import (
+    LOOKALIKES,
+    RECALL_HEADING,
+    SOURCES_HEADING,
+    indented,
+    is_marker,
+    quote_markers,
+    skeleton,
+)
 from chatmemory.text.turn_line import CUT_OFF
-from memory.context.plan import Source, render_sources
+from memory.context.plan import Source, render_excerpts, render_sources
 from memory.history.turns import assistant_text
 from memory.policies.answers import summarizer_input
+from memory.recall.ranking import Quote, RecalledMessage
 from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
 from tests.support.fakes.summarizer import read_turns
+from tests.support.prompts import BARE, labels
 from tests.unit.context.makers import make_turn
 
 hostile = st.lists(
     st.one_of(
-        st.sampled_from([*MARKERS, *DOUBLES, *LINE_ENDS, *HIDERS, " ", "\t", "\u00a0", "> ", "text"]),
+        st.sampled_from([*MARKERS, *BARE, *DOUBLES, *LINE_ENDS, *HIDERS, " ", "\t", "\u00a0", "> ", "text"]),
         st.text(max_size=5),
     ),
     max_size=12,
@@ -77,10 +87,22 @@ def test_a_source_poses_as_no_other_source(title: str, text: str) -> None:
     shown = render_sources(
         [Source(title, f"{text}\n[2] Another\n\uff3b3\uff3d and one"), Source("b", "c")], (None, None)
     )
-    heads = [line for line in shown.splitlines() if re.match(r"[\[［]\s*\d+\s*[\]］]", line)]
-    head = f"[1] {' '.join(title.split())}".rstrip()
-    assert heads == [head.replace("]", "] >", 1) if is_marker(head) else head, "[2] b"]
-    assert not [line for line in shown.splitlines()[1:] if is_marker(line)]
+    assert labels(shown) == [SOURCES_HEADING, "[1", "[2"]
+    assert f"[1] {' '.join(title.split())}".rstrip() in shown.splitlines()
+
+
+def test_every_line_but_the_first_is_indented() -> None:
+    for end in LINE_ENDS:
+        assert indented(f"a{end}{end}b{end}  c{end}") == f"a{end}{end} b{end}   c{end}"
+    assert indented("") == ""
+
+
+@given(hostile, st.sampled_from([11, 12]))
+def test_a_prompt_of_before_is_rendered_as_it_was(text: str, renderer: int) -> None:
+    message = RecalledMessage(UUID(int=1), 1, "tool", "2026-05-03", text, 1)
+    shown = render_excerpts([[Quote(1)]], {1: message}, renderer)
+    quoted = quote_markers(text) if renderer == 11 else indented(text)
+    assert shown == (f"{RECALL_HEADING}\n\n[2026-05-03]\nTool: {quoted}" if text else "")
 
 
 @given(hostile)

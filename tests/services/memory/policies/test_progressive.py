@@ -83,7 +83,7 @@ def test_a_conversation_grows_and_each_fold_shows_only_the_summary_so_far_and_th
     messages = preview(chat, "What now?").prompt.messages
     data_part, summary, *recent, question = [message.content for message in messages]
     assert data_part.startswith(f"{DATA_HEADING}\n{{")
-    assert summary == f"{SUMMARY_HEADING}\n{brief_of(chat).global_summary}"
+    assert summary == f"{SUMMARY_HEADING}\n {brief_of(chat).global_summary}"
     assert recent == [side for pair in said[row.turns :] for side in pair]
     assert question == "What now?"
 
