@@ -53,7 +53,10 @@ def test_bars_of_a_day_do_not_overlap_and_an_empty_chart_has_none() -> None:
 def test_what_memory_saved_is_net_of_the_summarizer() -> None:
     assert "Net saving 20.0k tokens (30.0k saved, 10.0k spent on summaries)." in told()
     costly = told(saved_tokens=1_000)
-    assert "Net cost 9,000 tokens (1,000 saved, 10.0k spent on summaries). Short chats take more to summarize" in costly
+    assert (
+        "Net cost 9,000 tokens (1,000 saved, 10.0k spent on summaries). Short chats take more to summarize"
+        in costly
+    )
     assert "Net" not in told(compared=0)
 
 
