@@ -81,18 +81,26 @@ def outline(reply: str) -> str:
 MAX_TITLE_CHARS = 60
 TITLE_FROM_CHARS = 2000
 """Number of characters of a message that are considered: a title is made from its beginning."""
+_MARKS = re.compile(r"^(?:#{1,6} |[-*+>] ){1,4}(?=\S)")
+_BOLD = re.compile(r"(?<!\w)(\*{2,3}|`)(?=\S)(.{1,240}?)(?<=\S)\1(?!\w)")
 
 
 def automatic_title(message: str) -> str:
-    """Return the first line with visible text as one line, cut to fit a list; "" if there is none."""
-    for line in message[:TITLE_FROM_CHARS].splitlines():
-        if any(character.isprintable() and not character.isspace() for character in line):
-            words = " ".join(line.split())
-            return words if len(words) <= MAX_TITLE_CHARS else words[: MAX_TITLE_CHARS - 1].rstrip() + "…"
-    return ""
+    """Return the first line with visible text as one line without marks of Markdown, cut to fit a list; "" if there is none."""
+    return _cut(_BOLD.sub(r"\2", _MARKS.sub("", _first_line(message)[: 4 * MAX_TITLE_CHARS])))
+
+
+def _first_line(message: str) -> str:
+    lines = (" ".join(line.split()) for line in message[:TITLE_FROM_CHARS].splitlines())
+    return next((line for line in lines if any(one.isprintable() and one != " " for one in line)), "")
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= MAX_TITLE_CHARS else words[: MAX_TITLE_CHARS - 1].rstrip() + "…"
 
 
 def title_repeats(title: str, message: str) -> bool:
     """Whether this title was made from this message, either here or by a client such as an older playground."""
     first_line = message.strip(" \t\r\n\ufeff").split("\n")[0][:MAX_TITLE_CHARS].strip()
-    return bool(title) and title in (automatic_title(message), first_line)
+    with_marks = _cut(_first_line(message))  # as titles were made before
+    return bool(title) and title in (automatic_title(message), with_marks, first_line)

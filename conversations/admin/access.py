@@ -117,9 +117,9 @@ def number_in(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() and len(text) < 10 else None
 
 
-LIST, SEARCH = "list", "search"
-"""Object ids of views that were not of one object's page: a list that shows texts; a search that matched texts."""
-WHERE = {LIST: "{} row{} of a list", SEARCH: "{} hit{} of a search"}
+LIST, SEARCH, EXPORT = "list", "search", "export"
+"""Object ids of views that were not of one object's page: a list with texts; a search in texts; all of a user."""
+WHERE = {LIST: "{} row{} of a list", SEARCH: "{} hit{} of a search", EXPORT: "{} chat{} of an export"}
 
 
 def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
@@ -138,6 +138,11 @@ def record_list(request: HttpRequest, page: str, chats: Sequence[Chat], object_i
         owner_id = owners.pop() if len(owners) == 1 else None
         chat_id = ids.pop() if len(ids) == 1 else None
         _add(request, page, [(owner_id, chat_id, object_id, len(chats))])
+
+
+def record_export(request: HttpRequest, owner: User) -> None:
+    """Record that all data of a user was exported."""
+    _add(request, "auth_user", [(owner.pk, None, EXPORT, owner.chats.count())])
 
 
 def _add(request: HttpRequest, page: str, seen: Iterable[tuple[int | None, UUID | None, Any, int]]) -> None:
@@ -363,9 +368,9 @@ class ContentAdmin(ReadOnlyAdmin):
 
     @admin.display(description="chat")
     def called(self, row: Any) -> SafeString:
-        """The chat's title as a link to the chat, and its id."""
+        """The chat's title as a link to the row's page, which leads to the chat, and the chat's id."""
         chat = self.chat_of(row)
-        url = admin_url("conversations_chat", "change", chat.pk)
+        url = admin_url(self.own_name, "change", row.pk)
         html = '<a class="cm-name" dir="auto" href="{}">{}</a><small>{}</small>'
         return format_html(html, url, heading(chat), copied_id(chat.pk))
 

@@ -22,7 +22,6 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils import timezone
@@ -36,6 +35,7 @@ from conversations.admin.access import LIST_LIMIT, BoundedPaginator, ReadOnlyAdm
 from conversations.admin.html import admin_url, column, link, moment
 from conversations.models import TOKEN_NAME_CHARS, Allowance, Scope
 from conversations.sign_in.password import ChangePassword, StaffSignIn
+from memory.usage.figures import counted
 
 admin.site.unregister([User, Group, SocialAccount, Authenticator])
 
@@ -118,10 +118,11 @@ def chats_and_usage(user: User) -> SafeString:
     tokens = row.day_tokens if row.day == timezone.now().astimezone(UTC).date() else 0
     text = count_of(user.chats)
     return format_html(
-        "{} · {} tokens today · {} being written",
+        "{} · {} today · {} being written · {}",
         link(text, "conversations_chat", "changelist", owner__id__exact=user.pk),
-        f"{tokens:,}",
-        f"{row.open_streams} repl{pluralize(row.open_streams, 'y,ies')}",
+        counted(tokens, "token"),
+        counted(row.open_streams, "reply", "replies"),
+        link("Export data", "conversations_chat", "export", user.pk),
     )
 
 
@@ -202,7 +203,7 @@ class SuperuserUserAdmin(BySuperusers, Erasing, UserAdmin):  # type: ignore[type
 
     @admin.display(description="API tokens, limits, audit log")
     def access(self, user: User) -> SafeString:
-        valid = f"{api_tokens.valid_tokens(user.pk).count()} valid API tokens"
+        valid = counted(api_tokens.valid_tokens(user.pk).count(), "valid API token")
         looks = link("what they read as staff", "conversations_contentview", "changelist", q=user.username)
         return format_html(
             "{} · {} · {}", link(valid, "auth_user", "tokens", user.pk), limits_of(user), looks

@@ -21,13 +21,15 @@ from memory.admin.actions import MAY_CHANGE, MemoryActions
 from memory.admin.filters import MemoryFilter, memory_of
 from memory.briefs import readable_parts, unfolded
 from memory.folding.estimate import estimate_for
-from memory.models import ConversationBrief, SummaryRevision
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import policy_name
 from memory.policies.state_parts import BadEdit, EditField
 from memory.revisions.by_hand import StaleEdit, edit_by_hand, editable_parts
 from memory.work import work_of
 
 VERSIONS_SHOWN = 25
+UNDONE = (RevisionKind.FOLD, RevisionKind.REBUILD, RevisionKind.MANUAL)
+"""The kinds of versions that one button undoes: it restores the version that they were made from."""
 FIELD = "part-"
 """The prefix of a part's name in the form."""
 
@@ -55,6 +57,7 @@ class BriefAdmin(MemoryActions):
         work = work_of(row)
         versions = SummaryRevision.objects.filter(chat_id=row.chat_id).select_related("created_by")
         newest = versions.defer("global_summary", "state", "soft_faults").order_by("-version")
+        in_use = SummaryRevision.objects.filter(chat=row.chat_id, version=row.head, kind__in=UNDONE)
         return {
             "title": f"Memory of {heading(row.chat)}",
             "brief": row,
@@ -63,6 +66,7 @@ class BriefAdmin(MemoryActions):
             "remembered": readable_parts(row),
             "unfolded": unfolded(row),
             "versions": newest[:VERSIONS_SHOWN],
+            "before": newest.filter(version__in=in_use.values("parent"), forgotten_at=None).first(),
         }
 
     def edit_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:

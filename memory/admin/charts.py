@@ -96,8 +96,8 @@ def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) ->
         found.append(f"Cost: {usd(cost)}{unknown}, summary updates included.")
     if total(usage, "compared"):
         net = saved - spent
-        than = f"{short(abs(net))} {'fewer' if net >= 0 else 'more'} than sending whole chats"
-        found.append(f"Memory saved {short(saved)} tokens, and summary updates took {short(spent)}: {than}.")
+        which = f"Net {'saving' if net >= 0 else 'cost'} {short(abs(net))} tokens"
+        found.append(f"{which} ({short(saved)} saved, {short(spent)} spent on summaries).")
         if net < 0:
             found.append("Short chats take more to summarize than they save; this reverses as they grow.")
     updates = [row for row in folds if row["kind"] == "fold"]

@@ -8,21 +8,24 @@ from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 from django.contrib import admin, messages
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Exists, F, OuterRef, QuerySet, Sum
 from django.db.models.functions import Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from chatmemory.errors import NotFound
 from conversations import chat_lifecycle
-from conversations.admin.access import may_see, number_in, record_list, refused
+from conversations.admin.access import may_see, number_in, record_export, record_list, refused
 from conversations.admin.html import admin_url, column, heading, link, since
 from conversations.models import ActiveReply, Chat, EndUser, Message, Role
 from memory.admin.actions import MemoryActions
 from memory.admin.filters import AppFilter, MemoryFilter, memory_of
+from memory.api.account_export import download
 from memory.briefs import history_tokens, readable_parts
 from memory.context.build import preview_last
 from memory.context.plan import Plan
@@ -79,6 +82,7 @@ class ChatAdmin(MemoryActions):
         return [
             path("<uuid:chat_id>/trace/", trace, name="conversations_chat_trace"),
             path("<uuid:chat_id>/pins/<uuid:pin_id>/remove/", remove, name="conversations_chat_unpin"),
+            path("of/<int:user_id>/export.json", view(self.export_view), name="conversations_chat_export"),
             *super().get_urls(),
         ]
 
@@ -120,6 +124,17 @@ class ChatAdmin(MemoryActions):
         now = [WAYS[way] for way in found.now] if found else []
         context = {"title": "Trace a fact", "text": text, "trace": found, "now": now}
         return self.page(request, chat, "admin/memory/trace.html", context)
+
+    def export_view(self, request: HttpRequest, user_id: int) -> HttpResponseBase:
+        """Download all data of a user, as they can themselves. It is recorded."""
+        owner = get_object_or_404(User.objects.select_related("end_user"), pk=user_id)
+        needed = "conversations.view_enduser" if hasattr(owner, "end_user") else "auth.view_user"
+        if not (self.has_view_permission(request) and request.user.has_perm(needed)):
+            raise PermissionDenied
+        if not may_see(request):
+            return refused(request)
+        record_export(request, owner)
+        return download(owner.pk)
 
     def unpin_view(self, request: HttpRequest, chat_id: UUID, pin_id: UUID) -> HttpResponse:
         """Remove a pin, and go back to the chat's page."""

@@ -133,6 +133,15 @@ IN_MEMORY = 1024 * 1024
 EXPORT = {(200, "application/json"): OpenApiResponse(OpenApiTypes.OBJECT, "All of it.")}
 
 
+def download(user_id: int) -> StreamingHttpResponse:
+    """A response with all data of a user, which is read while it is sent."""
+    headers = {
+        "Cache-Control": "no-store, no-transform",
+        "Content-Disposition": 'attachment; filename="chatmemory-export.json"',
+    }
+    return StreamingHttpResponse(_export(user_id), content_type="application/json", headers=headers)
+
+
 class ExportView(AsyncView):
     @extend_schema(
         responses=EXPORT,
@@ -150,11 +159,7 @@ class ExportView(AsyncView):
     async def answer(self, opened: Any) -> HttpResponseBase:
         user_id: int = opened
         await executors.write(quotas.take_export, user_id)
-        headers = {
-            "Cache-Control": "no-store, no-transform",
-            "Content-Disposition": 'attachment; filename="chatmemory-export.json"',
-        }
-        return StreamingHttpResponse(_export(user_id), content_type="application/json", headers=headers)
+        return download(user_id)
 
 
 class EndUserExportView(ExportView):

@@ -38,6 +38,17 @@ def test_a_user_leads_to_chats_limits_tokens_and_the_audit_log(staff: Client, ow
     assert "0 tokens today" in text_of(staff, "auth_user_change", owner.pk)
 
 
+def test_staff_export_a_users_data_on_the_record(staff: Client, owner: User) -> None:
+    make_chat(owner)
+    url = reverse("admin:conversations_chat_export", args=[owner.pk])
+    assert f'href="{url}">Export data<' in text_of(staff, "auth_user_change", owner.pk)
+    answer = staff.get(url)
+    assert "attachment" in answer["Content-Disposition"]
+    assert "user: 1 chat of an export" in text_of(staff, "conversations_contentview_changelist")
+    for kept_out in (("view_user", "view_chat"), ("view_chat", "view_content")):
+        assert member_of_staff("-".join(kept_out), *kept_out).get(url).status_code == 403
+
+
 def test_a_user_is_erased_with_all_that_is_theirs(
     staff: Client, owner: User, django_capture_on_commit_callbacks: Any
 ) -> None:
@@ -45,6 +56,8 @@ def test_a_user_is_erased_with_all_that_is_theirs(
     begin(chat, "And?", "key")
     page = text_of(staff, "auth_user_delete", owner.pk)
     assert "Chats: 1" in page
+    assert "cannot be undone" in page
+    assert "summaries and their versions, pins and files" in page
     chat_lifecycle.delete_chat(chat)
     url = reverse("admin:auth_user_delete", args=[owner.pk])
     with django_capture_on_commit_callbacks(execute=True):

@@ -256,7 +256,7 @@ def test_a_trace_leads_from_the_messages_to_the_version_that_lost_the_fact(staff
     shown = traced(staff, lost, text="zeppelin")
     for words in (
         "Said in 12 messages, newest first",
-        "No longer in the summary",
+        "Trace a fact Lost in version 2 In version 1; lost",
         "In version 1; lost in version 2 (↧ updated) with messages 3–4",
         "The prompt would contain it:",
     ):

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from conversations.models import Chat, ContentView, Message
+from conversations.models import Allowance, Chat, ContentView, Message
 from memory.admin import filters, messages
 from memory.admin.filters import STATES
 from memory.models import ConversationBrief, FoldDay, SummaryRevision, UsageDay
@@ -157,6 +157,26 @@ def test_figures_are_drawn_with_a_table_and_listed_by_day(staff: Client) -> None
     clerk = member_of_staff("clerk", "view_conversationbrief")
     for shown in (clerk.get("/admin/").content.decode(), text_of(clerk, "memory_usageday_changelist")):
         assert "2.00" not in shown
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("conversations_app", "Use Add app"),
+        ("conversations_enduser", "An end user appears when an app first names one"),
+        ("conversations_allowance", "The limits in the settings hold for all"),
+        ("memory_contextrecord", "A prompt appears with each reply"),
+        ("auth_group", "Use Add group"),
+    ],
+)
+def test_an_empty_list_says_what_it_is_for(page: str, words: str, staff: Client) -> None:
+    assert words in " ".join(re.sub(r"<[^>]+>", "", text_of(staff, f"{page}_changelist")).split())
+
+
+def test_a_list_counts_entries(staff: Client, owner: User) -> None:
+    Allowance.objects.create(user=owner)
+    assert "1 entry" in text_of(staff, "conversations_allowance_changelist")
+    assert "1 limits" not in text_of(staff, "conversations_allowance_changelist")
 
 
 def test_who_may_see_no_memory_starts_at_the_menu(owner: User) -> None:

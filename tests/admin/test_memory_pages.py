@@ -1,5 +1,6 @@
 """The pages of a prompt, of a memory with its versions, and of a version; restoring a version, and editing by hand."""
 
+import re
 import time
 from decimal import Decimal
 from typing import Any
@@ -195,6 +196,17 @@ def test_a_version_is_restored_and_may_stay_as_it_is(staff: Client, folded: Chat
     assert LogEntry.objects.get(object_id=str(first.pk)).change_message == "Restored as version 3."
     assert "Updates are paused" not in restore(staff, first).content.decode().split("in use.")[1][:60]
     check_all()
+
+
+def test_the_last_update_is_undone_by_one_button(staff: Client, folded: Chat, owner: User) -> None:
+    html = staff.get(reverse(f"admin:{BRIEF}", args=[folded.pk])).content.decode()
+    url = reverse("admin:memory_summaryrevision_restore", args=[version_of(folded, 1).pk])
+    assert re.search(rf'action="{url}".*?name="pause" value="yes".*?Undo last update', html, re.DOTALL)
+    restore(staff, version_of(folded, 1), pause="yes")
+    assert "Undo last update" not in text_of(staff, BRIEF, folded.pk)
+    once = make_chat(owner)
+    add_revision(once, 1, "The hall is booked.", through=2)
+    assert "Undo last update" not in text_of(staff, BRIEF, once.pk)
 
 
 def test_what_cannot_be_restored_says_why_and_restoring_needs_its_permission(

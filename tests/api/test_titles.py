@@ -46,6 +46,7 @@ def forget(client: Client, turn: Turn) -> None:
     first_row_of(
         [
             ("My order has not arrived.\nWhat now?", "My order has not arrived."),
+            ("## Is the **concert** on `10 July`?", "Is the concert on 10 July?"),
             ("\n \u200b\n  One\t two  \r\nthree", "One two"),
             (LONG, LONG[:59] + "…"),
             ("x" * 60, "x" * 60),
@@ -54,7 +55,7 @@ def forget(client: Client, turn: Turn) -> None:
             ("\u200b", "Another one."),
             ("می‌خواهم بدانم", "می‌خواهم بدانم"),
         ],
-        3,
+        4,
     ),
 )
 def test_a_chat_is_titled_by_its_first_message(

@@ -37,9 +37,9 @@ def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:
     recalled.locator("summary").click()
     assert re.search(r"\[[^\]]+\]\n(User|Assistant): ", recalled.inner_text())
     page.get_by_text("of the budget stayed free.").wait_for()
-    assert not page.get_by_text("are kept free for earlier messages").is_visible()
+    assert not page.get_by_text("are reserved for earlier messages").is_visible()
     page.get_by_role("button", name="Back to now").click()
-    page.get_by_text("are kept free for earlier messages").wait_for()
+    page.get_by_text("are reserved for earlier messages").wait_for()
 
     # The fold visibly changes the summary.
     assert first_look.demo_token not in first_look.log()

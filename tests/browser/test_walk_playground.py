@@ -174,8 +174,17 @@ def test_a_message_is_edited_and_another_is_forgotten(visitor: Person) -> None:
 def test_it_works_on_a_phone(walking: Any, first_look: FirstLook) -> None:
     with person(walking, first_look, phone=True, dark=True) as somebody:
         page = enter(somebody, first_look.chat_id)
-        for shown in (".cm-brand", ".cm-tools-top a", ".cm-head .cm-pick span"):
+        for shown in (".cm-brand", ".cm-tools-top a"):
             assert page.locator(shown).is_visible()
+        assert page.locator(".cm-head").bounding_box()["height"] < 60
+        menu = page.get_by_role("button", name="other tools of this chat")
+        menu.click()
+        assert "merged into one summary" in page.get_by_role("combobox", name="Memory").inner_text()
+        assert somebody.axe() == []
+        page.get_by_role("button", name="Rename").click()
+        page.get_by_role("button", name="Cancel").click()
+        assert menu.evaluate("one => one === document.activeElement")
+        assert page.locator("#delete").is_hidden()
         ask(page, "What does the grant want?")
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
         assert somebody.axe() == []

@@ -51,10 +51,13 @@ def test_bars_of_a_day_do_not_overlap_and_an_empty_chart_has_none() -> None:
 
 
 def test_what_memory_saved_is_net_of_the_summarizer() -> None:
-    assert "Memory saved 30.0k tokens, and summary updates took 10.0k: 20.0k fewer than" in told()
+    assert "Net saving 20.0k tokens (30.0k saved, 10.0k spent on summaries)." in told()
     costly = told(saved_tokens=1_000)
-    assert "9,000 more than sending whole chats. Short chats take more to summarize" in costly
-    assert "Memory saved" not in told(compared=0)
+    assert (
+        "Net cost 9,000 tokens (1,000 saved, 10.0k spent on summaries). Short chats take more to summarize"
+        in costly
+    )
+    assert "Net" not in told(compared=0)
 
 
 def test_money_is_told_to_those_who_may_see_it_and_unknown_prices_are_said() -> None:

@@ -177,7 +177,7 @@ export class Conversation {
       return;
     }
     const started = performance.now();
-    grow(made, message);
+    this.#anchored(() => grow(made, message)); // the view jumps up where a block is away while it is drawn anew
     const ended = performance.now();
     this.#rest = ended - started < 4 ? 0 : ended + 3 * (ended - started);
   }

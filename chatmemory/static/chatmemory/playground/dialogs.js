@@ -31,6 +31,7 @@ export function ask({ title, told, yes, danger = false, text = null, label = "",
   const box = check ? el("input", { type: "checkbox", checked: true }) : null;
   const submit = el("button", { class: `cm-button ${danger ? "cm-danger" : "cm-primary"}`, value: "yes" }, yes);
   const back = document.activeElement;
+  const menu = document.querySelector(`[popovertarget="${back.closest("[popover]")?.id}"]`); // closed by now, if it was in one
   dialog.replaceChildren(
     el(
       "form",
@@ -58,7 +59,7 @@ export function ask({ title, told, yes, danger = false, text = null, label = "",
       () => {
         const said = dialog.returnValue;
         resolve(!said ? null : also !== null ? { text: field.value, also: said === "also" } : field ? field.value : box ? { checked: box.checked } : true);
-        if (back?.isConnected) back.focus();
+        (back.checkVisibility() ? back : menu)?.focus();
       },
       { once: true },
     );

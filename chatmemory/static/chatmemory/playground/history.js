@@ -87,7 +87,10 @@ function bothTexts({ pieces, version, against, policy, against_policy: before })
   return sides.flatMap(([number, name, said]) => [el("h4", {}, `Version ${number}: ${policyName(name)}`), el("div", { class: "cm-text", dir: "auto" }, said || WORDS.cleared)]);
 }
 
-const policyName = (name) => [...id("policy").options].find((one) => one.value === name)?.text ?? name;
+function policyName(name) {
+  const option = [...id("policy").options].find((one) => one.value === name);
+  return option ? `${option.dataset.label} (${name})` : name;
+}
 
 /** Of what did not change, the words beside what did. */
 function near(text, isFirst, isLast) {

@@ -148,9 +148,14 @@ function head() {
   for (const name of ["rename", "delete"]) id(name).hidden = !chat;
   id("pin").hidden = !chat || chat.temporary;
   id("pin").textContent = chat?.pinned ? "Unpin chat" : "Pin chat";
-  id("policy").value = chat?.policy ?? id("policy").dataset.default;
+  chose(chat?.policy ?? id("policy").dataset.default);
   id("welcome").hidden = Boolean(chat);
   id("guide").hidden = !chat?.metadata?.sample || Boolean(localStorage.getItem(WELCOMED));
+}
+
+function chose(policy) {
+  id("policy").value = policy;
+  id("policy-label").textContent = id("policy").selectedOptions[0]?.dataset.label ?? policy;
 }
 
 /** A chat that was made by its first message, which the server titles it by. */
@@ -230,7 +235,7 @@ on("delete", () =>
 id("policy").addEventListener("change", () =>
   tried(async () => {
     const policy = id("policy").value;
-    if (!chat) return;
+    if (!chat) return chose(policy);
     head(); // until somebody is sure, and it is so
     if (!(await maySwitch(chat, policy)) || !(await change({ policy }))) return;
     note.say(WORDS.switching, { about: "policy" });

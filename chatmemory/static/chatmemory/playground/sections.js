@@ -48,7 +48,7 @@ function piece(kind, title, tokens) {
 
 /** What is left, hatched where the rest of a longer chat may be recalled into it. */
 function keptFree({ said_tokens: said, tokens }, left) {
-  return said > tokens ? piece("kept-free", `Kept free: ${counted(left, "token")}`, left) : piece("free", "Free", left);
+  return said > tokens ? piece("kept-free", `Reserved: ${counted(left, "token")}`, left) : piece("free", "Free", left);
 }
 
 function section(one, opened) {

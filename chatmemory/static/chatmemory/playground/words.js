@@ -88,7 +88,7 @@ export const WORDS = {
   going_up: "Loading older messages…",
   far_up: "This message is further up than what is loaded.",
   later: "Available when the reply is finished.",
-  left_free: "are kept free for earlier messages that match your question, and to keep prompts cheap.",
+  left_free: "are reserved for earlier messages that match your next question.",
   stayed_free: "of the budget stayed free.",
   all_recent: "All of them are recent, and the most recent turns always stay in full.",
   unfit: "did not fit and can only be recalled.",
