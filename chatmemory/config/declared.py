@@ -132,14 +132,14 @@ def _require_variable(value: str) -> str:
 def _require_header(value: str) -> str:
     """The name of a header. With a wrong one, nobody would be named, and all end users would share one account."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,99}", value):
-        raise ValueError(f"must be a header's name of letters, digits and hyphens, unlike {value[:200]!r}.")
+        raise ValueError(f"must be a header's name of letters, digits and hyphens, not {value[:200]!r}.")
     return value
 
 
 def _named(length: int) -> Any:
     def require(value: str) -> str:
         if not (0 < len(value) <= length and value.isprintable() and value == value.strip()):
-            raise ValueError(f"must be a name of 1 to {length} printable characters, unlike {value[:200]!r}.")
+            raise ValueError(f"must be a name of 1 to {length} printable characters, not {value[:200]!r}.")
         return value
 
     return AfterValidator(require)
@@ -152,7 +152,7 @@ def _names(raw: str) -> tuple[str, ...]:
 def _aliases(raw: str) -> dict[str, str]:
     pairs = [pair.partition("=") for pair in raw.split(",") if pair.strip()]
     if not all(left.strip() and right.strip() for left, _, right in pairs):
-        raise ValueError(f"must be pairs of names such as gpt-4.1=arco,*=arco, unlike {raw!r}.")
+        raise ValueError(f"must be pairs of names such as gpt-4.1=arco,*=arco, not {raw!r}.")
     return {left.strip(): right.strip() for left, _, right in pairs}
 
 
