@@ -265,7 +265,7 @@ broken stream, send `Last-Event-ID`. Disconnecting does not cancel the reply: it
 
 **Errors** are `{"error": {"code", "message", "details"?}}`: a machine-readable code, and a message for people.
 
-**Generate a client** from this schema, `/v1/schema`: `npx openapi-typescript http://127.0.0.1:8000/v1/schema -o api.ts`, or
+**Generate a client** from `/v1/schema`: `npx openapi-typescript http://127.0.0.1:8000/v1/schema -o api.ts`, or
 `openapi-python-client generate --url http://127.0.0.1:8000/v1/schema`.
 """
 SPECTACULAR_SETTINGS = {
@@ -288,7 +288,8 @@ SPECTACULAR_SETTINGS = {
         "RoleEnum": "conversations.models.Role.choices",
     },
     "TAGS": [
-        {"name": name} for name in ("messages", "chats", "memory", "openai", "stateless", "account", "webhooks", "health")
+        {"name": name}
+        for name in ("messages", "chats", "memory", "openai", "stateless", "account", "webhooks", "health")
     ],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
