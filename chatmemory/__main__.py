@@ -62,10 +62,7 @@ class CommandLine(ManagementUtility):
     def main_help_text(self, commands_only: bool = False) -> str:
         text = super().main_help_text(commands_only)
         ours = {name: load_command_class(app, name) for name, app in get_commands().items() if app in OURS}
-        lines = [
-            f"  {name:16}{command.help.partition('. ')[0].rstrip('.')}."
-            for name, command in sorted(ours.items())
-        ]
+        lines = [f"  {name:16}{ours[name].help.partition('. ')[0].rstrip('.')}." for name in sorted(ours)]
         return text if commands_only else "\n".join(["Commands of chatmemory:", "", *lines, text])
 
 

@@ -72,14 +72,9 @@ def invalid_field(why: str, code: str = "invalid_value", *, at: str = "") -> Pyd
 
 
 def validation_error(error: ValidationError, known: Iterable[str]) -> RequestError:
-    """Return the first of the things that pydantic found, as OpenAI would report it.
-
-    A misspelt one of the `known` parameters comes before the one that is missing for it.
-    """
-    found_all = error.errors(include_url=False, include_input=False)
-    first = found_all[0]
-    if first["type"] == "missing" and found_all[-1]["type"] == "extra_forbidden":
-        first = found_all[-1]
+    """Return the first error that pydantic found, as OpenAI would report it; before others one of an unknown name."""
+    all_found = error.errors(include_url=False, include_input=False)
+    first = all_found[-1] if all_found[-1]["type"] == "extra_forbidden" else all_found[0]
     kind, found = first["type"], first.get("ctx", {})
     loc = (f"[{one}]" if isinstance(one, int) else one[:256] for one in first["loc"])
     at = ".".join(filter(None, (*loc, found.get("at"))))
