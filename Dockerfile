@@ -21,4 +21,4 @@ USER 10001
 VOLUME /var/lib/chatmemory
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=3)"]
-CMD ["python", "-m", "uvicorn", "chatmemory.asgi:application", "--http", "chatmemory.http_protocol:HttpProtocol", "--host", "0.0.0.0", "--port", "8000"]
+CMD ["chatmemory", "serve", "--host", "0.0.0.0", "--port", "8000"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -23,6 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 DRAWN = "long"
 """The collection whose costs are drawn, and that is also played with recall off and with recall always on."""
+COST = DOCS / "cost.svg"
+"""The picture of the README: the default policy against sending everything."""
+BLUE, GREY = "#0969da", "#6e7781"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ def _section(collection: Collection) -> str:
     if collection.name == DRAWN:
         picture = f"lab-{collection.name}.svg"
         report.draw(outcome, DOCS / picture)
+        _draw_cost(outcome)
         parts += [f"![Cost so far over turns, by policy]({picture})", _recall(talks, outcome)]
     return "\n\n".join(filter(None, parts))
 
@@ -124,6 +129,50 @@ def _recall(talks: Sequence[Conversation], auto: Outcome) -> str:
         rows.append(cells)
     about = "The same with recall off, by need (the default, but for `card`: off) and always:"
     return f"{about}\n\n{_table(head, *rows)}"
+
+
+def _draw_cost(outcome: Outcome) -> None:
+    """Draw what a talk has cost after each turn, as the mean of the talks, with the provider's cache and without it."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": "chatmemory", "svg.fonttype": "none", "font.size": 9.0}):
+        figure = Figure(figsize=(8, 3), layout="constrained")
+        for panel, is_cached in zip(figure.subplots(1, 2), (True, False), strict=True):
+            whole, ours = _costs_so_far(outcome, is_cached=is_cached)
+            turns = range(1, len(ours) + 1)
+            even = max((turn for turn in turns if ours[turn - 1] > whole[turn - 1]), default=1)
+            cache = "With the provider's cache" if is_cached else "After the cache has expired"
+            panel.set_title(f"{cache}: break-even at turn {even}", loc="left", fontsize=9)
+            panel.set_xlabel("turn")
+            panel.yaxis.set_major_formatter("${x:.2f}")
+            panel.plot(turns[::4], whole[::4], color=GREY, label=f"sending everything: ${whole[-1]:.2f}")
+            panel.plot(turns[::4], ours[::4], color=BLUE, label=f"chatmemory: ${ours[-1]:.2f}")
+            panel.axvline(even, color=GREY, linestyle=":", linewidth=1)
+            panel.legend(frameon=False, loc="upper left")
+            panel.set_ylim(0)
+            panel.spines[["top", "right"]].set_visible(False)
+        figure.savefig(COST, metadata={"Date": None})
+
+
+def _costs_so_far(outcome: Outcome, *, is_cached: bool) -> tuple[list[float], list[float]]:
+    """What sending everything has cost after each turn, and the policy `chunked`."""
+    from memory.lab.measures import everything
+
+    price = outcome.replies.price
+    assert price is not None
+    sent = [list(everything(talk)) for talk in outcome.talks]
+    runs = outcome.runs["chunked"]
+    if not is_cached:
+        sent = [[replace(one, cached_tokens=0) for one in talk] for talk in sent]
+        runs = [replace(run, turns=tuple(replace(turn, prefix=0) for turn in run.turns)) for run in runs]
+    whole = _mean_so_far([[float(price.cost(one)) for one in talk] for talk in sent])
+    return whole, _mean_so_far([outcome.costs(run) or [] for run in runs])
+
+
+def _mean_so_far(talks: Sequence[Sequence[float]]) -> list[float]:
+    """The mean of what talks have cost after each turn, up to the end of the shortest."""
+    return [fmean(costs) for costs in zip(*(accumulate(talk) for talk in talks), strict=False)]
 
 
 def _played(talks: Sequence[Conversation], **options: str) -> Outcome:

@@ -6,6 +6,10 @@
 import os
 import sys
 
+from django.core.management import ManagementUtility, get_commands, load_command_class
+
+OURS = {"chatmemory", "conversations", "memory"}
+"""The apps whose commands `help` shows first."""
 POOLED = {"worker", "quickstart"}
 """Commands that stay, with threads that share a pool. `qcluster` forks, which a pool does not survive."""
 FIRST_LOOK = "quickstart"
@@ -28,7 +32,6 @@ def main() -> None:
 
 def _run(command: str) -> None:
     from django.conf import settings
-    from django.core.management import execute_from_command_line
     from django.db import DatabaseError, InterfaceError
 
     from chatmemory.database import startup
@@ -39,7 +42,7 @@ def _run(command: str) -> None:
     elif problem := startup.problem(database):  # a pool would wait for it
         sys.exit(problem)
     try:
-        execute_from_command_line(sys.argv)
+        CommandLine(sys.argv).execute()
         if sys.stdout:  # None where it was closed
             sys.stdout.flush()
     except BrokenPipeError:  # `head` has seen enough
@@ -51,6 +54,16 @@ def _run(command: str) -> None:
         if problem:
             sys.exit(problem)
         raise
+
+
+class CommandLine(ManagementUtility):
+    """Django's command line, except that `help` begins with our commands."""
+
+    def main_help_text(self, commands_only: bool = False) -> str:
+        text = super().main_help_text(commands_only)
+        ours = {name: load_command_class(app, name) for name, app in get_commands().items() if app in OURS}
+        lines = [f"  {name:16}{ours[name].help.partition('. ')[0].rstrip('.')}." for name in sorted(ours)]
+        return text if commands_only else "\n".join(["Commands of chatmemory:", "", *lines, text])
 
 
 if __name__ == "__main__":

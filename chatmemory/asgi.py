@@ -145,9 +145,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 and "chatmemory.http_protocol" not in sys.modules
             ):
                 # It accepts endless headers and URLs, at quadratic cost.
-                logger.warning(
-                    "headers are not bounded: start uvicorn with --http chatmemory.http_protocol:HttpProtocol"
-                )
+                logger.warning("headers are not bounded: start the server with `chatmemory serve`")
             if threading.current_thread() is threading.main_thread():  # else another program's process
                 _chain_sigterm(asyncio.get_running_loop())
                 log_uncaught_exceptions()

@@ -1,6 +1,14 @@
 """Errors that are reported to API clients. `chatmemory.api.error_handler` turns them into responses."""
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
+
+
+def did_you_mean(given: str, names: Iterable[str], likeness: float = 0.7) -> str:
+    """Return a question, with a space before it, that names the most similar of `names`; "" if none is similar."""
+    close = difflib.get_close_matches(given[:100], names, 1, likeness)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 class ChatMemoryError(Exception):
@@ -34,6 +42,9 @@ class NotFound(ChatMemoryError):
 
 class ChatBusy(ChatMemoryError):
     status, code = 409, "chat_busy"
+
+    def __init__(self, message: str = "A reply is being written in this chat. Wait, or cancel it.") -> None:
+        super().__init__(message, retry_after=1)
 
 
 class Conflict(ChatMemoryError):

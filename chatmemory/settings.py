@@ -269,6 +269,9 @@ broken stream, send `Last-Event-ID`. Disconnecting does not cancel the reply: it
 `/v1` as their base URL, for `POST /v1/chat/completions`.
 
 **Errors** are `{"error": {"code", "message", "details"?}}`: a machine-readable code, and a message for people.
+
+**Generate a client** from `/v1/schema`: `npx openapi-typescript http://127.0.0.1:8000/v1/schema -o api.ts`, or
+`openapi-python-client generate --url http://127.0.0.1:8000/v1/schema`.
 """
 SPECTACULAR_SETTINGS = {
     "TITLE": "chatmemory",
@@ -280,7 +283,9 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     # With deep links, each operation is a link inside of a button, which screen readers cannot distinguish.
-    "SWAGGER_UI_SETTINGS": {"deepLinking": False},
+    # `codeSamples` is a plugin of ours, in static/chatmemory/docs.js.
+    "SWAGGER_UI_SETTINGS": "{deepLinking: false, plugins: [codeSamples]}",
+    "SORT_OPERATIONS": False,  # by their place in urls.py
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
@@ -288,7 +293,8 @@ SPECTACULAR_SETTINGS = {
         "RoleEnum": "conversations.models.Role.choices",
     },
     "TAGS": [
-        {"name": name} for name in ("messages", "chats", "memory", "openai", "stateless", "account", "health")
+        {"name": name}
+        for name in ("messages", "chats", "memory", "openai", "stateless", "account", "webhooks", "health")
     ],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

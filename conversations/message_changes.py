@@ -83,7 +83,7 @@ def _locked(key: ChatKey, message_id: UUID) -> Message:
     concerned = Q(message_id=message_id) | Q(user_message=message_id)
     if chat is not None and ActiveReply.objects.filter(concerned, chat=chat).exists():
         if not finish.finish_in(key, finish.expired()):
-            raise ChatBusy("A reply is being written in this chat.", retry_after=1)
+            raise ChatBusy
         chat.refresh_from_db(fields=["last_seq", "open_seq"])
     message = Message.objects.filter(**key.columns, pk=message_id).first()
     if chat is None or message is None:

@@ -22,7 +22,6 @@ from chatmemory.config import environment
 from chatmemory.config.declared import SECRETS, Config
 from tests.support.chart import CHART, SECRETS_AT, Objects, pods, render, variables
 from tests.support.image import ROOT, Image
-from tests.support.processes import SERVER
 
 pytestmark = pytest.mark.services
 
@@ -172,7 +171,7 @@ def test_no_proxy_is_trusted_by_default() -> None:
 def test_its_pods_run_what_the_image_has(values: dict[str, Any]) -> None:
     image, found = Image.read(), pods(render(values))
     server = found["server"]["containers"][0]
-    assert server["command"] == ["python", "-m", *SERVER]
+    assert server["command"] == ["chatmemory", "serve"]
     assert found["worker"]["containers"][0]["command"] == ["chatmemory", "worker"]
     assert found["migrate"]["containers"][0]["command"] == ["chatmemory", "migrate"]
     assert {"worker", "migrate"} <= {*get_commands()}

@@ -12,22 +12,16 @@ import yaml
 from chatmemory.asgi import LARGE_PATHS
 from chatmemory.config.declared import Config
 from tests.support.image import ROOT, Image
-from tests.support.processes import SERVER
 from tests.support.released import RELEASED
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
-PYTHON = ["python", "-m"]
-
-
-def is_server(command: list[str]) -> bool:
-    return command[: len(SERVER) + 2] == [*PYTHON, *SERVER]
+SERVE = ["chatmemory", "serve"]
 
 
 def test_the_image_starts_the_server_as_documented() -> None:
-    assert is_server(Image.read().command)
-    assert is_server(SERVICES["server"]["command"])
+    assert Image.read().command[:2] == SERVICES["server"]["command"][:2] == SERVE
 
 
 def test_the_image_runs_unprivileged_without_secrets() -> None:
@@ -90,5 +84,5 @@ def test_units_start_the_documented_commands(unit: Any) -> None:
     read.read(unit)
     program, *command = shlex.split(read["Service"]["ExecStart"])
     called = [program.removeprefix("/opt/chatmemory/bin/"), *command]
-    assert is_server(called) or called == ["chatmemory", "worker"]
+    assert called[:2] == SERVE or called == ["chatmemory", "worker"]
     assert read["Service"]["User"] == "chatmemory"

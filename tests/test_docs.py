@@ -66,7 +66,7 @@ def test_what_it_names_exists(document: str) -> None:
     code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
     targets = re.findall(r"^([a-z-]+):", text_of("Makefile"), re.MULTILINE)
     assert set(re.findall(r"^`?(?:[A-Z_]+=\S+ )*make ([a-z-]+)", code, re.MULTILINE)) <= set(targets)
-    assert set(re.findall(r"(?:bin/| server |-- |`)chatmemory (\w+)", code)) <= set(get_commands())
+    assert set(re.findall(r"(?:bin/| server |-- |`)chatmemory (\w+)", code)) <= {*get_commands(), "help"}
     settings = {*Config.model_fields, *(f"{name}_FILE" for name in SECRETS)}
     made = set(re.findall(r"^[A-Z_]+", text_of("chatmemory/settings.py"), re.MULTILINE))
     if document != "docs/upgrade.md":  # which names those of earlier versions
@@ -88,7 +88,7 @@ def test_each_promise_names_the_tests_that_are_marked_with_it() -> None:
         for promise in re.findall(r"P\d+", " ".join(MARK.findall(path.read_text()))):
             name = path.relative_to(ROOT / "tests").with_suffix("").as_posix()
             marked.setdefault(promise, set()).add(name)
-    rows = re.findall(r"^\| (P\d+) \|.*\| ([^|]*) \|$", text_of("docs/reliability.md"), re.MULTILINE)
+    rows = re.findall(r"^\| (P\d+) \|.*\| ([^|]*) \|$", text_of("docs/promises.md"), re.MULTILINE)
     named = {promise: set(re.findall(r"`([\w/]+)`", cell)) for promise, cell in rows}
     assert list(named) == [f"P{number}" for number in range(1, 35)]
     assert [one for one, tests in named.items() if not tests or tests - marked[one]] == []

@@ -1,6 +1,7 @@
 """The body of every 4xx and 5xx answer of the API: `{"error": {"code", "message", "details"?}}`, for any exception."""
 
 import logging
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -35,7 +36,7 @@ ERRORS = {
     408: ("request_timeout", "The request timed out."),
     413: ("too_large", "The request body is too large."),
     414: ("url_too_long", "The URL is too long. Send the question in the body of a POST instead."),
-    415: ("unsupported_media_type", "The body is not JSON."),
+    415: ("unsupported_media_type", "The body is not JSON. Send `Content-Type: application/json`."),
     431: ("headers_too_large", "The request headers are too large."),
     500: ("internal", "Something went wrong on our side. It has been logged."),
     503: ("unavailable", "The server cannot do this right now. Try again in a moment."),
@@ -66,7 +67,7 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
         is_caller = isinstance(exc, IntegrityError) and not context.get("kwargs")
         return _answer(401 if is_caller else 404)
     if isinstance(exc, drf.APIException):
-        return _drf(exc)
+        return _drf(exc, context)
     for kind, status in (
         (Http404, 404),
         (PermissionDenied, 403),
@@ -98,24 +99,29 @@ def _is_missing_reference(exc: Exception) -> bool:
     return isinstance(exc, IntegrityError) and "foreign key constraint" in str(exc).lower()
 
 
-def _drf(exc: drf.APIException) -> Response:
+def _drf(exc: drf.APIException, context: dict[str, Any]) -> Response:
     if isinstance(exc, drf.ValidationError):
         fields = _fields(exc.detail)
-        return _answer(400, error_body(ERRORS[400][0], _first(fields), fields))
+        return _answer(400, error_body(ERRORS[400][0], _sentences(fields), fields))
     if isinstance(exc, drf.AuthenticationFailed):
         return _answer(401, error_body(ERRORS[401][0], "Invalid or expired token."))
-    if isinstance(exc, drf.NotAuthenticated | drf.NotFound):
-        return _answer(401 if isinstance(exc, drf.NotAuthenticated) else 404)
+    if isinstance(exc, drf.NotAuthenticated | drf.NotFound | drf.UnsupportedMediaType):
+        return _answer(401 if isinstance(exc, drf.NotAuthenticated) else exc.status_code)
+    if isinstance(exc, drf.MethodNotAllowed):
+        allowed = ", ".join(name for name in context["view"].allowed_methods if name != "OPTIONS")
+        return _answer(405, error_body(ERRORS[405][0], f"{exc.detail} Allowed here: {allowed}."))
     return _answer(exc.status_code, error_body(ERRORS[exc.status_code][0], str(exc.detail)))
 
 
-def _first(fields: dict[str, list[str]]) -> str:
-    """The first validation error as one sentence, because most clients show only that."""
-    for name, messages in fields.items():
-        if messages:
-            sentence = messages[0] if name == "non_field_errors" else f"{name}: {messages[0]}"
-            return sentence if len(sentence) <= MAX_CHARS else f"{sentence[: MAX_CHARS - 1]}…"
-    return ERRORS[400][1]
+def _sentences(fields: dict[str, list[str]]) -> str:
+    """The first validation error of each field, because most clients show only the message."""
+    said = [
+        messages[0] if name == "non_field_errors" else f"{name}: {messages[0]}"
+        for name, messages in fields.items()
+        if messages
+    ]
+    text = " ".join(said) or ERRORS[400][1]
+    return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - 1]}…"
 
 
 def _fields(detail: Any) -> dict[str, list[str]]:
@@ -168,13 +174,19 @@ def error_page(status: int, *_: Any, **__: Any) -> JsonResponse:
     return JsonResponse(error_body(*ERRORS[status]), status=status, headers=LATER if status == 503 else None)
 
 
+OF_OPENAI = re.compile(
+    "/v1/(assistants|audio|batches|chat/|completions|containers|conversations|embeddings|evals|files|fine_tuning|"
+    "images|moderations|realtime|responses|threads|uploads|vector_stores|videos)"
+)
+"""What begins the paths that OpenAI's API has and this server lacks."""
+
+
 def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """The handler for paths that do not exist: those of the API say where its documentation is."""
     if not f"{request.path}/".startswith("/v1/"):
         return error_page(404)
     body = error_body("not_found", "No such endpoint, or an invalid id; see /v1/docs.")
-    # Below these it may be an invalid id, for which the schema has no more fields.
-    if not request.path.startswith(("/v1/chats/", "/v1/auth/", "/v1/users/")):
+    if OF_OPENAI.match(request.path):
         body["error"]["message"] += (
             " Of OpenAI's API, this server has Chat Completions only: use `client.chat.completions` (in the Agents SDK "
             "`OpenAIChatCompletionsModel`)."

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -138,9 +138,18 @@ not_blank = RegexValidator(NOT_BLANK, "This may not be blank.")
 """Validate that a text has a character other than white space."""
 
 
-def no_longer_than(limit: int | Callable[[], int]) -> MaxLengthValidator:
-    """Return a validator of the maximum length in characters. A function is called at each validation."""
-    return MaxLengthValidator(limit, "This is over the limit of %(limit_value)d characters.")
+class MaxChars(MaxLengthValidator):
+    """A validator of the maximum length in characters. A function is called at each validation."""
+
+    def __call__(self, value: str) -> None:
+        limit = self.limit_value() if callable(self.limit_value) else self.limit_value
+        if len(value) > limit:
+            raise serializers.ValidationError(over_limit(len(value), limit, "characters"))
+
+
+def over_limit(size: int, limit: int, unit: str) -> str:
+    """The error of a value that is too large, with what was sent and what is allowed."""
+    return f"This has {size:,} {unit}; at most {limit:,} are allowed."
 
 
 class OneOf:
@@ -168,7 +177,7 @@ class Text(serializers.CharField):
 class LongText(Text):
     """A text that is kept as it is, white space included. It may be blank only with `allow_blank`."""
 
-    def __init__(self, length: MaxLengthValidator, **options: Any) -> None:
+    def __init__(self, length: MaxChars, **options: Any) -> None:
         checks: list[Any] = [length] if options.get("allow_blank") else [not_blank, length]
         super().__init__(trim_whitespace=False, validators=checks, **options)
 
@@ -184,6 +193,11 @@ class Flag(serializers.BooleanField):
 
 class Whole(serializers.IntegerField):
     """A JSON number without a fraction; strings and booleans are refused."""
+
+    default_error_messages: ClassVar = {
+        "min_value": "This must be at least {min_value:,}.",
+        "max_value": "This must be at most {max_value:,}.",
+    }
 
     def to_internal_value(self, data: Any) -> int:
         if isinstance(data, bool) or not isinstance(data, int | float):

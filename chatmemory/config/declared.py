@@ -145,7 +145,7 @@ def _end_user_headers(raw: str) -> tuple[str, ...]:
 def _named(length: int) -> Any:
     def require(value: str) -> str:
         if not (0 < len(value) <= length and value.isprintable() and value == value.strip()):
-            raise ValueError(f"must be a name of 1 to {length} printable characters, unlike {value[:200]!r}.")
+            raise ValueError(f"must be a name of 1 to {length} printable characters, not {value[:200]!r}.")
         return value
 
     return AfterValidator(require)
@@ -158,7 +158,7 @@ def _names(raw: str) -> tuple[str, ...]:
 def _aliases(raw: str) -> dict[str, str]:
     pairs = [pair.partition("=") for pair in raw.split(",") if pair.strip()]
     if not all(left.strip() and right.strip() for left, _, right in pairs):
-        raise ValueError(f"must be pairs of names such as gpt-4.1=arco,*=arco, unlike {raw!r}.")
+        raise ValueError(f"must be pairs of names such as gpt-4.1=arco,*=arco, not {raw!r}.")
     return {left.strip(): right.strip() for left, _, right in pairs}
 
 

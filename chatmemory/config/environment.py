@@ -4,7 +4,6 @@ Names that do not exist are wrong, too, misspelt ones and removed ones, so that 
 stand in a file: `NAME_FILE` is the path of the file that holds `NAME`.
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
@@ -14,7 +13,8 @@ from django.core.exceptions import ImproperlyConfigured
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from chatmemory.config.declared import SECRETS, Config, allowed
+from chatmemory.config.declared import SECRETS, Config, PriceSettings, VariantSettings, allowed
+from chatmemory.errors import did_you_mean
 
 PREFIXES = ("CHATMEMORY_", "MEMORY_", "LIMIT_", "REPLY_", "OPENAI_")
 """Names that begin with these are ours. Other names are taken for misspelt only if they are nearly a setting's."""
@@ -44,6 +44,15 @@ REMOVED = {
 """Settings of earlier versions without our prefixes. docs/upgrade.md says what takes their place."""
 LIKE, NEARLY = 0.75, 0.9
 """How alike a name must be to one that is suggested for it, with one of our prefixes and without."""
+PLAIN = {
+    "json_invalid": "is not valid JSON ({error}). Names and texts need double quotes",
+    "dict_type": "must be a JSON object",
+    "model_type": 'must be a JSON object such as {{"model": "gpt-5-mini"}}',
+    "missing": "is missing",
+    "too_short": "must have at least one member",
+    "greater_than_equal": "must be {ge:,} or more",
+}
+"""What is said of values written as JSON, by pydantic's type of the error."""
 FILE = "_FILE"
 """Ends the name of a variable that holds the path of a secret."""
 FILE_MAX_BYTES = 1024 * 1024
@@ -81,9 +90,8 @@ def _wrong_names(given: Mapping[str, str], declared: Set[str], files: Set[str]) 
         if name in declared | files | OTHERS or _KUBERNETES.search(name):
             continue
         is_ours = name.startswith(PREFIXES) or name in REMOVED or name.removesuffix(FILE) in declared
-        close = difflib.get_close_matches(name, declared | files, 1, LIKE if is_ours else NEARLY)
-        if close or is_ours:
-            hint = f" Did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(name, declared | files, LIKE if is_ours else NEARLY)
+        if hint or is_ours:
             if name in REPLACED:
                 hint = f" Set {REPLACED[name]} instead."
             yield (
@@ -138,9 +146,12 @@ def _sentence(error: ErrorDetails) -> str:
     where = name + "".join(f"[{part!r}]" for part in path if part != "[key]")
     if error["type"] == "value_error":
         return f"{where} {error['ctx']['error']}"
+    if error["type"] == "extra_forbidden":
+        fields = PriceSettings.model_fields if "price" in path else VariantSettings.model_fields
+        return f"{where} is unknown.{did_you_mean(path[-1], fields)} Known are {', '.join(fields)}."
     if path or error["type"].startswith(("json", "dict", "too_short")):
-        reason = error["msg"][:1].lower() + error["msg"][1:]
-        return f"{where} is wrong: {reason.removesuffix('.')}."
+        plain = PLAIN.get(error["type"], "").format(**error.get("ctx", {}))
+        return f"{where} {plain or error['msg'].replace('Input should', 'must')}."
     field = Config.model_fields[name]
     kind = "a whole number, " if field.annotation is int else "one of " if get_args(field.annotation) else ""
     return f"{where} is {error['input']!r}, but must be {kind}{allowed(field).replace('`', '')}."

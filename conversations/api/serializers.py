@@ -9,7 +9,8 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from chatmemory.api.http import Flag, LongText, OneOf, Text, Whole, no_longer_than
+from chatmemory.api.http import Flag, LongText, MaxChars, OneOf, Text, Whole, over_limit
+from chatmemory.errors import did_you_mean
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
@@ -69,7 +70,7 @@ class ObjectField(serializers.JSONField):
         if "\\u0000" in text.replace("\\\\", ""):
             raise serializers.ValidationError("This holds a NUL character.")
         if size > (allowed := settings.METADATA_MAX_BYTES):
-            raise serializers.ValidationError(f"This is over the limit of {allowed} bytes as JSON.")
+            raise serializers.ValidationError(over_limit(size, allowed, "bytes as JSON"))
         return value
 
 
@@ -83,14 +84,15 @@ class Strict(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
-            raise serializers.ValidationError(
-                {name: ["Unknown field."] for name in sorted(map(str, unknown))[:MAX_NAMED]}
-            )
+            named = sorted(map(str, unknown))[:MAX_NAMED]
+            wrong = {name: [f"Unknown field.{did_you_mean(name, self.fields)}"] for name in named}
+            lacking = [name for name, field in self.fields.items() if field.required and name not in data]
+            raise serializers.ValidationError(wrong | {name: ["This field is required."] for name in lacking})
         return super().to_internal_value(data)
 
 
-checked_text = no_longer_than(lambda: settings.MESSAGE_MAX_CHARS)
-checked_instructions = no_longer_than(lambda: settings.INSTRUCTIONS_MAX_CHARS)
+checked_text = MaxChars(lambda: settings.MESSAGE_MAX_CHARS)
+checked_instructions = MaxChars(lambda: settings.INSTRUCTIONS_MAX_CHARS)
 known_policy = OneOf("policy", lambda: POLICIES)
 known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
 

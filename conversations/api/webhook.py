@@ -25,7 +25,7 @@ from conversations.webhooks import outbox
 from conversations.webhooks.addresses import MAX_URL_CHARS, url_problem
 
 COLUMNS = ("webhook_url", "webhook_events", "webhook_secret")
-webhook_operation = partial(extend_schema, tags=["apps"])
+webhook_operation = partial(extend_schema, tags=["webhooks"])
 EVENTS = f"Types of events: {', '.join(f'`{one}`' for one in WebhookEventType.values)}."
 
 

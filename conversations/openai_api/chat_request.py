@@ -385,7 +385,7 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
     try:
         checked = Body.model_validate(given, context=limits)
     except ValidationError as error:
-        raise validation_error(error) from None
+        raise validation_error(error, Body.model_fields) from None
     tools = tuple(given.get("tools", ()))
     _check_tools(tools, given.get("tool_choice"))
     of_tools = {"tool_choice", "parallel_tool_calls"}

@@ -249,7 +249,7 @@ async def _begun(
         if begun is not None:
             return begun
         place = await executors.read(find_conversation.find, completion)
-    raise ChatBusy("The conversation keeps changing. Try again in a moment.", retry_after=1)
+    raise ChatBusy("The conversation keeps changing. Try again in a moment.")
 
 
 # How a reply is read

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from chatmemory.errors import ChatMemoryError
+from chatmemory.errors import ChatMemoryError, did_you_mean
 from chatmemory.llm.protocol import ReplyError
 from chatmemory.text.cleaning import clean
 
@@ -71,9 +71,10 @@ def invalid_field(why: str, code: str = "invalid_value", *, at: str = "") -> Pyd
     return PydanticCustomError("refused", "{why}", {"why": why, "code": code, "at": at})
 
 
-def validation_error(error: ValidationError) -> RequestError:
-    """Return the first of the things that pydantic found, as OpenAI would report it."""
-    first = error.errors(include_url=False, include_input=False)[0]
+def validation_error(error: ValidationError, known: Iterable[str]) -> RequestError:
+    """Return the first error that pydantic found, as OpenAI would report it; before others one of an unknown name."""
+    all_found = error.errors(include_url=False, include_input=False)
+    first = all_found[-1] if all_found[-1]["type"] == "extra_forbidden" else all_found[0]
     kind, found = first["type"], first.get("ctx", {})
     loc = (f"[{one}]" if isinstance(one, int) else one[:256] for one in first["loc"])
     at = ".".join(filter(None, (*loc, found.get("at"))))
@@ -83,7 +84,9 @@ def validation_error(error: ValidationError) -> RequestError:
         return unsupported(at)
     if kind == "extra_forbidden":
         return RequestError(
-            f"Unrecognized request argument supplied: {at}", param=at, code="unknown_parameter"
+            f"Unrecognized request argument supplied: {at}.{did_you_mean(at, known)}",
+            param=at,
+            code="unknown_parameter",
         )
     code = found.get("code") or _KINDS.get(kind, "invalid_value")
     for name, suffix in (("ge", "below_min_value"), ("le", "above_max_value")):

@@ -216,7 +216,7 @@ def _in_chat(
                 transaction.set_rollback(True)
                 return known
             if hasattr(chat, "active_reply"):
-                raise ChatBusy("A reply is being written in this chat.", retry_after=1)
+                raise ChatBusy
             begun = begin(chat)
             request_key.remember(begun.pending)
             fault_points.point("begin.stored")

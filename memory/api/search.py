@@ -23,7 +23,7 @@ from rest_framework.serializers import (
 )
 from rest_framework.views import APIView
 
-from chatmemory.api.http import LongText, Whole, caller, example, no_longer_than, validated
+from chatmemory.api.http import LongText, MaxChars, Whole, caller, example, validated
 from conversations.api.serializers import MessageOut, Strict
 from conversations.models import Role, get_chat
 from memory.api.serializers import RecallOut
@@ -37,7 +37,7 @@ DEFAULT_LIMIT, MAX_LIMIT = 20, 50
 
 
 class SearchIn(Strict):
-    q = LongText(no_longer_than(MAX_QUERY_CHARS), help_text="Words to look for.")
+    q = LongText(MaxChars(MAX_QUERY_CHARS), help_text="Words to look for.")
     limit = Whole(
         default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Maximum number of results."
     )
@@ -88,7 +88,7 @@ class SearchView(APIView):
 
 class TraceIn(Strict):
     text = LongText(
-        no_longer_than(MAX_CHARS),
+        MaxChars(MAX_CHARS),
         help_text="What to trace: words, a number, an id. A text has it if all these words are in one passage of it, "
         f"in any of their forms. At most {MAX_CHARS} characters.",
     )

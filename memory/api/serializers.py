@@ -18,7 +18,7 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from chatmemory.api.http import LongText, Text, Whole, no_longer_than
+from chatmemory.api.http import LongText, MaxChars, Text, Whole
 from chatmemory.text.word_diff import Op
 from conversations.api.serializers import (
     POLICY,
@@ -474,7 +474,7 @@ class DifferenceOut(Serializer[Any]):
 
 class PinTextIn(Strict):
     text = LongText(
-        no_longer_than(MAX_CHARS),
+        MaxChars(MAX_CHARS),
         help_text=f"What is to be in every prompt, at most {MAX_CHARS:,} characters.",
         error_messages={"required": "Give a text, or the message_id of a message to pin."},
     )

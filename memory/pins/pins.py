@@ -268,7 +268,7 @@ def pin(
         chat = get_chat(user, chat_id, lock=True)
         message = None if message_id is None else get_message(chat, message_id)
         if message is not None and not isinstance(message, Message):
-            raise ChatBusy("This reply is still being written.", retry_after=1)
+            raise ChatBusy("This reply is still being written. Wait, or cancel it.")
         if message is not None and message.status == Status.DELETED:
             raise Conflict("This message was deleted and cannot be pinned.")
         content = clipped(message.content if message else text or "", MAX_CHARS)

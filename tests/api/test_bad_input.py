@@ -28,11 +28,15 @@ def nothing_was_kept() -> bool:
     return not (Chat.objects.exists() or Message.objects.exists() or ActiveReply.objects.exists())
 
 
-def test_the_message_names_the_first_field_that_is_wrong(alice: Client) -> None:
+def test_the_message_names_the_fields_that_are_wrong(alice: Client) -> None:
     told = error(alice.post("message", json={"message": "Hello."}), 400, "invalid_request")
     assert told["message"] == "chat_id: This field is required."
-    told = error(alice.post("chats", json={"title": "x" * 5000}), 400, "invalid_request")
-    assert told["message"].startswith("title: ")
+    told = error(alice.post(FIRST, json={"mesage": "Hello."}), 400, "invalid_request")
+    assert told["message"] == "mesage: Unknown field. Did you mean message? message: This field is required."
+    told = error(alice.post(FIRST, json={"message": "x" * 200_001}), 400, "invalid_request")
+    assert told["message"] == "message: This has 200,001 characters; at most 200,000 are allowed."
+    told = error(alice.post("chats", json={"retain_days": 40_000}), 400, "invalid_request")
+    assert told["message"] == "retain_days: This must be at most 36,500."
     long = error(alice.post("chats", json={"o" * 5000: 1}), 400, "invalid_request")
     assert len(long["message"]) == 300
 
@@ -124,7 +128,8 @@ def test_a_charset_is_no_way_in(alice: Client, upstream: FakeUpstream) -> None:
 def test_another_content_type(alice: Client, upstream: FakeUpstream) -> None:
     for kind in ("text/plain", "multipart/form-data; boundary=x", "nonsense"):
         answer = alice.post(FIRST, content=b'{"message": "x"}', headers={"Content-Type": kind})
-        error(answer, 415, "unsupported_media_type")
+        told = error(answer, 415, "unsupported_media_type")
+        assert "Send `Content-Type: application/json`." in told["message"]
     assert nothing_was_kept()
 
 
@@ -139,8 +144,14 @@ def test_an_answer_that_nobody_can_give(alice: Client, upstream: FakeUpstream) -
 def test_a_method_that_is_not_there(alice: Client, upstream: FakeUpstream) -> None:
     for method in ("GET", "PUT", "PATCH", "DELETE"):
         answer = alice.http.request(method, f"/v1/{FIRST}", json={"message": "x"})
-        error(answer, 405, "method_not_allowed")
+        told = error(answer, 405, "method_not_allowed")
+        assert told["message"].endswith("Allowed here: POST.")
         assert "POST" in answer.headers["allow"]
+
+
+def test_a_wrong_path_of_ours_gets_no_sentence_about_clients_of_openai(alice: Client) -> None:
+    told = error(alice.get("mesages"), 404, "not_found")
+    assert told["message"] == "No such endpoint, or an invalid id; see /v1/docs."
 
 
 def test_a_method_that_nobody_knows(alice: Client) -> None:

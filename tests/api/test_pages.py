@@ -133,7 +133,7 @@ def test_metadata_and_options_are_bounded(alice: Client, upstream: FakeUpstream)
     for call, where, body in calls:
         field = next(name for name in body if name != "message")
         told = error(call(where, json=body), 400, "invalid_request")
-        assert told["details"] == {field: ["This is over the limit of 16384 bytes as JSON."]}
+        assert told["details"] == {field: ["This has 16,411 bytes as JSON; at most 16,384 are allowed."]}
     assert Chat.objects.count() == 1
     assert not Message.objects.exists()
 

@@ -171,6 +171,8 @@ def test_the_api_docs_work_under_the_content_policy(visitor: Person) -> None:
     page = visitor.page
     visitor.go("/v1/docs")
     page.locator("a").filter(has_text=re.compile(r"^/v1/models$")).click()
+    page.get_by_text("Python", exact=True).click()
+    page.get_by_text('"GET", "http').wait_for()
     page.get_by_role("button", name="Try it out").click()
     page.get_by_role("button", name="Execute").click()
     page.get_by_text("not_authenticated").first.wait_for()

@@ -71,6 +71,26 @@ def test_the_documented_sixth_policy_works(manage: Manage, tmp_path: Path) -> No
     assert row["calls"] == 4  # six turns each, beyond a window of three
 
 
+def test_the_tests_of_all_policies_hold_for_a_sixth(manage: Manage, tmp_path: Path) -> None:
+    for name in ("tests", "benchmarks"):
+        shutil.copytree(
+            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules")
+        )
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-k",
+        "minutes",
+        "tests/unit",
+        "tests/security/injection",
+    ]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stdout[-3000:]
+
+
 SEEN_BY_PEOPLE = """
 import re
 from django.contrib.auth.models import User

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from django.conf import settings
 
-from tests.support.processes import ROOT, SERVER, Product, here, scratch
+from tests.support.processes import ROOT, Product, here, scratch
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -24,7 +24,7 @@ COMMANDS = {
     "create_token": ["manage.py", "create_token", "alice"],
     "worker": ["manage.py", "worker"],
     "createsuperuser": "manage.py createsuperuser --noinput --username a --email a@b.example".split(),
-    "server": ["-m", *SERVER, "--port", "0"],
+    "server": ["manage.py", "serve", "--port", "0"],
 }
 
 

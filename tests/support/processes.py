@@ -30,6 +30,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from knox.models import AuthToken
 
+from chatmemory.management.commands import serve
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.fixed_settings import FIXED, VARIABLE
 from tests.support.live_server import Client
@@ -39,8 +40,8 @@ from tests.support.waiting import wait_for
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-canary"
 """The key that the processes use for the fake upstream: it must never appear in a log."""
-SERVER = ["uvicorn", "chatmemory.asgi:application", "--http", "chatmemory.http_protocol:HttpProtocol"]
-"""The server as docs/deploy.md starts it, without its options."""
+SERVER = serve.SERVER
+"""What `chatmemory serve` becomes."""
 
 _OURS = re.compile(
     r"(CHATMEMORY|DJANGO|DATABASE|REDIS|OPENAI|MEMORY|REPLY|SUMMARIZER|Q|RATE|LIMIT|LOG|MODEL|DEFAULT|MESSAGE|INSTRUCTIONS"

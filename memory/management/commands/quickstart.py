@@ -112,7 +112,13 @@ class Command(BaseCommand):
         for number in SIGNALS:
             signal.signal(number, end)
         logging.getLogger().setLevel(logging.WARNING)  # until there is a log, this output is for people
-        prepared = _prepared()
+        try:
+            self._show("Preparing the database.")
+            call_command("migrate", interactive=False, verbosity=0)
+            self._show("Preparing users and the sample chat.")
+            prepared = prepare()
+        finally:
+            connections.close_all()
         settings.PRINTED_TOKEN_SHA256 = sha256(prepared.demo_token.encode()).hexdigest()
         log = folder() / "log" / "server.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -164,14 +170,6 @@ def _listen(port: int) -> socket.socket:
     except OSError as exc:
         reason = os.strerror(exc.errno or 0)
         raise CommandError(f"Port {port} cannot be used ({reason}). Choose another with --port.") from None
-
-
-def _prepared() -> QuickstartData:
-    try:
-        call_command("migrate", interactive=False, verbosity=0)
-        return prepare()
-    finally:
-        connections.close_all()
 
 
 def folder() -> Path:

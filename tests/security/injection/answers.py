@@ -18,12 +18,12 @@ ANSWERS: Final[dict[str, Any]] = {
     },
     "card": {"goal": "g", "decisions": ["{}"]},
 }
-"""Answers with a placeholder, as good models write them."""
+"""Answers with a placeholder, as good models write them. Those of a policy that is not here are plain text."""
 
 
 def answer_with(policy: str, text: str) -> str:
     """Return a summarizer's answer that contains `text`."""
-    shape = ANSWERS[policy]
+    shape = ANSWERS.get(policy, "They talked on. {}")
     if isinstance(shape, str):
         return shape.replace("{}", text)
     return json.dumps(shape).replace('"{}"', json.dumps(text))

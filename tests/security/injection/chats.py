@@ -20,7 +20,7 @@ def state_of(policy: str, text: str) -> State:
         "hierarchical": State(text, {"facts": [{"key": "k", "value": line, "category": "GENERAL"}]}),
         "card": State("", {"goal": line, "decisions": [line]}),
     }
-    return states[policy]
+    return states.get(policy, State(line))
 
 
 def chat_saying(policy: str, text: str) -> Chat:

@@ -73,7 +73,7 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
         ("MEMORY_RECALL_SHARE", "0.91", "is '0.91', but must be 0 to 0.9."),
         ("MEMORY_ENABLED", "maybe", "is 'maybe', but must be true or false."),
         ("MEMORY_SUMMARIZER_EFFORT", "enormous", "is 'enormous', but must be one of none, minimal, low,"),
-        ("MEMORY_SUMMARIZER_MODEL", "m" * 129, "must be a name of 1 to 128 printable characters, unlike 'm"),
+        ("MEMORY_SUMMARIZER_MODEL", "m" * 129, "must be a name of 1 to 128 printable characters, not 'm"),
         ("OPENAI_MODEL_ALIASES", "gpt-4.1", "must be pairs of names such as "),
         (
             "END_USER_HEADER",
@@ -93,7 +93,7 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
             "https://id.example.com",
             "and OIDC_CLIENT_ID need each other: set both, or neither.",
         ),
-        ("MEMORY_POLICY_OPTIONS", "{", "is wrong: invalid JSON: "),
+        ("MEMORY_POLICY_OPTIONS", "{", "is not valid JSON ("),
         ("MEMORY_POLICY_OPTIONS", '{"elephant": {}}', "is 'elephant', but must be one of card,"),
         (
             "MEMORY_POLICY_OPTIONS",
@@ -167,10 +167,12 @@ def test_bad_variants_are_named(value: str) -> None:
 
 
 def test_a_part_of_a_variant_is_named_by_its_path() -> None:
-    variants = {"a": {"price": {"input": -1, "cached": 0, "output": 0}}}
+    variants = {"a": {"modl": "gpt-5", "price": {"input": -1, "cached": 0, "output": 0}}}
     assert problems(MODEL_VARIANTS=json.dumps(variants)) == [
-        "MODEL_VARIANTS['a']['model'] is wrong: field required.",
-        "MODEL_VARIANTS['a']['price']['input'] is wrong: input should be greater than or equal to 0.",
+        "MODEL_VARIANTS['a']['model'] is missing.",
+        "MODEL_VARIANTS['a']['price']['input'] must be 0 or more.",
+        "MODEL_VARIANTS['a']['modl'] is unknown. Did you mean model? Known are model, reasoning_effort, "
+        "max_output_tokens, price, base_url, key_env, style, fallback.",
     ]
 
 
@@ -191,7 +193,7 @@ def test_a_part_of_a_variant_is_named_by_its_path() -> None:
         ({"key_env": "abc123"}, "['key_env'] must be the name of an environment variable that holds the key"),
         ({"base_url": "host/v1"}, "['base_url'] must be a URL of printable ASCII such as "),
         ({"base_url": "http://u:abc123@host/v1"}, "['base_url'] must be a URL of printable ASCII such as "),
-        ({"style": "completions"}, "['style'] is wrong: input should be 'responses' or 'chat'."),
+        ({"style": "completions"}, "['style'] must be 'responses' or 'chat'."),
     ],
 )
 def test_what_is_wrong_with_an_upstream_is_told_without_keys(fields: dict[str, str], told: str) -> None:

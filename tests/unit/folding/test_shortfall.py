@@ -77,7 +77,7 @@ def test_zero_finds_nothing_wanting() -> None:
     assert found_in(KNOWN, "x", turns_with(30), min_share=0).faults == ()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ["chunked", "interval", "progressive", "hierarchical", "card"])
 def test_what_each_policy_must_say_again(policy: str) -> None:
     card = State("", {"goal": "Book HAT062", "decisions": ["keep 3RK2T9"]})
     state = card if policy == "card" else State(KNOWN)

@@ -95,6 +95,11 @@ def test_what_is_wrong_is_refused_by_its_path(fields: dict[str, Any], param: str
     assert (error.param, error.openai_code) == (param, code)
 
 
+def test_a_misspelt_parameter_is_named_with_the_right_one() -> None:
+    error = read(json.dumps({"model": "arco", "mesages": [{"role": "user", "content": "Hello"}]}).encode())
+    assert str(error) == "Unrecognized request argument supplied: mesages. Did you mean messages?"
+
+
 DATA = "data:image/png;base64,"
 
 
