@@ -227,7 +227,7 @@ def test_the_commands_of_the_docs_import_an_export(
     env = {**os.environ, "TOKEN": alice.token, "NO_PROXY": "127.0.0.1"}
     done = subprocess.run(["bash", "-c", loop], cwd=export.parent, env=env, capture_output=True, text=True)
     assert [json.loads(line)["done"] for line in done.stdout.splitlines()] == [False, False, False, True]
-    (command,) = re.findall(r"manage.py (import_chat .*)\n```", (ROOT / "docs/commands.md").read_text())
+    (command,) = re.findall(r"chatmemory (import_chat .*)\n```", (ROOT / "docs/commands.md").read_text())
     monkeypatch.chdir(export.parent)
     out = StringIO()
     call_command(*command.split(), stdout=out)

@@ -5,8 +5,8 @@ import hashlib
 from django.apps import apps
 from django.core import serializers
 
-UNTOLD = ("sessions.Session", "auth.Permission", "contenttypes.ContentType")
-"""Ignored tables: a login writes a session, and the other two come from the code."""
+UNTOLD = ("sessions.Session", "auth.Permission", "contenttypes.ContentType", "conversations.Window")
+"""Ignored tables: a login writes a session, the next two come from the code, and the last counts refused calls, too."""
 
 
 def everything(*left_out: str) -> str:
