@@ -32,6 +32,7 @@ NAMES = (
     "growth",
     "hostile",
     "big",
+    "many",
     "recall",
     "lineage",
     "apps",
