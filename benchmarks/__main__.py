@@ -33,6 +33,7 @@ NAMES = (
     "hostile",
     "gate",
     "big",
+    "many",
     "recall",
     "lineage",
     "apps",

@@ -36,7 +36,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages, path, size
     from benchmarks.engine import apps, gate, growth, hostile, lineage, turns
     from benchmarks.recall import speed
-    from benchmarks.serving import big, completions, folds, footprint, released, scale, slow, streams
+    from benchmarks.serving import big, completions, folds, footprint, many, released, scale, slow, streams
 
     return {
         "turns": turns.run,
@@ -52,6 +52,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "hostile": hostile.run,
         "gate": gate.run,
         "big": big.run,
+        "many": many.run,
         "recall": speed.run,
         "lineage": lineage.run,
         "apps": apps.run,

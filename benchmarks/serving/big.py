@@ -64,7 +64,7 @@ def run(owner: User) -> Group:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         upstream = stack.enter_context(processes.sink())
         server = stack.enter_context(processes.server(upstream, folder / "log"))
-        calls, sending = _Calls(server, token), _Calls(server, sends)
+        calls, sending = Calls(server, token), Calls(server, sends)
 
         def all_at_once(call: Callable[[int], None], count: int = AT_ONCE) -> None:
             with ThreadPoolExecutor(count) as pool:
@@ -91,47 +91,50 @@ def run(owner: User) -> Group:
             all_at_once(lambda _: calls.get(read, token), 8)
             calls.ask(chats[-1])
         time.sleep(1)
-        level = _resident(server.pid, "VmRSS")
-        calm = _measured(server, level, beside, lambda: time.sleep(CALM_SECONDS))
+        level = resident(server.pid, "VmRSS")
+        calm = measured(server, level, beside, lambda: time.sleep(CALM_SECONDS))
         figures = [
             Figure(
                 "others' calls before, 95th percentile", calm.p95, "ms", note=f"at worst {calm.worst:.0f} ms"
             )
         ]
         for name, call in cases.items():
-            figures += _figures(name, _measured(server, level, beside, call), calm)
+            figures += figures_of(name, measured(server, level, beside, call), calm)
             time.sleep(1)
-        kept = (_resident(server.pid, "VmRSS") - level) / MB
+        kept = (resident(server.pid, "VmRSS") - level) / MB
         figures.append(Figure("kept after all of them", kept, "MB", bar=MEMORY_BAR))
     return Group("Requests of 20 MB and more", tuple(figures))
 
 
-class _Measured:
+class Measured:
+    """What a call did to the server: MB more, and how long others' calls took beside it, in milliseconds."""
+
     def __init__(self, more: float, late: list[float], seconds: float) -> None:
         self.more, self.seconds = more, seconds
         self.p95, self.worst = percentile(late, 0.95), max(late)
 
 
-def _figures(name: str, found: _Measured, calm: _Measured) -> Iterator[Figure]:
+def figures_of(name: str, found: Measured, calm: Measured) -> Iterator[Figure]:
+    """The figures of a call, compared with a calm moment."""
     later = max(0.0, found.p95 - calm.p95)
     yield Figure(name, found.more, "MB", bar=MEMORY_BAR, note=f"{found.seconds:.1f} s")
     yield Figure("  others' calls later, 95th percentile", later, "ms", bar=LATER_BAR)
     yield Figure("  others' calls at worst", found.worst, "ms", bar=WORST_BAR)
 
 
-def _measured(server: Running, level: int, token: str, call: Callable[[], None]) -> _Measured:
+def measured(server: Running, level: int, token: str, call: Callable[[], None]) -> Measured:
     """Make a call, with another user's calls beside it; return what the server's memory peaks at above that before.
 
     Above `level` at least: a server that has given back free memory takes it again for the next call.
     """
-    level = max(level, _resident(server.pid, "VmRSS"))
+    level = max(level, resident(server.pid, "VmRSS"))
     Path(f"/proc/{server.pid}/clear_refs").write_text("5")  # resets the peak to the current value
     began = time.monotonic()
     with _beside(server.port, token) as late:
         call()
         time.sleep(0.2)
     seconds = time.monotonic() - began
-    return _Measured((_resident(server.pid, "VmHWM") - level) / MB, late, seconds)
+    return Measured((resident(server.pid, "VmHWM") - level) / MB, late, seconds)
 
 
 @contextmanager
@@ -139,7 +142,7 @@ def _beside(port: int, token: str) -> Iterator[list[float]]:
     """Call the server again and again as somebody else; yield how long each call took, in milliseconds."""
     late: list[float] = []
     stop = Event()
-    request = _head("GET", "/v1/chats?limit=1", token)
+    request = head("GET", "/v1/chats?limit=1", token)
 
     def probe() -> None:
         with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as connection:
@@ -162,7 +165,7 @@ def _beside(port: int, token: str) -> Iterator[list[float]]:
         thread.join()
 
 
-class _Calls:
+class Calls:
     """Calls of one user, over sockets, so that this process itself does little."""
 
     def __init__(self, server: Running, token: str) -> None:
@@ -190,7 +193,7 @@ class _Calls:
     def get(self, path: str, token: str) -> None:
         """Read an answer whole, and keep none of it."""
         with self._connected() as connection:
-            connection.sendall(_head("GET", path, token, "Connection: close\r\n"))
+            connection.sendall(head("GET", path, token, "Connection: close\r\n"))
             _expect_success(connection.recv(65536))
             while connection.recv(262144):
                 pass
@@ -202,13 +205,13 @@ class _Calls:
                 connection = stack.enter_context(socket.socket())
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 connection.connect(("127.0.0.1", self.server.port))
-                connection.sendall(_head("GET", path, self.token))
+                connection.sendall(head("GET", path, self.token))
             time.sleep(DEAF_SECONDS)
 
     def _post(self, path: str, body: bytes, *, may_refuse: bool = False) -> None:
         length = f"Content-Type: application/json\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
         with self._connected() as connection:
-            connection.sendall(_head("POST", path, self.token, length) + body)
+            connection.sendall(head("POST", path, self.token, length) + body)
             _expect_success(connection.recv(65536), may_refuse=may_refuse)
             while connection.recv(65536):
                 pass
@@ -223,7 +226,8 @@ def _expect_success(answer: bytes, *, may_refuse: bool = False) -> None:
         raise RuntimeError(answer[:2000].decode("utf-8", "replace"))
 
 
-def _head(method: str, path: str, token: str, more: str = "") -> bytes:
+def head(method: str, path: str, token: str, more: str = "") -> bytes:
+    """The head of a request; `more` are further headers."""
     return (
         f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
         f"Accept: application/json\r\n{more}\r\n"
@@ -280,6 +284,7 @@ def _chat_with_images(owner: User) -> str:
     return str(import_chat(owner, ImportedChat(title="images", messages=messages)).pk)
 
 
-def _resident(pid: int, field: str) -> int:
+def resident(pid: int, field: str) -> int:
+    """Memory of a process in bytes: `VmRSS` now, or `VmHWM` at its peak. Linux only."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field))

@@ -74,17 +74,18 @@ def server(
     *,
     root: Path | None = None,
     database_url: str = "",
+    limits: bool = False,
 ) -> Iterator[Running]:
     """Run one server process as `make run` starts it, except that its logs go to a file.
 
     It is the one of this checkout, or of `root`, on this process's database, or on another. `http` is the value of
-    uvicorn's option of that name; `options` are more of them.
+    uvicorn's option of that name; `options` are more of them. `limits`: whether users have limits.
     """
     port = free_port()
     settings = {
         "OPENAI_BASE_URL": f"http://127.0.0.1:{upstream.port}/v1",
         "OPENAI_API_KEY": "sk-benchmark",
-        "RATE_LIMITS": "off",
+        "RATE_LIMITS": "on" if limits else "off",
         "LOG_FORMAT": "json",
         "DATABASE_URL": database_url or os.environ["DATABASE_URL"],
     }

@@ -418,7 +418,7 @@ class LimitSettings(Area, title="Limits"):
         "first call. Over it: 429 `rate_limited`.",
     )
     LIMIT_APP_STREAMS: int = _number(
-        500,
+        200,
         "Replies that one server process generates for an [app](apps.md) and all its end users at the same time. Over "
         "it: 429 `rate_limited`.",
     )

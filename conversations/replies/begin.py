@@ -217,7 +217,8 @@ def _in_chat(
                 return known
             if hasattr(chat, "active_reply"):
                 raise ChatBusy
-            begun = begin(chat)
+            slot = quotas.take_app_slot(chat.app_id)
+            begun = replace(begin(chat), slot=slot)
             request_key.remember(begun.pending)
             fault_points.point("begin.stored")
             return begun
@@ -295,7 +296,6 @@ def _begin_reply(
     )
     prepared = prompt_for(chat, prompt_request, question.seq, again=again, may_wait=ready.may_wait)
     tokens = quotas.tokens_for(prepared.snapshot.prompt_tokens, variant)
-    slot = quotas.take_app_slot(chat.app_id)
     reservation = quotas.reserve(chat.owner_id, tokens, getattr(chat.owner, "allowance", None))
     active = ActiveReply.objects.create(
         chat=chat,
@@ -312,7 +312,7 @@ def _begin_reply(
     )
     prompt = attachments.with_bytes(prepared.prompt, chat.owner_id)
     prompt = replace(prompt, parameters=request.parameters)
-    return BegunTurn(Pending.of(active, chat, prepared), prompt, variant, slot)
+    return BegunTurn(Pending.of(active, chat, prepared), prompt, variant)
 
 
 def _last_turn(chat: Chat, message_id: UUID) -> list[Message]:

@@ -132,7 +132,7 @@ class BegunTurn:
     pending: Pending
     prompt: Prompt
     variant: Variant
-    slot: Slot | None
+    slot: Slot | None = None
     """What it counts as among the replies of its app."""
 
 
