@@ -26,7 +26,7 @@ OTHERS = {
     *("MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE", "MEMORY_LIMIT"),
 }
 """Names with our prefixes that others set and read."""
-_KUBERNETES = re.compile(r"_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)$")
+_KUBERNETES = re.compile(r"_(?:SERVICE_(?:HOST|PORT\w{0,40})|PORT(?:_\d{1,5}_\w{1,40})?)$")
 """What it sets in every container for a service of any name, such as `chatmemory`."""
 REPLACED = {
     "PROMPT_ID_SUMMARY_GLOBAL": "MEMORY_SUMMARIZER_INSTRUCTIONS",

@@ -52,8 +52,8 @@ NOTHING = (
 )
 _ROLE = re.compile(r"(?:> )?(?:\[\d+\] )?(?:User|Assistant): ")
 _DELTA = re.compile(r"\s*\S+")
-_JSON = re.compile(r"\{.*\}")
-_CARD = re.compile(rf"{CARD_OPEN}({_JSON.pattern}){CARD_CLOSE}")
+_JSON = re.compile(r"[^{\n]*+(\{.*\})")
+_CARD = re.compile(rf"{CARD_OPEN}(\{{.*\}}){CARD_CLOSE}")
 _TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
 
 
@@ -122,8 +122,8 @@ def _remembered(prompt: Prompt) -> Iterator[str]:
 
 def _lines(text: str) -> Iterator[str]:
     for line in text.splitlines():
-        found = _JSON.search(line)
-        if found and (memory := json_object(found[0])):
+        found = _JSON.match(line)
+        if found and (memory := json_object(found[1])):
             yield from json_texts(memory)
         elif not is_marker(bare := _ROLE.sub("", line, count=1)) and INTRODUCTION not in bare:
             yield bare
@@ -139,12 +139,12 @@ def card_after(prompt: Prompt, reply: str) -> str:
         return ""
     fields = {name: _TEXTS if isinstance(one, list) else _TEXT for name, one in json_object(form[1]).items()}
     before = prompt.messages[:-1]
-    firsts = (_JSON.search(message.content.partition("\n")[0]) for message in before)
-    card = next((found[0] for found in firsts if found and json_object(found[0])), "")
+    firsts = (_JSON.match(message.content.partition("\n")[0]) for message in before)
+    card = next((found[1] for found in firsts if found and json_object(found[1])), "")
     at = max((at for at, message in enumerate(before) if message.role == "assistant"), default=-1)
     last_reply = before[at].content if at >= 0 else ""
     question = before[at - 1].content if at > 0 and before[at - 1].role == "user" else ""
-    if _JSON.search(question.partition("\n")[0]):  # it is the card
+    if _JSON.match(question.partition("\n")[0]):  # it is the card
         question = ""
     sides = (
         ("User", question),

@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"\d+(?:[.,'’ \u00a0\u202f]\d{3}(?!\d))*")
 _RUN = re.compile(r"\d+")
 _SPREAD = re.compile(r"(?<!\d)\d++(?:[-./ ()]{1,2}\d++)+")
 """Digits with other characters in between, as in dates and phone numbers."""
-_WORD = re.compile(r"\w+(?:[-_/]\w+)*")
+_WORD = re.compile(r"\w++(?:[-/]\w++)*+")
 _JOINTS = re.compile(r"[-_/]")
 _NO_DIGIT = re.compile(r"\D+")
 

@@ -65,7 +65,7 @@ _WIDE = re.compile(
 _IDEOGRAPHIC_STOP = re.compile("(?<=[a-z0-9-])\u3002(?=[a-z0-9-])", re.IGNORECASE)
 _AFTER_STOP = re.compile(r"\.\s+")
 _BORDER = re.compile(r"[/?#]")
-_SLASH_AT_END = re.compile(r"/+(?=[?#]|\Z)")
+_SLASH_AT_END = re.compile(r"(?<!/)/++(?=[?#]|\Z)")
 _CUT_ESCAPE = re.compile(r"%[0-9a-f]?\Z", re.IGNORECASE)
 _STOPS = ".,;:!?*_~'\"]>}…"
 _WEB = ("http", "https", "ftp", "hxxp", "hxxps")

@@ -16,7 +16,7 @@ from chatmemory.text.cleaning import clean
 from conversations.interchange.values import FormatError, Time
 
 _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
-_CITATION = re.compile("\ue200(?:cite|filecite|navlist)\ue202[^\ue201]*\ue201")
+_CITATION = re.compile("\ue200(?:cite|filecite|navlist)\ue202[^\ue200\ue201]{0,500}\ue201")
 """A reference to a web page or file that ChatGPT writes into its text, by a number that means nothing elsewhere."""
 _IMAGE = re.compile(r"image|.*\.(?:png|jpe?g|gif|webp|heic)", re.IGNORECASE | re.DOTALL)
 Json = Mapping[str, Any]

@@ -66,7 +66,7 @@ def _ends(text: str) -> list[tuple[int, str]]:
 
 
 _FENCED = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
-_QUOTED = re.compile(r"“[^”\n]{12,}”|„[^“”\n]{12,}[“”]|«[^»\n]{12,}»|\"[^\"\n]{12,}\"")
+_QUOTED = re.compile(r"“[^“”\n]{12,}”|„[^„“”\n]{12,}[“”]|«[^«»\n]{12,}»|\"[^\"\n]{12,}\"")
 _INLINE = re.compile(r"`[^`\n]+`")
 _LINE = re.compile(r"[^\n]*")
 _NOT_SAID = re.compile(
@@ -80,7 +80,7 @@ _NOT_SAID = re.compile(
 _SPEAKER = re.compile(r"\s*[\[(*]*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2})[\])*]*:\s+(?=\S)")
 """A name with a colon, as in a transcript or the header of a letter."""
 _ITEM = re.compile(r"\s*(?:[-*•+–]|\(?\d{1,2}[.)]|[a-z]\))\s+")
-_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|(?<=[。！？])")
+_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|(?<=[。！？])")
 
 
 def _blanked(text: str) -> str:
@@ -251,7 +251,7 @@ _BELOW = _LIST.format(
     where=f"After all that, below a line {HEADING}, list one to a line",
     none=f"Without any, leave out the line {HEADING}, too.",
 )
-_HEADING = re.compile(r"^\W*=+ *STANDING *=+\W*$", re.IGNORECASE | re.MULTILINE)
+_HEADING = re.compile(r"^[^\w\n=]*=++ *+STANDING *+=++[^\w\n]*+$", re.IGNORECASE | re.MULTILINE)
 _WORD = re.compile(r"\S+")
 _LISTED = re.compile(r"[\s*•-]*(instruction|preference)\s*:(.+)", re.IGNORECASE)
 

@@ -30,7 +30,7 @@ _ENGLISH = re.compile(
 """Words of almost every English message that asks, and of few in another language."""
 
 _ASKS = _compiled(
-    r"(?:^|[,:;–—-]\s)[^\w]*(?:[^\s,]+\s+){0,2}?(?:who|whom|whose|what|when|where|which|why|how)\b"
+    r"(?:^|[,:;–—-]\s)[^\w]{0,20}(?:[^\s,]+\s+){0,2}?(?:who|whom|whose|what|when|where|which|why|how)\b"
 )
 """An interrogative at the beginning of a clause, or a few words after it ("By the way, in which …")."""
 _ASKS_UNMARKED = _compiled(

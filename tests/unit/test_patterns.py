@@ -1,0 +1,160 @@
+"""Every pattern of the source takes linear time, over text made of what it looks for."""
+
+import importlib
+import pkgutil
+import re
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from re import _constants as codes  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
+
+import pytest
+
+import chatmemory
+import conversations
+import memory
+
+SAMPLES = {
+    codes.CATEGORY_SPACE: " ",
+    codes.CATEGORY_NOT_SPACE: "x",
+    codes.CATEGORY_DIGIT: "1",
+    codes.CATEGORY_NOT_DIGIT: "x",
+    codes.CATEGORY_WORD: "a",
+    codes.CATEGORY_NOT_WORD: "-",
+}
+PACKAGES = (chatmemory, conversations, memory)
+SCREEN, SHORT, LONG = 2_000, 20_000, 40_000
+SUSPICIOUS_SECONDS = 0.0005
+"""Time over `SCREEN` characters from which a pattern is measured over longer ones."""
+IGNORED_SECONDS = 0.004
+TOO_LONG = 0.15
+
+
+Used = tuple[re.Pattern[str], frozenset[str]]
+"""A pattern, and the methods by which the source uses it."""
+
+
+def patterns() -> dict[str, Used]:
+    """Return the compiled patterns of text in all modules, also in classes and containers, by their places."""
+    found: dict[int, tuple[str, Used]] = {}
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if ".migrations" in module.name or module.name.endswith("__main__") or ".asgi" in module.name:
+                continue
+            loaded = importlib.import_module(module.name)
+            source = Path(loaded.__file__ or "").read_text()
+            for name, value in vars(loaded).items():
+                for one in in_value(value, module.name):
+                    methods = frozenset(re.findall(rf"\b{name}\.(\w+)\(", source)) & {"match", "fullmatch"}
+                    indirect = not re.search(rf"\b{name}\.(?:match|fullmatch)\b", source)
+                    others = re.search(rf"\b{name}\.(?:search|sub|split|find\w+)\b", source)
+                    methods |= {"finditer"} if others or indirect else set()
+                    found.setdefault(id(one), (f"{module.name}.{name}", (one, methods)))
+    return {f"{name} {number}": one for number, (name, one) in enumerate(found.values())}
+
+
+def in_value(value: object, module: str, depth: int = 0) -> Iterator[re.Pattern[str]]:
+    if isinstance(value, re.Pattern):
+        if isinstance(value.pattern, str):
+            yield value
+    elif isinstance(value, dict) and depth < 3:
+        for one in [*value, *value.values()]:
+            yield from in_value(one, module, depth + 1)
+    elif isinstance(value, list | tuple | set | frozenset) and depth < 3 and len(value) < 1000:
+        for one in value:
+            yield from in_value(one, module, depth + 1)
+    elif isinstance(value, type) and value.__module__ == module and depth < 1:
+        yield from in_value(dict(vars(value)), module, depth + 1)
+
+
+def example(tree: Any, pick: int) -> str:
+    """Return text that a pattern looks for; `pick` chooses among alternatives and repeats."""
+    text = ""
+    for code, value in tree:
+        match code:
+            case codes.LITERAL:
+                text += chr(value)
+            case codes.NOT_LITERAL | codes.ANY:
+                text += "x"
+            case codes.IN:
+                text += member(value, pick)
+            case codes.BRANCH:
+                text += example(value[1][pick % len(value[1])], pick)
+            case codes.SUBPATTERN:
+                text += example(value[3], pick)
+            case codes.MAX_REPEAT | codes.MIN_REPEAT | codes.POSSESSIVE_REPEAT:
+                text += example(value[2], pick) * min(max(value[0], 1 + pick % 2), 3)
+            case codes.ATOMIC_GROUP:
+                text += example(value, pick)
+            case _:  # positions and references are no text
+                pass
+    return text
+
+
+def member(choices: Any, pick: int) -> str:
+    """Return a character of a set, or one that is in no set for a negated one."""
+    found: list[str] = []
+    for code, value in choices:
+        if code is codes.NEGATE:
+            return "x"
+        if code is codes.LITERAL:
+            found.append(chr(value))
+        elif code is codes.RANGE:
+            found.append(chr(value[0]))
+        else:
+            found.append(SAMPLES[value])
+    return found[pick % len(found)]
+
+
+def pieces(pattern: re.Pattern[str]) -> list[str]:
+    """Return what hostile text is made of: examples, their beginnings and ends, and their single characters."""
+    tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
+    whole = {example(tree, pick) for pick in range(4)} - {""}
+    parts = {
+        part for one in whole for at in {1, 2, len(one) // 2, len(one) - 1} for part in (one[:at], one[at:])
+    }
+    lines = {f"{one}\n" for one in whole}
+    single = sorted({char for one in whole for char in one})[:8]
+    return sorted({*whole, *parts, *lines, *single, " ", "\n", "a", "="} - {""})
+
+
+def seconds(used: Used, piece: str, size: int) -> float:
+    """Return the CPU time of all uses of a pattern over so many characters."""
+    pattern, methods = used
+    text = (piece * (size // len(piece) + 1))[:size] + "\x00"
+    began = time.process_time()
+    for method in methods:
+        found = getattr(pattern, method)(text)
+        if method == "finditer":
+            deque(found, maxlen=0)
+    return time.process_time() - began
+
+
+def fault(used: Used) -> str:
+    """Return what takes more than linear time; "" if nothing does."""
+    for piece in pieces(used[0]):
+        if seconds(used, piece, SCREEN) < SUSPICIOUS_SECONDS:
+            continue
+        for size in (
+            2 * SCREEN,
+            SHORT // 2,
+            SHORT,
+        ):  # a catastrophe is seen early, and does not hang the test
+            if (spent := seconds(used, piece, size)) > TOO_LONG:
+                return f"{piece[:40]!r}: {spent:.2f} s for {size} characters"
+        short = min(seconds(used, piece, SHORT) for _ in range(2))
+        long = min(seconds(used, piece, LONG) for _ in range(2))
+        if long > max(3 * short, IGNORED_SECONDS):
+            return f"{piece[:40]!r}: {short:.4f} s, {long:.4f} s"
+    return ""
+
+
+@pytest.mark.exhaustive
+def test_patterns_over_text_of_their_own_literals_take_linear_time() -> None:
+    found = patterns()
+    assert len(found) > 80
+    faults = {name: fault(used) for name, used in found.items()}
+    assert {name: why for name, why in faults.items() if why} == {}
