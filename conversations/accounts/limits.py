@@ -25,6 +25,7 @@ Limit = Literal[
     "app_tokens",
     "new_end_users",
     "exports",
+    "import_seconds",
     "second_factors",
     "sign_ins",
 ]

@@ -44,7 +44,7 @@ from conversations.models import ActiveReply, Allowance, PassingCall, Reserved, 
 
 logger = logging.getLogger(__name__)
 
-_LENGTHS = {"resummarize_per_hour": HOUR, "second_factors": HOUR, "app_tokens": DAY}
+_LENGTHS = {"resummarize_per_hour": HOUR, "import_seconds": HOUR, "second_factors": HOUR, "app_tokens": DAY}
 """Of windows that are not a minute."""
 _SENTENCES = {
     "requests_per_minute": "Rate limit: {allowed} requests per minute.",
@@ -56,6 +56,7 @@ _SENTENCES = {
     "app_streams": "Limit reached: {allowed} replies for this app at the same time.",
     "app_tokens": "Your app has reached its limit of {allowed} tokens per day.",
     "new_end_users": "Rate limit: {allowed} new end users of an app per minute.",
+    "import_seconds": "Rate limit: {allowed} seconds of importing per hour.",
     "exports": "You can export your data once a minute.",
     "sign_ins": "Too many sign-in attempts.",
     "second_factors": "Too many wrong codes.",

@@ -1,11 +1,14 @@
 """The view that imports an export of ChatGPT or Claude: for some seconds; then the client sends it again."""
 
+import math
 import time
+from contextlib import suppress
 from dataclasses import asdict, fields
 from io import BytesIO
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import inline_serializer
@@ -16,7 +19,7 @@ from rest_framework.response import Response
 from chatmemory.api.async_view import SharedAmount
 from chatmemory.api.http import caller, example
 from chatmemory.database import executors
-from chatmemory.errors import InvalidRequest
+from chatmemory.errors import InvalidRequest, RateLimited
 from conversations.accounts import quotas
 from conversations.api.chats import chats_operation
 from conversations.api.replies import LimitedView
@@ -27,10 +30,14 @@ from conversations.replies.generation import is_draining, refuse_when_draining
 
 IMPORT_SECONDS = 10.0
 """After this time, a request that has stored a chat ends, and the client sends the file again."""
-MAX_SECONDS = 60.0
+MAX_SECONDS = 20.0
 """How long it may take to find a chat that is not there yet."""
+SECONDS_PER_HOUR = 300
+"""How long a user may keep a process importing within an hour."""
 _turn = SharedAmount(1)
 """A process imports for one request at a time: others of its few threads for slow work are for replies."""
+_importing: set[int] = set()
+"""The users whose imports this process works on, or who wait for their turn: with one each, nobody waits long."""
 _ID = {"type": "string", "minLength": 1, "description": "Its id there."}
 CONVERSATIONS = [
     {
@@ -85,8 +92,27 @@ class ImportView(LimitedView):
     async def answer(self, opened: Any) -> HttpResponseBase:
         user, body = opened
         await executors.write(quotas.count_request, user.pk)
-        async with _turn.hold(1):
-            return Response(await executors.slow(_import, user, body))
+        await executors.write(_spend, user.pk, 0)
+        if user.pk in _importing:
+            raise RateLimited("An import of yours is running. Wait for its answer.", retry_after=5)
+        _importing.add(user.pk)
+        try:
+            async with _turn.hold(1):
+                began = time.monotonic()
+                try:
+                    return Response(await executors.slow(_import, user, body))
+                finally:  # what was refused took its time, too
+                    with suppress(RateLimited):
+                        await executors.write(_spend, user.pk, math.ceil(time.monotonic() - began))
+        finally:
+            _importing.discard(user.pk)
+
+
+def _spend(user_id: int, seconds: int) -> None:
+    """Count seconds of importing. Raises `RateLimited` if the hour has none left."""
+    if quotas.enabled():
+        with transaction.atomic():
+            quotas.take("import_seconds", user_id, SECONDS_PER_HOUR, seconds)
 
 
 def _import(owner: User, body: bytes) -> dict[str, Any]:

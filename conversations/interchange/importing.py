@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
@@ -19,8 +20,11 @@ from conversations.interchange.exports import Export
 from conversations.interchange.read import read_service
 from conversations.interchange.rows import PreparedChat, prepare_chat
 from conversations.interchange.services import source_id
-from conversations.interchange.values import FormatError
+from conversations.interchange.values import FormatError, ImportedChat
 
+MAX_MESSAGES = 5_000
+"""Messages of a conversation that a user imports: storing more holds up all other writers of SQLite. The operator's
+command takes any number."""
 MAX_FAILURES = 100
 """How many of the conversations that could not be imported are reported one by one."""
 
@@ -52,7 +56,8 @@ def import_export(
 ) -> Iterator[None]:
     """Store the chats of an export that the owner does not have, or only count them; yield after each conversation.
 
-    With `counts_tokens`, those of the chats count as used by the owner: they are summarized, which costs money.
+    With `counts_tokens`, those of the chats count as used by the owner: they are summarized, which costs money. Then
+    conversations and messages that are too long are refused, too.
     Raises `User.DoesNotExist` if the owner has been deleted.
     """
     for where, value in export:
@@ -76,6 +81,8 @@ def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool, cou
         report.already_there += 1
         return
     chat, images = read_service(value)
+    if counts_tokens:
+        _require_size(chat)
     if not chat.messages:
         report.empty += 1
     elif is_dry_run or _store_once(owner, source, prepare_chat(owner, chat), counts_tokens):
@@ -84,6 +91,17 @@ def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool, cou
         report.images_skipped += images
     else:
         report.already_there += 1
+
+
+def _require_size(chat: ImportedChat) -> None:
+    """Raise `FormatError` for a conversation that only the operator may import."""
+    if len(chat.messages) > MAX_MESSAGES:
+        raise FormatError(f"it has {len(chat.messages):,} messages; at most {MAX_MESSAGES:,} are taken here")
+    longest = max((len(one.content) for one in chat.messages), default=0)
+    if longest > settings.MESSAGE_MAX_CHARS:
+        raise FormatError(
+            f"a message has {longest:,} characters; at most {settings.MESSAGE_MAX_CHARS:,} are taken here"
+        )
 
 
 def _store_once(owner: User, source: Member, chat: PreparedChat, counts_tokens: bool) -> bool:

@@ -173,23 +173,61 @@ def test_imports_at_once_double_nothing(alice: Client) -> None:
     assert len(names()) == len(set(names())) == 40
 
 
-def test_each_request_counts_and_a_process_imports_for_one_at_a_time(
-    alice: Client, monkeypatch: pytest.MonkeyPatch
+def test_a_process_imports_once_per_user_and_for_one_user_at_a_time(
+    alice: Client, bob: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_once, lock = [], threading.Lock()
+    lock, began, release = threading.Lock(), threading.Event(), threading.Event()
 
     def importing_now(*_: object) -> Any:
-        at_once.append(lock.acquire(blocking=False))
-        time.sleep(0.1)
+        assert lock.acquire(blocking=False)
+        began.set()
+        release.wait(10)
         lock.release()
         return {}
 
     monkeypatch.setattr(imports, "_import", importing_now)
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: send(alice, THREE), range(4)))
-    assert at_once == [True] * 4
-    Allowance.objects.update(requests_per_minute=4)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(send, alice, THREE)
+        assert began.wait(10)
+        second = pool.submit(send, bob, THREE)
+        refused = alice.post("chats/import", json=THREE)
+        release.set()
+        assert first.result() == second.result() == {}
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+    Allowance.objects.update(requests_per_minute=2)
     assert alice.post("chats/import", json=THREE).status_code == 429
+
+
+def test_seconds_of_importing_per_hour_are_limited_also_of_refused_files(
+    alice: Client, bob: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "SECONDS_PER_HOUR", 2)
+    codes = [alice.post("chats/import", content=b"what?").status_code for _ in range(3)]
+    assert codes == [400, 400, 429]
+    assert send(bob, THREE)["chats"] == 3
+
+
+def test_conversation_that_is_too_long_is_named_and_the_rest_imported(
+    alice: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MESSAGE_MAX_CHARS = 300
+    monkeypatch.setattr(importing, "MAX_MESSAGES", 3)
+    many = [node("n0", None, "user", "Q"), *(node(f"n{at}", f"n{at - 1}", "user", "Q") for at in range(1, 4))]
+    told = send(
+        alice, [chatgpt("long", node("q", "root", "user", "x" * 301)), chatgpt("many", *many), *THREE]
+    )
+    assert (told["chats"], told["failed"]) == (3, 2)
+    assert told["failures"] == [
+        "conversation 1 of the file: a message has 301 characters; at most 300 are taken here",
+        "conversation 2 of the file: it has 4 messages; at most 3 are taken here",
+    ]
+
+
+def test_hostile_citations_take_no_time(alice: Client) -> None:
+    """The citation of ChatGPT, which is taken out, without its end."""
+    began = time.process_time()
+    told = send(alice, [chatgpt("c", node("q", "root", "user", "\ue200cite\ue202" * 28_000))])
+    assert (told["chats"], time.process_time() - began < 2) == (1, True)
 
 
 def test_what_is_imported_counts_as_tokens_of_the_day(alice: Client) -> None:
