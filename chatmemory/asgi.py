@@ -41,7 +41,6 @@ from django.core.signals import request_started
 from django.db import DatabaseError, InterfaceError, close_old_connections, reset_queries
 from knox.crypto import hash_token
 from knox.models import AuthToken
-from knox.settings import CONSTANTS
 
 from chatmemory.api.async_view import SMALL_BYTES
 from chatmemory.api.error_handler import ERRORS, error_body
@@ -187,10 +186,8 @@ async def _pass_on(app: Application, scope: Scope, receive: Receive, send: Send)
     is_large = scope["path"].startswith(LARGE_PATHS)
     limit = settings.OPENAI_REQUEST_MAX_BYTES if is_large else settings.REQUEST_MAX_BYTES
     status = _refused_by_its_head(scope, limit)
-    if is_large and not status and await _is_strangers(scope):
-        status = 401
-    if status:
-        await _refuse(scope, receive, send, status)
+    if status or (is_large and await _is_strangers(scope)):
+        await _refuse(scope, receive, send, status or 401)
         return
     received = 0
 
@@ -223,13 +220,13 @@ def _refused_by_its_head(scope: Scope, body_limit: int) -> int | None:
 async def _is_strangers(scope: Scope) -> bool:
     """Whether a large body comes with neither a cookie nor a token that exists: then it is not read."""
     headers = dict(scope["headers"])
-    size = b"transfer-encoding" in headers or int(headers.get(b"content-length", b"0") or 0) > SMALL_BYTES
-    if not size or b"cookie" in headers:
+    declared = headers.get(b"content-length", b"0")
+    is_small = b"transfer-encoding" not in headers and declared.isdigit() and int(declared) <= SMALL_BYTES
+    if is_small or b"cookie" in headers:
         return False
     token = headers.get(b"authorization", b"").partition(b" ")[2].decode("latin-1").strip()
-    known = AuthToken.objects.filter(token_key=token[: CONSTANTS.TOKEN_KEY_LENGTH], digest=hash_token(token))
     with suppress(DatabaseError, InterfaceError):  # the view says so
-        return not await executors.read(known.exists)
+        return not await executors.read(AuthToken.objects.filter(digest=hash_token(token)).exists)
     return False
 
 

@@ -127,13 +127,8 @@ def is_marker(line: str) -> bool:
     return _MARKER.match(line_skeleton(line)) is not None
 
 
-def quote_markers(text: str) -> str:
+def quote_markers(text: str, is_taken: Callable[[str], bool] = is_marker) -> str:
     """Prefix every line of `text` that looks like a marker with `> `; other text is unchanged."""
-    return quote_lines(text, is_marker)
-
-
-def quote_lines(text: str, is_taken: Callable[[str], bool]) -> str:
-    """Prefix every line of `text` for which `is_taken` is true with `> `; other text is unchanged."""
     lines = text.splitlines(keepends=True)
     taken = [is_taken(line) for line in lines]
     if not any(taken):

@@ -248,12 +248,11 @@ def take_app_slot(app_id: int | None) -> Slot | None:
     """
     if app_id is None or not enabled():
         return None
-    limits: Limits = settings.LIMITS
-    if allowed := limits.app_tokens_per_day:
+    if allowed := settings.LIMITS.app_tokens_per_day:
         row = Window.objects.annotate(now=Now()).filter(**_window("app_tokens", app_id)).first()
         if row and (refusal := _window_of(row, "app_tokens").refusal("app_tokens", allowed, row.now)):
             raise refusal_error(refusal, app_id)
-    hold(slot := Slot("app_streams", app_id), limits.app_streams)
+    hold(slot := Slot("app_streams", app_id), settings.LIMITS.app_streams)
     return slot
 
 

@@ -27,7 +27,6 @@ from chatmemory.text.markers import (
     indented,
     is_marker,
     line_skeleton,
-    quote_lines,
     quote_markers,
 )
 from chatmemory.text.tokens import clip_end, clip_middle, count_repeated
@@ -494,7 +493,7 @@ def source_blocks(sources: Sequence[Source], renderer: int = RENDERER) -> list[s
             continue
         if is_marker(head):  # like the head of an excerpt
             head = f"[{number}] > {title}"
-        blocks.append(f"{head}\n{quote_lines(source.text, _is_taken)}")
+        blocks.append(f"{head}\n{quote_markers(source.text, _is_taken)}")
     return blocks
 
 
