@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,9 +32,16 @@ from chatmemory.text.spans import Retained, SpanIndex, is_hard, retained
 from memory.history.turns import Turn, assistant_text
 from memory.policies.protocol import Policy, Refusal, State
 
+SHORTEST_ECHO = 25
+"""Characters of a sentence; a shorter one may well be the summarizer's own."""
+_SENTENCES = re.compile(r"\n|(?<=[.!?])\s")
 
-def check(before: State, after: State, shown: Iterable[str]) -> None:
-    """Raise `Refusal` if `after` has a link or an order that neither `before` nor any text in `shown` has."""
+
+def check(before: State, after: State, shown: Iterable[str], told: str = "") -> None:
+    """Raise `Refusal` if `after` has a link or an order that neither `before` nor any text in `shown` has.
+
+    The same for a sentence of ours: one of `told`, which are the summarizer's instructions.
+    """
     old = set(texts_of(before))
     new = [text for text in texts_of(after) if text not in old]
     # The earlier state may have been collapsed to one line since.
@@ -43,6 +51,19 @@ def check(before: State, after: State, shown: Iterable[str]) -> None:
         raise Refusal("new_url")
     if any(map(KnownOrders([]).new_in, new)) and any(map(KnownOrders(known).new_in, new)):
         raise Refusal("new_instruction")
+    ours = _flat(told)
+    echoes = [
+        one
+        for text in new
+        for one in map(_flat, _SENTENCES.split(text))
+        if len(one) >= SHORTEST_ECHO and one in ours
+    ]
+    if echoes and not all(any(one in text for text in map(_flat, known)) for one in echoes):
+        raise Refusal("echo")
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def unknown_figures(before: State, after: State, shown: Iterable[str]) -> list[str]:

@@ -217,7 +217,7 @@ class _Calls:
         if not self.builtin:
             # The built-in summarizer only repeats what it was shown, and no fallback comes after it: never refused.
             shown = answer_checks.turn_texts(turns)
-            answer_checks.check(state, after, shown)
+            answer_checks.check(state, after, shown, f"{instructions}\n{appended}")
             unknown = answer_checks.unknown_figures(state, after, [*shown, limits.focus])
         return self._assessed(after, 0 if self.is_free else ask.answer_tokens, standing, unknown)
 

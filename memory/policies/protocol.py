@@ -39,6 +39,7 @@ Fault = Literal[
     "wrong_shape",
     "new_url",
     "new_instruction",
+    "echo",
     "unknown_figures",
     "unsaid",
 ]
@@ -52,6 +53,7 @@ FAULTS: dict[Fault, str] = {
     "wrong_shape": "The summarizer's answer is not the JSON object that it was asked for.",
     "new_url": "The answer has a link or an address that nobody gave.",
     "new_instruction": "The summary contains an instruction that appears in none of the messages; it was rejected.",
+    "echo": "The answer repeats the summarizer's instructions.",
     "unknown_figures": "The answer has numbers or codes that nobody said, also when asked again.",
     "unsaid": "The answer has only what its turn's sources or instructions say, and nobody said.",
 }

@@ -236,3 +236,23 @@ def test_second_answer_with_a_number_that_nobody_said_is_refused(telling: Tellin
     report = run(chat)
     assert (report.outcome, report.error) == ("waiting", "unknown_figures")
     assert brief_of(chat).global_summary == before
+
+
+@pytest.mark.parametrize("ours", ["instructions", "retry"])
+def test_answer_that_repeats_what_the_summarizer_was_told_is_refused(
+    telling: TellingModel, ours: str
+) -> None:
+    chat = known_chat(telling)
+    before = brief_of(chat).global_summary
+
+    def echo(prompt: Prompt) -> str:
+        told = asked(prompt).split(AGAIN)[-1] if ours == "retry" else prompt.instructions
+        sentence = max(told.replace("\n", " ").split(". "), key=len)
+        return f"{tell(prompt)} {sentence}."
+
+    telling.lines = [vague, echo] if ours == "retry" else [echo]
+    report = run(chat)
+    if ours == "retry":  # then the first answer is the better one
+        assert "cannot be used" not in brief_of(chat).global_summary
+    else:
+        assert (report.error, brief_of(chat).global_summary) == ("echo", before)
