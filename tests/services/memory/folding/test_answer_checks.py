@@ -255,4 +255,5 @@ def test_answer_that_repeats_what_the_summarizer_was_told_is_refused(
     if ours == "retry":  # then the first answer is the better one
         assert "cannot be used" not in brief_of(chat).global_summary
     else:
-        assert (report.error, brief_of(chat).global_summary) == ("echo", before)
+        assert report.error in ("echo", "new_instruction")
+        assert brief_of(chat).global_summary == before
