@@ -54,12 +54,15 @@ def figures_and_losses(revision: SummaryRevision) -> dict[str, Any]:
 
 
 def since_last_prompt(chat: ChatKey, reply_id: UUID) -> Sequence[SummaryRevision]:
-    """Versions that are newer than what the model was sent for the reply before this one, oldest first."""
+    """Versions that are newer than what the model was sent for the reply before this one, oldest first.
+
+    None for the first reply: versions of an imported or sample chat are no news to its reader.
+    """
     own = {"owner_id": chat.owner_id}
     seq = Message.objects.filter(pk=reply_id, **own).values("seq")  # none while it is written
     before = ContextRecord.objects.filter(reply__chat_id=chat.id, **own).exclude(reply=reply_id)
     before = before.filter(reply__seq__lt=Coalesce(Subquery(seq), LAST_SEQ)).order_by("-reply__seq")
     newer = SummaryRevision.objects.filter(
-        **chat.columns, version__gt=Coalesce(Subquery(before.values("revision")[:1]), 0)
+        **chat.columns, version__gt=Coalesce(Subquery(before.values("revision")[:1]), LAST_SEQ)
     )
     return list(newer.order_by("-version")[:MAX_SENT])[::-1]

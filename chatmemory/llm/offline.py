@@ -52,6 +52,8 @@ NOTHING = (
 )
 _ROLE = re.compile(r"(?:> )?(?:\[\d+\] )?(?:User|Assistant): ")
 _DELTA = re.compile(r"\s*\S+")
+FEW_TOKENS = 5
+"""A shorter sentence needs a name or a number to be worth remembering."""
 _JSON = re.compile(r"[^{\n]*+(\{.*\})")
 _CARD = re.compile(rf"{CARD_OPEN}(\{{.*\}}){CARD_CLOSE}")
 _TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
@@ -261,10 +263,18 @@ def quotes_a_talk(request: str) -> bool:
 def summarize(request: str, max_tokens: int) -> str:
     """The memory so far and what was said since, in its most informative sentences, as bullets (0 tokens: any)."""
     talk = Talk.of(request)
-    sentences_so_far = unique_sentences([*talk.before, *talk.sentences()])
+    said = unique_sentences([*talk.before, *talk.sentences()])
+    sentences_so_far = [one for one in said if _tells_something(one)] or said
     room = max_tokens or DEFAULT_TOKENS
     bullets = "\n".join(f"- {one}" for one in best(sentences_so_far, room, talk.stressed))
     return bullets or clip_end(" ".join(sentences_so_far), room)
+
+
+def _tells_something(sentence: str) -> bool:
+    """Whether a sentence is more than a question, a greeting or an exclamation."""
+    return not sentence.endswith("?") and (
+        count_tokens(sentence) > FEW_TOKENS or (bool(scan(sentence)) and sentence[-1] != "!")
+    )
 
 
 def extract(schema: Mapping[str, Any], request: str, max_tokens: int) -> str:
