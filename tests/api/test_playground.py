@@ -86,7 +86,9 @@ def test_a_session_gets_what_its_calls_must_bring_and_others_do_not(
 
 def test_every_policy_can_be_chosen_in_words(live: LiveServer, settings: SimpleNamespace) -> None:
     settings.PLAYGROUND = "open"
-    options = re.findall(r'<option value="(\w+)" data-label="[^"]+', page(live).text)
+    options = re.findall(
+        r'<option value="(\w+)" data-label="[^"]+"[^>]*>[^<]+ \(\1\): [^<]+<', page(live).text
+    )
     assert sorted(options) == sorted(POLICIES)
     assert all(policy.label and policy.description for policy in POLICIES.values())
     assert options[0] == settings.MEMORY_POLICY

@@ -20,7 +20,7 @@ def test_filters_are_folded_on_a_phone_until_they_are_opened(anywhere: Person) -
     page.wait_for_url("**memory=failed")
     assert page.locator(".cm-filters > summary").inner_text() == "Filters in use"
     assert low.is_visible(), "who opened them finds them open"
-    assert page.get_by_text("0 chats").count() == 1
+    assert page.get_by_text("0 entries").count() == 1
 
 
 def test_from_words_to_the_place_in_the_chat_and_the_prompt_of_a_reply(
@@ -29,6 +29,8 @@ def test_from_words_to_the_place_in_the_chat_and_the_prompt_of_a_reply(
     body = {"message": "Who are the vegetarians?", "stream": False, "chat_id": first_look.chat_id}
     assert first_look.api.post("/v1/message", json=body).status_code in (200, 201)
     page = anywhere.page
+    if page.viewport_size["width"] < 500:
+        page.locator(".cm-phone-menu > summary").click()
     page.get_by_label("Search in the messages of all chats").fill("vegetarians")
     page.keyboard.press("Enter")
     page.wait_for_url("**/message/?q=vegetarians")
