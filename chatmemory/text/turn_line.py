@@ -86,11 +86,7 @@ _BOLD = re.compile(r"(?<!\w)(\*{2,3}|`)(?=\S)(.{1,240}?)(?<=\S)\1(?!\w)")
 
 
 def automatic_title(message: str) -> str:
-<<<<<<< HEAD
-    """Return the first visible line as a title: one line, without Markdown, cut to fit a list; "" if there is none."""
-=======
     """Return the first line with visible text, without marks of Markdown, cut to fit a list; "" if there is none."""
->>>>>>> refs/heads/people
     return _cut(_BOLD.sub(r"\2", _MARKS.sub("", _first_line(message)[: 4 * MAX_TITLE_CHARS])))
 
 
