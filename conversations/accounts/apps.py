@@ -76,10 +76,11 @@ def create_end_user(app: App, external_id: str) -> EndUser:
         user.set_unusable_password()
         try:
             with transaction.atomic():
-                if quotas.enabled():
-                    quotas.take("new_end_users", app.pk, settings.LIMITS.new_end_users_per_minute)
                 user.save()
-                return EndUser.objects.create(user=user, app=app, external_id=external_id)
+                made = EndUser.objects.create(user=user, app=app, external_id=external_id)
+                if quotas.enabled():  # after the app's row is locked, as its deletion does
+                    quotas.take("new_end_users", app.pk, settings.LIMITS.new_end_users_per_minute)
+                return made
         except IntegrityError:  # another request was first, or an account of the name is of somebody else
             if found := find_end_user(app, external_id):
                 return found
