@@ -418,9 +418,10 @@ class LimitSettings(Area, title="Limits"):
         "first call. Over it: 429 `rate_limited`.",
     )
     LIMIT_APP_STREAMS: int = _number(
-        200,
-        "Replies that one server process generates for an [app](apps.md) and all its end users at the same time. Over "
-        "it: 429 `rate_limited`.",
+        100,
+        "Replies that one server process generates for an [app](apps.md) and all its end users at the same time; with "
+        "100, others hardly notice when all begin at once. Raise it for the only app of a server. Over it: 429 "
+        "`rate_limited`.",
     )
     LIMIT_APP_TOKENS_PER_DAY: int = _number(
         500_000_000,

@@ -73,13 +73,14 @@ def create_end_user(app: App, external_id: str) -> EndUser:
     Raises DRF's `ValidationError` for a bad id, its `AuthenticationFailed` if the app is gone, and `RateLimited`.
     """
     external_id = checked_id(external_id)
+    if quotas.enabled():
+        with transaction.atomic():  # of its own: the deletion of an app locks the rows in another order
+            quotas.take("new_end_users", app.pk, settings.LIMITS.new_end_users_per_minute)
     for name in _account_names(app, external_id):
         user = User(username=name)
         user.set_unusable_password()
         try:
             with transaction.atomic():
-                if quotas.enabled():
-                    quotas.take("new_end_users", app.pk, settings.LIMITS.new_end_users_per_minute)
                 user.save()
                 return EndUser.objects.create(user=user, app=app, external_id=external_id)
         except IntegrityError:  # another request was first, or an account of the name is of somebody else

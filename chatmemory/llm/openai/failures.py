@@ -25,9 +25,28 @@ EMPTY_REPLY = ReplyError("upstream_error", "The model returned an empty reply.")
 UNUSUAL_END = ReplyError("upstream_error", "The model stopped before the reply was complete.")
 NOT_SENT = ReplyError("upstream_error", "The request to the model could not be sent.")
 
-# Servers other than OpenAI send their own code, or only a 400, with one of these phrases (vLLM, LiteLLM, llama.cpp).
-CONTEXT_CODES = {"context_length_exceeded", "exceed_context_size_error"}
-CONTEXT_PHRASES = ("context window", "context length")
+CONTEXT_CODES = {
+    *(
+        "context_length_exceeded",
+        "exceed_context_size_error",
+        "ContextWindowExceededError",
+        "tokens_limit_reached",
+    ),
+    *("context_window_exceeded", "model_context_window_exceeded", "request_too_large", "prompt_too_long"),
+}
+# Servers other than OpenAI send their own code, or only a sentence: of the prompt as a whole, not of a file in it.
+_TOO_LONG = re.compile(
+    r"context (?:window|length|size|limit)|^(?!.*\b(?:image|audio|video|file)s?\b).*?(?:"
+    r"\b(?:prompt|inputs?|messages?|conversation|request)(?: (?:is|are|was|body|length|size|tokens?|text))*:?"
+    r" (?:far |much )?too (?:long|large|big)"
+    r"|\b(?:prompt|inputs?(?! validation)|messages|conversation|tokens in the)\b[^.\n]{0,80}\bexceed"
+    r"|\bexceed\w* (?:the |its )?(?:model|maximum|max|configured|input|prompt)?\W?(?:model|input|prompt|token)s?\W"
+    r"(?:token|length|size|limit)|range of input length|too many (?:input |prompt )?tokens"
+    r"|reduce (?:the length|the size|the prompt|the input|your (?:message|prompt|input))"
+    r"|max(?:imum)?[ _](?:prompt|input|model|sequence)[ _](?:len|token)|longer than the (?:max|model|context)"
+    r"|\binputs?\W{1,2}(?:tokens? \+|must (?:have|be|contain) (?:less|fewer|at most|shorter)))",
+    re.IGNORECASE | re.DOTALL,
+)
 REFUSAL_CODES = {"content_filter", "content_policy_violation"}
 NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
 RETRYABLE_STATUS = {408, 409, 429}
@@ -65,7 +84,8 @@ def from_status(status: int, error: object, *, after: float | None = None) -> Up
     """
     may_retry = status in RETRYABLE_STATUS or status >= 500
     may_retry = may_retry and NOT_WORTH_RETRYING.isdisjoint(_codes(error))
-    known = _known(error) if status in (400, 413, 422) else None
+    known = _known(error) if status in (400, 413, 422) or status >= 500 else None
+    may_retry = may_retry and known is None
     found = replace(
         known or ReplyError("upstream_error", _sentence(status)),
         retry_after=ceil(min(max(after, 1.0), MAX_RETRY_AFTER)) if after is not None and may_retry else None,
@@ -115,8 +135,7 @@ def _known(error: object) -> ReplyError | None:
         return CONTEXT_LENGTH
     if not REFUSAL_CODES.isdisjoint(codes):
         return REFUSED
-    text = _message(error).lower()
-    return CONTEXT_LENGTH if any(phrase in text for phrase in CONTEXT_PHRASES) else None
+    return CONTEXT_LENGTH if _TOO_LONG.search(_message(error)[: 4 * MAX_REASON]) else None
 
 
 def _codes(error: object) -> list[str]:
@@ -129,9 +148,25 @@ def _code(error: object) -> str:
     return next(filter(_CODE.fullmatch, _codes(error)), "")
 
 
+def error_in(body: object) -> object:
+    """The error that a body or an event tells of, where the dialects put it; None if there is none."""
+    if isinstance(body, list):  # Gemini
+        body = body[0] if body else None
+    if not isinstance(body, dict):
+        return body if isinstance(body, str) else None
+    told = body.get("message") or body.get("detail")  # vLLM and Bedrock; FastAPI
+    return body.get("error") or (body if told else None)
+
+
 def _message(error: object) -> str:
-    message = error.get("message") if isinstance(error, dict) else error
-    return message if isinstance(message, str) else ""
+    if isinstance(error, dict):
+        raw = error["metadata"].get("raw") if isinstance(error.get("metadata"), dict) else None  # OpenRouter
+        return "\n".join(filter(None, (_message(error.get("message") or error.get("detail")), _message(raw))))
+    if isinstance(error, list):  # FastAPI's, one for each field
+        return "\n".join(
+            one["msg"] for one in error if isinstance(one, dict) and isinstance(one.get("msg"), str)
+        )
+    return error if isinstance(error, str) else ""
 
 
 def _reason(error: object) -> str:

@@ -435,6 +435,15 @@ def load_object(data: bytes) -> dict[str, Any]:
     return value
 
 
+def error_in_body(body: bytes) -> object:
+    """The error in the body of an answer with a status of failure; plain text is one, a page is not."""
+    text = body.decode(errors="replace").strip()
+    try:
+        return failures.error_in(orjson.loads(text))
+    except orjson.JSONDecodeError:
+        return None if text.startswith("<") else text
+
+
 def text_in(value: object) -> str:
     """Return a text field; null and absent are empty. Raise `MalformedError` for other types."""
     if isinstance(value, str):

@@ -164,9 +164,10 @@ async def _refuse_errors(response: httpx2.Response) -> None:
     if response.is_success:
         return
     try:
-        error = reading.load_object(await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)).get("error")
+        body = await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)
     except UpstreamError:
-        error = None
+        body = b""
+    error = reading.error_in_body(body)
     raise failures.from_status(response.status_code, error, after=failures.retry_after_in(response.headers))
 
 

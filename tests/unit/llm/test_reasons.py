@@ -29,3 +29,50 @@ PROMPT = Prompt((PromptMessage("user", "My PIN is 4711 and my dog's name is Rex.
 def test_reason_of_a_rejected_request_is_told_without_quotations(wrote: str, told: str) -> None:
     error = failures.from_status(400, {"message": wrote}).reason
     assert failures.explained(error, PROMPT).sentence == told
+
+
+TOO_LONG = """\
+prompt is too long: 205000 tokens > 200000 maximum
+The input token count (40000) exceeds the maximum number of tokens allowed (32768).
+Input length 40000 exceeds the maximum allowed input length of 32768 tokens
+Input is too long for requested model.
+This model's maximum prompt length is 131072 but the request contains 140000 tokens.
+Range of input length should be [1, 30720]
+the request exceeds the available context size (4096 tokens)
+Your request exceeded model token limit: 131072
+`inputs` tokens + `max_new_tokens` must be <= 4096.
+`inputs` must have less than 4095 tokens. Given: 5000
+Please reduce the length of the messages or completion.
+This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.
+input length and `max_tokens` exceed context limit: 199211 + 20000 > 200000
+The decoder prompt (length 5000) is longer than the maximum model length of 4096.
+Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.
+prompt token count of 140000 exceeds the limit of 128000
+Request body too large for gpt-4o model. Max size: 8000 tokens.
+too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000
+Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length
+Request too large for model `x` on tokens per minute: Limit 6000, Requested 7000, please reduce your message size
+prompt too long; exceeded max context length by 12 tokens
+Prompt exceeds max length
+Input length (5000) exceeds the maximum allowed length (4096). Use a shorter input or enable truncation.
+input is too large to process. increase the physical batch size
+"""
+OTHERWISE = """\
+max_tokens is too large: 100000. This model supports at most 16384 completion tokens
+Input validation error: `max_new_tokens` must be <= 512
+Input image exceeds the maximum size of 5 MB
+Invalid 'tools[0].function.name': string too long.
+Too many messages in a row of one role
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrote", "code"),
+    [
+        *((wrote, "context_length_exceeded") for wrote in TOO_LONG.splitlines()),
+        *((wrote, "upstream_error") for wrote in OTHERWISE.splitlines()),
+    ],
+)
+def test_prompt_that_is_too_long_is_known_by_its_wording(wrote: str, code: str) -> None:
+    for error in ({"message": wrote, "code": 400}, wrote, {"detail": [{"msg": wrote}]}):
+        assert failures.from_status(400, error).reason.code == code
