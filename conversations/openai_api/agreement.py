@@ -15,6 +15,7 @@ from enum import IntEnum
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import PromptMessage, ToolCall
+from chatmemory.text.thoughts import without_thoughts
 from conversations.openai_api.history import calls_alike, normalized, sorted_json
 
 KEPT_SHARE = 0.5
@@ -25,7 +26,6 @@ TELLING_CHARS = 100
 """A single turn of a trimmed history identifies a chat only by an answer of this length: many say "You're welcome"."""
 
 _WORD = re.compile(r"\w+")
-_THINKING = re.compile(r"<(think|thinking|reasoning)>")
 _ADDED = re.compile(r"</?code>|^```\w*$|\[\d{1,4}\]|【[^】]{0,100}】", re.MULTILINE)
 """What clients take out of an answer beside thinking, or add to it: fences, citations."""
 
@@ -146,22 +146,8 @@ def quotes(message: str, last: ComparedTurn) -> bool:
 
 def essence(answer: str) -> str:
     """Return an answer without what clients take out of it or add to it; of JSON, the value."""
-    text = " ".join(_ADDED.sub(" ", _without_thinking(normalized(answer))).split())
+    text = " ".join(_ADDED.sub(" ", "".join(without_thoughts(normalized(answer)))).split())
     return sorted_json(text) if text.startswith(("{", "[")) else text
-
-
-def _without_thinking(text: str) -> str:
-    """Return a text up to, and after, each closed block of thinking, in one pass over it."""
-    kept: list[str] = []
-    at = 0
-    while opened := _THINKING.search(text, at):
-        closing = f"</{opened[1]}>"
-        end = text.find(closing, opened.end())
-        if end < 0:  # searching on from each opening would take the square of the text's length
-            break
-        kept.append(text[at : opened.start()])
-        at = end + len(closing)
-    return "".join([*kept, text[at:]])
 
 
 def has_read(stored: str, sent: str, *, is_cut: bool = False) -> bool:

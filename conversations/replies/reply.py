@@ -18,6 +18,7 @@ from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.offline import NAME as OFFLINE
 from chatmemory.llm.openai.failures import EMPTY_REPLY
 from chatmemory.llm.protocol import Price, Prompt, Reply, ReplyError, Variant, storable_cost
+from chatmemory.text.thoughts import said
 from conversations.accounts.quotas import Reservation, Slot
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies.open_turn import ToolOutput
@@ -190,7 +191,8 @@ class Ending:
     def with_card(self, card: str | None, seen: str) -> Ending:
         """Return the ending of a reply whose memory card, if any, was removed. A reply with nothing else failed."""
         if card is None or seen.strip() or self.reply.calls or self.status == Status.CANCELLED:
-            return replace(self, card=card or "")
+            is_thought = bool(seen.strip()) and not said(seen)
+            return replace(self, card="" if is_thought else card or "")
         return Ending(Status.FAILED, replace(self.reply, error=self.reply.error or EMPTY_REPLY), card)
 
     def message(self, text: str, variant: str, model: str, **fields: Any) -> Message:

@@ -8,6 +8,7 @@ and renders cards.
 import logging
 
 from chatmemory.text.spans import retained
+from chatmemory.text.thoughts import said
 from conversations.models import Message, Status
 from memory.briefs import Memory, lock_brief
 from memory.context.build import material_of, open_steps, planned_turns
@@ -121,7 +122,7 @@ def _conversation(reply: Message, plan: Plan, turns: list[Turn]) -> list[str]:
     tools = [step.content for step in open_steps(reply.chat_key, plan.open_turn)]
     shown = planned_turns(reply.chat_key, plan)
     lines = [turn.line for turn in shown]
-    return [question, *tools, reply.content, *answer_checks.turn_texts([*turns, *shown]), *lines]
+    return [question, *tools, said(reply.content), *answer_checks.turn_texts([*turns, *shown]), *lines]
 
 
 def _given(memory: Memory, sent: Snapshot) -> tuple[list[str], list[str]]:

@@ -15,6 +15,7 @@ from uuid import UUID
 from chatmemory.llm.attachments import Attachment, attachments_in
 from chatmemory.llm.protocol import CALL_OVERHEAD, PromptMessage, ToolCall
 from chatmemory.text.markers import RECENT_HEADING
+from chatmemory.text.thoughts import said
 from chatmemory.text.tokens import (
     MESSAGE_OVERHEAD,
     clip_end,
@@ -193,7 +194,7 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
         message_ids=tuple([row.id for row in (*users, *replies)]),
         last_assistant_id=last_alive,
         line=line,
-        answer="\n\n".join([row.content for row in replies if row.content and row.role == "assistant"]),
+        answer="\n\n".join([said(row.content) for row in replies if row.content and row.role == "assistant"]),
         tools="\n\n".join(
             [_text(row.role, row.content) for row in replies if row.content and row.role != "assistant"]
         ),
@@ -203,7 +204,9 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
 
 
 def _text(role: str, content: str) -> str:
-    return RESULT + clip_middle(content, OUTPUT_TOKENS) if role == "tool" else content
+    if role == "tool":
+        return RESULT + clip_middle(content, OUTPUT_TOKENS)
+    return said(content, role)
 
 
 def _steps(rows: Sequence[StoredMessage]) -> tuple[Step, ...]:
@@ -211,7 +214,9 @@ def _steps(rows: Sequence[StoredMessage]) -> tuple[Step, ...]:
     replies = [row for row in rows if row.role != "user"]
     if not any(row.payload for row in replies):
         return ()
-    steps = tuple(Step(row.role, row.content or "", row.payload) for row in replies if row.is_live)
+    steps = tuple(
+        Step(row.role, said(row.content or "", row.role), row.payload) for row in replies if row.is_live
+    )
     return steps if is_whole(steps) else ()
 
 

@@ -16,6 +16,7 @@ from typing import Literal, cast
 from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import links_in
+from chatmemory.text.thoughts import without_thoughts
 from memory.pins import wordings
 from memory.pins.section import clipped
 from memory.policies.answers import object_in
@@ -268,7 +269,7 @@ def with_standing(ask: Ask) -> Ask:
 def parted(ask: Ask, answer: Completion) -> tuple[Completion, tuple[Statement, ...]]:
     """Return the answer to `ask` without the list, and what the list says; a field of an object is left where it is."""
     if ask.schema is None:
-        text, *listed = _HEADING.split(answer.text, maxsplit=1)
+        text, *listed = _HEADING.split("".join(without_thoughts(answer.text)), maxsplit=1)
         return replace(answer, text=text), _read("".join(listed).splitlines())
     try:
         found = object_in(answer.text).get(FIELD)

@@ -13,6 +13,7 @@ from typing import Any
 from chatmemory.llm.protocol import Completion
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.markers import quote_markers
+from chatmemory.text.thoughts import bare, without_thoughts
 from memory.history.turns import Turn, assistant_text
 from memory.policies.protocol import Refusal
 
@@ -52,14 +53,15 @@ def prompt_hash(instructions: str) -> str:
 
 
 def answer_text(completion: Completion) -> str:
-    """Return the text of the answer, in any format, without invisible characters.
+    """Return the text of the answer, in any format, without thoughts, preface, fence and invisible characters.
 
     Raise `Refusal` if it is empty, truncated, refused, or the text of an error or a refusal.
     """
-    text = without_invisible(completion.text).strip()
+    text, unended = without_thoughts(without_invisible(completion.text))
+    text = bare(text)
     if completion.refused or _REFUSED.match(text.replace("’", "'")):
         raise Refusal("refused")
-    if completion.truncated:
+    if completion.truncated or unended:
         raise Refusal("truncated")
     if not text:
         raise Refusal("empty")
@@ -71,7 +73,7 @@ def answer_text(completion: Completion) -> str:
 MAX_CHARS = 400_000
 """Longest answer that is parsed, in characters: no policy keeps a hundredth of that."""
 TRIES = 8
-"""Number of positions at which parsing an object is tried: prose has braces, too."""
+"""Number of broken objects that are mended, if they can be: prose has braces, too."""
 
 _OPENING = re.compile(r'\{\s*+["}]')
 # A string is matched as a whole, even one without an end, so that a comma in it stays.
@@ -79,36 +81,38 @@ _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|,(?=\s*+[}\]])', re
 
 
 def object_in(text: str) -> dict[str, Any]:
-    """Return the first JSON object in `text`. Numbers are kept as text, so that 50.00 stays 50.00; NaN becomes null.
+    """Return the last whole JSON object in `text`, which comes after drafts. Numbers are kept as text, so that 50.00
+    stays 50.00; NaN becomes null. An empty object does not replace another one.
 
     Raise `Refusal("wrong_shape")` if there is none, or it is too long or too deeply nested.
     """
+    text, _ = without_thoughts(text)
     if len(text) > MAX_CHARS:
         raise Refusal("wrong_shape")
-    at = 0
-    for _ in range(TRIES):
-        opening = _OPENING.search(text, at)
-        if opening is None:
-            break
-        found, read = _read(text[opening.start() :])
-        if found is not None:
-            return found
-        # Skip what was parsed of a broken object: an object within it is not the answer.
-        at = opening.start() + max(1, read)
-    raise Refusal("wrong_shape")
-
-
-def _read(text: str) -> tuple[dict[str, Any] | None, int]:
-    """Parse the object that `text` begins with; if it is broken, return None and how far it could be parsed."""
-    read = 0
-    for attempt in (text, _STRING_OR_COMMA.sub(lambda found: found[0] if found[0] != "," else "", text)):
+    last: dict[str, Any] | None = None
+    at = mended = 0
+    while mended < TRIES and (opening := _OPENING.search(text, at)):
+        start = opening.start()
         try:
-            return _DECODER.raw_decode(attempt)[0], 0
+            try:
+                found, at = _DECODER.raw_decode(text, start)
+            except json.JSONDecodeError as error:
+                mended, at = mended + 1, max(start + 1, error.pos)
+                without_commas = _STRING_OR_COMMA.sub(
+                    lambda one: one[0] if one[0] != "," else " ", text[start:]
+                )
+                found, length = _DECODER.raw_decode(without_commas)
+                at = start + length
         except json.JSONDecodeError as error:
-            read = max(read, error.pos)
+            # Skip what was parsed of a broken object: an object within it is not the answer.
+            at = max(at, start + error.pos)
+            continue
         except RecursionError:
-            return None, len(text)
-    return None, read
+            break
+        last = found or last or found
+    if last is None:
+        raise Refusal("wrong_shape")
+    return last
 
 
 # NaN and the infinities become null: they are not valid JSON, and no database accepts them.

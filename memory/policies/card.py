@@ -16,6 +16,7 @@ from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
 from chatmemory.text.spans import CJK, SpanIndex, spans
+from chatmemory.text.thoughts import CLOSING_TAGS
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits, RecallMode
@@ -314,32 +315,47 @@ BLOCK_CHARS: Final = 16_384
 SPACE_CHARS: Final = 64
 """Maximum number of characters of the whitespace before a block that are removed with it."""
 
-_OPEN = re.compile(re.escape(CARD_OPEN), re.IGNORECASE | re.ASCII)
-_CLOSE = re.compile(re.escape(CARD_CLOSE), re.IGNORECASE | re.ASCII)
+_THOUGHT = f"(?P<thought>{'|'.join(CLOSING_TAGS)})"
+_OPEN = re.compile(f"{CARD_OPEN}|{_THOUGHT}", re.IGNORECASE | re.ASCII)
+_CLOSE = re.compile(f"{CARD_CLOSE}|{_THOUGHT}", re.IGNORECASE | re.ASCII)
+_TAGS: Final = tuple(tag.upper() for tag in (CARD_OPEN, *CLOSING_TAGS))
 
 
 class CardStream:
-    """A filter: show what `feed` returns for each chunk; `finish` returns the rest and the card."""
+    """A filter: show what `feed` returns for each chunk; `finish` returns the rest and the card.
+
+    A card before the closing tag of thoughts is a draft. One without an end there was no card, and is shown.
+    """
 
     def __init__(self) -> None:
         self._held = ""
         """Outside a block, what may be the beginning of one; inside, the block so far, or the end of a long one."""
         self._is_inside = False
+        self._opening = ""
+        """The tag that opened the block, and the white space before it."""
         self._card: str | None = None
 
     def feed(self, text: str) -> str:
         """Take a chunk and return the text that can be shown now; may be empty."""
         if not (self._held or self._is_inside or "<" in text or text[-1:].isspace()):
             return text
+        at = max(0, len(self._held) - len(CARD_CLOSE))
         self._held += text
         shown: list[str] = []
-        while found := (_CLOSE if self._is_inside else _OPEN).search(self._held):
-            if self._is_inside:
-                self._card = self._held[: found.start()][-BLOCK_CHARS:] or CARD_OPEN
+        while found := (_CLOSE if self._is_inside else _OPEN).search(self._held, at):
+            before, start = self._held[: found.start()], _without_space(self._held, found.start())
+            if found["thought"]:
+                self._card = None
+                shown.append(
+                    (self._opening + before[-BLOCK_CHARS:] if self._is_inside else before) + found[0]
+                )
+            elif self._is_inside:
+                self._card = before[-BLOCK_CHARS:] or CARD_OPEN
             else:
-                shown.append(self._held[: _without_space(self._held, found.start())])
-            self._held = self._held[found.end() :]
-            self._is_inside = not self._is_inside
+                shown.append(self._held[:start])
+                self._opening = self._held[start : found.end()]
+            self._held, at = self._held[found.end() :], 0
+            self._is_inside = not (self._is_inside or found["thought"])
         if self._is_inside:
             self._held = self._held[-BLOCK_CHARS - len(CARD_CLOSE) :]
         else:
@@ -357,15 +373,15 @@ class CardStream:
         if self._is_inside:
             return "", CARD_OPEN
         start, tag = _edge(self._held)
-        is_begun = cut_off and len(self._held) - tag > 1
+        is_begun = cut_off and self._held[tag + 1 : tag + 2].upper() == CARD_OPEN[1]
         return self._held[:start] if is_begun else self._held, self._card
 
 
 def _edge(text: str) -> tuple[int, int]:
     """Start of the suffix of `text` that may belong to a block: with its whitespace, and of the tag by itself."""
-    lengths = range(min(len(text), len(CARD_OPEN) - 1), 0, -1)
-    begun = next((length for length in lengths if text[-length:].upper() == CARD_OPEN[:length]), 0)
-    tag = len(text) - begun
+    tag = text.rfind("<", max(0, len(text) - len(CARD_OPEN)))
+    if tag < 0 or not any(one.startswith(text[tag:].upper()) for one in _TAGS):
+        tag = len(text)
     return _without_space(text, tag), tag
 
 

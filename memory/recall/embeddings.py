@@ -31,6 +31,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.openai.failures import REST_SECONDS
 from chatmemory.llm.protocol import Embedded, UpstreamError
+from chatmemory.text.thoughts import said
 from conversations.accounts import quotas
 from conversations.models import TEXT_STATUSES, Chat, Message, Role, lock_chat
 from memory import queue
@@ -216,7 +217,7 @@ def _next_texts(chat: ChatKey, seq: int, limit: int) -> dict[int, str]:
         default=Value(""),
         output_field=TextField(),
     )
-    return dict(rows.values_list("seq", of_turns)[:limit])
+    return {seq: said(text, role) for seq, text, role in rows.values_list("seq", of_turns, "role")[:limit]}
 
 
 def _claim(chat: ChatKey, embedder: UpstreamEmbedder) -> ChatEmbeddings | None:

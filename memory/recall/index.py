@@ -28,6 +28,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from chatmemory.database.owned import ChatKey
+from chatmemory.text.thoughts import said
 from conversations.models import TEXT_STATUSES, Chat, Message
 from memory.limits import MemoryLimits
 from memory.recall.question import Question, read_question
@@ -192,11 +193,14 @@ BATCH = 500
 
 def fill(limit: int | None = None) -> int:
     """Store the terms of messages that have none, of about `limit` at most; return how many there were."""
-    missing = Message.objects.filter(terms__isnull=True).values_list("pk", "content", "owner_id")
+    missing = Message.objects.filter(terms__isnull=True).values_list("pk", "content", "role", "owner_id")
     to_db = Message._meta.get_field("id").get_db_prep_value
     filled = 0
     while (limit is None or filled < limit) and (rows := list(missing[:BATCH])):
-        values = [(stored_terms(text, owner), to_db(pk, connection), owner) for pk, text, owner in rows]
+        values = [
+            (stored_terms(said(*said_by), owner), to_db(pk, connection), owner)
+            for pk, *said_by, owner in rows
+        ]
         with transaction.atomic(), connection.cursor() as cursor:
             # If the message was changed in the meantime, it already has new terms.
             cursor.executemany(
@@ -312,7 +316,7 @@ def quoted(chat: ChatKey, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
 
 
 def _message(key: Any, seq: int, role: str, at: Any, text: str, tokens: int) -> RecalledMessage:
-    return RecalledMessage(UUID(str(key)), seq, role, str(at)[:10], text, tokens)
+    return RecalledMessage(UUID(str(key)), seq, role, str(at)[:10], text and said(text, role), tokens)
 
 
 def _select(chat: ChatKey, seqs: Iterable[int], columns: str, *, live: bool = True) -> list[Any]:

@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from chatmemory.database.rows import byte_size, count_fitting
+from chatmemory.text.thoughts import said
 from conversations.models import MEMORY_COLUMNS, Chat, Message
 from memory.recall.index import MAX_PER_TERM, owner_matches, postings
 from memory.recall.question import Question, read_question
@@ -129,8 +130,9 @@ def _hits(owner_id: int, places: Sequence[tuple[UUID, int]], words: set[str]) ->
     messages = rows.in_bulk([pk for pk, _ in there[: count_fitting([sizes[pk] for pk, _ in there])]])
     hits: list[Hit] = []
     for message, passage in [(messages[pk], passage) for pk, passage in there if pk in messages]:
-        spans = passages(message.content)
+        text = said(message.content, message.role)
+        spans = passages(text)
         start, end = spans[min(passage, len(spans) - 1)] if spans else (0, 0)
-        snippet = message.content[start:end].strip()
+        snippet = text[start:end].strip()
         hits.append(Hit(message, snippet, tuple(highlights(snippet, words))))
     return hits

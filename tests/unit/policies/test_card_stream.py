@@ -29,6 +29,8 @@ pieces = st.sampled_from(
         ">",
         " ",
         "\n\n",
+        "</Think>",
+        "</thi",
         *("İ", "a < b", "<MEMORY_CARDS>", "word ", " " * 70, "x" * 50, "{}", "\u2003"),
     ]
 )
@@ -88,6 +90,12 @@ def test_what_is_seen_is_what_was_said_without_whole_blocks(text: str) -> None:
         (f"A {CARD_CLOSE}", f"A {CARD_CLOSE}", None),
         ("", "", None),
         (BLOCK, "", GOOD),
+        (f"<think>{BLOCK}</think>A", "<think></think>A", None),
+        (
+            f"<think>a {CARD_OPEN} goes last</think>A {BLOCK}",
+            f"<think>a {CARD_OPEN} goes last</think>A",
+            GOOD,
+        ),
     ],
 )
 def test_what_is_seen_and_what_is_kept(text: str, seen: str, card: str | None) -> None:

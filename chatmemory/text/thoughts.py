@@ -1,0 +1,70 @@
+"""Takes a model's thoughts out of its text, and out of an answer also the words around it. Pure; linear in time.
+
+Servers without a parser for reasoning (llama.cpp, Ollama, vLLM) leave the thoughts in the text, between tags. The
+opening tag may be missing, because some templates put it into the prompt. A tag after a backtick is only mentioned.
+"""
+
+import re
+from typing import Final
+
+CLOSING_TAGS: Final = ("</think>", "</thinking>", "</reasoning>", "</thought>")
+
+_TAG = re.compile(
+    r"(?<!`)(?:<(/?)(?:seed:)?(?:think|thinking|reasoning|thought)>|\[(/?)THINK\]|◁(/?)think▷)", re.IGNORECASE
+)
+_FENCED = re.compile(r"(`{3,9}|~{3,9})[^`\n]*\n(.*)\n[ \t]*\1\s*\Z", re.DOTALL)
+_WHAT = r"(?:summary|memory|card|json|object|version|notes|facts|story|answer|it\ is|it|you\ go)"
+_PREFACE = re.compile(
+    rf"""(?: (?:sure|certainly|of\ course|okay|ok|absolutely|got\ it|great|understood|alright)\b[ ,.!:—–-]{{0,9}} )?
+    (?: (?:here(?:['’]s|\ is|\ are)?|below\ is|this\ is|the\ following\ is)\b[^\n:]{{0,60}}?\b{_WHAT}\b[^\n:]{{0,60}}
+        (?: : | [.!]?[ ]{{0,9}}\n )
+    | [\#*_ ]{{0,9}}(?:the\ )?(?:(?:updated|new|revised|merged|final|current)\ )?(?:conversation\ )?(?:summary|memory)
+        [*_]{{0,9}}(?: : | [ ]{{0,9}}\n )
+    | (?<=[,.!:—–-])\n
+    )[*_]*\s*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def without_thoughts(text: str) -> tuple[str, str]:
+    """Return a text without its thoughts, and the thought at its end that has no closing tag; "" if there is none.
+
+    What comes before a closing tag without an opening one is a thought, too.
+    """
+    kept: list[str] = []
+    at, opened = 0, -1
+    for tag in _TAG.finditer(text):
+        if not any(tag.groups()):
+            opened = tag.start() if opened < 0 else opened
+            continue
+        if opened < 0:
+            kept.clear()
+        else:
+            kept.append(text[at:opened])
+        at, opened = tag.end(), -1
+    kept.append(text[at : opened if opened >= 0 else None])
+    return "".join(kept), text[opened:] if opened >= 0 else ""
+
+
+def said(text: str, role: str = "assistant") -> str:
+    """Return a message as memory reads it: of a reply, without its thoughts.
+
+    An opening tag within a line, without a closing one, is only mentioned.
+    """
+    if role != "assistant":
+        return text
+    kept, thought = without_thoughts(text)
+    is_thought = not kept.rpartition("\n")[2].strip()
+    kept = kept if is_thought else kept + thought
+    return text if kept == text else kept.strip()
+
+
+def bare(text: str) -> str:
+    """Return an answer without a preface ("Sure! Here is the updated summary:") and a code fence around all of it."""
+    for _ in range(2):
+        text = text.strip()
+        if found := _PREFACE.match(text):
+            text = text[found.end() :]
+        if fenced := _FENCED.fullmatch(text):
+            text = fenced[2]
+    return text.strip()

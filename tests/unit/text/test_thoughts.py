@@ -1,0 +1,79 @@
+"""A model's thoughts, and the words around its answer, are taken out, in linear time."""
+
+import time
+from contextlib import suppress
+
+import pytest
+
+from chatmemory.llm.protocol import Completion
+from chatmemory.text.thoughts import bare, said
+from memory.policies.answers import answer_text, object_in
+from memory.policies.protocol import Refusal
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>so\nlong</think>\n\nKiel.", "Kiel."),
+        ("The user wants Kiel.</think>Kiel.", "Kiel."),
+        ("<THINK>a</THINK>Ki<Reasoning>b</Reasoning>el<thought>c</thought>", "Kiel"),
+        ("<thinking>a <think>b</think> c</thinking>Kiel.", "Kiel."),
+        ("[THINK]hm[/THINK]Kiel.", "Kiel."),
+        ("Write `<think>` and `</think>`.", "Write `<think>` and `</think>`."),
+        ("<think>a</think>Sure! Here is the updated summary:\n\n```text\nKiel.\n```", "Kiel."),
+        ("**Updated summary:**\nKiel.", "Kiel."),
+        ("Here are the user's preferences: tea.", "Here are the user's preferences: tea."),
+    ],
+)
+def test_answer_is_read_without_thoughts_preface_and_fence(text: str, answer: str) -> None:
+    assert answer_text(Completion(text, "m")) == answer
+
+
+@pytest.mark.parametrize("text", ["<think>The user said", "Kiel.\n<THINKING>and", "<think>a</think><think>b"])
+def test_answer_with_an_unended_thought_is_truncated(text: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        answer_text(Completion(text, "m"))
+    assert refused.value.reason == "truncated"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('<think>{"a": "draft"}</think>{"a": "answer"}', {"a": "answer"}),
+        ('A draft: {"a": "draft"}\n{"a": "answer",}\n{}', {"a": "answer"}),
+        ('{"a": "answer"} {"a": [{"b": "half"}', {"a": "answer"}),
+    ],
+)
+def test_last_whole_object_is_the_answer(text: str, value: dict[str, str]) -> None:
+    assert object_in(text) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "read"),
+    [
+        ("<think>draft</think>\nKiel.", "Kiel."),
+        ("<think>cut off", ""),
+        ("The tag <think> opens.", "The tag <think> opens."),
+    ],
+)
+def test_reply_is_read_by_memory_without_thoughts(reply: str, read: str) -> None:
+    assert said(reply) == read
+    assert said(reply, "user") == reply
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("<think>" * 60_000, "</think>" * 60_000, "[THINK]<" * 60_000, "```\n" * 100_000, "`" * 400_000),
+        *("Sure! " + " " * 400_000, "here is summary " * 30_000, "#" * 400_000, "Summary" + " " * 400_000),
+        *('{"a":1}' * 50_000, '{"a":1,}' * 45_000, "{" + '"a":1,' * 60_000),
+    ],
+    ids=lambda text: text[:8],
+)
+def test_no_text_takes_long(text: str) -> None:
+    began = time.process_time()
+    said(text)
+    bare(text)
+    with suppress(Refusal):
+        object_in(text)
+    assert time.process_time() - began < 2
