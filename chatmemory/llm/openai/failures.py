@@ -84,8 +84,7 @@ def from_status(status: int, error: object, *, after: float | None = None) -> Up
     """
     may_retry = status in RETRYABLE_STATUS or status >= 500
     may_retry = may_retry and NOT_WORTH_RETRYING.isdisjoint(_codes(error))
-    known = _known(error) if status in (400, 413, 422) or status >= 500 else None
-    may_retry = may_retry and known is None
+    known = _known(error) if status in (400, 413, 422) else None
     found = replace(
         known or ReplyError("upstream_error", _sentence(status)),
         retry_after=ceil(min(max(after, 1.0), MAX_RETRY_AFTER)) if after is not None and may_retry else None,
