@@ -51,11 +51,10 @@ NOTHING = (
     "Set OPENAI_API_KEY or OPENAI_BASE_URL and restart for real answers."
 )
 _ROLE = re.compile(r"(?:> )?(?:\[\d+\] )?(?:User|Assistant): ")
-_DELTA = re.compile(r"\s*\S+")
+_DELTA = re.compile(r"(?<!\s)\s*+\S+")
 FEW_TOKENS = 5
 """A shorter sentence needs a name or a number to be worth remembering."""
 _JSON = re.compile(r"[^{\n]*+(\{.*\})")
-_CARD = re.compile(rf"{CARD_OPEN}(\{{.*\}}){CARD_CLOSE}")
 _TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
 
 
@@ -136,10 +135,11 @@ def card_after(prompt: Prompt, reply: str) -> str:
 
     Empty if the prompt asks for none.
     """
-    form = _CARD.search(prompt.instructions)
-    if form is None:
+    _, begins, form = prompt.instructions.partition(f"{CARD_OPEN}{{")
+    example = json_object("{" + form.partition(CARD_CLOSE)[0]) if begins else {}
+    if not example:
         return ""
-    fields = {name: _TEXTS if isinstance(one, list) else _TEXT for name, one in json_object(form[1]).items()}
+    fields = {name: _TEXTS if isinstance(one, list) else _TEXT for name, one in example.items()}
     before = prompt.messages[:-1]
     firsts = (_JSON.match(message.content.partition("\n")[0]) for message in before)
     card = next((found[1] for found in firsts if found and json_object(found[1])), "")

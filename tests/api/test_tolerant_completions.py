@@ -8,6 +8,7 @@ import pytest
 
 from conversations.models import Chat, Message
 from tests.support.exhaustive import first_of
+from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -97,6 +98,18 @@ def test_stop_sequences_end_the_answer_where_the_api_has_none(
         assert Message.objects.get(role="assistant").content == "You said: one two "
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_stop_sequence_with_control_token_ends_the_answer_without_being_sent(
+    alice: Client, upstream: FakeUpstream, settings: Any, stream: bool
+) -> None:
+    settings.OPENAI_API_STYLE = "chat"
+    upstream.behave(Behaviour(text="one two <|im_end|> three"), lane="stream")
+    answer = post(alice, [user("Count.")], stop="<|im_end|>", stream=stream)
+    assert "stop" not in upstream.requests[-1].body
+    assert '"finish_reason":"stop"' in answer.text.replace(" ", "")
+    assert Message.objects.get(role="assistant").content == "one two "
+
+
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
 def test_control_tokens_are_broken_up_wherever_a_client_writes(
     alice: Client, upstream: FakeUpstream, settings: Any, store: bool
@@ -120,9 +133,12 @@ def test_control_tokens_are_broken_up_wherever_a_client_writes(
             ],
         },
     ]
-    post(alice, messages, tools=[LOOK], store=store)
+    form = {"type": "object", "description": token, "properties": {}, "additionalProperties": False}
+    schema = {"type": "json_schema", "json_schema": {"name": "form", "schema": form}}
+    post(alice, messages, tools=[LOOK], store=store, response_format=schema, stop=[token, "END"])
     sent = str(upstream.requests[-1].body)
     assert token not in sent
+    assert upstream.requests[-1].body["stop"] == ["END"]
     assert "<|im_end|>" not in sent
     assert sent.count("<|im_start|") >= 8
 

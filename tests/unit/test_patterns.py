@@ -6,6 +6,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -26,9 +27,9 @@ SAMPLES = {
     codes.CATEGORY_NOT_WORD: "-",
 }
 PACKAGES = (chatmemory, conversations, memory)
-SCREEN, SHORT, LONG = 2_000, 20_000, 40_000
+SCREEN, SHORT, LONG = (250, 2_000, 8_000), 20_000, 40_000
 SUSPICIOUS_SECONDS = 0.0005
-"""Time over `SCREEN` characters from which a pattern is measured over longer ones."""
+"""Time over the last of `SCREEN` characters from which a pattern is measured over longer ones."""
 IGNORED_SECONDS = 0.004
 TOO_LONG = 0.15
 
@@ -121,10 +122,10 @@ def pieces(pattern: re.Pattern[str]) -> list[str]:
     return sorted({*whole, *parts, *lines, *single, " ", "\n", "a", "="} - {""})
 
 
-def seconds(used: Used, piece: str, size: int) -> float:
+def seconds(used: Used, piece: str, end: str, size: int) -> float:
     """Return the CPU time of all uses of a pattern over so many characters."""
     pattern, methods = used
-    text = (piece * (size // len(piece) + 1))[:size] + "\x00"
+    text = (piece * (size // len(piece) + 1))[:size] + end
     began = time.process_time()
     for method in methods:
         found = getattr(pattern, method)(text)
@@ -135,19 +136,18 @@ def seconds(used: Used, piece: str, size: int) -> float:
 
 def fault(used: Used) -> str:
     """Return what takes more than linear time; "" if nothing does."""
-    for piece in pieces(used[0]):
-        if seconds(used, piece, SCREEN) < SUSPICIOUS_SECONDS:
-            continue
-        for size in (
-            2 * SCREEN,
-            SHORT // 2,
-            SHORT,
-        ):  # a catastrophe is seen early, and does not hang the test
-            if (spent := seconds(used, piece, size)) > TOO_LONG:
+    for piece, end in product(pieces(used[0]), ("", "\0")):
+        for size in SCREEN:  # a catastrophe is seen early, and does not hang the test
+            if (spent := seconds(used, piece, end, size)) > TOO_LONG:
                 return f"{piece[:40]!r}: {spent:.2f} s for {size} characters"
-        short = min(seconds(used, piece, SHORT) for _ in range(2))
-        long = min(seconds(used, piece, LONG) for _ in range(2))
-        if long > max(3 * short, IGNORED_SECONDS):
+        if spent < SUSPICIOUS_SECONDS:
+            continue
+        for times in (1, 3):
+            short = min(seconds(used, piece, end, SHORT) for _ in range(times))
+            long = min(seconds(used, piece, end, LONG) for _ in range(times))
+            if long <= max(3 * short, IGNORED_SECONDS):
+                break
+        else:
             return f"{piece[:40]!r}: {short:.4f} s, {long:.4f} s"
     return ""
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
+from chatmemory.text.cleaning import disarm
 
 OPENAI_HOST = "api.openai.com"
 OPENAI_URL = f"https://{OPENAI_HOST}/v1"
@@ -31,6 +32,10 @@ def request_body(
     A prompt's schema requests structured output; for servers without it, the caller removes the schema.
     """
     parameters = {name: value for name, value in prompt.parameters.items() if is_openai or name not in _HINTS}
+    if cut := stops_to_cut_at(prompt, style):
+        parameters["stop"] = [one for one in _stops(prompt) if one not in cut]
+        if not parameters["stop"]:
+            del parameters["stop"]
     if style == "responses":
         return _responses(prompt, variant, parameters) | {"stream": stream}
     body = _chat(prompt, variant, is_openai=is_openai) | parameters | {"stream": stream}
@@ -44,8 +49,12 @@ def is_openai_host(base_url: str) -> bool:
 
 
 def stops_to_cut_at(prompt: Prompt, style: Style) -> tuple[str, ...]:
-    """Return the stop sequences of a prompt if the API knows nothing of them."""
-    stops = (prompt.parameters.get("stop") or ()) if style == "responses" else ()
+    """Return the stop sequences that are not sent: those with control tokens, or all if the API has none."""
+    return tuple(one for one in _stops(prompt) if style == "responses" or disarm(one) != one)
+
+
+def _stops(prompt: Prompt) -> tuple[str, ...]:
+    stops = prompt.parameters.get("stop") or ()
     return (stops,) if isinstance(stops, str) else tuple(stops)
 
 
@@ -76,7 +85,7 @@ def _responses(prompt: Prompt, variant: Variant, parameters: Mapping[str, Any]) 
     return body
 
 
-_NESTED = {"reasoning_effort", "verbosity", "response_format", "stop"}
+_NESTED = {"reasoning_effort", "verbosity", "response_format"}
 
 
 def _tool_item(tool: Mapping[str, Any]) -> dict[str, Any]:
