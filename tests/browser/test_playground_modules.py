@@ -119,7 +119,7 @@ async ([base]) => {
 def test_a_reply_is_followed_through_lost_connections(visitor: Person) -> None:
     visitor.go("/playground/")
     found = visitor.page.evaluate(FOLLOWED, [MODULES])
-    rest = ["GET", "/v1/chats/c/messages/m/stream"]
+    rest = ["GET", "/v1/chats/c/messages/m/stream?memory_events=true"]
     assert found["asked"] == [
         ["POST", "/v1/message/first", None],
         *([*rest, position] for position in ("5", "5", "9")),
