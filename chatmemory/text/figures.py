@@ -11,6 +11,8 @@ from collections.abc import Iterable
 
 SHORTEST_NUMBER = 3
 SHORTEST_CODE = 4
+LONGEST = 40
+"""Characters of a figure. A longer one is no figure, and may be cut anywhere where a summary is cut to its length."""
 
 _NUMBER = re.compile(r"\d+(?:[.,'’ \u00a0\u202f]\d{3}(?!\d))*")
 _RUN = re.compile(r"\d+")
@@ -34,8 +36,12 @@ class KnownFigures:
     def new_in(self, text: str) -> list[str]:
         """Return the figures of `text` that are in none of the texts, in order, each once."""
         text = _plain(text)
-        numbers = [one for one in _NUMBER.findall(text) if not self._has_number(one)]
-        codes = [one for one in _WORD.findall(text) if _is_code(one) and not self._has_code(one)]
+        numbers = [one for one in _NUMBER.findall(text) if len(one) <= LONGEST and not self._has_number(one)]
+        codes = [
+            one
+            for one in _WORD.findall(text)
+            if len(one) <= LONGEST and _is_code(one) and not self._has_code(one)
+        ]
         alone = (one for one in numbers if not any(one in code for code in codes))
         return list(dict.fromkeys((*codes, *alone)))
 

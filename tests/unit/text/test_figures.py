@@ -15,6 +15,7 @@ It weighs 2 500 g, see RB40718 and https://shop.example/a/98123."""
         "Call 5551234567. It has 2500 g.",
         "code_rb_40718 of 2026-05-14, number 06281",
         "In 24h, the 3rd of 99 2-hour talks at 10am: 5 of 10.",
+        "0" * 41 + " and A1" + "b1" * 20,
         "",
     ],
 )
