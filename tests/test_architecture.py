@@ -220,3 +220,9 @@ def test_unit_tests_use_no_database() -> None:
     )
     found = [path.name for path in (ROOT / "tests/unit").rglob("*.py") if asked.search(path.read_text())]
     assert found == []
+
+
+def test_only_one_module_normalizes_text() -> None:
+    """`unicodedata` alone takes quadratic time for combining marks."""
+    calls = {name for name, tree in modules() if "unicodedata.normalize" in ast.unparse(tree)}
+    assert calls == {"chatmemory.text.cleaning"}

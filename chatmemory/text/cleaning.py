@@ -7,7 +7,9 @@ templates.
 """
 
 import re
-from typing import Final
+import unicodedata
+from itertools import pairwise
+from typing import Final, Literal
 
 BLANKS: Final = (
     "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
@@ -37,6 +39,21 @@ def clean(text: str) -> str:
 def without_invisible(text: str) -> str:
     """`text` without invisible characters: controls, direction marks, tags, lone surrogates."""
     return _INVISIBLE.sub("", text)
+
+
+_SIGNS = re.compile(r"(?:[^\w\s]|[\uff9e\uff9f]){50}")
+
+
+def normalized(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
+    """`text` in a form of Unicode, in linear time.
+
+    `unicodedata` sorts combining marks in quadratic time: a message of nothing else would take a minute, and hold up
+    the whole process. So each 50 marks or signs in a row are normalized by themselves.
+    """
+    if text.isascii():
+        return text
+    cuts = [0, *(found.end() for found in _SIGNS.finditer(text)), len(text)]
+    return "".join(unicodedata.normalize(form, text[start:end]) for start, end in pairwise(cuts))
 
 
 class TextCleaner:

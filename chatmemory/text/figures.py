@@ -9,6 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from chatmemory.text.cleaning import normalized
+
 SHORTEST_NUMBER = 3
 SHORTEST_CODE = 4
 LONGEST = 40
@@ -64,7 +66,7 @@ def _plain(text: str) -> str:
     """The text with the digits of all scripts and widths as ASCII."""
     return "".join(
         str(unicodedata.digit(one)) if not one.isascii() and one.isdecimal() else one
-        for one in unicodedata.normalize("NFKC", text)
+        for one in normalized("NFKC", text)
     )
 
 

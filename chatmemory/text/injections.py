@@ -61,8 +61,8 @@ _SHAPES = {
         r"\s*['\"](?:arguments|parameters|input|args)['\"]\s*:"
     ),
     "marks": re.compile(
-        r"<\s*\|[^|<>]{1,40}\|\s*>|\[\s*/?\s*inst\s*\]|<<\s*/?sys\s*>>|<(?:start|end)_of_turn\s*>"
-        r"|<\s*/?\s*memory_card|(?<!=)={3,}+\s*+(?:end_)?(?:existing_summary|new_turns)"
+        r"<\s*\|[^|<>]{1,40}\|\s*>|\[\s*+(?:/\s*+)?inst\s*\]|<<\s*/?sys\s*>>|<(?:start|end)_of_turn\s*>"
+        r"|<\s*+(?:/\s*+)?memory_card|(?<!=)={3,}+\s*+(?:end_)?(?:existing_summary|new_turns)"
     ),
 }
 """Searched in a sentence as it looks: "speaks" at its beginning, the others anywhere."""

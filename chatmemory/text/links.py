@@ -10,10 +10,10 @@ counts only after a scheme.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
+from chatmemory.text.cleaning import normalized
 from chatmemory.text.markers import INVISIBLE
 
 _DOMAINS = frozenset(
@@ -108,7 +108,7 @@ class KnownLinks:
 def _plain(text: str) -> str:
     """`text` as a browser would read its links."""
     seen = INVISIBLE.sub("", text)
-    return seen if seen.isascii() else _IDEOGRAPHIC_STOP.sub(".", unicodedata.normalize("NFKC", seen))
+    return seen if seen.isascii() else _IDEOGRAPHIC_STOP.sub(".", normalized("NFKC", seen))
 
 
 def _found(text: str) -> Iterator[tuple[str, int]]:

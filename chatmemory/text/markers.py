@@ -9,11 +9,10 @@ which is never shown or stored.
 """
 
 import re
-import unicodedata
 from collections.abc import Callable
 from typing import Final
 
-from chatmemory.text.cleaning import BLANKS
+from chatmemory.text.cleaning import BLANKS, normalized
 
 SUMMARY_HEADING = "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):"
 LINES_HEADING = "EARLIER TURNS, ONE LINE EACH (oldest first; details may be missing):"
@@ -34,7 +33,7 @@ _MARKER = re.compile(
     r"|facts\s*-+\s*prior\s+conversation"
     r"|pinned\s*-+\s*what\s+the\s+user"
     r"|\[\s*(?:user|ass[il1|]stant|system|developer|human)\s*\]\s*:"
-    r"|\[\s*/?\s*inst\s*\]|<\s*<\s*/?\s*sys\s*>|<\s*/?\s*(?:start|end)_of_turn"
+    r"|\[\s*+(?:/\s*+)?inst\s*\]|<\s*+<\s*+(?:/\s*+)?sys\s*>|<\s*+(?:/\s*+)?(?:start|end)_of_turn"
     r"|#+\s*(?:existing\s+facts|conversation\s*:)"
     r"|earlier\s+turns,\s+one\s+line\s+each"
     r"|excerpts\s+from\s+earlier\s+in\s+this"
@@ -43,7 +42,7 @@ _MARKER = re.compile(
     r"|\[\s*[\do]{4}\s*-\s*[\do]{2}\s*-\s*[\do]{2}\s*\]"
     r"|sources\s*\(retrieved\s+material"
     r"|\[\s*(?:important\s+data\s+from\s+previous\s+conversations|conversation\s+summary|recent\s+messages)\s*\]"
-    r"|<\s*/?\s*memory_card"
+    r"|<\s*+(?:/\s*+)?memory_card"
     r"|<\s*\|"
     r"|(?:conversation\s+context|previous\s+response\s+outline)\s*:"
     r")"
@@ -141,7 +140,7 @@ def skeleton(text: str) -> str:
     seen = _UNSEEN.sub("", text)
     if seen.isascii():
         return seen.lower()
-    plain = unicodedata.normalize("NFKD", seen.translate(_PLAIN)).lower()
+    plain = normalized("NFKD", seen.translate(_PLAIN)).lower()
     return _UNSEEN.sub("", plain).translate(_PLAIN)
 
 

@@ -5,7 +5,6 @@ slash. It has neither a password nor tokens of its own.
 """
 
 import hashlib
-import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,6 +13,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from rest_framework.exceptions import AuthenticationFailed, ValidationError
 
+from chatmemory.text.cleaning import normalized
 from conversations.accounts import quotas
 from conversations.models import App, EndUser
 
@@ -91,7 +91,7 @@ def create_end_user(app: App, external_id: str) -> EndUser:
 
 def _as_stored(text: str) -> str:
     """Return an id trimmed and in composed form; "" unless a path can name it, too, which is how it is deleted."""
-    text = unicodedata.normalize("NFC", text.strip())
+    text = normalized("NFC", text.strip())
     is_text = text.isprintable() and len(text) <= MAX_ID_CHARS
     return text if is_text and text not in (".", "..") and not text.endswith(_NO_END) else ""
 

@@ -6,12 +6,12 @@ Consecutive messages of one side are joined. The outputs of tools stay separate,
 import hashlib
 import hmac
 import json
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from chatmemory.llm.protocol import PromptMessage, ToolCall
+from chatmemory.text import cleaning
 from conversations.openai_api.errors import RequestError
 
 
@@ -167,7 +167,7 @@ def history_keys(
 
 def normalized(text: str) -> str:
     """Return `text` without what clients change on the way: surrounding space, line endings, composed letters."""
-    return unicodedata.normalize("NFC", text.replace("\r\n", "\n")).strip()
+    return cleaning.normalized("NFC", text.replace("\r\n", "\n")).strip()
 
 
 def calls_alike(stored: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:

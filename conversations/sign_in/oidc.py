@@ -10,7 +10,6 @@ An account is found by issuer and subject alone: users often choose the names an
 import logging
 import secrets
 import time
-import unicodedata
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -33,6 +32,7 @@ from django.views.decorators.http import require_safe
 from requests import RequestException, Response, Session
 from urllib3.exceptions import HTTPError
 
+from chatmemory.text.cleaning import normalized
 from conversations.sign_in.password import refuse
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class Identities(DefaultSocialAccountAdapter):
 
     def populate_user(self, request: HttpRequest, sociallogin: SocialLogin, data: dict[str, Any]) -> Any:
         """Take names as Django's forms do: wide letters are ordinary ones."""
-        plain = {key: unicodedata.normalize("NFKC", str(text)) for key, text in data.items() if text}
+        plain = {key: normalized("NFKC", str(text)) for key, text in data.items() if text}
         return super().populate_user(request, sociallogin, plain)
 
     def save_user(self, request: HttpRequest, sociallogin: SocialLogin, form: Any = None) -> Any:

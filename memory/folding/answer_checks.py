@@ -34,6 +34,8 @@ from memory.policies.protocol import Policy, Refusal, State
 
 SHORTEST_ECHO = 25
 """Characters of a sentence; a shorter one may well be the summarizer's own."""
+_MARKUP = " -*•#>_`\"'“”.:"
+"""What a model may put around a sentence."""
 _SENTENCES = re.compile(r"\n|(?<=[.!?])\s")
 
 
@@ -55,10 +57,11 @@ def check(before: State, after: State, shown: Iterable[str], told: str = "") -> 
     echoes = [
         one
         for text in new
-        for one in map(_flat, _SENTENCES.split(text))
+        for one in (_flat(part).strip(_MARKUP) for part in _SENTENCES.split(text))
         if len(one) >= SHORTEST_ECHO and one in ours
     ]
-    if echoes and not all(any(one in text for text in map(_flat, known)) for one in echoes):
+    said = [*map(_flat, known)] if echoes else []
+    if not all(any(one in text for text in said) for one in echoes):
         raise Refusal("echo")
 
 

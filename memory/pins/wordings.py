@@ -73,7 +73,7 @@ PREFER = _cue(
     _CLAUSE,
     r"I(?:\s+(?:really|still|usually|generally|always|also|much|definitely|strongly|personally|typically|now|do))*\s+"
     r"prefer\b(?!\s+(?:not to say|to think))",
-    r"I(?:'d| would)\s+(?:much\s+|really\s+)?(?:prefer|rather(?!\s+die\b))\s+[^,;.?!]*?\b(?:over|than|instead of)\b",
+    r"I(?:'d| would)\s+(?:much\s+|really\s+)?(?:prefer|rather(?!\s+die\b))\s++[^,;.?!]*?\b(?:over|than|instead of)\b",
     r"my\s+(?:\w+\s+)?preference\s+(?:is|would be|for|has)\b",
     r"my\s+favou?rite\s+(?!part|thing|memor|moment)[\w' -]{2,40}?\s(?:is|are)\b(?! when)",
     r"I\s+(?:really\s+)?(?:like|love|enjoy)\s+[^,;.?!]{2,60}?\s(?:better|more)\s+than\b",

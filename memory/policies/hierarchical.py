@@ -7,13 +7,12 @@ original messages of its own span, and never shown to a summarizer again: there 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from chatmemory.llm.protocol import Completion, Schema
-from chatmemory.text.cleaning import without_invisible
+from chatmemory.text.cleaning import normalized, without_invisible
 from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING, quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn, assistant_text
@@ -91,7 +90,7 @@ class Fact:
     @property
     def name(self) -> str:
         """The key in the form in which keys are compared: "Order ID" and "order_id" are the same."""
-        return _SEPARATORS.sub("_", unicodedata.normalize("NFKC", self.key).casefold()).strip("_")
+        return _SEPARATORS.sub("_", normalized("NFKC", self.key).casefold()).strip("_")
 
     def earlier(self, number: int) -> Fact:
         """The fact under the key of earlier value `number`, counted from 1, which is the one before."""

@@ -44,7 +44,7 @@ _ASKS_ANYWHERE = _compiled(
 _ASKS_OF_SOMEBODY = _compiled(
     r"^(?:so |and |but )?(?:(?:did|do|does|was|were|has|have|had|is|are|am)(?:n't)?"
     r"|(?:will|would|can|could|should)(?:n't)?(?=\s+(?!i\b|we\b|they\b)))\s+"
-    r"(?!you\b|there\b|it\b|this\b|that\b|these\b|those\b|the\b|an?\b|any|some|every)\w+.*\?$"
+    r"(?!you\b|there\b|it\b|this\b|that\b|these\b|those\b|the\b|an?\b|any|some|every)\w++.*\?$"
 )
 """Yes-or-no questions about people, as opposed to requests to the reader and questions about the present."""
 _FORGOT = _compiled(

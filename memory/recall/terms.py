@@ -12,13 +12,14 @@ messages; it keeps their words out of files that a deletion reaches late.
 
 import hashlib
 import re
-import unicodedata
 from calendar import monthrange
 from collections.abc import Iterable, Iterator, Set
 from datetime import date
 from functools import lru_cache
 from math import exp, inf
 from typing import NamedTuple
+
+from chatmemory.text.cleaning import normalized
 
 PASSAGE_CHARS = 400
 """About 100 tokens of a language with spaces."""
@@ -71,10 +72,10 @@ def passages(text: str) -> list[tuple[int, int]]:
 def fold(text: str) -> str:
     """Return `text` without case, accents, possessives, thousands separators and differences of width."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text.translate(_LOWER_EXCEPTIONS)).casefold()
+        text = normalized("NFKC", text.translate(_LOWER_EXCEPTIONS)).casefold()
         if not text.isascii():
-            stripped = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
-            text = unicodedata.normalize("NFC", stripped)
+            stripped = _ACCENTS.sub("", normalized("NFD", text))
+            text = normalized("NFC", stripped)
     else:
         text = text.lower()
     return _GROUPING.sub("", _SUFFIX.sub("", text))

@@ -110,8 +110,24 @@ def member(choices: Any, pick: int) -> str:
     return found[pick % len(found)]
 
 
-def pieces(pattern: re.Pattern[str]) -> list[str]:
-    """Return what hostile text is made of: examples, their beginnings and ends, and their single characters."""
+def openings(tree: Any, before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield what comes before each long repeat of a pattern, and what it repeats."""
+    for code, value in tree:
+        match code:
+            case codes.MAX_REPEAT | codes.MIN_REPEAT | codes.POSSESSIVE_REPEAT:
+                if value[1] > 50:
+                    yield from ((before, example(value[2], pick)) for pick in range(3))
+                yield from openings(value[2], before)
+            case codes.BRANCH:
+                for one in value[1]:
+                    yield from openings(one, before)
+            case codes.SUBPATTERN:
+                yield from openings(value[3], before)
+        before += example([(code, value)], 0)
+
+
+def pieces(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
+    """Return what hostile text begins with and repeats: examples, their parts and characters, or one long repeat."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     whole = {example(tree, pick) for pick in range(4)} - {""}
     parts = {
@@ -119,13 +135,15 @@ def pieces(pattern: re.Pattern[str]) -> list[str]:
     }
     lines = {f"{one}\n" for one in whole}
     single = sorted({char for one in whole for char in one})[:8]
-    return sorted({*whole, *parts, *lines, *single, " ", "\n", "a", "="} - {""})
+    repeated = {("", one) for one in (*whole, *parts, *lines, *single, " ", "\n", "a", "=")}
+    return sorted(one for one in repeated | {*openings(tree)} if one[1])
 
 
-def seconds(used: Used, piece: str, end: str, size: int) -> float:
+def seconds(used: Used, piece: tuple[str, str], end: str, size: int) -> float:
     """Return the CPU time of all uses of a pattern over so many characters."""
     pattern, methods = used
-    text = (piece * (size // len(piece) + 1))[:size] + end
+    before, unit = piece
+    text = (before + unit * (size // len(unit) + 1))[:size] + end
     began = time.process_time()
     for method in methods:
         found = getattr(pattern, method)(text)
@@ -139,7 +157,7 @@ def fault(used: Used) -> str:
     for piece, end in product(pieces(used[0]), ("", "\0")):
         for size in SCREEN:  # a catastrophe is seen early, and does not hang the test
             if (spent := seconds(used, piece, end, size)) > TOO_LONG:
-                return f"{piece[:40]!r}: {spent:.2f} s for {size} characters"
+                return f"{piece}: {spent:.2f} s for {size} characters"
         if spent < SUSPICIOUS_SECONDS:
             continue
         for times in (1, 3):
@@ -148,7 +166,7 @@ def fault(used: Used) -> str:
             if long <= max(3 * short, IGNORED_SECONDS):
                 break
         else:
-            return f"{piece[:40]!r}: {short:.4f} s, {long:.4f} s"
+            return f"{piece}: {short:.4f} s, {long:.4f} s"
     return ""
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -213,3 +213,14 @@ def test_the_hash_knows_who_said_what_and_in_which_turn(a: str, b: str, c: str, 
         assert answer_checks.source_hash([one, other]) != answer_checks.source_hash([other, one])
     cut_off = replace(turn("a", "b"), cut_off=True)
     assert answer_checks.source_hash([turn("a", "b")]) != answer_checks.source_hash([cut_off])
+
+
+@pytest.mark.parametrize("form", ["{}", "* {}", "- **{}**", "1. {}", "> {}", '"{}"'])
+@pytest.mark.parametrize("is_said", [False, True])
+def test_sentence_of_the_instructions_is_refused_unless_a_message_has_it(form: str, is_said: bool) -> None:
+    ours = "Answer once more, in the same form and within the same length."
+    answer = State(f"- Ann has a dog.\n{form.format(ours)}\n- It is called Rex.")
+    shown = ["User: Ann has a dog. It is called Rex.", f"User: She wrote: {ours}" if is_said else ""]
+    refused = nullcontext() if is_said else pytest.raises(Refusal, match="instructions")
+    with refused:
+        answer_checks.check(State("- Ann is here."), answer, shown, f"Be brief. {ours} Thanks.")
