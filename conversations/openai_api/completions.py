@@ -51,7 +51,7 @@ from conversations.replies.begin import begin_when_ready
 from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, ExistingReply, failure_of
 from conversations.replies.stream import ReaderSlot, streamed
-from memory.context.prompt import disarmed_parameters, disarmed_tools, tools_text
+from memory.context.prompt import disarmed_tools, tools_text
 from memory.recall.embeddings import has_vectors
 
 NAME_CHARS = 200
@@ -225,8 +225,7 @@ def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
         for message in (one.with_texts(breaks) for one in (*body.history, *body.new))
     )
     instructions, tools = breaks(body.instructions), disarmed_tools(body.tools, breaks)
-    parameters = disarmed_parameters(body.parameters, breaks)
-    prompt = Prompt(messages, instructions=instructions, parameters=parameters, tools=tools)
+    prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
     operator = f"{instructions}\n{tools_text(tools)}" if tools else instructions
     return UnstoredReply(prompt, variant, generation.count_prompt(messages, operator))
 

@@ -32,7 +32,6 @@ from chatmemory.llm import registry
 from chatmemory.llm.attachments import attachments_in, payload_of
 from chatmemory.llm.protocol import Variant
 from chatmemory.runtime import fault_points, process, tracing
-from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import automatic_title
 from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
@@ -49,7 +48,7 @@ from conversations.replies.reply import (
     fingerprint,
 )
 from memory.context.build import material_of, stored_snapshot
-from memory.context.prompt import PromptRequest, disarmed_parameters
+from memory.context.prompt import PromptRequest
 from memory.folding.request import freshen
 from memory.recall.embeddings import near_in_meaning
 from memory.recall.ranking import Near
@@ -312,8 +311,7 @@ def _begin_reply(
         **(reservation._asdict() if reservation else {}),
     )
     prompt = attachments.with_bytes(prepared.prompt, chat.owner_id)
-    breaks = disarm if prompt_request.disarms else str
-    prompt = replace(prompt, parameters=disarmed_parameters(request.parameters, breaks))
+    prompt = replace(prompt, parameters=request.parameters)
     return BegunTurn(Pending.of(active, chat, prepared), prompt, variant)
 
 

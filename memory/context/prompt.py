@@ -89,12 +89,6 @@ def disarmed_tools(
     return tuple(json.loads(change(tools_text([tool])))[0] for tool in tools)
 
 
-def disarmed_parameters(parameters: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
-    """Return the parameters with `change` applied to their JSON, except `stop`, which is compared with the answer."""
-    (changed,) = disarmed_tools([parameters], change)
-    return {**changed, **{name: value for name, value in parameters.items() if name == "stop"}}
-
-
 def tools_text(tools: Sequence[Mapping[str, Any]]) -> str:
     """Return the tools as JSON, the form in which their tokens are counted; "" for none."""
     return json.dumps(list(tools), ensure_ascii=False, separators=(",", ":")) if tools else ""

@@ -133,9 +133,7 @@ def test_control_tokens_are_broken_up_wherever_a_client_writes(
             ],
         },
     ]
-    form = {"type": "object", "description": token, "properties": {}, "additionalProperties": False}
-    schema = {"type": "json_schema", "json_schema": {"name": "form", "schema": form}}
-    post(alice, messages, tools=[LOOK], store=store, response_format=schema, stop=[token, "END"])
+    post(alice, messages, tools=[LOOK], store=store, stop=[token, "END"])
     sent = str(upstream.requests[-1].body)
     assert token not in sent
     assert upstream.requests[-1].body["stop"] == ["END"]
