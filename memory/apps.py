@@ -19,12 +19,11 @@ class MemoryConfig(AppConfig):
 
     def complete(self, **_: Any) -> None:
         """After `migrate`: do what no migration can, unless some are missing yet, as after `migrate conversations`."""
-        from chatmemory.database import owner_column, startup, vector_field
+        from chatmemory.database import startup, vector_field
         from memory import queue
         from memory.recall import index
 
         if startup.migrations_problem() is None:
-            owner_column.complete_keys()
             queue.schedule_sweep()
             index.fill()
             index.ensure()

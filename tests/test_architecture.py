@@ -139,6 +139,17 @@ def test_no_import_is_relative() -> None:
     assert [name for name, found in levels.items() if any(found)] == []
 
 
+def test_migrations_import_no_app() -> None:
+    """What they did then must not change with what the apps do now."""
+    paths = [path for app in APPS for path in (ROOT / app).glob("migrations/0*.py")]
+    assert len(paths) >= 2
+    assert [
+        path
+        for path in paths
+        if re.search(r"^(from|import) (conversations|memory)\b", path.read_text(), re.M)
+    ] == []
+
+
 def test_pure_modules_know_neither_django_nor_services() -> None:
     pure = [name for name in sources() if is_pure(name)]
     roots = {name: {one.split(".")[0] for one in imported(name)} & FRAMEWORKS for name in pure}

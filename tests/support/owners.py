@@ -21,7 +21,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from chatmemory.database.owner_column import owned_tables
+from chatmemory.database.owned import owned_tables
 
 ACROSS_OWNERS = (
     "chatmemory.scrape.",
