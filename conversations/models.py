@@ -18,7 +18,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory.database.compiled import QuickInsert, Select
+from chatmemory.database.compiled import Select
 from chatmemory.database.expressions import DaysAfter
 from chatmemory.database.ids import new_id
 from chatmemory.database.owned import ChatKey, Owned, OwnedByChat, OwnedKey, OwnedOneToOne
@@ -162,7 +162,7 @@ OWN_DAYS = Q(temporary=False, pinned=False, retain_days__isnull=False)
 """Chats that do say it."""
 
 
-class Chat(QuickInsert, Owned):
+class Chat(Owned):
     """A conversation of one owner, with the memory policy that applies to it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -275,7 +275,7 @@ def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] 
     }
 
 
-class Message(QuickInsert, OwnedByChat):
+class Message(OwnedByChat):
     """One message as it was said. Summarizing never changes its text."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -527,7 +527,7 @@ class Window(Owned):
         default_permissions = ()  # it is shown to nobody
 
 
-class ActiveReply(QuickInsert, Reserved, OwnedByChat):
+class ActiveReply(Reserved, OwnedByChat):
     """A reply being written. A chat has at most one, hence the key. Deleted when the reply is final."""
 
     chat = OwnedOneToOne(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")
