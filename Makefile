@@ -15,13 +15,16 @@ INSTALL = $(BIN)/uv pip install --quiet --require-hashes --python
 NEEDS_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
 # Where to look, for less than everything: make test-postgres WHERE=tests/api
 WHERE ?=
+# What .ci/run leaves to `make test-all`.
+PART = $(if $(THOROUGH),,and not nightly)
+ON_POSTGRES = $(if $(THOROUGH),,and postgres)
 # What comes out the same on any database, or brings one of its own.
 NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_replay.py services/lab/test_playing.py services/commands/test_quickstart.py processes/test_sixth_policy.py)
 
 # Python keeps what it compiled, and pytest what it made of asserts: 10 s a process of tests that would else be spent again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-templates test-wheel schemathesis faults faults-pgbouncer lint types audit screenshots recording docs bench lab recall evidence lock clean
+.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-templates test-wheel schemathesis faults faults-pgbouncer test-pgbouncer lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/runtime
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -31,7 +34,7 @@ test: .venv/installed
 
 # Every case of what `make test` shows by one case of a class, and what takes a second and more by itself.
 test-exhaustive: .venv/installed
-	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK)" $(WHERE)
+	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK) $(PART)" $(WHERE)
 
 test-all: export THOROUGH=1
 test-all: test test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python test-templates test-wheel schemathesis
@@ -40,17 +43,17 @@ test-slow: .venv/installed
 	$(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser"
 
 test-postgres: .venv/installed
-	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(AT_ONCE) -m "$(QUICK)" $(NO_DATABASE) $(WHERE)
+	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(AT_ONCE) -m "$(QUICK) $(ON_POSTGRES)" $(NO_DATABASE) $(WHERE)
 
 test-slow-postgres: .venv/installed
 	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser" $(NO_DATABASE) $(WHERE)
 
 test-services: .venv/checks
-	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m services $(WHERE)
+	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m "services $(PART)" $(WHERE)
 
 # Chromium in the path, headless.
 test-browser: .venv/checks
-	$(BIN)/python -m pytest -m browser $(WHERE)
+	$(BIN)/python -m pytest -m "browser $(PART)" -n 2 --dist loadfile $(WHERE)
 
 # Clients of OpenAI's API that nobody here wrote: of Node, which npm installs, and of Python.
 test-clients: .venv/installed tests/clients/node_modules/installed
@@ -101,10 +104,14 @@ faults: .venv/checks
 	$(BIN)/python -m pytest -m "promise and not services and not browser"
 	DATABASE_URL=$(POSTGRES_URL) POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m promise $(NO_DATABASE)
 
-# The same promises in short form, with PgBouncer in front of PostgreSQL.
+# The same promises in short form, with PgBouncer in front of PostgreSQL; and those of them that .ci/run shows.
 faults-pgbouncer: .venv/installed
 	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m tests.faults.bench.pgbouncer \
-		$(BIN)/python -m pytest -m "promise and not services and not browser" $(NO_DATABASE) $(WHERE)
+		$(BIN)/python -m pytest -m "promise and not services and not browser" $(NO_DATABASE)
+
+test-pgbouncer: .venv/installed
+	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m tests.faults.bench.pgbouncer \
+		$(BIN)/python -m pytest -m "promise and pgbouncer"
 
 lint: .venv/installed types
 	$(BIN)/ruff format --check .

@@ -15,11 +15,13 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import FrameType
 from typing import IO, Any, cast
 
 import django
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, RequestAborted
@@ -79,8 +81,34 @@ class ServerRequest(ASGIRequest):
         body_file.seek(0)
 
 
+THREADS_KEPT = 16
+"""Maximum number of idle threads that are kept for the synchronous code of later requests."""
+
+
 class ServerHandler(ASGIHandler):
     request_class = ServerRequest
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._idle: list[ThreadPoolExecutor] = []
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Handle a request with one thread for its synchronous code, as Django requires, but one that is kept.
+
+        Django makes a thread for each request, if only to close its answer: 29 instead of 26 ms of CPU a stream.
+        """
+        context = ThreadSensitiveContext()
+        executor = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="request")
+        SyncToAsync.context_to_thread_executor[context] = executor
+        token = SyncToAsync.thread_sensitive_context.set(context)
+        try:
+            await self.handle(scope, receive, send)
+        finally:
+            SyncToAsync.thread_sensitive_context.reset(token)
+            if len(self._idle) < THREADS_KEPT:
+                self._idle.append(executor)
+            else:
+                executor.shutdown(wait=False)
 
     async def listen_for_disconnect(self, receive: Any) -> None:
         """Return where Django's raises an exception, which it ignores.

@@ -27,12 +27,11 @@ Value = UUID | int | str | datetime
 
 _STAND_IN = 1_970_000_001
 """The first placeholder: a number that fits every column, and is a constant of none of our querysets."""
-_COMPILED = "_prepared_statements"
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A statement compiled to SQL for one connection."""
+    """A statement compiled to SQL."""
 
     sql: str
     constants: tuple[Any, ...]
@@ -51,24 +50,24 @@ class _Compiled:
 
 
 class _Statement:
-    """A statement as a function of its values, compiled at its first use on each connection.
+    """A statement as a function of its values, compiled at its first use.
 
     Later values are of the same types as the first.
     """
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self._make = make
+        self._kept: dict[str, _Compiled] = {}
 
     def _query(self, stand_ins: Sequence[Value]) -> Any:
         """The query with these values, of Django's `sql` package."""
         raise NotImplementedError
 
     def _compiled(self, connection: BaseDatabaseWrapper, values: Sequence[Value]) -> _Compiled:
-        """Compile once per connection, because SQL and converters depend on its database; each thread has its own."""
-        kept: dict[_Statement, _Compiled] = connection.__dict__.setdefault(_COMPILED, {})
-        compiled = kept.get(self)
+        """Compile once for all connections: SQL and converters are those of the kind of database."""
+        compiled = self._kept.get(connection.vendor)
         if compiled is None:
-            compiled = kept[self] = self._compile(connection, values)
+            compiled = self._kept[connection.vendor] = self._compile(connection, values)
         return compiled
 
     def _compile(self, connection: BaseDatabaseWrapper, values: Sequence[Value]) -> _Compiled:

@@ -40,6 +40,8 @@ from tests.support.live_server import Client, LiveServer
 from tests.support.spans import recorded
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.postgres
+
 HELLO = [{"role": "user", "content": "Hello."}]
 CALLS: dict[str, dict[str, Any]] = {
     "message/first": {"message": "Hello.", "stream": False},

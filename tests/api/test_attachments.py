@@ -27,6 +27,8 @@ from tests.support.images import data_url, png
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.postgres
+
 PHOTO = png(640, 480, 7)
 LARGE = PHOTO + b"x" * 3_000_000
 OTHER = png(800, 600, 9)

@@ -26,6 +26,8 @@ from tests.support.docs import snippet
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
+pytestmark = pytest.mark.postgres
+
 METADATA: dict[str, Any] = {
     "customer": "AB-1",
     'say "hello"': 'it\'s "so"; -- \\',

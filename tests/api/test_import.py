@@ -29,6 +29,8 @@ from tests.support.exports import chatgpt, claude, node, zipped
 from tests.support.live_server import Client, LiveServer
 from tests.support.processes import ROOT
 
+pytestmark = pytest.mark.postgres
+
 IMAGE = {"content_type": "image_asset_pointer"}
 THREE = [
     chatgpt("c1"),

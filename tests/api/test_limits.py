@@ -33,6 +33,8 @@ from tests.support.fakes.upstream import FakeUpstream, Lane
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.postgres
+
 FIRST = {"message": "Hello", "stream": False}
 TALK = [{"role": "user", "content": "Hello"}]
 Call = Callable[[Client], httpx.Response]

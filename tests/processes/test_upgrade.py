@@ -22,7 +22,7 @@ from tests.support.live_server import Client
 from tests.support.processes import Product, scratch
 from tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.exhaustive]
+pytestmark = [pytest.mark.processes, pytest.mark.exhaustive, pytest.mark.postgres]
 
 FILES = Path(__file__).with_name("upgrade")
 NUMBERS = {

@@ -29,7 +29,7 @@ from tests.upstream.talking import (
     talk,
 )
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.nightly]
 
 TEXT = "one two three four five"
 START = "one two three "

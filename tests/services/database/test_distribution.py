@@ -24,7 +24,7 @@ from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.models import ConversationBrief
 from tests.support.factories import make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 FUNCTIONS = """
 CREATE TABLE calls (number serial, function text, name text, owner text, beside text);

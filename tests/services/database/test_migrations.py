@@ -10,7 +10,7 @@ from django_q.models import Schedule
 
 from chatmemory.database import startup
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 OURS = ("conversations", "memory")
 

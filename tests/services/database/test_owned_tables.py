@@ -11,7 +11,7 @@ from django.db.migrations.loader import MigrationLoader
 from chatmemory.database.owned import Owned
 from tests.support.factories import make_chat
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
 
 def test_rows_of_owners_are_those_that_refer_to_an_owner_or_a_chat() -> None:

@@ -14,6 +14,7 @@ pytestmark = [
     pytest.mark.skipif(
         connection.vendor != "postgresql", reason="SQLite has always had the keys of the models"
     ),
+    pytest.mark.postgres,
 ]
 
 PARENTS, CHILDREN = "memory_parents", "memory_children"

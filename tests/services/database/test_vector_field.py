@@ -16,7 +16,7 @@ from memory.recall.ranking import Near
 from tests.support.factories import make_chat
 from tests.support.vectors import add_pgvector, nearest_by_hand
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 DIMENSIONS = 48
 

@@ -36,6 +36,8 @@ from tests.support.folds import (
     turn,
 )
 
+pytestmark = pytest.mark.postgres
+
 # What is folded
 
 

@@ -18,7 +18,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import revisions, run, wait_over
 from tests.upstream.talking import STYLES
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.nightly]
 
 THINKS = 6_000
 """Reasoning tokens: more than any policy's output limit without room to reason, which is four answers."""

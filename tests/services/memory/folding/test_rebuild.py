@@ -31,6 +31,8 @@ from tests.support.folds import (
     wait_over,
 )
 
+pytestmark = pytest.mark.postgres
+
 
 @pytest.mark.django_db
 def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: KeepingModel) -> None:

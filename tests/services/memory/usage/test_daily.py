@@ -40,7 +40,7 @@ from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import Killed, chat_of, fail_until_given_up, revisions, run, together, turn
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 PRICE = Price(Decimal("1.25"), Decimal("0.125"), Decimal(10))
 SUMS = [field.name for field in UsageDay._meta.fields if field.name not in ("id", "day", "model_variant")]
