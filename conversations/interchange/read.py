@@ -28,7 +28,7 @@ from pydantic import (
 from chatmemory.llm.attachments import Attachment, file_of, image_of, read_data_url
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
-from chatmemory.text.turn_line import automatic_title
+from chatmemory.text.turn_line import automatic_title, plain_title
 from conversations.interchange.services import openai_chat
 from conversations.interchange.values import (
     OWN_FORMAT,
@@ -41,8 +41,6 @@ from conversations.interchange.values import (
 
 MAX_DEPTH = 100
 """Maximum nesting. Deeper JSON is no conversation, and would cause a RecursionError later."""
-TITLE_CHARS = 200
-"""Maximum length of a title in storage; a longer one is cut."""
 
 
 def read_chats(text: str) -> list[ImportedChat]:
@@ -142,16 +140,16 @@ def _chat(value: object) -> ImportedChat:
     name = value.get("format")
     if name == OWN_FORMAT:
         own = read_own(value)
-        return replace(own, title=own.title[:TITLE_CHARS])
+        return replace(own, title=plain_title(own.title))
     if isinstance(name, str) and name.startswith("chatmemory/"):
         raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")
     chat = FileChat.model_validate(value)
     leading = [one.text for one in takewhile(lambda one: one.role == "system", chat.messages)]
     messages = imported(_spoken(chat.messages))
-    title, is_automatic = (chat.title or "")[:TITLE_CHARS], False
-    if not title.strip():  # as for a chat begun here
-        automatic = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
-        title, is_automatic = automatic or title, bool(automatic)
+    title, is_automatic = plain_title(chat.title or ""), False
+    if not title:  # as for a chat begun here
+        title = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
+        is_automatic = bool(title)
     source = {"source_id": chat.id} if isinstance(chat.id, str | int) else {}
     return ImportedChat(
         title=title,
