@@ -2,13 +2,14 @@
 
 Of the formats of others, only what is declared in `FileMessage` and `FileChat` has a meaning. Tool calls and their
 outputs become messages if it is known which belong together. Other tool messages, system messages after the first
-words, and parts of a message that are neither text nor an image or a file are left out.
+words, and parts of a message that are neither text nor an image or a file are left out, and counted by kind.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
@@ -29,8 +30,10 @@ from chatmemory.llm.attachments import Attachment, file_of, image_of, read_data_
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from chatmemory.text.turn_line import automatic_title, plain_title
+from conversations.interchange.left_out import MARKS, kind_of
 from conversations.interchange.services import openai_chat
 from conversations.interchange.values import (
+    NOT_UTF8,
     OWN_FORMAT,
     FormatError,
     ImportedChat,
@@ -63,10 +66,10 @@ def read_chats(text: str) -> list[ImportedChat]:
     return chats
 
 
-def read_service(value: Mapping[str, Any]) -> tuple[ImportedChat, int]:
-    """Read a conversation that ChatGPT or Claude exported, and count the images that are left out of it."""
-    chat, images = openai_chat(value)
-    return _chat(_cleaned(chat, 0)), images
+def read_service(value: Mapping[str, Any]) -> ImportedChat:
+    """Read a conversation that ChatGPT or Claude exported."""
+    chat, left_out = openai_chat(value)
+    return replace(_chat(_cleaned(chat, 0)), left_out=left_out)
 
 
 def _sentence(error: ValidationError) -> str:
@@ -88,6 +91,8 @@ def _entries(text: str) -> Iterator[tuple[object, int | None]]:
     text = text.removeprefix("\ufeff")
     if not text.strip():
         raise FormatError("the file is empty")
+    if "\0" in text[:4]:
+        raise FormatError(NOT_UTF8)
     try:
         whole = _parse(text)
     except FormatError:
@@ -140,12 +145,14 @@ def _chat(value: object) -> ImportedChat:
     name = value.get("format")
     if name == OWN_FORMAT:
         own = read_own(value)
-        return replace(own, title=plain_title(own.title))
+        return replace(own, title=plain_title(own.title), left_out={})
     if isinstance(name, str) and name.startswith("chatmemory/"):
         raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")
     chat = FileChat.model_validate(value)
     leading = [one.text for one in takewhile(lambda one: one.role == "system", chat.messages)]
-    messages = imported(_spoken(chat.messages))
+    left_out: Counter[str] = Counter()
+    messages = imported(_spoken(chat.messages, left_out))
+    left_out["system_messages"] -= len(leading)
     title, is_automatic = plain_title(chat.title or ""), False
     if not title:  # as for a chat begun here
         title = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
@@ -159,17 +166,23 @@ def _chat(value: object) -> ImportedChat:
         created_at=chat.created_at,
         messages=tuple(messages),
         facts=tuple(chat.facts) if isinstance(chat.facts, list) else (),
+        left_out=+left_out,
     )
 
 
-def _spoken(messages: Iterable[FileMessage]) -> Iterator[tuple[PromptMessage, dict[str, object]]]:
-    """Yield what each side said, and the further fields of that message."""
+def _spoken(
+    messages: Iterable[FileMessage], left_out: Counter[str]
+) -> Iterator[tuple[PromptMessage, dict[str, object]]]:
+    """Yield what each side said, and the further fields of that message; count what is left out, by kind."""
     waiting: set[str] = set()
     for number, one in enumerate(messages, start=1):
         call_id = one.tool_call_id if one.role == "tool" and isinstance(one.tool_call_id, str) else ""
         is_known = one.role != "tool" or call_id in waiting
-        is_empty = one.role == "assistant" and one.calls_something and not (one.text or one.calls)
-        if one.role == "system" or not is_known or is_empty:
+        has_lost_calls = one.role == "assistant" and one.calls_something and not one.calls
+        left_out.update(kind_of(part.get("type")) for part in one.content or () if isinstance(part, dict))
+        left_out.update({"thoughts": bool(one.thoughts), "tool_messages": has_lost_calls})
+        if one.role == "system" or not is_known or (has_lost_calls and not one.text):
+            left_out.update([f"{one.role}_messages"] * (one.role != "assistant"))
             continue
         waiting = (waiting - {call_id}) | {call.id for call in one.calls}  # each call takes only one output
         parts = one.content if one.role == "user" else None
@@ -199,19 +212,25 @@ ROLES: Mapping[str, FileRole] = {
 """The meaning of the roles of all formats."""
 
 
-def _parts(value: object) -> list[str | Attachment] | None:
-    """Return the parts of a content that have a meaning."""
+Part = str | Attachment | dict[str, Any]
+"""A text, an image or a file, or what is left out."""
+
+
+def _parts(value: object) -> list[Part] | None:
+    """Return the parts of a content."""
     if value is None or isinstance(value, str):
         return value if value is None else [value]
     if not isinstance(value, list) or not all(isinstance(part, str | dict) for part in value):
         raise ValueError("this is neither a string nor a list of parts")
-    return [part for one in value if (part := _part(one)) is not None]
+    return [_part(one) for one in value]
 
 
-def _part(part: str | dict[str, Any]) -> str | Attachment | None:
-    """Return the text of a part, or the image or file in it."""
+def _part(part: str | dict[str, Any]) -> Part:
+    """Return the text of a part, or the image or file in it; the part itself if it has no meaning here."""
     match part:
-        case str(text) | {"text": str(text)} | {"refusal": str(text)}:
+        case str(text) | {"refusal": str(text)}:
+            return text
+        case {"text": str(text)} if kind_of(part.get("type")) != "thoughts":
             return text
         case {"type": "image_url", "image_url": {"url": str(url), **more}}:
             detail = more.get("detail")
@@ -219,11 +238,18 @@ def _part(part: str | dict[str, Any]) -> str | Attachment | None:
             if url.startswith(("https://", "http://")):
                 return Attachment("image", url=url, detail=detail)
             if found := read_data_url(url):
-                return image_of(found[1], found[0], detail)
+                return image_of(found[1], found[0], detail) or part
         case {"type": "file", "file": {"file_data": str(url), **more}}:
             if found := read_data_url(url):
                 return file_of(found[1], found[0], str(more.get("filename") or ""))
-    return None
+    return part
+
+
+def _mark(part: Part) -> str:
+    """Return the text of a part, or what stands for it."""
+    if isinstance(part, Attachment):
+        return part.mark
+    return part if isinstance(part, str) else MARKS.get(kind_of(part.get("type")), "")
 
 
 def _role(value: object) -> FileRole:
@@ -236,7 +262,7 @@ class FileMessage(BaseModel):
     model_config = ConfigDict(strict=True)
 
     role: Annotated[FileRole, PlainValidator(_role)] = Field(validation_alias=AliasChoices("role", "from"))
-    content: Annotated[list[str | Attachment] | None, PlainValidator(_parts)] = Field(
+    content: Annotated[list[Part] | None, PlainValidator(_parts)] = Field(
         default=None, validation_alias=AliasChoices("text", "content", "value")
     )
     created_at: Time | None = None
@@ -246,6 +272,7 @@ class FileMessage(BaseModel):
     tool_calls: Any = None
     function_call: Any = None
     tool_call_id: Any = None
+    thoughts: Any = Field(default=None, validation_alias=AliasChoices("reasoning_content", "reasoning"))
 
     @model_validator(mode="after")
     def _says_something(self) -> FileMessage:
@@ -257,7 +284,7 @@ class FileMessage(BaseModel):
     @property
     def text(self) -> str:
         if self.content is not None:
-            return "\n".join(one if isinstance(one, str) else one.mark for one in self.content)
+            return "\n".join(filter(None, map(_mark, self.content)))
         return self.refusal if isinstance(self.refusal, str) else ""
 
     @property

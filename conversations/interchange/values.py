@@ -36,6 +36,8 @@ OWN_FORMAT = "chatmemory/1"
 MAX_COST = 10**7
 """Upper bound of a cost in USD, exclusive: what the cost column can hold."""
 
+NOT_UTF8 = "its text is not UTF-8, but probably UTF-16: save it as UTF-8"
+
 Role = Literal["user", "assistant", "tool_call", "tool"]
 Status = Literal["complete", "incomplete", "failed", "cancelled", "deleted"]
 
@@ -193,6 +195,8 @@ class ImportedChat:
     """None: the file has no field for pins, so they are found in the messages."""
     facts: Sequence[object] = field(default=(), compare=False)
     """Annotated facts of the conversation, as in the file; read by `memory.lab`, never stored."""
+    left_out: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """What of the file's conversation has no place here, counted by kind: see `left_out`. Never stored."""
 
 
 _CHAT: TypeAdapter[ImportedChat] = TypeAdapter(Annotated[ImportedChat, WithoutNulls])
