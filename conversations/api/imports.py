@@ -60,7 +60,7 @@ ImportOut = inline_serializer(
             for one in fields(ImportReport)
             if one.metadata
         },
-        **{f"{kind}_skipped": serializers.IntegerField(help_text=meaning) for kind, meaning in KINDS.items()},
+        **{f"{kind}_skipped": serializers.IntegerField(help_text=told) for kind, (told, _) in KINDS.items()},
         "failures": serializers.ListField(
             child=serializers.CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."
         ),

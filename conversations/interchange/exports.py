@@ -17,7 +17,7 @@ from typing import IO, Any, BinaryIO, Final
 import ijson
 from ijson.common import JSONError, ObjectBuilder
 
-from conversations.interchange.values import NOT_UTF8, FormatError
+from conversations.interchange.values import FormatError
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """The largest conversation, as JSON. A long one of years has about one of these MB."""
@@ -121,7 +121,7 @@ def _begin(file: IO[bytes]) -> IO[bytes]:
     """Return the file at the beginning of its text. Raises `FormatError` for UTF-16 and UTF-32."""
     start = file.read(4)
     if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in start:
-        raise FormatError(NOT_UTF8)
+        raise FormatError("its text is not UTF-8, but probably UTF-16: save it as UTF-8")
     file.seek(len(BOM_UTF8) if start.startswith(BOM_UTF8) else 0)
     return file
 

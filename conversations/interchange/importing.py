@@ -67,7 +67,7 @@ def import_export(
     """
     for where, value in export:
         try:
-            _import(owner, where, value, report, is_dry_run, counts_tokens)
+            _import(owner, value, report, is_dry_run, counts_tokens)
         except (*UNSTORABLE, QuotaExceeded) as exc:
             # The text of other errors may be that of messages.
             is_ours = isinstance(exc, FormatError | QuotaExceeded)
@@ -78,18 +78,15 @@ def import_export(
         yield
 
 
-def _import(
-    owner: User, where: str, value: Any, report: ImportReport, is_dry_run: bool, counts_tokens: bool
-) -> None:
+def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool, counts_tokens: bool) -> None:
     if isinstance(value, FormatError):
         raise value
     source = ("source_id", source_id(value))
     if is_member_known(owner, source):
         report.already_there += 1
         return
-    chat, shortened = read_service(value), list[str]()
-    if counts_tokens:
-        chat, shortened = _within_limits(chat, where)
+    chat = read_service(value)
+    chat, shortened = _within_limits(chat) if counts_tokens else (chat, [])
     if not chat.messages:
         report.empty += 1
     elif is_dry_run or _store_once(owner, source, prepare_chat(owner, chat), counts_tokens):
@@ -101,7 +98,7 @@ def _import(
         report.already_there += 1
 
 
-def _within_limits(chat: ImportedChat, where: str) -> tuple[ImportedChat, list[str]]:
+def _within_limits(chat: ImportedChat) -> tuple[ImportedChat, list[str]]:
     """Cut the messages that are too long for a request; return which these are, too.
 
     Raises `FormatError` for a conversation that only the operator may import.
@@ -111,10 +108,8 @@ def _within_limits(chat: ImportedChat, where: str) -> tuple[ImportedChat, list[s
     limit, messages, shortened = settings.MESSAGE_MAX_CHARS, list(chat.messages), list[str]()
     for at, one in enumerate(messages):
         if (length := len(one.content)) > limit:
-            messages[at] = replace(one, content=f"{one.content[: max(0, limit - len(_CUT))]}{_CUT}")
-            shortened.append(
-                f"{where}, “{chat.title}”, message {at + 1}: {length:,} characters, cut to {limit:,}"
-            )
+            messages[at] = replace(one, content=one.content[: max(0, limit - len(_CUT))] + _CUT)
+            shortened.append(f"“{chat.title}”, message {at + 1}: {length:,} characters, cut to {limit:,}")
     return replace(chat, messages=messages), shortened
 
 

@@ -23,6 +23,7 @@ from pydantic import (
     Field,
     PlainValidator,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 
@@ -33,7 +34,6 @@ from chatmemory.text.turn_line import automatic_title, plain_title
 from conversations.interchange.left_out import MARKS, kind_of
 from conversations.interchange.services import openai_chat
 from conversations.interchange.values import (
-    NOT_UTF8,
     OWN_FORMAT,
     FormatError,
     ImportedChat,
@@ -91,8 +91,6 @@ def _entries(text: str) -> Iterator[tuple[object, int | None]]:
     text = text.removeprefix("\ufeff")
     if not text.strip():
         raise FormatError("the file is empty")
-    if "\0" in text[:4]:
-        raise FormatError(NOT_UTF8)
     try:
         whole = _parse(text)
     except FormatError:
@@ -148,9 +146,9 @@ def _chat(value: object) -> ImportedChat:
         return replace(own, title=plain_title(own.title), left_out={})
     if isinstance(name, str) and name.startswith("chatmemory/"):
         raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")
-    chat = FileChat.model_validate(value)
-    leading = [one.text for one in takewhile(lambda one: one.role == "system", chat.messages)]
     left_out: Counter[str] = Counter()
+    chat = FileChat.model_validate(value, context=left_out)
+    leading = [one.text for one in takewhile(lambda one: one.role == "system", chat.messages)]
     messages = imported(_spoken(chat.messages, left_out))
     left_out["system_messages"] -= len(leading)
     title, is_automatic = plain_title(chat.title or ""), False
@@ -179,7 +177,6 @@ def _spoken(
         call_id = one.tool_call_id if one.role == "tool" and isinstance(one.tool_call_id, str) else ""
         is_known = one.role != "tool" or call_id in waiting
         has_lost_calls = one.role == "assistant" and one.calls_something and not one.calls
-        left_out.update(kind_of(part.get("type")) for part in one.content or () if isinstance(part, dict))
         left_out.update({"thoughts": bool(one.thoughts), "tool_messages": has_lost_calls})
         if one.role == "system" or not is_known or (has_lost_calls and not one.text):
             left_out.update([f"{one.role}_messages"] * (one.role != "assistant"))
@@ -212,21 +209,17 @@ ROLES: Mapping[str, FileRole] = {
 """The meaning of the roles of all formats."""
 
 
-Part = str | Attachment | dict[str, Any]
-"""A text, an image or a file, or what is left out."""
-
-
-def _parts(value: object) -> list[Part] | None:
-    """Return the parts of a content."""
+def _parts(value: object, info: ValidationInfo[Any]) -> list[str | Attachment] | None:
+    """Return the parts of a content that have a meaning, and marks of others; count these in the context, by kind."""
     if value is None or isinstance(value, str):
         return value if value is None else [value]
     if not isinstance(value, list) or not all(isinstance(part, str | dict) for part in value):
         raise ValueError("this is neither a string nor a list of parts")
-    return [_part(one) for one in value]
+    return [part for one in value if (part := _part(one, info.context)) is not None]
 
 
-def _part(part: str | dict[str, Any]) -> Part:
-    """Return the text of a part, or the image or file in it; the part itself if it has no meaning here."""
+def _part(part: str | dict[str, Any], left_out: Counter[str]) -> str | Attachment | None:
+    """Return the text of a part, or the image or file in it."""
     match part:
         case str(text) | {"refusal": str(text)}:
             return text
@@ -237,19 +230,14 @@ def _part(part: str | dict[str, Any]) -> Part:
             detail = detail if isinstance(detail, str) else ""
             if url.startswith(("https://", "http://")):
                 return Attachment("image", url=url, detail=detail)
-            if found := read_data_url(url):
-                return image_of(found[1], found[0], detail) or part
+            if (found := read_data_url(url)) and (image := image_of(found[1], found[0], detail)):
+                return image
         case {"type": "file", "file": {"file_data": str(url), **more}}:
             if found := read_data_url(url):
                 return file_of(found[1], found[0], str(more.get("filename") or ""))
-    return part
-
-
-def _mark(part: Part) -> str:
-    """Return the text of a part, or what stands for it."""
-    if isinstance(part, Attachment):
-        return part.mark
-    return part if isinstance(part, str) else MARKS.get(kind_of(part.get("type")), "")
+    kind = kind_of(part.get("type"))
+    left_out[kind] += 1
+    return MARKS.get(kind)
 
 
 def _role(value: object) -> FileRole:
@@ -262,7 +250,7 @@ class FileMessage(BaseModel):
     model_config = ConfigDict(strict=True)
 
     role: Annotated[FileRole, PlainValidator(_role)] = Field(validation_alias=AliasChoices("role", "from"))
-    content: Annotated[list[Part] | None, PlainValidator(_parts)] = Field(
+    content: Annotated[list[str | Attachment] | None, PlainValidator(_parts)] = Field(
         default=None, validation_alias=AliasChoices("text", "content", "value")
     )
     created_at: Time | None = None
@@ -284,7 +272,7 @@ class FileMessage(BaseModel):
     @property
     def text(self) -> str:
         if self.content is not None:
-            return "\n".join(filter(None, map(_mark, self.content)))
+            return "\n".join(one if isinstance(one, str) else one.mark for one in self.content)
         return self.refusal if isinstance(self.refusal, str) else ""
 
     @property

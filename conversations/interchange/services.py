@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -25,7 +25,6 @@ _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
 _CITATION = re.compile("\ue200(?:cite|filecite|navlist)\ue202[^\ue200\ue201]{0,500}\ue201")
 """A reference to a web page or file that ChatGPT writes into its text, by a number that means nothing elsewhere."""
 _IMAGE = re.compile(r"image(?:/.*)?|.*\.(?:png|jpe?g|gif|webp|heic)", re.IGNORECASE | re.DOTALL)
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _DOCUMENT = ("content", "new_str", "replacement", "comment")
 """Fields of calls that write a document, or change it, with text of it or on it."""
 Json = Mapping[str, Any]
@@ -61,6 +60,7 @@ def openai_chat(value: Json) -> tuple[dict[str, object], Counter[str]]:
 
 
 def _left_out(*kinds: str) -> Json:
+    """Return a message that is left out."""
     return _message(None, (), kinds, None)
 
 
@@ -83,13 +83,13 @@ def _message(
 
 def _files(files: Sequence[Json]) -> tuple[str, list[str]]:
     """Return marks with the names of a message's files, and the kind of each file and image."""
-    names = [plain_title(str(one.get("file_name") or one.get("name") or "without a name")) for one in files]
-    types = [one.get("file_kind") or one.get("mime_type") for one in files]
-    kinds = [
-        "images" if _IMAGE.fullmatch(str(kind or name)) else "files"
-        for name, kind in zip(names, types, strict=True)
-    ]
-    marks = [f"[file: {name}]" for name, kind in zip(names, kinds, strict=True) if kind == "files"]
+    marks: list[str] = []
+    kinds: list[str] = []
+    for one in files:
+        name = plain_title(str(one.get("file_name") or one.get("name") or "without a name"))
+        is_image = _IMAGE.fullmatch(str(one.get("file_kind") or one.get("mime_type") or name))
+        kinds.append("images" if is_image else "files")
+        marks += [] if is_image else [f"[file: {name}]"]
     return " ".join(marks), kinds
 
 
@@ -113,17 +113,17 @@ def _time(value: object) -> datetime | None:
         return None
 
 
-def _path(times: dict[str, Any], parents: Json, last: object) -> list[str]:
+def _path(times: dict[str, Any], parents: Mapping[str, str], last: Any) -> list[str]:
     """Return the names from the first to `last`, or else to the newest leaf, each the parent of the next one.
 
     A circle ends where it closes.
     """
     if not isinstance(last, str) or last not in times:
-        inner = {one for one in parents.values() if isinstance(one, str)}
+        inner = set(parents.values())
         leaves = [name for name in reversed(times) if name not in inner] or list(reversed(times))
-        last = max(leaves, key=lambda name: _time(times[name]) or _LONG_AGO, default=None)
+        last = max(leaves, key=lambda name: str(_time(times[name]) or ""), default=None)
     path: dict[str, None] = {}
-    while isinstance(last, str) and last in times and last not in path:
+    while last in times and last not in path:
         path[last] = None
         last = parents.get(last)
     return list(reversed(path))
@@ -146,9 +146,13 @@ def _of_chatgpt(value: Json) -> Iterator[Json]:
     """A tree of messages, whose nodes name their parent, their children or both, and which of them was shown last."""
     nodes = {name: _object(node) for name, node in value["mapping"].items()}
     messages = {name: _object(node.get("message")) for name, node in nodes.items()}
-    children = [(child, name) for name, node in nodes.items() for child in _list(node.get("children"))]
-    parents = {child: name for child, name in children if isinstance(child, str)}
-    parents |= {name: node["parent"] for name, node in nodes.items() if isinstance(node.get("parent"), str)}
+    named = [(child, name) for name, node in nodes.items() for child in _list(node.get("children"))]
+    named += [(name, node.get("parent")) for name, node in nodes.items()]
+    parents = {
+        child: name
+        for child, name in named
+        if isinstance(child, str) and isinstance(name, str) and name in nodes
+    }
     times = {name: message.get("create_time") for name, message in messages.items()}
     path = _path(times, parents, value.get("current_node"))
     for name in path:
@@ -161,17 +165,19 @@ def _message_of_chatgpt(message: Json) -> Json:
     content, metadata = _object(message.get("content")), _object(message.get("metadata"))
     parts, kind = content.get("parts"), content.get("content_type")
     parts = parts if isinstance(parts, list) else [content.get("text")]
-    texts = [one.get("text") if isinstance(one, dict) else one for one in parts]
-    texts = [_CITATION.sub("", one) for one in texts if isinstance(one, str)]
-    pointers = [one.get("content_type") for one in _objects(parts) if not isinstance(one.get("text"), str)]
-    left_out = [kind_of(one) for one in pointers]
+    said = [one.get("text") if isinstance(one, dict) else one for one in parts]
+    texts = [_CITATION.sub("", one) for one in said if isinstance(one, str)]
+    left_out = [
+        kind_of(one.get("content_type")) for one in _objects(parts) if not isinstance(one.get("text"), str)
+    ]
+    written_by = message.get("create_time"), metadata.get("model_slug")
     role, recipient = _object(message.get("author")).get("role"), message.get("recipient", "all")
     if role == "system" or metadata.get("is_visually_hidden_from_conversation"):
         return _left_out("system_messages")
     is_call = role == "assistant" and recipient not in ("all", None)
     is_document = is_call and str(recipient).startswith("canmore.")
     if is_document and (written := list(filter(None, map(_document, texts)))):
-        return _message(role, written, (), message.get("create_time"), metadata.get("model_slug"))
+        return _message(role, written, (), *written_by)
     if role == "tool" or is_call:
         return _left_out(*left_out or ["tool_messages"])  # such as an image that a tool has drawn
     if role not in ("user", "assistant") or kind not in ("text", "multimodal_text", "code"):
@@ -179,21 +185,21 @@ def _message_of_chatgpt(message: Json) -> Json:
     marks, files = _files(_objects(metadata.get("attachments")))
     is_pointed_to = "images" in left_out  # newer exports name an image in both places
     left_out += [one for one in files if one == "files" or not is_pointed_to]
-    return _message(role, [*texts, marks], left_out, message.get("create_time"), metadata.get("model_slug"))
+    return _message(role, [*texts, marks], left_out, *written_by)
 
 
 def _of_claude(value: Json) -> Iterator[Json]:
     """A list of messages, which name their parents in newer exports. Long pasted texts are apart."""
     messages = _objects(value["chat_messages"])
     named = {one["uuid"]: one for one in messages if isinstance(one.get("uuid"), str)}
-    parents = {name: one.get("parent_message_uuid") for name, one in named.items()}
-    if any(isinstance(one, str) and one in parents for one in parents.values()):
+    links = [(name, one.get("parent_message_uuid")) for name, one in named.items()]
+    parents = {name: parent for name, parent in links if isinstance(parent, str)}
+    if not named.keys().isdisjoint(parents.values()):
         times = {name: one.get("created_at") for name, one in named.items()}
         path = _path(times, parents, value.get("current_leaf_message_uuid"))
         yield from (_left_out("branch_messages") for _ in messages[len(path) :])
         messages = [named[name] for name in path]
-    for one in messages:
-        yield _message_of_claude(one)
+    yield from map(_message_of_claude, messages)
 
 
 def _message_of_claude(message: Json) -> Json:

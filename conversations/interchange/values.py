@@ -36,8 +36,6 @@ OWN_FORMAT = "chatmemory/1"
 MAX_COST = 10**7
 """Upper bound of a cost in USD, exclusive: what the cost column can hold."""
 
-NOT_UTF8 = "its text is not UTF-8, but probably UTF-16: save it as UTF-8"
-
 Role = Literal["user", "assistant", "tool_call", "tool"]
 Status = Literal["complete", "incomplete", "failed", "cancelled", "deleted"]
 

@@ -40,11 +40,9 @@ class Command(BaseCommand):
         exports = [path for path in options["files"] if _is_export(path)]
         # All other files are read before the first chat is stored, so that a mistake in the last one imports nothing.
         others = [path for path in options["files"] if path not in exports]
-        read = {path: chats_in(path) for path in others}
-        for path, found in read.items():
-            if left_out := sum((Counter(chat.left_out) for chat in found), Counter()):
-                self.stderr.write(f"{plain(path.name)}: {in_words(left_out)}.")
-        chats = [chat for found in read.values() for chat in found]
+        chats = [chat for path in others for chat in chats_in(path)]
+        if left_out := sum((Counter(chat.left_out) for chat in chats), Counter()):
+            self.stderr.write(f"{in_words(left_out)}.")
         if is_dry_run and others:
             messages = sum(len(chat.messages) for chat in chats)
             self.stdout.write(f"{len(chats)} chats, {messages} messages to import.")

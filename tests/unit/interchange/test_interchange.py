@@ -189,7 +189,6 @@ OWN = {"format": "chatmemory/1"}
     ("text", "sentence"),
     [
         ("", "the file is empty"),
-        ("[\0{\0", "its text is not UTF-8, but probably UTF-16"),
         ("{", "not JSON: .* at line 1"),
         ('{"messages": []}\n{"messages": [}', "line 2: not JSON"),
         (
