@@ -88,6 +88,7 @@ INSTALLED_APPS = [
     "allauth.account",
     "allauth.socialaccount",
     "allauth.mfa",
+    "corsheaders",
     "conversations",
     "memory",
     "chatmemory",
@@ -104,6 +105,11 @@ MIDDLEWARE = [
     "chatmemory.api.middleware.Messages",
     "allauth.account.middleware.AccountMiddleware",
 ]
+if config.CORS_ALLOWED_ORIGINS:  # within ours, which logs and protects every answer
+    MIDDLEWARE.insert(1, "corsheaders.middleware.CorsMiddleware")
+CORS_URLS_REGEX = "^/v1/"  # tokens only: other sites never use the session of a page
+CORS_ALLOW_HEADERS = ("authorization", "*")  # the star has all but this one, such as those of SDKs
+CORS_EXPOSE_HEADERS = ("*",)
 ROOT_URLCONF = "chatmemory.urls"
 TEMPLATES = [
     {

@@ -47,7 +47,7 @@ chatmemory.text chatmemory.errors chatmemory.metrics chatmemory.llm chatmemory.d
 chatmemory.runtime.tracing
 conversations.accounts.limits
 conversations.interchange.read conversations.interchange.values
-conversations.interchange.services conversations.interchange.exports
+conversations.interchange.services conversations.interchange.exports conversations.interchange.left_out
 conversations.webhooks.addresses
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement

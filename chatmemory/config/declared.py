@@ -142,6 +142,15 @@ def _end_user_headers(raw: str) -> tuple[str, ...]:
     return names
 
 
+def _origins(raw: str) -> tuple[str, ...]:
+    origins = _names(raw)
+    if wrong := [one for one in origins if not re.fullmatch(r"https?://[a-z0-9.:\[\]-]{1,250}", one)]:
+        raise ValueError(
+            f"must be origins such as https://app.example.com, without a path, unlike {wrong[0][:200]!r}."
+        )
+    return origins
+
+
 def _named(length: int) -> Any:
     def require(value: str) -> str:
         if not (0 < len(value) <= length and value.isprintable() and value == value.strip()):
@@ -285,6 +294,12 @@ class ServerSettings(Area, title="Server"):
         "Headers by which [an app names the end user](apps.md) of a request, such as `X-OpenWebUI-User-Id`. "
         "`X-Chatmemory-User` always is one.",
         allowed="names, separated by commas",
+    )
+    CORS_ALLOWED_ORIGINS: Annotated[tuple[str, ...], BeforeValidator(_origins)] = _value(
+        (),
+        "Websites whose scripts may call `/v1/` with a token: [tokens in browsers](security.md#tokens-in-browsers).",
+        allowed="origins such as `https://app.example.com`, separated by commas",
+        shown="none",
     )
     WEBHOOK_ALLOW_PRIVATE: bool = _value(
         False,

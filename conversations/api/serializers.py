@@ -14,6 +14,7 @@ from chatmemory.errors import did_you_mean
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
+from chatmemory.text.turn_line import plain_title
 from conversations.models import MAX_RETAIN_DAYS, STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.replies.events import message_json, streaming_json
 from memory.policies import POLICIES
@@ -272,6 +273,9 @@ class ChatIn(Strict):
     retain_days = Whole(
         required=False, allow_null=True, min_value=1, max_value=MAX_RETAIN_DAYS, help_text=RETAIN_DAYS
     )
+
+    def validate_title(self, title: str) -> str:
+        return plain_title(title)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Check the policy and options that the chat will have against each other."""

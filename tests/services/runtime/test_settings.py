@@ -80,6 +80,10 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
             "X-User:",
             "must be names of letters, digits and hyphens, unlike 'x-user:'.",
         ),
+        *(
+            ("CORS_ALLOWED_ORIGINS", one, "must be origins such as https://app.example.com, without a path,")
+            for one in ("*", "null", "app.example.com", "https://app.example.com/chat")
+        ),
         (
             "OPENAI_MODEL_ALIASES",
             "a=nobody",
@@ -260,8 +264,10 @@ def test_lists_are_read() -> None:
             "OPENAI_MODEL_ALIASES": "gpt-4.1=arco, *=arco",
             "OPENAI_CONVERSATION_HEADERS": "X-A, x-b",
             "END_USER_HEADER": "X-OpenWebUI-User-Id",
+            "CORS_ALLOWED_ORIGINS": "https://App.example.com,http://localhost:5173",
         }
     )
+    assert config.CORS_ALLOWED_ORIGINS == ("https://app.example.com", "http://localhost:5173")
     assert config.END_USER_HEADER == ("x-chatmemory-user", "x-openwebui-user-id")
     assert config.OPENAI_MODEL_ALIASES == {"gpt-4.1": "arco", "*": "arco"}
     assert config.OPENAI_CONVERSATION_HEADERS == ("x-a", "x-b")
