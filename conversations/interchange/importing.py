@@ -85,7 +85,7 @@ def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool, cou
     if is_member_known(owner, source):
         report.already_there += 1
         return
-    chat = read_service(value)
+    chat = read_service(value, MAX_MESSAGES if counts_tokens else None)
     chat, shortened = _within_limits(chat) if counts_tokens else (chat, [])
     if not chat.messages:
         report.empty += 1
@@ -99,12 +99,7 @@ def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool, cou
 
 
 def _within_limits(chat: ImportedChat) -> tuple[ImportedChat, list[str]]:
-    """Cut the messages that are too long for a request; return which these are, too.
-
-    Raises `FormatError` for a conversation that only the operator may import.
-    """
-    if len(chat.messages) > MAX_MESSAGES:
-        raise FormatError(f"it has {len(chat.messages):,} messages; at most {MAX_MESSAGES:,} are taken here")
+    """Cut the messages that are too long for a request; return which these are, too."""
     limit, messages, shortened = settings.MESSAGE_MAX_CHARS, list(chat.messages), list[str]()
     for at, one in enumerate(messages):
         if (length := len(one.content)) > limit:

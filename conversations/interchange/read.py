@@ -66,9 +66,9 @@ def read_chats(text: str) -> list[ImportedChat]:
     return chats
 
 
-def read_service(value: Mapping[str, Any]) -> ImportedChat:
-    """Read a conversation that ChatGPT or Claude exported."""
-    chat, left_out = openai_chat(value)
+def read_service(value: Mapping[str, Any], max_messages: int | None = None) -> ImportedChat:
+    """Read a conversation that ChatGPT or Claude exported. Raises `FormatError` for more than `max_messages`."""
+    chat, left_out = openai_chat(value, max_messages)
     return replace(_chat(_cleaned(chat, 0)), left_out=left_out)
 
 

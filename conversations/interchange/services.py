@@ -42,17 +42,23 @@ def source_id(value: Any) -> str:
     raise FormatError("it is not a conversation of ChatGPT or Claude")
 
 
-def openai_chat(value: Json) -> tuple[dict[str, object], Counter[str]]:
-    """Return a conversation that has a `source_id` in OpenAI's format, and what is left out of it, by kind."""
+def openai_chat(value: Json, max_messages: int | None = None) -> tuple[dict[str, object], Counter[str]]:
+    """Return a conversation that has a `source_id` in OpenAI's format, and what is left out of it, by kind.
+
+    Raises `FormatError` for more than `max_messages`.
+    """
     name = source_id(value)
     is_chatgpt = name.startswith("chatgpt:")
     title = value.get("title" if is_chatgpt else "name")
     messages = list(_of_chatgpt(value) if is_chatgpt else _of_claude(value))
+    said = [one for one in messages if one["role"] and one["content"]]
+    if max_messages is not None and len(said) > max_messages:
+        raise FormatError(f"it has {len(said):,} messages; at most {max_messages:,} are taken here")
     chat: dict[str, object] = {
         "id": name,
         "title": title if isinstance(title, str) else None,
         "created_at": _time(value.get("create_time" if is_chatgpt else "created_at")),
-        "messages": [one for one in messages if one["role"] and one["content"]],
+        "messages": said,
     }
     return chat, Counter(
         kind for one in messages for kind in one["left_out"] or ([] if one["content"] else ["empty_messages"])
