@@ -3,6 +3,8 @@ from typing import Any
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate, post_save
 
+from memory import conf
+
 
 class MemoryConfig(AppConfig):
     name = "memory"
@@ -11,6 +13,7 @@ class MemoryConfig(AppConfig):
     def ready(self) -> None:
         from memory import turn, updates
 
+        conf.require_policies()
         saved_uid = "memory.message_saved"
         post_save.connect(turn.message_saved, sender="conversations.Message", dispatch_uid=saved_uid)
         version_uid = "memory.version_saved"
