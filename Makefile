@@ -48,22 +48,22 @@ test-postgres: .venv/installed
 test-slow-postgres: .venv/installed
 	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser" $(NO_DATABASE) $(WHERE)
 
-test-services: .venv/checks
+test-services: .venv/installed
 	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m "services $(PART)" $(WHERE)
 
 # Chromium in the path, headless.
-test-browser: .venv/checks
+test-browser: .venv/installed
 	$(BIN)/python -m pytest -m "browser $(PART)" -n 2 --dist loadfile $(WHERE)
 
 # Clients of OpenAI's API that nobody here wrote: of Node, which npm installs, and of Python.
 test-clients: .venv/installed tests/clients/node_modules/installed
 	$(BIN)/python -m pytest -m clients tests/clients
 
-test-clients-python: .venv/installed .venv/clients/installed .venv/instructor/installed
+test-clients-python: .venv/installed .venv/clients/installed
 	$(BIN)/python -m pytest -m clients_python tests/clients
 
 # Chat templates of real models, which the source of llama-cpp-python carries as text files. Nothing of it is built.
-test-templates: .venv/checks .venv/templates/unpacked
+test-templates: .venv/installed .venv/templates/unpacked
 	CHAT_TEMPLATES=.venv/templates $(BIN)/python -m pytest -m templates tests/clients/test_templates.py
 
 .venv/templates/unpacked: tests/clients/templates.lock .venv/bin/uv
@@ -77,30 +77,25 @@ tests/clients/node_modules/installed: tests/clients/package-lock.json
 	npm ci --prefix tests/clients --silent --no-audit --no-fund --ignore-scripts
 	touch $@
 
-.venv/%/installed: requirements-%.lock .venv/bin/uv
-	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .venv/$*
-	$(INSTALL) .venv/$*/bin/python -r $<
-	touch $@
-
 # The wheel, built, installed into an empty environment, and walked.
 test-wheel: .venv/installed
 	$(BIN)/python -m pytest -m wheel tests/processes/test_wheel.py
 
 # Pictures of every page, desktop and phone, light and dark, into docs/screenshots/.
-screenshots: .venv/checks
+screenshots: .venv/installed
 	$(BIN)/python -m tests.browser.support.screenshots
 
 # The first minute as a moving picture, docs/first-minute.gif.
-recording: .venv/checks
+recording: .venv/installed
 	$(BIN)/python -m tests.browser.support.screenshots first-minute
 
 # Every check of schemathesis against a running server.
-schemathesis: .venv/checks
+schemathesis: .venv/installed
 	SCHEMATHESIS=1 $(BIN)/python -m pytest tests/security/outside/test_schemathesis.py
 
 # Breaks all that can break, as often as is worth an hour and more. `make test-all` has a short form of it.
 faults: export FAULTS=full
-faults: .venv/checks
+faults: .venv/installed
 	$(BIN)/python -m pytest -m "promise and not services and not browser"
 	DATABASE_URL=$(POSTGRES_URL) POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m promise $(NO_DATABASE)
 
@@ -122,7 +117,7 @@ lint: .venv/installed types
 
 # Holes known in what we stand on, and holes in our own code. S101: our asserts tell types and guard nothing.
 # OFFLINE=1 where nobody can be asked.
-audit: .venv/checks
+audit: .venv/installed
 	$(BIN)/ruff check --select S --ignore S101 .
 	$(BIN)/python -m pytest tests/security/outside/test_supply_chain.py
 	$(BIN)/python -m tests.security.outside.audit
@@ -131,7 +126,7 @@ audit: .venv/checks
 docs: .venv/installed
 	$(BIN)/python -m benchmarks.settings_page
 
-types: .venv/checks
+types: .venv/installed
 	$(BIN)/mypy chatmemory conversations memory tests benchmarks
 
 bench: .venv/installed
@@ -151,14 +146,10 @@ recall: .venv/installed
 evidence: .venv/installed
 	$(BIN)/python -m benchmarks.evidence $(ARGS)
 
-# Locked versions, with hashes. `make lock` is the one target that changes them.
-.venv/checks: .venv/installed requirements-check.lock
-	@echo "Installing what looks at it from outside: browser driver, schema and chart checks."
-	$(INSTALL) $(BIN)/python -r requirements-check.lock
-	@touch $@
-
+# Locked versions, with hashes, which `make lock` alone changes: what runs it; that and what tests and checks it; clients
+# of others in Python, which need another version of OpenAI's SDK.
 .venv/installed: .venv/bin/uv requirements-dev.lock
-	@echo "Installing the locked packages for tests and lint into .venv."
+	@echo "Installing the locked packages, with those for tests and checks, into .venv."
 	@$(INSTALL) $(BIN)/python -r requirements-dev.lock
 	@touch .venv/runtime $@
 
@@ -168,19 +159,22 @@ evidence: .venv/installed
 	@$(INSTALL) $(BIN)/python -r requirements.lock
 	@touch $@
 
+.venv/clients/installed: requirements-clients.lock .venv/bin/uv
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .venv/clients
+	$(INSTALL) .venv/clients/bin/python -r $<
+	touch $@
+
 .venv/bin/uv:
 	$(NEEDS_PYTHON)
 	@echo "Making a Python environment in .venv."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.9
 
+COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11
 lock: .venv/bin/uv
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra otel pyproject.toml -o requirements-dev.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 -c requirements-dev.lock pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra otel -c requirements-dev.lock pyproject.toml -o requirements-otel.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra otel --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
-	printf 'langchain-openai>=1.7\nlitellm>=1.106\nmcp\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-clients.lock
-	echo instructor | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-instructor.lock
+	$(COMPILE) --extra dev --extra lab --extra otel --extra check pyproject.toml -o requirements-dev.lock
+	$(COMPILE) --extra otel -c requirements-dev.lock pyproject.toml -o requirements.lock
+	printf 'langchain-openai>=1.7\nlitellm>=1.106\nmcp\ninstructor' | $(COMPILE) - -o requirements-clients.lock
 
 clean:
 	rm -rf .venv var .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 from typing import Any
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate, post_save
+from django.db.models.signals import post_migrate
 
 from memory import conf
 
@@ -11,13 +11,9 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from memory import turn, updates
+        from memory import signals  # noqa: F401  # connects its receivers
 
         conf.require_policies()
-        saved_uid = "memory.message_saved"
-        post_save.connect(turn.message_saved, sender="conversations.Message", dispatch_uid=saved_uid)
-        version_uid = "memory.version_saved"
-        post_save.connect(updates.version_saved, sender="memory.SummaryRevision", dispatch_uid=version_uid)
         post_migrate.connect(self.complete, sender=self, dispatch_uid="memory.complete")
 
     def complete(self, **_: Any) -> None:

@@ -32,7 +32,7 @@ LAYERS = [
     "conversations.account_deletion conversations.message_changes conversations.retention",
     # edges
     "conversations.api conversations.openai_api conversations.admin conversations.management "
-    "memory.work memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
+    "memory.signals memory.work memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
     "memory.templatetags",
     # wiring, with the modules directly in each app's folder
     "chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.health chatmemory.scrape",
