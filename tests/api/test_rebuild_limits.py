@@ -85,7 +85,10 @@ def accepted(answer: httpx.Response) -> str:
 
 def counted(name: str = "alice") -> int:
     key = str(User.objects.get(username=name).pk)
-    return Window.objects.filter(key=key).values_list("count", flat=True).first() or 0
+    return (
+        Window.objects.filter(kind="resummarize_per_hour", key=key).values_list("count", flat=True).first()
+        or 0
+    )
 
 
 def use_up(client: Client, chat: Chat) -> None:
