@@ -7,11 +7,11 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 import chatmemory.api.openapi  # noqa: F401  # registers the OpenAPI extensions
 from chatmemory.api.error_handler import error_page, no_such_page
-from chatmemory.health import HealthView, ReadyView
-from chatmemory.playground import landing, playground
-from chatmemory.scrape import metrics
 from conversations.admin.accounts import change_password
+from conversations.playground import landing, playground
 from memory.admin.start_page import start
+from memory.health import HealthView, ReadyView
+from memory.scrape import metrics
 
 urlpatterns = [
     path("", landing, name="landing"),

@@ -1,7 +1,8 @@
 """Every setting, declared once: its default, its bounds and its meaning.
 
-The environment is read into `Config` (`chatmemory.config.environment`), and docs/settings.md is rendered from it
-(`benchmarks.settings_page`). What nobody has a reason to set is a constant in `chatmemory.settings`.
+The environment is read into `Config` (`chatmemory.config.environment`), `chatmemory.settings` names each value, and
+docs/settings.md is rendered from it (`benchmarks.settings_page`). Values that need no other are constants in
+`chatmemory.settings`. Those of policies are checked by `memory.conf`, which knows them.
 """
 
 import re

@@ -15,7 +15,6 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from chatmemory import scrape
 from chatmemory.database.ids import new_id
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import UpstreamError
@@ -24,6 +23,7 @@ from conversations.models import Chat, Message, WebhookEvent
 from conversations.replies import finish
 from conversations.retention import due
 from conversations.webhooks import outbox
+from memory import scrape
 from memory.folding.fold import fold
 from memory.models import ConversationBrief, Worker
 from memory.policies import POLICIES

@@ -14,11 +14,10 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django_q.models import Failure
 
-from chatmemory import health
 from chatmemory.database import executors
 from chatmemory.llm.protocol import Price
 from conversations.models import Message
-from memory import queue
+from memory import health, queue
 from memory.models import Worker
 from tests.api.talking import error, say
 from tests.support.fakes.upstream import FakeUpstream

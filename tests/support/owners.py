@@ -24,7 +24,6 @@ from django.db.backends.signals import connection_created
 from chatmemory.database.owned import owned_tables
 
 ACROSS_OWNERS = (
-    "chatmemory.scrape.",
     "conversations.account_deletion.",
     "conversations.accounts.quotas.refund_expired",
     "conversations.admin.",
@@ -38,6 +37,7 @@ ACROSS_OWNERS = (
     "memory.admin.",
     "memory.apps.MemoryConfig.complete",
     "memory.folding.work.next_demanded < memory.worker.sweep.",
+    "memory.scrape.",
     "memory.management.",
     "memory.queue.others_wait",
     "memory.recall.embeddings.enqueue_missing",

@@ -6,7 +6,6 @@ module knows neither chats nor messages.
 
 import json
 import re
-from pathlib import Path
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
@@ -23,7 +22,7 @@ from memory.policies.protocol import bounds_for
 
 ON_DEMAND = re.compile(r"vendor/speed-highlight/|code-worker\.js|theme\.js")
 """Scripts that are not modules of the page: its theme, and scripts that a worker loads when there is code to show."""
-SCRIPTS = Path(__file__).parent / "static" / "chatmemory" / "playground"
+SCRIPTS = settings.PACKAGE_DIR / "static" / "chatmemory" / "playground"
 MODULES = [
     f"chatmemory/playground/{path.relative_to(SCRIPTS).as_posix()}"
     for path in sorted(SCRIPTS.rglob("*.js"))
