@@ -376,7 +376,6 @@ MEMORY_SUMMARIZER_INSTRUCTIONS = environment.text_or_file(
     "MEMORY_SUMMARIZER_INSTRUCTIONS", config.MEMORY_SUMMARIZER_INSTRUCTIONS, HOME
 )
 MEMORY_LINE_TOKENS = 40
-"""The longest line of a turn."""
 MEMORY_MIN_FOLD_TOKENS = 1000
 """Tokens that there must be beyond the window before a chat is due because its lines do not fit."""
 MEMORY_FOLD_SECONDS = min(70.0, max(45.0, SUMMARIZER_TOTAL_SECONDS + 5))

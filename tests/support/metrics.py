@@ -9,7 +9,8 @@ from prometheus_client import Metric
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
-from chatmemory import metrics, scrape
+from chatmemory import metrics
+from memory import scrape
 
 TOKEN = "scrape-token"
 DECLARED = [one for one in vars(metrics).values() if isinstance(one, MetricWrapperBase)]
