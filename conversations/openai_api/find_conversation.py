@@ -2,7 +2,7 @@
 
 A client that names its conversation is trusted, within its own user's chats. The chat of a client that only sends
 messages is found by the rolling hash of its history up to the last answered question, whose stored answer is then
-compared; else among the chats with the same last question or the same last answer, of which every turn that was sent
+compared; else among the chats with the same last question or the same last answer, with which the turns that were sent
 must agree (`openai_api.agreement`). A chat is never found by a single message, and never among those of another user,
 or of another end user that a request names.
 """
@@ -107,6 +107,8 @@ class TurnPlace:
     """For a branch: seq of the last message that it shares."""
     rewritten: str = ""
     """The client's version of the chat's last answer, if it was rewritten: it is stored as an edit of it."""
+    made_up: int = 0
+    """Number of turns in front of the history that the client made up."""
     existing: ExistingReply | None = None
     """The reply that this request began before."""
 
@@ -189,15 +191,20 @@ def _is_whole(completion: ChatCompletion, sent: Sequence[PromptMessage]) -> bool
 
 
 def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMessage]) -> TurnPlace:
-    """Return the one place among `candidates` that agrees with the whole history; several are none."""
+    """Return the one place among `candidates` that agrees best with the history; several are none."""
     sent = compared_turns(history)
-    heads: list[tuple[ChatCompletion, Match]] = []
-    older: list[tuple[ChatCompletion, Match]] = []
+    agreeing: list[tuple[ChatCompletion, Match]] = []
     for one in list({one.pk: one for one in candidates}.values())[:MAX_CHATS]:
         found = match(_turns_of(one.chat.key, one.seq, ROWS * len(history)), sent)
-        if found is not None and _is_head(one):
+        if found is not None:
+            agreeing.append((one, found))
+    least = min((found.made_up for _, found in agreeing), default=0)
+    heads: list[tuple[ChatCompletion, Match]] = []
+    older: list[tuple[ChatCompletion, Match]] = []
+    for one, found in agreeing:
+        if found.made_up == least and _is_head(one):
             heads.append((one, found))
-        elif found is not None and not found.differs:
+        elif found.made_up == least and not found.differs:
             older.append((one, found))
     if not (heads or older):
         return TurnPlace("imported")
@@ -206,8 +213,8 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMess
         return TurnPlace("imported")  # another chat has these turns, too: it may be another person's
     if heads:
         by: FoundBy = "history" if found.is_whole else "newest turn"
-        return TurnPlace("continued", by, one.chat, rewritten=found.rewritten)
-    return TurnPlace("branched", "newest turn", one.chat, one.seq)
+        return TurnPlace("continued", by, one.chat, rewritten=found.rewritten, made_up=least)
+    return TurnPlace("branched", "newest turn", one.chat, one.seq, made_up=least)
 
 
 def _is_alone(place: TurnPlace, completion: CompletionRequest) -> bool:
@@ -223,7 +230,8 @@ def _is_alone(place: TurnPlace, completion: CompletionRequest) -> bool:
     sent = compared_turns(history)
     return not any(
         completion.earlier.filter(chat=one.chat_id).exists()
-        and match(_turns_of(one.chat_key, one.seq, ROWS * len(history)), sent) is not None
+        and (found := match(_turns_of(one.chat_key, one.seq, ROWS * len(history)), sent)) is not None
+        and found.made_up <= place.made_up
         and not _is_copy(one.chat_key, place.chat.key, one.seq, place.through_seq or place.chat.last_seq)
         for one in same[:MAX_CHATS]
     )
