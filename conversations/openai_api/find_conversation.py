@@ -60,6 +60,8 @@ NAMED_ROWS = 400
 FIRST_ANSWER = 2
 """Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
 again; later, without a history, the same words are a new message."""
+AT_ONCE = timedelta(minutes=1)
+"""How soon after a conversation's first request another one may be its real first."""
 CUT = (Status.CANCELLED, Status.INCOMPLETE)
 """States of replies of which a client may have read any part."""
 MAX_CHATS = 20
@@ -111,6 +113,12 @@ class TurnPlace:
     """Number of turns in front of the history that the client made up."""
     existing: ExistingReply | None = None
     """The reply that this request began before."""
+    last_turn: ChatCompletion | None = None
+    """The last turn of the chat that is continued, if it was found by it."""
+    aside: UUID | None = None
+    """The chat that the conversation had before, if that is a side request and this conversation's first turn."""
+    name: str = ""
+    """The name that the chat goes by, if it is not the client's own."""
 
 
 def find(completion: CompletionRequest) -> TurnPlace:
@@ -168,7 +176,7 @@ def _unnamed(completion: CompletionRequest) -> TurnPlace:
     matches = _answered(before, answer)
     newest = next((one for one in matches if _is_head(one)), None)
     if newest is not None:
-        return TurnPlace("continued", "history", newest.chat)
+        return TurnPlace("continued", "history", newest.chat, last_turn=newest)
     rewritten = _agreeing([one for one in before if not matches or _is_head(one)], request.history)
     if rewritten.chat is not None:
         return rewritten
@@ -213,7 +221,7 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMess
         return TurnPlace("imported")  # another chat has these turns, too: it may be another person's
     if heads:
         by: FoundBy = "history" if found.is_whole else "newest turn"
-        return TurnPlace("continued", by, one.chat, rewritten=found.rewritten, made_up=least)
+        return TurnPlace("continued", by, one.chat, rewritten=found.rewritten, made_up=least, last_turn=one)
     return TurnPlace("branched", "newest turn", one.chat, one.seq, made_up=least)
 
 
@@ -284,11 +292,29 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
         last = _turns_of(chat.key, chat.last_seq, 2 * ROWS)[-1:]
         return TurnPlace("not stored") if any(quotes(request.question, turn) for turn in last) else continued
     matches = _answered(_newest(its.filter(asked=keys.before)), request.history[-1])
-    if any(_is_head(one) for one in matches):
-        return continued
+    newest = next((one for one in matches if _is_head(one)), None)
+    if newest is not None and _follows_a_side_request(newest, request.history):
+        return TurnPlace("imported", "name", aside=chat.pk)
+    if newest is not None:
+        return replace(continued, last_turn=newest)
     if matches:
         return TurnPlace("branched", "name", chat, matches[0].seq)
     return _followed(chat, request.history)
+
+
+def _follows_a_side_request(turn: ChatCompletion, history: Sequence[PromptMessage]) -> bool:
+    """Whether the client has this turn for the first of its conversation, although another one precedes it.
+
+    The two began at the same time, neither with a history, and under other instructions: one was to make a title.
+    """
+    is_first = sum(one.role == "user" for one in history) == 1 and bytes(turn.asked) == bytes(turn.question)
+    if not is_first or turn.seq <= FIRST_ANSWER:
+        return False
+    before = ChatCompletion.objects.filter(user=turn.user_id, chat=turn.chat_id, seq__lt=turn.seq)
+    if [one.seq for one in before] != [FIRST_ANSWER] or turn.created_at - before[0].created_at > AT_ONCE:
+        return False
+    replies = Message.objects.filter(owner_id=turn.user_id, pk__in=[turn.pk, before[0].pk])
+    return len(set(replies.values_list("context_record__turn_instructions_hash", flat=True))) > 1
 
 
 def _followed(chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:

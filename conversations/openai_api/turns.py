@@ -20,6 +20,7 @@ from conversations.derived import set_lines
 from conversations.interchange.rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, imported
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
+from conversations.openai_api import lines
 from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
@@ -87,6 +88,10 @@ def begin(
                 transaction.set_rollback(True)
                 return begun, TurnPlace("repeated", "idempotency key")
             _remember(completion, place, begun)
+            if place.last_turn is not None and completion.request.question:
+                lines.go_on(place.last_turn)
+            if place.aside is not None:
+                lines.set_aside(completion.user.pk, place.aside)
             return begun, place
     except IntegrityError:
         if completion.name and place.chat is None:
@@ -169,7 +174,10 @@ def _outputs(chat: Chat, request: ChatRequest) -> tuple[ToolOutput, ...]:
 
 
 def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> None:
-    pending = begun.pending
+    pending, sibling = begun.pending, None
+    if place.decision == "branched" and place.chat is not None:
+        lines.part(place.chat, place.through_seq, pending.chat_id)
+        sibling = place.chat.pk
     ChatCompletion.objects.create(
         message_id=pending.message_id,
         chat_id=pending.chat_id,
@@ -182,14 +190,16 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         model=completion.request.model,
         decision=place.decision,
         found_by=place.found_by,
+        sibling=sibling,
         created_at=Now(),
     )
     if not completion.name:
         return
+    name = place.name or completion.name
     if place.chat is None and not place.found_by:
         # Fails if another request has just taken the name; then this one begins again.
-        NamedConversation.objects.create(user=completion.user, name=completion.name, chat_id=pending.chat_id)
+        NamedConversation.objects.create(user=completion.user, name=name, chat_id=pending.chat_id)
     elif place.decision in ("branched", "imported"):
         NamedConversation.objects.update_or_create(
-            user=completion.user, name=completion.name, defaults={"chat_id": pending.chat_id}
+            user=completion.user, name=name, defaults={"chat_id": pending.chat_id}
         )

@@ -5,7 +5,7 @@ that conversation, in order, and no others; only a first request, and one that g
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -14,41 +14,9 @@ import httpx
 import pytest
 
 from conversations.models import Chat, ChatCompletion, Message
+from tests.api.histories import DECISION, NAME, assistant, questions, said, send, user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
-
-NAME = "x-chatmemory-conversation-id"
-DECISION = "x-chatmemory-conversation"
-
-
-def send(
-    client: Client, messages: list[dict[str, Any]], headers: Mapping[str, str] | None = None, **body: Any
-) -> httpx.Response:
-    """Send a request and return its response."""
-    answer: httpx.Response = client.post(
-        "chat/completions", json={"model": "arco", "messages": messages, **body}, headers=dict(headers or {})
-    )
-    assert answer.status_code == 200, answer.text
-    return answer
-
-
-def said(answer: httpx.Response) -> str:
-    return str(answer.json()["choices"][0]["message"]["content"])
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def assistant(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
-
-
-def questions(chat_id: str) -> list[str]:
-    """The questions that a chat holds, in order."""
-    rows = Message.objects.filter(chat_id=chat_id, role="user", superseded_by=None).order_by("seq")
-    return list(rows.values_list("content", flat=True))
-
 
 # Examples of each class
 

@@ -1,0 +1,53 @@
+"""Side requests: lines of a conversation that nobody continues. Call it in the transaction that begins a turn.
+
+Some clients send the whole history and a message of their own after each turn, such as to update a memory file, or
+have a title made under the conversation's name. Nothing tells such a request from a question, until the client goes on
+without it: then two chats have different turns in one place. The chat that goes on is the conversation; the other, if
+it has no second turn, is set aside: erased like a temporary chat, and in no list. If it goes on after all, it returns.
+"""
+
+from uuid import UUID
+
+from conversations.models import Chat, ChatCompletion, Message, Role
+
+ASIDE = "aside"
+"""The decision on a turn that turned out to be a side request."""
+
+
+def part(chat: Chat, through_seq: int, branch: UUID) -> None:
+    """Note that `branch` has another turn in place of the one that follows this message, if that is the last one."""
+    if Message.objects.filter(chat=chat, role=Role.USER, seq__gt=through_seq).count() == 1:
+        ChatCompletion.objects.filter(chat=chat, seq__gt=through_seq).update(sibling=branch)
+
+
+def go_on(turn: ChatCompletion) -> None:
+    """Take the chat whose last turn this is for the conversation, and set its sibling aside."""
+    if turn.sibling is None:
+        return
+    if turn.decision == ASIDE:
+        Chat.objects.filter(pk=turn.chat_id, owner=turn.user_id).update(temporary=False)
+        ChatCompletion.objects.filter(chat=turn.chat_id, user=turn.user_id, decision=ASIDE).update(
+            decision="continued"
+        )
+    replies = Message.objects.filter(owner_id=turn.user_id, pk=turn.message_id)
+    asked = replies.values_list("reply_to__seq", flat=True).first()
+    in_its_place = Message.objects.filter(
+        owner_id=turn.user_id, chat=turn.sibling, role=Role.USER, seq__gte=asked
+    )
+    if asked is not None and in_its_place.count() == 1:
+        set_aside(turn.user_id, turn.sibling)
+
+
+def set_aside(owner_id: int, chat_id: UUID) -> None:
+    """Set a chat aside, unless it is pinned, or another turn begins in it just now."""
+    chats = Chat.objects.select_for_update(skip_locked=True).filter(
+        owner=owner_id, pinned=False, temporary=False
+    )
+    if (chat := chats.filter(pk=chat_id).first()) is None:
+        return
+    chat.temporary = True
+    chat.save(update_fields=["temporary"])
+    last = ChatCompletion.objects.filter(chat=chat, user=owner_id).order_by("-seq").first()
+    if last is not None:
+        last.decision = ASIDE
+        last.save(update_fields=["decision"])
