@@ -233,9 +233,14 @@ def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
 async def _begun(
     completion: CompletionRequest, place: TurnPlace
 ) -> tuple[BegunTurn | ExistingReply, TurnPlace]:
-    """Begin the turn in its place. If the chat has changed since it was found, look for the place again."""
+    """Begin the turn in its place. If the chat has changed since it was found, look for the place again.
+
+    If it always has, others continue the same history in words of their own: then the turn has a chat of its own.
+    """
     question = completion.request.question
-    for _ in range(TRIES):
+    for attempt in range(TRIES + 1):
+        if attempt == TRIES:
+            place = place.apart()
         if place.existing is not None:
             return place.existing, place
         prepared = None

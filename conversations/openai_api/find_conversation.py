@@ -11,11 +11,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal, cast
+from typing import Literal
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from chatmemory.database.owned import ChatKey
@@ -60,6 +60,8 @@ NAMED_ROWS = 400
 FIRST_ANSWER = 2
 """Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
 again; later, without a history, the same words are a new message."""
+JUST = timedelta(seconds=10)
+"""How long after a reply the same question to another model is not a wish to replace that reply."""
 AT_ONCE = timedelta(minutes=1)
 """How soon after a conversation's first request another one may be its real first."""
 CUT = (Status.CANCELLED, Status.INCOMPLETE)
@@ -92,6 +94,11 @@ class CompletionRequest:
         return hashlib.sha256(b"completion" + self.body_hash).hexdigest()
 
     @property
+    def name_with_model(self) -> str:
+        """The name of the conversation that this model has if another one answers the same questions."""
+        return f"{self.name}\n{hashlib.sha256(self.request.model.encode()).hexdigest()[:16]}"
+
+    @property
     def earlier(self) -> QuerySet[ChatCompletion]:
         """The completions of the same user and end user."""
         return ChatCompletion.objects.filter(user=self.user, end_user=self.end_user)
@@ -120,6 +127,12 @@ class TurnPlace:
     name: str = ""
     """The name that the chat goes by, if it is not the client's own."""
 
+    def apart(self) -> "TurnPlace":
+        """Return the place in a branch, if the client has not named the chat that it is to continue."""
+        if self.decision != "continued" or self.last_turn is None or self.found_by == "name":
+            return self
+        return TurnPlace("branched", self.found_by, self.chat, self.last_turn.seq, made_up=self.made_up)
+
 
 def find(completion: CompletionRequest) -> TurnPlace:
     """Find the place of the turn that is requested. Raises `IdempotencyMismatch`."""
@@ -127,7 +140,11 @@ def find(completion: CompletionRequest) -> TurnPlace:
         return existing
     if not completion.name:
         return _unnamed(completion)
-    chat = _named(completion)
+    of_model, chat = _named(completion)
+    if of_model is not None:
+        place = _within(of_model, completion)
+        if chat is None or place.decision not in ("imported", "not stored"):
+            return replace(place, name=completion.name_with_model)
     if chat is not None:
         return _within(chat, completion)
     return TurnPlace("imported" if completion.request.history else "new")
@@ -282,6 +299,10 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
     its = completion.earlier.filter(chat=chat)
     again = its.filter(asked=keys.asked).order_by("-seq").first()
     if again is not None and _is_head(again) and (request.history or again.seq <= FIRST_ANSWER):
+        if again.model != request.model and request.question and _is_just_answered(again):
+            questions = Message.objects.filter(chat=chat, role=Role.USER, seq__lt=again.seq).order_by("-seq")
+            through_seq = questions.values_list("seq", flat=True)[0] - 1
+            return TurnPlace("branched", "name", chat, through_seq, name=completion.name_with_model)
         return TurnPlace("regenerated", "name", chat)
     continued = TurnPlace("continued", "name", chat)
     # If busy, the turn is refused, or a reply left by a crash is finished.
@@ -300,6 +321,12 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
     if matches:
         return TurnPlace("branched", "name", chat, matches[0].seq)
     return _followed(chat, request.history)
+
+
+def _is_just_answered(turn: ChatCompletion) -> bool:
+    """Whether a reply is being written, or has been for a moment only: nobody has read it and wants another one."""
+    replies = Message.objects.filter(owner_id=turn.user_id, pk=turn.pk)
+    return not replies.filter(Q(completed_at__lt=Now() - JUST) | Q(status=Status.FAILED)).exists()
 
 
 def _follows_a_side_request(turn: ChatCompletion, history: Sequence[PromptMessage]) -> bool:
@@ -336,22 +363,23 @@ def _followed(chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:
     return TurnPlace("continued", "name", chat)
 
 
-def _named(completion: CompletionRequest) -> Chat | None:
-    """Return the user's chat of that name. The id of a chat is a name too, but only for the chat's owner.
+def _named(completion: CompletionRequest) -> tuple[Chat | None, Chat | None]:
+    """Return the user's chats of that name: the model's own, if it has one, and the other.
 
-    A chat that belongs to an end user is nobody else's.
+    The id of a chat is a name too, but only for the chat's owner. A chat that belongs to an end user is nobody else's.
     """
-    user, name = completion.user, completion.name
-    known = NamedConversation.objects.filter(user=user, name=name).select_related("chat").first()
-    if known is not None:
-        return cast("Chat", known.chat)
+    user, name, with_model = completion.user, completion.name, completion.name_with_model
+    named = NamedConversation.objects.filter(user=user, name__in=[name, with_model]).select_related("chat")
+    known: dict[str, Chat] = {one.name: one.chat for one in named}
+    if known:
+        return known.get(with_model), known.get(name)
     try:
         chat = Chat.objects.filter(pk=UUID(name.rpartition(":")[2]), owner=user).first()
     except ValueError:
-        return None
+        return None, None
     if chat is None or completion.earlier.filter(chat=chat).exists():
-        return chat
-    return None if ChatCompletion.objects.filter(chat=chat).exists() else chat
+        return None, chat
+    return None, None if ChatCompletion.objects.filter(chat=chat).exists() else chat
 
 
 def _newest(completions: QuerySet[ChatCompletion]) -> list[ChatCompletion]:

@@ -14,10 +14,16 @@ ASIDE = "aside"
 """The decision on a turn that turned out to be a side request."""
 
 
-def part(chat: Chat, through_seq: int, branch: UUID) -> None:
-    """Note that `branch` has another turn in place of the one that follows this message, if that is the last one."""
-    if Message.objects.filter(chat=chat, role=Role.USER, seq__gt=through_seq).count() == 1:
-        ChatCompletion.objects.filter(chat=chat, seq__gt=through_seq).update(sibling=branch)
+def part(chat: Chat, through_seq: int, branch: UUID) -> UUID | None:
+    """Note that `branch` has another turn in place of the chat's last one, if that is all that follows this message.
+
+    Return the chat if so. `chat` is as it was found: conversations that merely go on at once are no siblings.
+    """
+    later = Message.objects.filter(chat=chat, role=Role.USER, seq__gt=through_seq, seq__lte=chat.last_seq)
+    if later.count() != 1:
+        return None
+    ChatCompletion.objects.filter(chat=chat, seq__gt=through_seq).update(sibling=branch)
+    return chat.pk
 
 
 def go_on(turn: ChatCompletion) -> None:

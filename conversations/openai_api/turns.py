@@ -176,8 +176,7 @@ def _outputs(chat: Chat, request: ChatRequest) -> tuple[ToolOutput, ...]:
 def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> None:
     pending, sibling = begun.pending, None
     if place.decision == "branched" and place.chat is not None:
-        lines.part(place.chat, place.through_seq, pending.chat_id)
-        sibling = place.chat.pk
+        sibling = lines.part(place.chat, place.through_seq, pending.chat_id)
     ChatCompletion.objects.create(
         message_id=pending.message_id,
         chat_id=pending.chat_id,

@@ -1,13 +1,18 @@
 """What real clients make of a conversation, word for word in shape, and what becomes of it: one chat, and no other."""
 
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
+import httpx
 import pytest
+from django.utils import timezone
 
-from conversations.models import Chat
+from conversations.models import ActiveReply, Chat, Message
 from tests.api.histories import DECISION, NAME, assistant, questions, said, send, user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
+from tests.support.waiting import wait_for
 
 FACT, ASKED = "My locker number is 4711", "What is my locker number?"
 
@@ -175,3 +180,71 @@ def test_a_new_session_under_an_old_name_keeps_its_first_turn(alice: Client, ups
     again += [assistant(said(send(alice, again, name))), user(ASKED)]
     assert send(alice, again, name).headers[NAME] == chat
     assert "4711" in upstream.requests[-1].text
+
+
+# Two models at once, and conversations that begin alike
+
+
+def ask_with(client: Client, model: str, state: Messages) -> httpx.Response:
+    """Send a request as Open WebUI does for each model that is shown side by side."""
+    return send(client, state, {"x-openwebui-chat-id": "chat-7"}, model=model)
+
+
+def test_two_models_that_answer_at_once_have_a_chat_each(alice: Client, upstream: FakeUpstream) -> None:
+    states: dict[str, Messages] = {"arco": [], "arco-pro": []}
+    chats: dict[str, str] = {}
+    for number, text in enumerate(("One", "Two", "Three")):
+        upstream.script("stream", *(f"normal?text=Answer%20{number}{side}" for side in "ab"))
+        for model, state in states.items():
+            answer = ask_with(alice, model, [*state, user(text)])
+            state += [user(text), assistant(said(answer))]
+            assert chats.setdefault(model, answer.headers[NAME]) == answer.headers[NAME]
+    assert len(set(chats.values())) == 2
+    for model, side in zip(states, "ab", strict=True):
+        assert questions(chats[model]) == ["One", "Two", "Three"]
+        told = Message.objects.filter(chat_id=chats[model], role="assistant").order_by("seq")
+        assert list(told.values_list("content", flat=True)) == [
+            f"Answer {number}{side}" for number in range(3)
+        ]
+    assert sorted(listed(alice)) == sorted(chats.values())
+    fourth = send(alice, [user("Four")], {"x-openwebui-chat-id": "chat-7"}, model="deep-dive")
+    assert fourth.headers[NAME] == chats["arco"], "the name is the first model's"
+
+
+def test_a_second_model_is_answered_while_the_first_is(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.hold("stream")
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(ask_with, alice, model, [user("One")]) for model in ("arco", "arco-pro")]
+        wait_for(lambda: ActiveReply.objects.count() == 2, "both are answered")
+        upstream.release("stream")
+        assert {one.result().headers[DECISION] for one in asked} == {"new", "branched"}
+
+
+def test_another_model_that_is_asked_later_replaces_the_answer(alice: Client, upstream: FakeUpstream) -> None:
+    first = ask_with(alice, "arco", [user("One")])
+    Message.objects.update(completed_at=timezone.now() - timedelta(seconds=11))
+    again = ask_with(alice, "arco-pro", [user("One")])
+    assert (again.headers[DECISION], again.headers[NAME]) == ("regenerated", first.headers[NAME])
+
+
+def test_another_model_replaces_a_reply_that_failed(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.script("stream", "status?code=500")
+    body = {"model": "arco", "messages": [user("One")], "conversation": "c"}
+    assert alice.post("chat/completions", json=body).status_code == 502
+    assert send(alice, [user("One")], conversation="c", model="arco-pro").headers[DECISION] == "regenerated"
+
+
+def test_conversations_that_begin_alike_at_once_are_all_answered(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    for _ in range(12):
+        state = [user("One"), assistant(said(send(alice, [user("One")])))]
+    upstream.hold("stream")
+    with ThreadPoolExecutor(12) as pool:
+        asked = [pool.submit(send, alice, [*state, user(f"Topic {number}")]) for number in range(12)]
+        wait_for(lambda: ActiveReply.objects.count() == 12, "all are answered")
+        upstream.release("stream")
+        chats = {one.result().headers[NAME]: number for number, one in enumerate(asked)}
+    assert len(chats) == 12
+    for chat, number in chats.items():
+        assert questions(chat) == ["One", f"Topic {number}"]
