@@ -59,8 +59,9 @@ TRIES = 3
 """Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
 REMEMBER = "x-chatmemory-remember"
 """Request header; `false` if the request is not part of a conversation, such as one for a title."""
-TASK_HEADER, TASK = "x-openwebui-task", "### Task:"
-"""How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by how its prompt begins."""
+TASK_HEADER, TASK, TASK_TEXTS = "x-openwebui-task", "### Task:", ("<chat_history>", "### Chat History")
+"""How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by its prompt, which begins
+like that and quotes the chat. A question with documents begins like that, too."""
 
 DECISION = "x-chatmemory-conversation"
 """Response header: what became of the request."""
@@ -89,8 +90,12 @@ class CompletionsView(OpenAIView):
         body_hash.update(name.encode())  # the same words in another conversation are another request
         if not name or not body.store:
             refuse_outputs_alone((*body.history, *body.new))
-        is_task = TASK_HEADER in request.headers or (not body.history and body.question.startswith(TASK))
-        if is_task or not body.store or request.headers.get(REMEMBER, "").lower() == "false":
+        if (
+            TASK_HEADER in request.headers
+            or _is_task(body)
+            or not body.store
+            or request.headers.get(REMEMBER, "").lower() == "false"
+        ):
             return _unstored(body, variant)
         completion = CompletionRequest(
             user,
@@ -156,6 +161,12 @@ def _caller(request: Request, data: Any) -> User:
         if named and isinstance(named[0], str):
             return acting_for(token, checked_id(named[0]))
     return user
+
+
+def _is_task(body: ChatRequest) -> bool:
+    """Whether the request is for a title, tags or the like. Its answer is read whole, and calls no tools."""
+    is_alone = not (body.history or body.stream or body.tools)
+    return is_alone and body.question.startswith(TASK) and any(one in body.question for one in TASK_TEXTS)
 
 
 def _variant(body: ChatRequest) -> Variant:

@@ -60,6 +60,8 @@ NAMED_ROWS = 400
 FIRST_ANSWER = 2
 """Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
 again; later, without a history, the same words are a new message."""
+TEMPORARY = ("temporary:", "local:")
+"""How the names of temporary conversations begin."""
 JUST = timedelta(seconds=10)
 """How long after a reply the same question to another model is not a wish to replace that reply."""
 AT_ONCE = timedelta(minutes=1)
@@ -97,6 +99,11 @@ class CompletionRequest:
     def name_with_model(self) -> str:
         """The name of the conversation that this model has if another one answers the same questions."""
         return f"{self.name}\n{hashlib.sha256(self.request.model.encode()).hexdigest()[:16]}"
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the name is one that Open WebUI gives to a chat that it does not keep."""
+        return self.name.partition(":")[2].startswith(TEMPORARY)
 
     @property
     def earlier(self) -> QuerySet[ChatCompletion]:

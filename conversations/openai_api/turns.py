@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -35,7 +35,10 @@ from memory.pins.pins import exported_pins
 def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat | None:
     """Build what is to be stored before the turn. The history may be long, so this runs without locks."""
     if place.decision == "imported":
-        return prepare_chat(completion.user, _imported(completion.request.history))
+        imported_chat = _imported(completion.request.history)
+        if completion.is_temporary:
+            imported_chat = replace(imported_chat, title="", temporary=True)
+        return prepare_chat(completion.user, imported_chat)
     if place.decision == "branched" and place.chat is not None:
         return _branch(place.chat, place.through_seq)
     return None
@@ -80,7 +83,7 @@ def begin(
         with transaction.atomic():
             if place.chat is not None and place.rewritten:
                 _keep_rewritten(place.chat, place.rewritten)
-            chat = _chat(completion.user, place, prepared)
+            chat = _chat(completion, place, prepared)
             if chat is None:
                 return None
             begun = _begin(completion, place, chat, ready)
@@ -114,14 +117,15 @@ def _imported(history: Sequence[PromptMessage]) -> ImportedChat:
     return ImportedChat(title=automatic_title(first), title_is_automatic=True, messages=messages)
 
 
-def _chat(user: User, place: TurnPlace, prepared: PreparedChat | None) -> Chat | None:
+def _chat(completion: CompletionRequest, place: TurnPlace, prepared: PreparedChat | None) -> Chat | None:
     """Return the turn's chat: a new one, or the locked one. None: it has changed since it was found."""
+    user = completion.user
     if prepared is not None:
         if place.decision == "imported":
             quotas.spend(user.pk, prepared.tokens)
         return prepared.store()
     if place.chat is None:
-        return chat_lifecycle.create_chat(user)
+        return chat_lifecycle.create_chat(user, temporary=completion.is_temporary)
     try:
         locked = get_chat(user, place.chat.pk, lock=True)
     except NotFound:

@@ -250,7 +250,10 @@ class Conversation:
         """Request a title."""
         before = Chat.objects.count()
         answer = send(
-            self.client, [user(f"### Task:\nA title for\n{self.turns[-1:]}")], self.headers, **self.body
+            self.client,
+            [user(f"### Task:\nA title for\n<chat_history>{self.turns[-1:]}</chat_history>")],
+            self.headers,
+            **self.body,
         )
         if answer.headers[DECISION] != "not stored" or Chat.objects.count() != before:
             self.wrong.append(f"a side request was {answer.headers[DECISION]}")

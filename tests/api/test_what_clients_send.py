@@ -248,3 +248,48 @@ def test_conversations_that_begin_alike_at_once_are_all_answered(
     assert len(chats) == 12
     for chat, number in chats.items():
         assert questions(chat) == ["One", f"Topic {number}"]
+
+
+# Open WebUI
+
+WITH_DOCUMENTS = (
+    "### Task:\nRespond to the user query using the provided context, incorporating inline citations in the format "
+    "[id] **only when the <source> tag includes an explicit id attribute**.\n\n<context>\n"
+    '<source id="1" name="plan.pdf">The harbour opens at nine.</source>\n</context>\n\nWhen does it open?'
+)
+TAGS = (
+    "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history.\n\n### Chat History:\n"
+    "<chat_history>\nUSER: One\nASSISTANT: You said: One\n</chat_history>"
+)
+TOOL = {"type": "function", "function": {"name": "search_web", "parameters": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("question", "fields", "decision"),
+    [
+        (WITH_DOCUMENTS, {}, "new"),
+        (WITH_DOCUMENTS, {"stream": True, "tools": [TOOL]}, "new"),
+        (TAGS, {}, "not stored"),
+        (TAGS, {"stream": True}, "new"),
+        (TAGS, {"tools": [TOOL]}, "new"),
+    ],
+)
+def test_a_question_with_documents_is_no_side_request(
+    alice: Client, upstream: FakeUpstream, question: str, fields: dict[str, Any], decision: str
+) -> None:
+    answer = send(alice, [user(question)], {"x-openwebui-chat-id": "chat-7"}, **fields)
+    assert answer.headers[DECISION] == decision
+
+
+@pytest.mark.parametrize("history", [[], [user("Before"), assistant("So be it.")]], ids=["new", "imported"])
+@pytest.mark.parametrize("name", ["temporary:1d7f", "local:pQ3x"])
+def test_a_temporary_chat_of_the_client_is_one_here(
+    alice: Client, upstream: FakeUpstream, name: str, history: Messages
+) -> None:
+    state = [*history, user("One")]
+    headers = {"x-openwebui-chat-id": name}
+    state.append(assistant(said(send(alice, state, headers))))
+    send(alice, [*state, user("Two")], headers)
+    chat = Chat.objects.get()
+    assert (chat.temporary, chat.title, chat.last_seq) == (True, "", 4 + len(history))
+    assert listed(alice) == []
