@@ -184,7 +184,7 @@ OF_OPENAI = re.compile(
 OF_CHATS = ("/v1/chat/", "/v1/completions", "/v1/conversations", "/v1/responses")
 """Those of them by which a client talks to a model, as it can here by Chat Completions."""
 USE_CHAT_COMPLETIONS = (
-    " Of OpenAI's API, this server has Chat Completions: use `client.chat.completions`. Libraries that call another one "
+    " Of OpenAI's API, this server has Chat Completions: use `client.chat.completions`. Libraries that call others "
     "have a switch: see docs/openai.md#libraries-that-call-the-responses-api."
 )
 ASK_THE_PROVIDER = (
