@@ -126,7 +126,11 @@ def _may_be_made_up(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn]
     """
     if not stored:
         return True
-    return len(sent) < len(stored) and _questions(stored[-1], sent[-1]) < Likeness.SAME
+    is_same = (
+        None not in (stored[-1].question, sent[-1].question)
+        and _questions(stored[-1], sent[-1]) is Likeness.SAME
+    )
+    return len(sent) < len(stored) and not is_same
 
 
 def _identifies(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn], agreeing: int) -> bool:

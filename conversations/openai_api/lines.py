@@ -37,10 +37,8 @@ def go_on(turn: ChatCompletion) -> None:
         )
     replies = Message.objects.filter(owner_id=turn.user_id, pk=turn.message_id)
     asked = replies.values_list("reply_to__seq", flat=True).first()
-    in_its_place = Message.objects.filter(
-        owner_id=turn.user_id, chat=turn.sibling, role=Role.USER, seq__gte=asked
-    )
-    if asked is not None and in_its_place.count() == 1:
+    others = Message.objects.filter(owner_id=turn.user_id, chat=turn.sibling, role=Role.USER)
+    if asked is not None and others.filter(seq__gte=asked).count() == 1:
         set_aside(turn.user_id, turn.sibling)
 
 

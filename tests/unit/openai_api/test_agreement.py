@@ -70,6 +70,9 @@ SUMMARY = ComparedTurn("Here is a summary of the conversation to date:\n\nSome q
     ("stored", "sent", "made_up"),
     [
         pytest.param(CHAT, [SUMMARY, *CHAT[4:]], 1, id="a summary in place of four turns"),
+        pytest.param(
+            CHAT, [ComparedTurn(None, "In short: questions."), *CHAT[4:]], 1, id="a summary as an answer"
+        ),
         pytest.param(CHAT, [CHAT[0], CHAT[1], *CHAT[4:]], 2, id="a gap"),
         pytest.param(CHAT[:2], [SUMMARY, *CHAT[:2]], 1, id="a summary before the whole chat"),
         pytest.param([*CHAT, MUSEUM], [SUMMARY, MUSEUM], 1, id="a long answer"),
