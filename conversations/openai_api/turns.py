@@ -178,9 +178,12 @@ def _outputs(chat: Chat, request: ChatRequest) -> tuple[ToolOutput, ...]:
 
 
 def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> None:
-    pending, sibling = begun.pending, None
+    pending = begun.pending
+    sibling: UUID | None = None
     if place.decision == "branched" and place.chat is not None:
         sibling = lines.part(place.chat, place.through_seq, pending.chat_id)
+    elif place.last_turn is not None and not completion.request.question:  # outputs of tools: the same turn
+        sibling = place.last_turn.sibling
     ChatCompletion.objects.create(
         message_id=pending.message_id,
         chat_id=pending.chat_id,

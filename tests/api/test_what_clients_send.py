@@ -14,6 +14,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.support.waiting import wait_for
 
+TOOL = {"type": "function", "function": {"name": "search_web", "parameters": {"type": "object"}}}
 FACT, ASKED = "My locker number is 4711", "What is my locker number?"
 
 
@@ -61,11 +62,10 @@ def test_a_history_that_the_client_summarized_stays_in_its_chat(
 
 def test_cleared_outputs_of_tools_change_no_chat(alice: Client, upstream: FakeUpstream) -> None:
     """LangChain's ClearToolUsesEdit replaces all but the last outputs."""
-    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
     state: Messages = []
     for text in topics(8):
-        upstream.script("stream", "normal?tools=" + f'[["call_{len(state)}","look","{{}}"]]')
-        called = send(alice, [*state, user(text)], tools=tools).json()["choices"][0]["message"]
+        upstream.script("stream", "normal?tools=" + f'[["call_{len(state)}","search_web","{{}}"]]')
+        called = send(alice, [*state, user(text)], tools=[TOOL]).json()["choices"][0]["message"]
         state += [
             user(text),
             called,
@@ -74,7 +74,7 @@ def test_cleared_outputs_of_tools_change_no_chat(alice: Client, upstream: FakeUp
         outputs = [one for one in state if one["role"] == "tool"]
         for one in outputs[:-3]:
             one["content"] = "[cleared]"
-        answer = send(alice, state, tools=tools)
+        answer = send(alice, state, tools=[TOOL])
         state.append(assistant(said(answer)))
     assert Chat.objects.count() == 1
     assert questions(answer.headers[NAME]) == topics(8)
@@ -107,12 +107,19 @@ def listed(client: Client) -> list[str]:
     return [one["id"] for one in client.get("chats").json()["results"]]
 
 
-def test_a_request_after_each_turn_becomes_no_part_of_the_chat(alice: Client, upstream: FakeUpstream) -> None:
+@pytest.mark.parametrize("calls_tools", [False, True])
+def test_a_request_after_each_turn_becomes_no_part_of_the_chat(
+    alice: Client, upstream: FakeUpstream, calls_tools: bool
+) -> None:
     """Qwen Code has its memory updated: the whole history, and a message of its own."""
     state: Messages = []
-    for text in topics(5):
+    for number, text in enumerate(topics(5)):
         state.append(user(text))
-        answer = send(alice, state)
+        if calls_tools:
+            upstream.script("stream", f'normal?tools=[["call_{number}","search_web","{{}}"]]')
+            state.append(send(alice, state, tools=[TOOL]).json()["choices"][0]["message"])
+            state.append({"role": "tool", "tool_call_id": f"call_{number}", "content": "Nothing found."})
+        answer = send(alice, state, tools=[TOOL])
         state.append(assistant(said(answer)))
         send(alice, [*state, user("Extract what is worth remembering from the conversation above.")])
         assert len(listed(alice)) == 1, "the line that goes on"
@@ -268,7 +275,6 @@ TAGS = (
     "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history.\n\n### Chat History:\n"
     "<chat_history>\nUSER: One\nASSISTANT: You said: One\n</chat_history>"
 )
-TOOL = {"type": "function", "function": {"name": "search_web", "parameters": {"type": "object"}}}
 
 
 @pytest.mark.parametrize(
