@@ -333,6 +333,10 @@ class UsageDayOut(UsageOut):
     date = DateField(help_text="The day, in UTC.")
     model_variant = CharField(help_text=VARIANT)
     replies = IntegerField(help_text="How many replies there were.")
+    estimated = IntegerField(
+        required=False,
+        help_text="How many of them the upstream reported no possible token count for; their tokens are our count.",
+    )
 
 
 class UsageDaysOut(Serializer[Any]):

@@ -27,6 +27,7 @@ from chatmemory.llm.tracing import answered, chat_span
 from chatmemory.runtime import fault_points
 from chatmemory.text.cleaning import disarm, without_invisible
 from chatmemory.text.spans import Retained
+from chatmemory.text.tokens import count_tokens
 from conversations.models import WebhookEventType
 from conversations.webhooks import outbox
 from memory.folding import answer_checks, work
@@ -113,7 +114,7 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
     except Refusal as refusal:
         raise FoldFailed(refusal.reason, str(refusal)) from refusal
     before, turns, cost = folding.before, folding.bite.turns, calls.cost_usd
-    usages = [before.usage, *(answer.usage for answer in calls.answers if answer.usage)]
+    usages = [before.usage, *(map(_usage, calls.sent, calls.answers))]
     return replace(
         before,
         state=best.state,
@@ -244,6 +245,12 @@ class _Calls:
         if price is None or len(usages) < len(self.answers):
             return None
         return storable_cost(sum((price.cost(usage) for usage in usages), Decimal(0)))
+
+
+def _usage(prompt: Prompt, answer: Completion) -> Usage:
+    """The tokens of a call: our own count if the upstream reported none."""
+    texts = prompt.instructions, *(message.content for message in prompt.messages)
+    return answer.usage or Usage(sum(map(count_tokens, texts)), 0, count_tokens(answer.text))
 
 
 # Attempts

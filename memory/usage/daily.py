@@ -41,6 +41,7 @@ _COUNTING = 0x636F756E74
 _FIELDS = (
     *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__status"),
     *("reply__input_tokens", "reply__cached_tokens", "reply__output_tokens", "reply__cost_usd"),
+    "reply__token_count",
     *("tokens", "history_tokens", "sections", "card", "reply__chat__owner", "reply__chat__app"),
 )
 _CALLS = [field.name for field in Calls._meta.fields]
@@ -191,6 +192,8 @@ def _figures_of(record: ContextRecord) -> dict[str, Any]:
         if all(section["kind"] != "attachments" for section in record.sections):
             counted = sum(section["tokens"] for section in record.sections)
             figures |= {"counted_tokens": counted, "counted_billed": reply.input_tokens}
+    elif not has_failed:
+        figures |= _estimate(record)
     if reply.cost_usd is not None:
         figures |= {"priced": 1, "cost_usd": reply.cost_usd}
     if record.card and reply.status == Status.COMPLETE:  # a reply that was stopped or failed needs no card
@@ -205,6 +208,12 @@ def _figures_of(record: ContextRecord) -> dict[str, Any]:
     return figures
 
 
+def _estimate(record: ContextRecord) -> dict[str, int]:
+    """The tokens of a reply by our own count."""
+    sent = sum(section["tokens"] for section in record.sections)
+    return {"input_tokens": sent, "output_tokens": record.reply.token_count}
+
+
 def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
     """Add `sums` to the row of `key`, creating it if needed."""
     rows = model._default_manager
@@ -216,6 +225,11 @@ def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) ->
 
 # The usage of a user
 
+_SUMMED = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
+_ESTIMATED = (
+    *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__token_count"),
+    "sections",
+)
 SUMMARIZER = "summarizer"
 """The variant under which folding is listed; its calls count as replies."""
 
@@ -224,31 +238,42 @@ def days_of(user: User, since: datetime | None = None, until: datetime | None = 
     """Rows `{"date", "model_variant", "replies", "input_tokens", "cached_tokens", "output_tokens", "cost_usd"}`.
 
     From `since` on and before `until`, days in UTC, oldest first. `cost_usd` leaves out what has no known price.
+    `estimated`, if any, are the replies whose tokens are our own count, because the upstream reported none.
     """
-    replies = Message.objects.filter(owner_id=user.pk, role=Role.ASSISTANT, input_tokens__isnull=False)
+    billed = Message.objects.filter(owner_id=user.pk, role=Role.ASSISTANT, input_tokens__isnull=False)
     folds = SummaryRevision.objects.filter(owner_id=user.pk, input_tokens__gt=0)
-    totals = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
-    rows: list[dict[str, Any]] = []
+    totals = {f"sum_{name}": Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
+    rows = defaultdict[tuple[str, str], Counter[str]](Counter)
     kinds: tuple[tuple[QuerySet[Any], str, Any, Any], ...] = (
-        (replies, "completed_at", F("model_variant"), Sum("cached_tokens")),
+        (billed, "completed_at", F("model_variant"), Sum("cached_tokens")),
         (folds, "created_at", Value(SUMMARIZER), Value(0)),
     )
     for calls, moment, variant, cached in kinds:
-        if since:
-            calls = calls.filter(**{f"{moment}__gte": since})
-        if until:
-            calls = calls.filter(**{f"{moment}__lt": until})
-        days = calls.values(day=TruncDate(moment), variant=variant).order_by()
-        rows += days.annotate(replies=Count("pk"), cached=cached, **totals)
+        days = _within(calls, moment, since, until).values(day=TruncDate(moment), variant=variant).order_by()
+        for row in days.annotate(replies=Count("pk"), sum_cached_tokens=cached, **totals):
+            sums = {name: row[f"sum_{name}"] or 0 for name in _SUMMED}
+            rows[row["day"].isoformat(), row["variant"]].update(sums, replies=row["replies"])
+    unbilled = ContextRecord.objects.filter(owner_id=user.pk, reply__input_tokens__isnull=True)
+    unbilled = _within(unbilled, "reply__completed_at", since, until).exclude(reply__status=Status.FAILED)
+    for record in unbilled.select_related("reply").only(*_ESTIMATED).iterator():
+        reply, usage = record.reply, _estimate(record)
+        day = (reply.completed_at or reply.created_at).astimezone(UTC).date().isoformat()
+        rows[day, reply.model_variant].update(usage, replies=1, estimated=1)
     return [
         {
-            "date": row["day"].isoformat(),
-            "model_variant": row["variant"],
+            "date": date,
+            "model_variant": variant,
             "replies": row["replies"],
-            "input_tokens": row["input_tokens"],
-            "cached_tokens": row["cached"] or 0,
-            "output_tokens": row["output_tokens"] or 0,
-            "cost_usd": float(row["cost_usd"] or 0),
+            **{name: row[name] for name in _SUMMED},
+            "cost_usd": float(row["cost_usd"]),
         }
-        for row in sorted(rows, key=lambda row: (row["day"], row["variant"]))
+        | ({"estimated": row["estimated"]} if row["estimated"] else {})
+        for (date, variant), row in sorted(rows.items())
     ]
+
+
+def _within(
+    calls: QuerySet[Any], moment: str, since: datetime | None, until: datetime | None
+) -> QuerySet[Any]:
+    calls = calls.filter(**{f"{moment}__gte": since}) if since else calls
+    return calls.filter(**{f"{moment}__lt": until}) if until else calls
