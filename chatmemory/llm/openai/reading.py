@@ -150,7 +150,7 @@ class ReplyReader:
         """Return the rest of the text: what was kept back, and that of a body that is one JSON object."""
         read = ""
         if self._is_json and not self.has_ended:
-            read = self._event(bytes(self._unended).split(b"\n"))
+            read = self._event(bytes(self._unended))
         rest = self._cleaner.feed(read) + self._cleaner.flush()
         return self._within_room(self._stops.feed(rest) + self._stops.flush())
 
@@ -190,80 +190,72 @@ class ReplyReader:
 
     def _text_in(self, chunk: bytes) -> str:
         """The text of the events that `chunk` completes, uncleaned. An event without its blank line does not count."""
-        if self._is_json is None:
+        if self._is_json is not False:
             chunk = self._beginning(chunk)
-        if b"\r" in chunk or self._ends_with_cr:
-            chunk = self._with_line_feeds(chunk)
-        ended, newline, rest = (b"", b"", chunk) if self._is_json else chunk.rpartition(b"\n")
-        texts: list[str] = []
-        if newline:
+        if self._ends_with_cr or b"\r" in chunk:
+            begins_with_lf = self._ends_with_cr and chunk[:1] == b"\n"  # of the CR LF that was cut between
+            chunk, self._ends_with_cr = chunk[begins_with_lf:], chunk[-1:] == b"\r"
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        ended, newline, rest = chunk.rpartition(b"\n")
+        if newline and self._unended:
             ended, self._unended = bytes(self._unended) + ended, bytearray()
-            texts = self._texts_of(ended)
+        text = self._text_of_lines(ended) if newline else ""
         self._unended += rest
         if len(self._unended) + self._data_bytes > self._max_event_bytes:
             self._close(failures.TOO_LONG)
-        return "".join(texts)
+        return text
 
-    def _texts_of(self, lines: bytes) -> list[str]:
-        texts: list[str] = []
-        may_name_error = b"error" in lines
+    def _text_of_lines(self, lines: bytes) -> str:
+        texts, may_name_error = "", b"error" in lines
         for line in lines.split(b"\n"):
             if line[:5] == b"data:":
                 self._data.append(line[5:])
                 self._data_bytes += len(line)
             elif not line:
                 if self._data:
-                    data, self._data, self._data_bytes = self._data, [], 0
-                    texts.append(self._event(data))
+                    texts += self._event()
                     if self._is_closed:
                         break
-                self._names_error = False
+                elif self._names_error:
+                    self._names_error = False
             elif may_name_error and (named := _ERROR_LINE.match(line)):
                 self._names_error = True
                 self._data += filter(None, named.groups())
         return texts
 
-    def _with_line_feeds(self, chunk: bytes) -> bytes:
-        """A chunk whose lines end with CR or CR LF; the two may come in different chunks."""
-        begins_with_lf = self._ends_with_cr and chunk[:1] == b"\n"
-        chunk, self._ends_with_cr = chunk[begins_with_lf:], chunk[-1:] == b"\r"
-        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
     def _beginning(self, chunk: bytes) -> bytes:
-        """What has arrived so far, without the blanks and the byte order mark before it; empty if it is only those."""
-        chunk, self._unended = bytes(self._unended) + chunk, bytearray()
-        begun = chunk.removeprefix(codecs.BOM_UTF8).lstrip()
-        if not begun or codecs.BOM_UTF8.startswith(chunk):
-            self._unended += chunk
+        """What has arrived, without blanks and a byte order mark before it, once that is known not to be JSON."""
+        self._unended += chunk
+        if self._is_json is None and not codecs.BOM_UTF8.startswith(self._unended):
+            self._unended = self._unended.removeprefix(codecs.BOM_UTF8).lstrip()
+            self._is_json = self._unended.startswith((b"{", b"[")) if self._unended else None
+        if self._is_json is not False:
             return b""
-        self._is_json = begun[:1] in (b"{", b"[")
-        return begun
+        chunk, self._unended = bytes(self._unended), bytearray()
+        return chunk
 
-    def _event(self, lines: Sequence[bytes]) -> str:
-        """The text of an event that is whole now, or of a body of JSON."""
-        data = lines[0] if len(lines) == 1 else b"\n".join(lines)
+    def _event(self, data: bytes = b"") -> str:
+        """The text of the event that is whole now, or of `data`."""
+        data = data or b"\n".join(self._data)
+        self._data, self._data_bytes = [], 0
         if self._names_error:
             self._report(error_in_body(data))
             return ""
         try:
             event = load_object(data)
-        except MalformedError:
-            return self._other_event(data.strip(), lines)
-        self._has_events = True
-        try:
+            self._has_events = True
             return self._read_responses(event) if self._style == "responses" else self._read_chat(event)
         except MalformedError:
-            self._close(failures.INVALID_RESPONSE)
-            return ""
+            return self._other_event(data.strip())
 
-    def _other_event(self, data: bytes, lines: Sequence[bytes]) -> str:
+    def _other_event(self, data: bytes) -> str:
         """The text of an event that is not an object: empty, `[DONE]`, or several without blank lines between them."""
         if data.startswith(b"[DONE]"):
             if self._terminal == "done" and not self._is_reported:
                 self._tell(failures.REFUSED if self._refused else None)
             self._is_closed = True
-        elif len(lines) > 1:
-            return "".join(self._event([line]) for line in lines if not self._is_closed)
+        elif b"\n" in data:
+            return "".join(self._event(line) for line in data.split(b"\n") if not self._is_closed)
         elif data:
             self._close(failures.INVALID_RESPONSE)
         return ""
@@ -326,19 +318,15 @@ class ReplyReader:
         delta, unsaid = object_in(choice.get("delta")), ""
         if not delta and not self._has_deltas and (message := choice.get("message")):
             delta, unsaid = object_in(message), "stop"
-        refusal = text_in(delta.get("refusal"))
-        text = text_of(delta.get("content")) + refusal
-        self._refused = self._refused or bool(refusal)
-        if self._calls.add_chat(delta) or text:
-            self._has_deltas = True
-            self._is_reported = (
-                False  # some servers send a reason in every chunk: it counts only if nothing follows
-            )
-        if (
-            error := choice.get("error")
-            or event.get("error")
-            or (not choices and failures.reported_in(event))
-        ):
+        text = text_of(delta.get("content"))
+        if refusal := delta.get("refusal"):
+            self._refused, text = True, text + text_in(refusal)
+        if calls := delta.get("tool_calls") or delta.get("function_call"):
+            self._calls.add_chat(calls)
+        if text or calls:  # some servers send a reason in every chunk: it counts only if nothing follows
+            self._has_deltas, self._is_reported = True, False
+        error = choice.get("error") or event.get("error") or (not choices and failures.reported_in(event))
+        if error:
             self._report(error)
         elif reason := text_in(choice.get("finish_reason")) or unsaid:
             self._tell(chat_error(reason.lower(), refused=self._refused))
@@ -395,14 +383,13 @@ class CallReader:
             call_id, name = (label_in(item.get(one), MAX_NAME_CHARS) for one in ("call_id", "name"))
             self._extend(self._begin(is_custom), call_id, name, arguments)
 
-    def add_chat(self, delta: dict[str, Any]) -> bool:
-        """Add the calls, or pieces of them, in the delta of a chunk or in a whole message; return whether it has any.
+    def add_chat(self, calls: object) -> None:
+        """Add the calls, or pieces of them, in a delta or a message.
 
         OpenAI gives each call an index, and its id and name only in its first piece. Other servers send no index or 0
         for all, no id or another one with each piece, or the name with each; or, as OpenAI once did, a `function_call`.
         """
-        legacy = delta.get("function_call")
-        parts = objects_in([{"function": legacy}] if legacy else delta.get("tool_calls"))
+        parts = [{"function": calls}] if isinstance(calls, dict) else objects_in(calls)
         touched: list[_StreamedCall] = []
         for part in parts:
             index, call_id = part.get("index"), label_in(part.get("id"), MAX_NAME_CHARS)
@@ -421,7 +408,6 @@ class CallReader:
             self._by_place[place] = self._by_place[""] = call
             call.extra = extra_in(part) or call.extra
             self._extend(call, call_id, name, piece)
-        return bool(parts)
 
     def _begins_another(self, call: _StreamedCall, call_id: str, name: str, piece: object) -> bool:
         """Whether a piece that has the place of `call` does not continue it: arguments never follow whole ones."""
@@ -582,6 +568,8 @@ def text_of(content: object) -> str:
     """Return the text of a message's content, which some servers send as parts. Parts of other kinds are left out,
     such as the thinking of Mistral's models. Raise `MalformedError` for other types.
     """
+    if isinstance(content, str):
+        return content
     if not isinstance(content, list):
         return text_in(content)
     parts = objects_in([{"text": part} if isinstance(part, str) else part for part in content])
