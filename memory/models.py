@@ -391,8 +391,7 @@ class UsageDay(models.Model):
     replies that did not fail and whose chat's length is known: the chat had `history_tokens`, `memory_tokens` were sent
     in its place, and `saved_tokens` is the difference if memory was shorter. `cards` are the complete replies whose
     prompt requested a memory card, `cards_kept` those whose card was usable. `counted_tokens` is our own count of the
-    prompts of billed replies, `counted_billed` what was billed for
-    these; prompts with images are left out.
+    prompts of billed replies, `counted_billed` what was billed for these; prompts with images are left out.
     """
 
     day = models.DateField()

@@ -22,12 +22,12 @@ from chatmemory import metrics
 from chatmemory.database.executors import give_back
 from chatmemory.llm import registry
 from chatmemory.llm.known_models import output_limit
+from chatmemory.llm.offline import counted
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, UpstreamError, Usage, storable_cost
 from chatmemory.llm.tracing import answered, chat_span
 from chatmemory.runtime import fault_points
 from chatmemory.text.cleaning import disarm, without_invisible
 from chatmemory.text.spans import Retained
-from chatmemory.text.tokens import count_tokens
 from conversations.models import WebhookEventType
 from conversations.webhooks import outbox
 from memory.folding import answer_checks, work
@@ -114,7 +114,8 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
     except Refusal as refusal:
         raise FoldFailed(refusal.reason, str(refusal)) from refusal
     before, turns, cost = folding.before, folding.bite.turns, calls.cost_usd
-    usages = [before.usage, *(map(_usage, calls.sent, calls.answers))]
+    answers = zip(calls.sent, calls.answers, strict=False)
+    usages = [before.usage, *(answer.usage or counted(prompt, answer.text) for prompt, answer in answers)]
     return replace(
         before,
         state=best.state,
@@ -245,12 +246,6 @@ class _Calls:
         if price is None or len(usages) < len(self.answers):
             return None
         return storable_cost(sum((price.cost(usage) for usage in usages), Decimal(0)))
-
-
-def _usage(prompt: Prompt, answer: Completion) -> Usage:
-    """The tokens of a call: our own count if the upstream reported none."""
-    texts = prompt.instructions, *(message.content for message in prompt.messages)
-    return answer.usage or Usage(sum(map(count_tokens, texts)), 0, count_tokens(answer.text))
 
 
 # Attempts

@@ -182,6 +182,7 @@ def _figures_of(record: ContextRecord) -> dict[str, Any]:
     reply = record.reply
     has_failed = reply.status == Status.FAILED
     figures: dict[str, Any] = {"replies": 1, "failed": int(has_failed)}
+    counted = sum(section["tokens"] for section in record.sections)
     if reply.input_tokens is not None:
         figures |= {
             "billed": 1,
@@ -190,10 +191,9 @@ def _figures_of(record: ContextRecord) -> dict[str, Any]:
             "output_tokens": reply.output_tokens or 0,
         }
         if all(section["kind"] != "attachments" for section in record.sections):
-            counted = sum(section["tokens"] for section in record.sections)
             figures |= {"counted_tokens": counted, "counted_billed": reply.input_tokens}
     elif not has_failed:
-        figures |= _estimate(record)
+        figures |= {"input_tokens": counted, "output_tokens": reply.token_count}
     if reply.cost_usd is not None:
         figures |= {"priced": 1, "cost_usd": reply.cost_usd}
     if record.card and reply.status == Status.COMPLETE:  # a reply that was stopped or failed needs no card
@@ -208,12 +208,6 @@ def _figures_of(record: ContextRecord) -> dict[str, Any]:
     return figures
 
 
-def _estimate(record: ContextRecord) -> dict[str, int]:
-    """The tokens of a reply by our own count."""
-    sent = sum(section["tokens"] for section in record.sections)
-    return {"input_tokens": sent, "output_tokens": record.reply.token_count}
-
-
 def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
     """Add `sums` to the row of `key`, creating it if needed."""
     rows = model._default_manager
@@ -225,54 +219,46 @@ def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) ->
 
 # The usage of a user
 
-_SUMMED = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
-_ESTIMATED = (
-    *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__token_count"),
-    "sections",
-)
 SUMMARIZER = "summarizer"
 """The variant under which folding is listed; its calls count as replies."""
 
 
 def days_of(user: User, since: datetime | None = None, until: datetime | None = None) -> list[dict[str, Any]]:
-    """Rows `{"date", "model_variant", "replies", "input_tokens", "cached_tokens", "output_tokens", "cost_usd"}`.
+    """Rows as of `UsageDayOut`, from `since` on and before `until`, days in UTC, oldest first.
 
-    From `since` on and before `until`, days in UTC, oldest first. `cost_usd` leaves out what has no known price.
-    `estimated`, if any, are the replies whose tokens are our own count, because the upstream reported none.
+    `cost_usd` leaves out what has no known price. `estimated` replies have no usage: their tokens are our count.
     """
-    billed = Message.objects.filter(owner_id=user.pk, role=Role.ASSISTANT, input_tokens__isnull=False)
+    replies = Message.objects.filter(owner_id=user.pk, role=Role.ASSISTANT, input_tokens__isnull=False)
     folds = SummaryRevision.objects.filter(owner_id=user.pk, input_tokens__gt=0)
-    totals = {f"sum_{name}": Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
-    rows = defaultdict[tuple[str, str], Counter[str]](Counter)
+    totals = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
     kinds: tuple[tuple[QuerySet[Any], str, Any, Any], ...] = (
-        (billed, "completed_at", F("model_variant"), Sum("cached_tokens")),
+        (replies, "completed_at", F("model_variant"), Sum("cached_tokens")),
         (folds, "created_at", Value(SUMMARIZER), Value(0)),
     )
+    rows = defaultdict[tuple[date, str], Counter[str]](Counter)
     for calls, moment, variant, cached in kinds:
-        days = _within(calls, moment, since, until).values(day=TruncDate(moment), variant=variant).order_by()
-        for row in days.annotate(replies=Count("pk"), sum_cached_tokens=cached, **totals):
-            sums = {name: row[f"sum_{name}"] or 0 for name in _SUMMED}
-            rows[row["day"].isoformat(), row["variant"]].update(sums, replies=row["replies"])
+        days = _between(calls, moment, since, until).values(day=TruncDate(moment), variant=variant).order_by()
+        for row in days.annotate(replies=Count("pk"), cached_tokens=cached, **totals):
+            key = row.pop("day"), row.pop("variant")
+            rows[key].update({name: value or 0 for name, value in row.items()})
+    moment = "reply__completed_at"
     unbilled = ContextRecord.objects.filter(owner_id=user.pk, reply__input_tokens__isnull=True)
-    unbilled = _within(unbilled, "reply__completed_at", since, until).exclude(reply__status=Status.FAILED)
-    for record in unbilled.select_related("reply").only(*_ESTIMATED).iterator():
-        reply, usage = record.reply, _estimate(record)
-        day = (reply.completed_at or reply.created_at).astimezone(UTC).date().isoformat()
-        rows[day, reply.model_variant].update(usage, replies=1, estimated=1)
+    ended = _between(unbilled, moment, since, until).exclude(reply__status=Status.FAILED)
+    fields = (TruncDate(moment), "reply__model_variant", "reply__token_count", "sections")
+    for day, variant, written, sections in ended.exclude(**{moment: None}).values_list(*fields).iterator():
+        sent = sum(section["tokens"] for section in sections)
+        rows[day, variant].update(replies=1, estimated=1, input_tokens=sent, output_tokens=written)
+    names = ("replies", "input_tokens", "cached_tokens", "output_tokens")
     return [
-        {
-            "date": date,
-            "model_variant": variant,
-            "replies": row["replies"],
-            **{name: row[name] for name in _SUMMED},
-            "cost_usd": float(row["cost_usd"]),
-        }
+        {"date": day.isoformat(), "model_variant": variant}
+        | {name: row[name] for name in names}
+        | {"cost_usd": float(row["cost_usd"])}
         | ({"estimated": row["estimated"]} if row["estimated"] else {})
-        for (date, variant), row in sorted(rows.items())
+        for (day, variant), row in sorted(rows.items())
     ]
 
 
-def _within(
+def _between(
     calls: QuerySet[Any], moment: str, since: datetime | None, until: datetime | None
 ) -> QuerySet[Any]:
     calls = calls.filter(**{f"{moment}__gte": since}) if since else calls

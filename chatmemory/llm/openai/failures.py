@@ -51,14 +51,12 @@ _TOO_LONG = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 REFUSAL_CODES = {"content_filter", "content_policy_violation"}
-REFUSAL_REASONS = REFUSAL_CODES | {
-    *("content_filtered", "guardrail_intervened", "refusal"),  # Bedrock, Anthropic
-    *("safety", "recitation", "blocklist", "prohibited_content", "spii"),  # Gemini
-}
-LENGTH_REASONS = {
-    *("length", "max_output_tokens", "max_tokens", "max_length", "model_length"),
-    "model_context_window_exceeded",
-}
+# Of Bedrock, Anthropic and Gemini, too.
+REFUSAL_REASONS = REFUSAL_CODES | set(
+    "refusal guardrail_intervened content_filtered safety recitation".split()
+)
+REFUSAL_REASONS |= set("blocklist prohibited_content spii".split())
+LENGTH_REASONS = set("length max_tokens max_output_tokens max_length model_length".split()) | CONTEXT_CODES
 NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
 RETRYABLE_STATUS = {408, 409, 429}
 NO_CREDIT_STATUS = {401, 402}

@@ -63,11 +63,10 @@ _ERROR_LINE = re.compile(rb"event: ?error$|error:(.*)", re.DOTALL)
 """llama.cpp before September 2025 sent a line of the second form."""
 
 # OpenAI says "stop". The next are the same in text-generation-inference, Together, Cohere and Anthropic bridges; the
-# second row ends an answer that calls a tool.
-STOPPED = {
-    *("stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"),
-    *("tool_calls", "function_call", "tool_use", "tool_call"),
-}
+# last four end an answer that calls a tool.
+STOPPED = set(
+    "stop eos eos_token stop_sequence end_turn complete tool_calls function_call tool_use tool_call".split()
+)
 CUSTOM = "custom_tool_call"
 """The type of an item that calls a custom tool, whose `input` is any text."""
 
@@ -239,7 +238,7 @@ class ReplyReader:
         data = data or b"\n".join(self._data)
         self._data, self._data_bytes = [], 0
         if self._names_error:
-            self._report(error_in_body(data))
+            self._close(failures.from_report(error_in_body(data)))
             return ""
         try:
             event = load_object(data)
@@ -268,9 +267,6 @@ class ReplyReader:
             self._tell(error)
         self._is_closed = True
 
-    def _report(self, error: object) -> None:
-        self._close(failures.from_report(error))
-
     def _read_responses(self, event: dict[str, Any]) -> str:
         """Return the text of an event of the Responses API. Its markers: `response.completed` and the like."""
         kind = event.get("type")
@@ -297,7 +293,7 @@ class ReplyReader:
         elif kind == "response.created":
             self._name(object_in(event.get("response")))
         elif reported := failures.reported_in(event):
-            self._report(reported)
+            self._close(failures.from_report(reported))
         return ""
 
     def _name(self, response: dict[str, Any]) -> None:
@@ -325,9 +321,10 @@ class ReplyReader:
             self._calls.add_chat(calls)
         if text or calls:  # some servers send a reason in every chunk: it counts only if nothing follows
             self._has_deltas, self._is_reported = True, False
-        error = choice.get("error") or event.get("error") or (not choices and failures.reported_in(event))
-        if error:
-            self._report(error)
+        if error := choice.get("error") or (
+            failures.reported_in(event) if not choices else event.get("error")
+        ):
+            self._close(failures.from_report(error))
         elif reason := text_in(choice.get("finish_reason")) or unsaid:
             self._tell(chat_error(reason.lower(), refused=self._refused))
         return text
@@ -361,9 +358,7 @@ class CallReader:
         """
         named: dict[str, ToolCall] = {}
         for one in () if self.is_too_long else self._calls:
-            call_id, arguments = one.id, clean("".join(one.parts))
-            if not arguments.strip() and not one.is_custom:
-                arguments = "{}"
+            call_id, arguments = one.id, clean("".join(one.parts)) or ("" if one.is_custom else "{}")
             if not call_id or call_id in named:
                 call_id = f"call_{uuid4().hex}"
             if one.name:
@@ -499,9 +494,8 @@ def read_answer(body: bytes, style: Style, terminal: Terminal, *, model: str) ->
     text = reader.feed(body) + reader.finish()
     reply = reader.reply(model=model)
     if reply.error not in (None, failures.TOO_LONG, failures.REFUSED, failures.EMPTY_REPLY):
-        raise UpstreamError(
-            reply.error, may_retry=reply.error in (failures.INVALID_RESPONSE, failures.BROKE_OFF)
-        )
+        unread = failures.INVALID_RESPONSE, failures.BROKE_OFF
+        raise UpstreamError(reply.error, may_retry=reply.error in unread)
     return Completion(
         text=text,
         model=reply.model,

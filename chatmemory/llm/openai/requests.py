@@ -31,6 +31,8 @@ def request_body(
 
     A prompt's schema requests structured output; for servers without it, the caller removes the schema.
     """
+    messages = (replace(one, calls=tuple(call.replayed for call in one.calls)) for one in prompt.messages)
+    prompt = replace(prompt, messages=tuple(messages))
     parameters = {name: value for name, value in prompt.parameters.items() if is_openai or name not in _HINTS}
     if cut := stops_to_cut_at(prompt, style):
         parameters["stop"] = [one for one in _stops(prompt) if one not in cut]
@@ -114,7 +116,7 @@ def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any
     if prompt.instructions and not variant.system:
         first = PromptMessage("user", prompt.instructions)
         prompt = replace(prompt, instructions="", messages=(first, *prompt.messages))
-    messages = replace(prompt, messages=_replayed(prompt)).chat_messages
+    messages = prompt.chat_messages
     if is_openai:
         for call in (call for message in messages for call in message.get("tool_calls", ())):
             call.pop("extra_content", None)  # OpenAI refuses unknown fields
@@ -132,22 +134,14 @@ def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any
     return body | {name: value for name, value in optional.items() if value}
 
 
-def _replayed(prompt: Prompt) -> tuple[PromptMessage, ...]:
-    return tuple(
-        replace(one, calls=tuple(call.replayed for call in one.calls)) if one.calls else one
-        for one in prompt.messages
-    )
-
-
 def _format(schema: Schema) -> dict[str, Any]:
     return {"name": schema.name, "schema": dict(schema.schema), "strict": True}
 
 
 def _items(prompt: Prompt) -> Iterator[dict[str, Any]]:
     """The messages as items of the Responses API, where each call is an item of its own."""
-    messages = _replayed(prompt)
-    custom = {call.id for message in messages for call in message.calls if call.is_custom}
-    for message in messages:
+    custom = {call.id for message in prompt.messages for call in message.calls if call.is_custom}
+    for message in prompt.messages:
         if message.role == "tool":
             kind = "custom_tool_call_output" if message.call_id in custom else "function_call_output"
             yield {"type": kind, "call_id": message.call_id, "output": message.content}
