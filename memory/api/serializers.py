@@ -334,7 +334,7 @@ class UsageDayOut(UsageOut):
     model_variant = CharField(help_text=VARIANT)
     replies = IntegerField(help_text="How many replies there were.")
     estimated = IntegerField(
-        help_text="For how many of them the upstream reported no possible count: it is ours."
+        required=False, help_text="For how many of them the upstream reported no possible count: it is ours."
     )
 
 

@@ -261,7 +261,7 @@ def bill(user: User) -> Iterator[str]:
         "input_tokens": sum(section["tokens"] for one in unbilled for section in one.sections),
         "output_tokens": sum(one.reply.token_count for one in unbilled),
     }
-    if sum(row["estimated"] for row in rows) != len(unbilled):
+    if sum(row.get("estimated", 0) for row in rows) != len(unbilled):
         yield f"the usage rows do not have {len(unbilled)} estimates"
     for name, estimate in estimates.items():
         spent = sum(getattr(one, name) or 0 for one in spends) + estimate

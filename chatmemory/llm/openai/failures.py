@@ -52,10 +52,8 @@ _TOO_LONG = re.compile(
 )
 REFUSAL_CODES = {"content_filter", "content_policy_violation"}
 # Of Bedrock, Anthropic and Gemini, too.
-REFUSAL_REASONS = REFUSAL_CODES | set(
-    "refusal guardrail_intervened content_filtered safety recitation".split()
-)
-REFUSAL_REASONS |= set("blocklist prohibited_content spii".split())
+REFUSAL_REASONS = set("refusal guardrail_intervened content_filtered safety recitation blocklist".split())
+REFUSAL_REASONS |= {"prohibited_content", "spii", *REFUSAL_CODES}
 LENGTH_REASONS = set("length max_tokens max_output_tokens max_length model_length".split()) | CONTEXT_CODES
 NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
 RETRYABLE_STATUS = {408, 409, 429}
