@@ -268,6 +268,12 @@ class Variant:
     """Answers if this one fails before its first word. It has no fallback itself."""
     system: bool = True
     """Whether its template knows the system role; if not, instructions begin the first user message."""
+    extra: bool | tuple[str, ...] = False
+    """The parameters beyond OpenAI's that its server is sent; True: any."""
+
+    def takes(self, name: str) -> bool:
+        """Whether its server is sent a parameter beyond OpenAI's."""
+        return self.extra if isinstance(self.extra, bool) else name in self.extra
 
     @property
     def candidates(self) -> tuple[Variant, ...]:
