@@ -47,8 +47,9 @@ def shown(text: str) -> tuple[str, list[tuple[str, str]], str, dict[str, Any]]:
 @pytest.mark.promise("P4", "P9")
 @pytest.mark.parametrize("shape", SHAPES, ids=[one.name for one in SHAPES])
 def test_a_streamed_request_with_any_shape_of_answer_is_stored_shown_and_counted(
-    alice: Client, upstream: FakeUpstream, shape: Shape
+    alice: Client, upstream: FakeUpstream, settings: Any, shape: Shape
 ) -> None:
+    settings.OPENAI_API_STYLE = shape.style
     upstream.behave(shape.behaviour, lane="stream")
     answer = ask(alice, stream=True, stream_options={"include_usage": True})
     stored = Message.objects.get(role=Role.ASSISTANT)

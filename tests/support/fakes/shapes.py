@@ -5,9 +5,10 @@ One table, for streamed and for unstreamed requests: vLLM, llama.cpp, Ollama, th
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from chatmemory.llm.openai.reading import Style
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.streaming import PART
 
@@ -24,7 +25,7 @@ TOOLS = [
 
 @dataclass(frozen=True)
 class Shape:
-    """An answer in Chat Completions' style, and what is stored, shown and counted of it."""
+    """An answer in one of the API styles, and what is stored, shown and counted of it."""
 
     name: str
     body: str
@@ -36,6 +37,7 @@ class Shape:
     usage: tuple[int, int] | None = None
     """The tokens in and out that count as billed; None: the estimate counts."""
     content_type: str = "text/event-stream"
+    style: Style = "chat"
 
     @property
     def behaviour(self) -> Behaviour:
@@ -88,6 +90,8 @@ def shapes() -> Iterator[Shape]:
     yield from _errors()
     yield from _ends()
     yield from _usages()
+    for one in _responses():
+        yield replace(one, name=f"Responses: {one.name}", style="responses")
 
 
 def _framing() -> Iterator[Shape]:
@@ -276,3 +280,90 @@ def _usages() -> Iterator[Shape]:
     yield Shape("tokens below zero", said(TEXT, usage=USAGE | {"completion_tokens": -7}))
     yield Shape("more tokens than any model has", said(TEXT, usage=USAGE | {"prompt_tokens": 10**12}))
     yield Shape("a total alone", said(TEXT, usage={"total_tokens": 18}))
+    yield Shape(
+        "fewer tokens than a text can have",
+        said("word " * 300, usage=USAGE | {"completion_tokens": 1}),
+        "word " * 300,
+    )
+
+
+# The Responses API
+
+
+def told(kind: str, **fields: Any) -> str:
+    """Return one event of a stream of the Responses API."""
+    data = json.dumps({"type": f"response.{kind}", **fields})
+    return f"event: response.{kind}\ndata: {data}\n\n"
+
+
+def response(content: Any = (), status: str = "completed", calls: Any = (), **fields: Any) -> dict[str, Any]:
+    """Return a whole response; `content` is that of its message."""
+    items = [{"type": "message", "role": "assistant", "content": content}] if content else []
+    output = [
+        *items,
+        *({"type": "function_call", "call_id": f"c{at}", **one} for at, one in enumerate(calls)),
+    ]
+    return {"id": "r1", "object": "response", "model": "m", "status": status, "output": output, **fields}
+
+
+def ended(content: Any = (), status: str = "completed", **fields: Any) -> str:
+    return told(status, response=response(content, status, **fields))
+
+
+def _responses() -> Iterator[Shape]:
+    parts = [{"type": "output_text", "text": TEXT}]
+    begun, half = (
+        told("created", response=response(status="in_progress")),
+        told("output_text.delta", delta=HALF),
+    )
+    deltas = "".join(told("output_text.delta", delta=one) for one in ("Eleven ", "twelve."))
+    plain = begun + deltas + ended(parts)
+    yield Shape("a byte order mark of its own", f"\ufeff{PART}{plain}")
+    yield Shape("CR alone", plain.replace("\n", "\r"))
+    yield Shape("CR LF, cut between", plain.replace("\n", f"\r{PART}\n"))
+    yield Shape("no names of events", "".join(f"data:{one}\n\n" for one in _datas(plain)))
+    yield Shape("a line for each event", "".join(f"{one}\n" for one in _datas(plain)))
+    yield Shape("one JSON object", json.dumps(response(parts)), content_type=JSON)
+    yield Shape("one JSON object, typed as a stream", json.dumps(response(parts), indent=1))
+    yield Shape(
+        "the text at the end alone", begun + ended([{"type": "reasoning_text", "text": "Hm."}, *parts])
+    )
+    yield Shape("a text as content", begun + ended(TEXT))
+    yield Shape("parts as a delta", begun + told("output_text.delta", delta=parts) + ended(parts))
+    yield Shape(
+        "only line ends",
+        begun + told("output_text.delta", delta="\n\n") + ended(),
+        "",
+        "failed",
+        "upstream_error",
+    )
+    error = {"code": "server_error", "message": "away"}
+    yield Shape(
+        "an error", half + f"data: {json.dumps({'type': 'error', **error})}\n\n" + ended(parts), **BROKEN
+    )
+    yield Shape(
+        "an event named error", half + 'event: error\ndata: {"detail": "away"}\n\n' + ended(parts), **BROKEN
+    )
+    yield Shape("an error of FastAPI", half + 'data: {"detail": "away"}\n\n' + ended(parts), **BROKEN)
+    yield Shape("a failure", half + ended(status="failed", error=error), **BROKEN)
+    yield Shape(
+        "an error in JSON", json.dumps({"error": error}), "", "failed", "upstream_error", content_type=JSON
+    )
+    for reason, code in (
+        ("MAX_TOKENS", "too_long"),
+        ("content_filter", "refused"),
+        ("other", "upstream_error"),
+    ):
+        cut = ended(parts, "incomplete", incomplete_details={"reason": reason})
+        yield Shape(f"incomplete: {reason}", begun + deltas + cut, status="incomplete", code=code)
+    calls = [{"name": "find", "arguments": {"q": "1"}}, {"name": "now", "arguments": None}]
+    made: Any = {"text": "", "calls": (("find", '{"q": "1"}'), NOW)}
+    yield Shape("arguments as an object, and none", begun + ended(calls=calls), **made)
+    yield Shape("calls in JSON", json.dumps(response(calls=calls)), content_type=JSON, **made)
+    counts = {"input_tokens": 11, "output_tokens": 7}
+    yield Shape("usage", begun + ended(parts, usage=counts), usage=(11, 7))
+    yield Shape("usage of zeros", begun + ended(parts, usage=dict.fromkeys(counts, 0)))
+
+
+def _datas(stream: str) -> list[str]:
+    return [line.removeprefix("data: ") for line in stream.split("\n") if line.startswith("data: ")]
