@@ -86,8 +86,9 @@ def validation_error(error: ValidationError, known: Iterable[str]) -> RequestErr
     if kind == "extra_forbidden" and len(first["loc"]) > 1:
         return unsupported(at)
     if kind == "extra_forbidden":
+        hint = _EXTRA if all_found[0]["type"] == kind else ""  # with another error, it is rather misspelt
         return RequestError(
-            f"Unrecognized request argument supplied: {at}.{did_you_mean(at, known) or _EXTRA}",
+            f"Unrecognized request argument supplied: {at}.{did_you_mean(at, known)}{hint}",
             param=at,
             code="unknown_parameter",
         )
