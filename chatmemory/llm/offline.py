@@ -165,7 +165,6 @@ def card_block(card: str) -> str:
 
 def counted(prompt: Prompt, text: str) -> Usage:
     """The tokens of a call by our own count."""
-    """The tokens of a call by our own count."""
     sent = [prompt.instructions, *(message.content for message in prompt.messages)]
     tokens = sum(count_tokens(part) + MESSAGE_OVERHEAD for part in sent if part)
     return Usage(input_tokens=tokens, cached_tokens=0, output_tokens=count_tokens(text))
