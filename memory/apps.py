@@ -3,6 +3,8 @@ from typing import Any
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
+from memory import conf
+
 
 class MemoryConfig(AppConfig):
     name = "memory"
@@ -11,6 +13,7 @@ class MemoryConfig(AppConfig):
     def ready(self) -> None:
         from memory import signals  # noqa: F401  # connects its receivers
 
+        conf.require_policies()
         post_migrate.connect(self.complete, sender=self, dispatch_uid="memory.complete")
 
     def complete(self, **_: Any) -> None:

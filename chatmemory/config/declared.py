@@ -19,11 +19,11 @@ from pydantic.fields import FieldInfo
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.openai.reading import Style, Terminal
 from chatmemory.llm.protocol import Price, Upstream, Variant
-from memory.limits import BudgetFor, RecallMode, TurnsAs
-from memory.policies import POLICIES
-from memory.policies.protocol import bounds_of
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+TurnsAs = Literal["messages", "text"]
+BudgetFor = Literal["memory", "prompt"]
+RecallMode = Literal["auto", "always", "off"]
 
 MAX_MODEL_CHARS = 128
 """The maximum length of a model's name: that of the columns that store it. A test compares them."""
@@ -169,27 +169,6 @@ def _aliases(raw: str) -> dict[str, str]:
     if not all(left.strip() and right.strip() for left, _, right in pairs):
         raise ValueError(f"must be pairs of names such as gpt-4.1=arco,*=arco, not {raw!r}.")
     return {left.strip(): right.strip() for left, _, right in pairs}
-
-
-def _require_policy(name: str) -> str:
-    if name not in POLICIES:
-        raise ValueError(f"is {name!r}, but must be one of {', '.join(POLICIES)}.")
-    return name
-
-
-def _require_options(by_policy: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    for policy, options in by_policy.items():
-        bounds = bounds_of(POLICIES[_require_policy(policy)].numbers)
-        for option, value in options.items():
-            if option not in bounds:
-                raise ValueError(
-                    f"has no option {option!r} for {policy}, but: {', '.join(bounds) or 'none'}."
-                )
-            if not bounds[option].allows(value):
-                raise ValueError(
-                    f"has {value!r} as {option} of {policy}, which must be {bounds[option].allowed}."
-                )
-    return by_policy
 
 
 ModelName = Annotated[str, _named(MAX_MODEL_CHARS)]
@@ -537,18 +516,12 @@ class MemorySettings(Area, title="Memory"):
     MEMORY_ENABLED: bool = _value(
         True, "`false`: prompts hold the newest turns only, and nothing is summarized."
     )
-    MEMORY_POLICY: Annotated[str, AfterValidator(_require_policy)] = _value(
-        "chunked",
-        "The [policy](policies.md) of new chats.",
-        allowed=", ".join(f"`{name}`" for name in POLICIES),
-    )
-    MEMORY_POLICY_OPTIONS: Json[Annotated[dict[str, dict[str, Any]], AfterValidator(_require_options)]] = (
-        _value(
-            {},
-            "[Options of the policies](#options-of-policies) for every chat that does not choose them itself, such as "
-            '`{"interval": {"every_turns": 8}}`.',
-            allowed="a JSON object",
-        )
+    MEMORY_POLICY: str = _value("chunked", "The [policy](policies.md) of new chats.")
+    MEMORY_POLICY_OPTIONS: Json[dict[str, dict[str, Any]]] = _value(
+        {},
+        "[Options of the policies](#options-of-policies) for every chat that does not choose them itself, such as "
+        '`{"interval": {"every_turns": 8}}`.',
+        allowed="a JSON object",
     )
     MEMORY_PROMPT_TOKEN_BUDGET: int = _number(
         3000,

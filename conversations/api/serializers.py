@@ -17,6 +17,7 @@ from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import plain_title
 from conversations.models import MAX_RETAIN_DAYS, STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.replies.events import message_json, streaming_json
+from memory import conf
 from memory.policies import POLICIES
 from memory.policies.protocol import option_errors
 
@@ -283,7 +284,7 @@ class ChatIn(Strict):
             chat = self.instance or Chat(policy=settings.MEMORY_POLICY)
             policy = POLICIES.get(attrs.get("policy", chat.policy))
             options = attrs.get("options", chat.options)
-            if policy and (wrong := option_errors(policy, options, settings.MEMORY_LIMITS, chat.options)):
+            if policy and (wrong := option_errors(policy, options, conf.limits(), chat.options)):
                 raise serializers.ValidationError({"options": wrong})
         return attrs
 

@@ -30,6 +30,7 @@ from conversations.replies.generation import (
     end_call,
     refuse_when_draining,
 )
+from memory import conf
 from memory.api import serializers
 from memory.api.serializers import brief_json, context_json, memory_operation
 from memory.briefs import brief_of, history_tokens
@@ -315,7 +316,7 @@ class SummarizeView(LimitedView):
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         work, tokens = opened
-        call = await begin_call(caller(self.request), tokens, settings.SUMMARIZER)
+        call = await begin_call(caller(self.request), tokens, conf.summarizer())
         spent: int | None = None
         ended = Event()
         try:
