@@ -3,8 +3,8 @@
 FROM python:3.11-slim AS build
 WORKDIR /src
 RUN python -m venv /venv
-COPY requirements-otel.lock /src/
-RUN /venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements-otel.lock
+COPY requirements.lock /src/
+RUN /venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.lock
 COPY pyproject.toml README.md LICENSE /src/
 COPY chatmemory /src/chatmemory
 COPY conversations /src/conversations

@@ -15,13 +15,16 @@ INSTALL = $(BIN)/uv pip install --quiet --require-hashes --python
 NEEDS_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
 # Where to look, for less than everything: make test-postgres WHERE=tests/api
 WHERE ?=
+# What .ci/run leaves to `make test-all`.
+PART = $(if $(THOROUGH),,and not nightly)
+ON_POSTGRES = $(if $(THOROUGH),,and postgres)
 # What comes out the same on any database, or brings one of its own.
 NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_replay.py services/lab/test_playing.py services/commands/test_quickstart.py processes/test_sixth_policy.py)
 
 # Python keeps what it compiled, and pytest what it made of asserts: 10 s a process of tests that would else be spent again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-templates test-wheel schemathesis faults faults-pgbouncer lint types audit screenshots recording docs bench lab recall evidence lock clean
+.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-templates test-wheel schemathesis faults faults-pgbouncer test-pgbouncer lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/runtime
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -31,7 +34,7 @@ test: .venv/installed
 
 # Every case of what `make test` shows by one case of a class, and what takes a second and more by itself.
 test-exhaustive: .venv/installed
-	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK)" $(WHERE)
+	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK) $(PART)" $(WHERE)
 
 test-all: export THOROUGH=1
 test-all: test test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python test-templates test-wheel schemathesis
@@ -40,27 +43,27 @@ test-slow: .venv/installed
 	$(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser"
 
 test-postgres: .venv/installed
-	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(AT_ONCE) -m "$(QUICK)" $(NO_DATABASE) $(WHERE)
+	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(AT_ONCE) -m "$(QUICK) $(ON_POSTGRES)" $(NO_DATABASE) $(WHERE)
 
 test-slow-postgres: .venv/installed
 	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser" $(NO_DATABASE) $(WHERE)
 
-test-services: .venv/checks
-	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m services $(WHERE)
+test-services: .venv/installed
+	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m "services $(PART)" $(WHERE)
 
 # Chromium in the path, headless.
-test-browser: .venv/checks
-	$(BIN)/python -m pytest -m browser $(WHERE)
+test-browser: .venv/installed
+	$(BIN)/python -m pytest -m "browser $(PART)" -n 2 --dist loadfile $(WHERE)
 
 # Clients of OpenAI's API that nobody here wrote: of Node, which npm installs, and of Python.
 test-clients: .venv/installed tests/clients/node_modules/installed
 	$(BIN)/python -m pytest -m clients tests/clients
 
-test-clients-python: .venv/installed .venv/clients/installed .venv/instructor/installed
+test-clients-python: .venv/installed .venv/clients/installed
 	$(BIN)/python -m pytest -m clients_python tests/clients
 
 # Chat templates of real models, which the source of llama-cpp-python carries as text files. Nothing of it is built.
-test-templates: .venv/checks .venv/templates/unpacked
+test-templates: .venv/installed .venv/templates/unpacked
 	CHAT_TEMPLATES=.venv/templates $(BIN)/python -m pytest -m templates tests/clients/test_templates.py
 
 .venv/templates/unpacked: tests/clients/templates.lock .venv/bin/uv
@@ -74,37 +77,36 @@ tests/clients/node_modules/installed: tests/clients/package-lock.json
 	npm ci --prefix tests/clients --silent --no-audit --no-fund --ignore-scripts
 	touch $@
 
-.venv/%/installed: requirements-%.lock .venv/bin/uv
-	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .venv/$*
-	$(INSTALL) .venv/$*/bin/python -r $<
-	touch $@
-
 # The wheel, built, installed into an empty environment, and walked.
 test-wheel: .venv/installed
 	$(BIN)/python -m pytest -m wheel tests/processes/test_wheel.py
 
 # Pictures of every page, desktop and phone, light and dark, into docs/screenshots/.
-screenshots: .venv/checks
+screenshots: .venv/installed
 	$(BIN)/python -m tests.browser.support.screenshots
 
 # The first minute as a moving picture, docs/first-minute.gif.
-recording: .venv/checks
+recording: .venv/installed
 	$(BIN)/python -m tests.browser.support.screenshots first-minute
 
 # Every check of schemathesis against a running server.
-schemathesis: .venv/checks
+schemathesis: .venv/installed
 	SCHEMATHESIS=1 $(BIN)/python -m pytest tests/security/outside/test_schemathesis.py
 
 # Breaks all that can break, as often as is worth an hour and more. `make test-all` has a short form of it.
 faults: export FAULTS=full
-faults: .venv/checks
+faults: .venv/installed
 	$(BIN)/python -m pytest -m "promise and not services and not browser"
 	DATABASE_URL=$(POSTGRES_URL) POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m promise $(NO_DATABASE)
 
-# The same promises in short form, with PgBouncer in front of PostgreSQL.
+# The same promises in short form, with PgBouncer in front of PostgreSQL; and those of them that .ci/run shows.
 faults-pgbouncer: .venv/installed
 	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m tests.faults.bench.pgbouncer \
-		$(BIN)/python -m pytest -m "promise and not services and not browser" $(NO_DATABASE) $(WHERE)
+		$(BIN)/python -m pytest -m "promise and not services and not browser" $(NO_DATABASE)
+
+test-pgbouncer: .venv/installed
+	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m tests.faults.bench.pgbouncer \
+		$(BIN)/python -m pytest -m "promise and pgbouncer"
 
 lint: .venv/installed types
 	$(BIN)/ruff format --check .
@@ -115,7 +117,7 @@ lint: .venv/installed types
 
 # Holes known in what we stand on, and holes in our own code. S101: our asserts tell types and guard nothing.
 # OFFLINE=1 where nobody can be asked.
-audit: .venv/checks
+audit: .venv/installed
 	$(BIN)/ruff check --select S --ignore S101 .
 	$(BIN)/python -m pytest tests/security/outside/test_supply_chain.py
 	$(BIN)/python -m tests.security.outside.audit
@@ -124,7 +126,7 @@ audit: .venv/checks
 docs: .venv/installed
 	$(BIN)/python -m benchmarks.settings_page
 
-types: .venv/checks
+types: .venv/installed
 	$(BIN)/mypy chatmemory conversations memory tests benchmarks
 
 bench: .venv/installed
@@ -144,14 +146,10 @@ recall: .venv/installed
 evidence: .venv/installed
 	$(BIN)/python -m benchmarks.evidence $(ARGS)
 
-# Locked versions, with hashes. `make lock` is the one target that changes them.
-.venv/checks: .venv/installed requirements-check.lock
-	@echo "Installing what looks at it from outside: browser driver, schema and chart checks."
-	$(INSTALL) $(BIN)/python -r requirements-check.lock
-	@touch $@
-
+# Locked versions, with hashes, which `make lock` alone changes: what runs it; that and what tests and checks it; clients
+# of others in Python, which need another version of OpenAI's SDK.
 .venv/installed: .venv/bin/uv requirements-dev.lock
-	@echo "Installing the locked packages for tests and lint into .venv."
+	@echo "Installing the locked packages, with those for tests and checks, into .venv."
 	@$(INSTALL) $(BIN)/python -r requirements-dev.lock
 	@touch .venv/runtime $@
 
@@ -161,19 +159,22 @@ evidence: .venv/installed
 	@$(INSTALL) $(BIN)/python -r requirements.lock
 	@touch $@
 
+.venv/clients/installed: requirements-clients.lock .venv/bin/uv
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .venv/clients
+	$(INSTALL) .venv/clients/bin/python -r $<
+	touch $@
+
 .venv/bin/uv:
 	$(NEEDS_PYTHON)
 	@echo "Making a Python environment in .venv."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.9
 
+COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11
 lock: .venv/bin/uv
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra otel pyproject.toml -o requirements-dev.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 -c requirements-dev.lock pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra otel -c requirements-dev.lock pyproject.toml -o requirements-otel.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra otel --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
-	printf 'langchain-openai>=1.7\nlitellm>=1.106\nmcp\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-clients.lock
-	echo instructor | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-instructor.lock
+	$(COMPILE) --extra dev --extra lab --extra otel --extra check pyproject.toml -o requirements-dev.lock
+	$(COMPILE) --extra otel -c requirements-dev.lock pyproject.toml -o requirements.lock
+	printf 'langchain-openai>=1.7\nlitellm>=1.106\nmcp\ninstructor' | $(COMPILE) - -o requirements-clients.lock
 
 clean:
 	rm -rf .venv var .mypy_cache .ruff_cache .hypothesis

@@ -178,13 +178,14 @@ def _mean_so_far(talks: Sequence[Sequence[float]]) -> list[float]:
 def _played(talks: Sequence[Conversation], **options: str) -> Outcome:
     from django.conf import settings
 
+    from memory import conf
     from memory.lab import runner
     from memory.lab.measures import Outcome
     from memory.policies import POLICIES
 
     runs = runner.run(talks, list(POLICIES), options=options)
     replies = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
-    return Outcome(tuple(talks), runs, replies, settings.SUMMARIZER, is_offline=True)
+    return Outcome(tuple(talks), runs, replies, conf.summarizer(), is_offline=True)
 
 
 def _talks(collection: Collection) -> Iterator[Conversation]:

@@ -5,6 +5,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from chatmemory.config.declared import SECRETS, Area, Config, allowed
 from memory.policies import POLICIES
 
@@ -44,11 +46,15 @@ def render() -> str:
 
 def _settings(area: type[Area]) -> str:
     rows = [
-        (name, extra.get("shown") or _shown(field.default), allowed(field), field.description)
+        (name, extra.get("shown") or _shown(field.default), _allowed(name, field), field.description)
         for name, field in area.model_fields.items()
         if isinstance(extra := field.json_schema_extra, dict)
     ]
     return f"## {area.model_config['title']}\n\n{inspect.getdoc(area)}\n\n{_table('setting', rows)}"
+
+
+def _allowed(name: str, field: FieldInfo) -> str:
+    return ", ".join(f"`{policy}`" for policy in POLICIES) if name == "MEMORY_POLICY" else allowed(field)
 
 
 def _options(policy: str) -> str:

@@ -56,7 +56,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         "with_threshold": [
             policy.name
             for policy in policies
-            if settings.MEMORY_LIMITS.enabled and "threshold" in bounds_for(policy)
+            if settings.MEMORY_ENABLED and "threshold" in bounds_for(policy)
         ],
         "default_policy": settings.MEMORY_POLICY,
         "temporary_hours": settings.TEMPORARY_CHAT_HOURS,

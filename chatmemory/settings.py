@@ -3,7 +3,6 @@
 import os
 import secrets
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import environ
@@ -13,12 +12,8 @@ from chatmemory import metrics  # noqa: F401  # before django-q2 imports Prometh
 from chatmemory.config import environment
 from chatmemory.config.declared import django_database
 from chatmemory.config.environment import make_folder
-from chatmemory.llm.known_models import price_of
-from chatmemory.llm.protocol import Deadlines, Variant
+from chatmemory.llm.protocol import Deadlines
 from chatmemory.runtime.logs import logging_config
-from conversations.accounts.limits import Limits
-from memory.limits import MemoryLimits
-from memory.policies import POLICIES
 
 PACKAGE_DIR = Path(__file__).resolve().parent
 BASE_DIR = PACKAGE_DIR.parent
@@ -33,8 +28,6 @@ if os.environ.get("CHATMEMORY_HOME", "").strip() != _given:
     del os.environ["CHATMEMORY_HOME"]  # Django may load the settings again after an error
     raise ImproperlyConfigured("CHATMEMORY_HOME cannot be set in .env, which is a file in it.")
 config, _texts = environment.read(os.environ, HOME)
-globals().update(dict(config))
-"""Each is a setting of its name. Those that Django or we need in another form are set again below."""
 
 
 def _secret_key() -> str:
@@ -67,11 +60,8 @@ CSRF_COOKIE_HTTPONLY = True
 SECURE_HSTS_SECONDS = 31_536_000 if SECURE_SSL_REDIRECT else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_SSL_REDIRECT
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE_SSL_REDIRECT else None
-# They look for Django's middleware in the list; ours holds it (`chatmemory.api.middleware`).
-SILENCED_SYSTEM_CHECKS = [
-    *("security.W001", "security.W002", "security.W003"),
-    *("admin.E408", "admin.E409", "admin.E410"),
-]
+# These checks look for three of Django's middlewares by name; ours are subclasses of them.
+SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -91,16 +81,29 @@ INSTALLED_APPS = [
     "allauth.account",
     "allauth.socialaccount",
     "allauth.mfa",
+    "corsheaders",
     "conversations",
     "memory",
     "chatmemory",
 ]
 MIDDLEWARE = [
     "chatmemory.api.middleware.RequestMiddleware",
+    "chatmemory.api.middleware.Security",
+    "chatmemory.api.middleware.Frames",
     "chatmemory.api.middleware.StaticFilesMiddleware",
-    "chatmemory.api.middleware.BrowserMiddleware",
+    "chatmemory.api.middleware.Session",
+    "chatmemory.api.middleware.Common",
+    "chatmemory.api.middleware.Csrf",
+    "chatmemory.api.middleware.Authentication",
+    "chatmemory.api.middleware.Messages",
     "allauth.account.middleware.AccountMiddleware",
 ]
+CORS_ALLOWED_ORIGINS = config.CORS_ALLOWED_ORIGINS
+if CORS_ALLOWED_ORIGINS:  # within ours, which logs and protects every answer
+    MIDDLEWARE.insert(1, "corsheaders.middleware.CorsMiddleware")
+CORS_URLS_REGEX = "^/v1/"  # tokens only: other sites never use the session of a page
+CORS_ALLOW_HEADERS = ("authorization", "*")  # the star has all but this one, such as those of SDKs
+CORS_EXPOSE_HEADERS = ("*",)
 ROOT_URLCONF = "chatmemory.urls"
 TEMPLATES = [
     {
@@ -126,9 +129,10 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 LOGIN_REDIRECT_URL = "landing"  # where a sign-in ends whose `next` is missing, or a foreign address
 LOGIN_URL = "account_login"
+LOCAL_PASSWORDS = config.LOCAL_PASSWORDS
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend"
-    if config.LOCAL_PASSWORDS
+    if LOCAL_PASSWORDS
     else "conversations.sign_in.password.NoPasswords"
 ]
 """A change of the setting ends all sessions, since each names the one it was made by."""
@@ -152,9 +156,16 @@ MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_WEBAUTHN_USER_VERIFICATION = "required"  # as a stolen key signs in alone
 MFA_TOTP_TOLERANCE = 1
 SESSION_ENGINE = "conversations.sign_in.sessions"
+OIDC_ISSUER = config.OIDC_ISSUER
+OIDC_CLIENT_ID = config.OIDC_CLIENT_ID
+OIDC_CLIENT_SECRET = config.OIDC_CLIENT_SECRET
+OIDC_GROUPS_CLAIM = config.OIDC_GROUPS_CLAIM
+OIDC_REQUIRED_GROUP = config.OIDC_REQUIRED_GROUP
+OIDC_STAFF_GROUP = config.OIDC_STAFF_GROUP
 
 # --- Database, queue ------------------------------------------------------------------------------------------
 
+DATABASE_POOL_SIZE = config.DATABASE_POOL_SIZE
 DATABASE_URL = config.DATABASE_URL or f"sqlite:///{VAR_DIR / 'chatmemory.sqlite3'}"
 _database = django_database(DATABASE_URL)
 IS_SQLITE = _database["ENGINE"] == "django.db.backends.sqlite3"
@@ -183,7 +194,7 @@ else:
         "keepalives_count": 3,
         "tcp_user_timeout": 20_000,
         **_database.get("OPTIONS", {}),
-        "pool": {"min_size": 1, "max_size": config.DATABASE_POOL_SIZE, "timeout": 10},
+        "pool": {"min_size": 1, "max_size": DATABASE_POOL_SIZE, "timeout": 10},
     }
 _database["CONN_MAX_AGE"] = 0  # under ASGI, threads come and go; our executors keep their own connections
 DATABASES = {"default": _database}
@@ -207,38 +218,50 @@ Q_CLUSTER = {
     "orm": "default",
     "broker_class": "memory.queue.Broker",
 }
+WORKER_THREADS = config.WORKER_THREADS
+WORKER_STOP_SECONDS = config.WORKER_STOP_SECONDS
+METRICS_PORT = config.METRICS_PORT
 
 # --- API -------------------------------------------------------------------------------------------------------------
 
 ATTACHMENT_MAX_BYTES = 20 * 1024 * 1024
 """The largest image or file that a message may have."""
+ATTACHMENTS_MAX_BYTES_PER_USER = config.ATTACHMENTS_MAX_BYTES_PER_USER
+ATTACHMENTS_KEEP_DAYS = config.ATTACHMENTS_KEEP_DAYS
+ATTACHMENTS_SENT_AGAIN = config.ATTACHMENTS_SENT_AGAIN
+REQUEST_MAX_BYTES = config.REQUEST_MAX_BYTES
+OPENAI_REQUEST_MAX_BYTES = config.OPENAI_REQUEST_MAX_BYTES
 REQUEST_HEAD_MAX_BYTES = 64 * 1024
 """URL and headers together. Larger ones get 431; a URL of more than half of it gets 414."""
 REQUEST_RECEIVE_SECONDS = 20.0
 """Time for the headers of a request to arrive, and the longest pause within its body. Then it gets 408."""
+MESSAGE_MAX_CHARS = config.MESSAGE_MAX_CHARS
 INSTRUCTIONS_MAX_CHARS = 20_000
 METADATA_MAX_BYTES = 16 * 1024
 """The largest `metadata` of a chat or a message, and the largest `options`, as JSON in UTF-8."""
 IMPORT_METADATA_MAX_BYTES = 1024 * 1024
 """The same where `import_chat` stores a message: recorded tool calls and their outputs are kept there."""
-DATA_UPLOAD_MAX_MEMORY_SIZE = max(
-    config.REQUEST_MAX_BYTES, config.OPENAI_REQUEST_MAX_BYTES
-)  # per path: see `asgi`
-LIMITS = Limits(
-    requests_per_minute=config.LIMIT_REQUESTS_PER_MINUTE,
-    tokens_per_day=config.LIMIT_TOKENS_PER_DAY,
-    streams=config.LIMIT_STREAMS,
-    readers=config.LIMIT_READERS,
-    resummarize_per_hour=config.LIMIT_RESUMMARIZE_PER_HOUR,
-    writes_per_minute=config.LIMIT_WRITES_PER_MINUTE,
-    app_streams=config.LIMIT_APP_STREAMS,
-    app_tokens_per_day=config.LIMIT_APP_TOKENS_PER_DAY,
-    new_end_users_per_minute=1000,
-)
+DATA_UPLOAD_MAX_MEMORY_SIZE = max(REQUEST_MAX_BYTES, OPENAI_REQUEST_MAX_BYTES)  # per path: see `asgi`
+RETENTION_DAYS = config.RETENTION_DAYS
+TEMPORARY_CHAT_HOURS = config.TEMPORARY_CHAT_HOURS
+END_USER_HEADER = config.END_USER_HEADER
+WEBHOOK_ALLOW_PRIVATE = config.WEBHOOK_ALLOW_PRIVATE
+METRICS_TOKEN = config.METRICS_TOKEN
+RATE_LIMITS = config.RATE_LIMITS
+LIMIT_REQUESTS_PER_MINUTE = config.LIMIT_REQUESTS_PER_MINUTE
+LIMIT_TOKENS_PER_DAY = config.LIMIT_TOKENS_PER_DAY
+LIMIT_STREAMS = config.LIMIT_STREAMS
+LIMIT_READERS = config.LIMIT_READERS
+LIMIT_RESUMMARIZE_PER_HOUR = config.LIMIT_RESUMMARIZE_PER_HOUR
+LIMIT_WRITES_PER_MINUTE = config.LIMIT_WRITES_PER_MINUTE
+LIMIT_APP_STREAMS = config.LIMIT_APP_STREAMS
+LIMIT_APP_TOKENS_PER_DAY = config.LIMIT_APP_TOKENS_PER_DAY
+LIMIT_NEW_END_USERS_PER_MINUTE = 1000  # of an app
 LIMIT_OUTPUT_TOKENS_RESERVED = 2000
 """Tokens reserved for a reply until its real length is known, if its variant has no `max_output_tokens`."""
 LIMIT_SIGN_INS = 10
 """Wrong passwords per minute for one name from one address; ten times as many from one address, or for one name."""
+PLAYGROUND = config.PLAYGROUND
 PRINTED_TOKEN_SHA256 = ""
 """Set by `quickstart`: the hash of the token in the link that it prints, with which the playground signs in at once. A
 link with any other token may come from somebody who wants to read what others write into their account: for those the
@@ -305,7 +328,14 @@ SPECTACULAR_SETTINGS = {
 # --- Models ----------------------------------------------------------------------------------------------------------
 
 MODEL_VARIANTS = config.variants(_texts)
-
+DEFAULT_MODEL_VARIANT = config.DEFAULT_MODEL_VARIANT
+OPENAI_API_KEY = config.OPENAI_API_KEY
+OPENAI_BASE_URL = config.OPENAI_BASE_URL
+OPENAI_API_STYLE = config.OPENAI_API_STYLE
+OPENAI_TERMINAL = config.OPENAI_TERMINAL
+OPENAI_MODEL_ALIASES = config.OPENAI_MODEL_ALIASES
+OPENAI_CONVERSATION_HEADERS = config.OPENAI_CONVERSATION_HEADERS
+UPSTREAM_CONTROL_TOKENS = config.UPSTREAM_CONTROL_TOKENS
 REPLY_MAX_BYTES = 2 * 1024 * 1024
 REPLY_DEADLINES = Deadlines(
     first_byte=config.REPLY_FIRST_BYTE_SECONDS,
@@ -313,6 +343,7 @@ REPLY_DEADLINES = Deadlines(
     total=config.REPLY_TOTAL_SECONDS,
     max_bytes=REPLY_MAX_BYTES,
 )
+REPLY_DRAIN_SECONDS = config.REPLY_DRAIN_SECONDS
 REPLY_CHECKPOINT_SECONDS = 0.5
 """How often a partial reply is stored."""
 REPLY_LEASE_SECONDS = 15.0
@@ -320,37 +351,35 @@ REPLY_LEASE_SECONDS = 15.0
 
 # --- Memory ----------------------------------------------------------------------------------------------------------
 
-MEMORY_LIMITS = MemoryLimits(
-    k_raw_turns=config.MEMORY_K_RAW_TURNS,
-    summary_cap=config.MEMORY_SUMMARY_TOKEN_CAP,
-    prompt_budget=config.MEMORY_PROMPT_TOKEN_BUDGET,
-    budget_for=config.MEMORY_BUDGET_FOR,
-    threshold=config.MEMORY_CHUNK_SUMMARIZE_THRESHOLD,
-    bite_tokens=config.MEMORY_FOLD_BITE_TOKENS,
-    recall=config.MEMORY_RECALL,
-    recall_share=config.MEMORY_RECALL_SHARE,
-    window_share=config.MEMORY_WINDOW_SHARE,
-    sources_budget=config.SOURCES_TOKEN_BUDGET,
-    turns_as=config.MEMORY_TURNS_AS,
-    summarizer_task=environment.text_or_file(
-        "MEMORY_SUMMARIZER_INSTRUCTIONS", config.MEMORY_SUMMARIZER_INSTRUCTIONS, HOME
-    ),
-    enabled=config.MEMORY_ENABLED,
-    numbers={
-        policy.numbers: replace(policy.numbers(), **config.MEMORY_POLICY_OPTIONS.get(name, {}))
-        for name, policy in POLICIES.items()
-    },
+MEMORY_ENABLED = config.MEMORY_ENABLED
+MEMORY_POLICY = config.MEMORY_POLICY
+MEMORY_POLICY_OPTIONS = config.MEMORY_POLICY_OPTIONS
+MEMORY_PROMPT_TOKEN_BUDGET = config.MEMORY_PROMPT_TOKEN_BUDGET
+MEMORY_BUDGET_FOR = config.MEMORY_BUDGET_FOR
+MEMORY_WINDOW_SHARE = config.MEMORY_WINDOW_SHARE
+MEMORY_TURNS_AS = config.MEMORY_TURNS_AS
+SOURCES_TOKEN_BUDGET = config.SOURCES_TOKEN_BUDGET
+MEMORY_K_RAW_TURNS = config.MEMORY_K_RAW_TURNS
+MEMORY_SUMMARY_TOKEN_CAP = config.MEMORY_SUMMARY_TOKEN_CAP
+MEMORY_CHUNK_SUMMARIZE_THRESHOLD = config.MEMORY_CHUNK_SUMMARIZE_THRESHOLD
+MEMORY_FOLD_BITE_TOKENS = config.MEMORY_FOLD_BITE_TOKENS
+MEMORY_REBUILD_EVERY_FOLDS = config.MEMORY_REBUILD_EVERY_FOLDS
+MEMORY_RECALL = config.MEMORY_RECALL
+MEMORY_RECALL_SHARE = config.MEMORY_RECALL_SHARE
+MEMORY_EMBEDDINGS_MODEL = config.MEMORY_EMBEDDINGS_MODEL
+MEMORY_EMBEDDINGS_DIMENSIONS = config.MEMORY_EMBEDDINGS_DIMENSIONS
+MEMORY_SUMMARIZER_MODEL = config.MEMORY_SUMMARIZER_MODEL
+MEMORY_SUMMARIZER_EFFORT = config.MEMORY_SUMMARIZER_EFFORT
+MEMORY_SUMMARIZER_OUTPUT_TOKENS = config.MEMORY_SUMMARIZER_OUTPUT_TOKENS
+SUMMARIZER_TOTAL_SECONDS = config.SUMMARIZER_TOTAL_SECONDS
+MEMORY_SUMMARIZER_INSTRUCTIONS = environment.text_or_file(
+    "MEMORY_SUMMARIZER_INSTRUCTIONS", config.MEMORY_SUMMARIZER_INSTRUCTIONS, HOME
 )
-_summarizer = config.MEMORY_SUMMARIZER_MODEL
-SUMMARIZER = Variant(
-    name="summarizer",
-    model=_summarizer,
-    reasoning_effort=config.MEMORY_SUMMARIZER_EFFORT,
-    max_output_tokens=config.MEMORY_SUMMARIZER_OUTPUT_TOKENS or None,
-    system=all(one.system for one in MODEL_VARIANTS.values() if one.model == _summarizer),
-    price=price_of(_summarizer),
-)
-MEMORY_FOLD_SECONDS = min(70.0, max(45.0, config.SUMMARIZER_TOTAL_SECONDS + 5))
+MEMORY_LINE_TOKENS = 40
+"""The longest line of a turn."""
+MEMORY_MIN_FOLD_TOKENS = 1000
+"""Tokens that there must be beyond the window before a chat is due because its lines do not fit."""
+MEMORY_FOLD_SECONDS = min(70.0, max(45.0, SUMMARIZER_TOTAL_SECONDS + 5))
 """Time of one fold task, which has room for one call. A longer fold continues in a new task."""
 MEMORY_FOLD_LEASE_SECONDS = 120.0
 """After this time, another worker takes over the fold of a worker that died."""

@@ -29,7 +29,7 @@ def derived(text: str, role: str, owner_id: int) -> dict[str, Any]:
 
 def turn_line(question: str, answer: str, *, cut_off: bool) -> str:
     """Return the line of a turn with these texts."""
-    return make_line(question, said(answer), settings.MEMORY_LIMITS.line_tokens, cut_off=cut_off)
+    return make_line(question, said(answer), settings.MEMORY_LINE_TOKENS, cut_off=cut_off)
 
 
 def set_lines(rows: Sequence[Message]) -> list[Message]:

@@ -18,7 +18,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory.database.compiled import QuickInsert, Select
+from chatmemory.database.compiled import Select
+from chatmemory.database.expressions import DaysAfter
 from chatmemory.database.ids import new_id
 from chatmemory.database.owned import ChatKey, Owned, OwnedByChat, OwnedKey, OwnedOneToOne
 from chatmemory.errors import NotFound
@@ -155,30 +156,13 @@ class TokenGrant(models.Model):
         default_permissions = ()  # it is shown with its token
 
 
-class OwnEnd(models.Func):
-    """When the days that a chat has for itself are over: from `last_message_at` and `retain_days`, to be indexed."""
-
-    output_field = models.DateTimeField()
-    template = "datetime(%(expressions)s || ' days')"
-
-    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        # An index takes no sum of a time with a time zone, which would depend on the session's.
-        return self.as_sql(
-            compiler,
-            connection,
-            template="((%(expressions)s * interval '1 day') AT TIME ZONE 'UTC')",
-            arg_joiner=" AT TIME ZONE 'UTC' + ",
-            **context,
-        )
-
-
 UNSAID = Q(temporary=False, pinned=False, retain_days__isnull=True)
 """Chats that do not say how long they are kept: as long as their app's or the server's."""
 OWN_DAYS = Q(temporary=False, pinned=False, retain_days__isnull=False)
 """Chats that do say it."""
 
 
-class Chat(QuickInsert, Owned):
+class Chat(Owned):
     """A conversation of one owner, with the memory policy that applies to it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -227,7 +211,7 @@ class Chat(QuickInsert, Owned):
             ),
             models.Index(fields=["app", "last_message_at"], name="chat_kept_by_app", condition=UNSAID),
             models.Index(
-                OwnEnd("last_message_at", "retain_days"), name="chat_kept_by_itself", condition=OWN_DAYS
+                DaysAfter("last_message_at", "retain_days"), name="chat_kept_by_itself", condition=OWN_DAYS
             ),
             models.Index(fields=["last_message_at"], name="chat_temporary", condition=Q(temporary=True)),
         ]
@@ -291,7 +275,7 @@ def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] 
     }
 
 
-class Message(QuickInsert, OwnedByChat):
+class Message(OwnedByChat):
     """One message as it was said. Summarizing never changes its text."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -397,8 +381,10 @@ class StoredAttachment(Owned):
 class AttachmentLink(OwnedByChat):
     """That a message has a stored attachment."""
 
-    storedattachment = OwnedKey(StoredAttachment, on_delete=models.CASCADE, related_name="+")
-    message = OwnedKey(Message, on_delete=models.CASCADE, related_name="+")
+    storedattachment = OwnedKey(
+        StoredAttachment, on_delete=models.CASCADE, related_name="+", db_constraint=False
+    )
+    message = OwnedKey(Message, on_delete=models.CASCADE, related_name="+", db_constraint=False)
 
     class Meta:
         db_table = "conversations_storedattachment_messages"
@@ -541,7 +527,7 @@ class Window(Owned):
         default_permissions = ()  # it is shown to nobody
 
 
-class ActiveReply(QuickInsert, Reserved, OwnedByChat):
+class ActiveReply(Reserved, OwnedByChat):
     """A reply being written. A chat has at most one, hence the key. Deleted when the reply is final."""
 
     chat = OwnedOneToOne(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")

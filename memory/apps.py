@@ -1,7 +1,9 @@
 from typing import Any
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate, post_save
+from django.db.models.signals import post_migrate
+
+from memory import conf
 
 
 class MemoryConfig(AppConfig):
@@ -9,22 +11,18 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from memory import turn, updates
+        from memory import signals  # noqa: F401  # connects its receivers
 
-        saved_uid = "memory.message_saved"
-        post_save.connect(turn.message_saved, sender="conversations.Message", dispatch_uid=saved_uid)
-        version_uid = "memory.version_saved"
-        post_save.connect(updates.version_saved, sender="memory.SummaryRevision", dispatch_uid=version_uid)
+        conf.require_policies()
         post_migrate.connect(self.complete, sender=self, dispatch_uid="memory.complete")
 
     def complete(self, **_: Any) -> None:
         """After `migrate`: do what no migration can, unless some are missing yet, as after `migrate conversations`."""
-        from chatmemory.database import owner_column, startup, vector_field
+        from chatmemory.database import startup, vector_field
         from memory import queue
         from memory.recall import index
 
         if startup.migrations_problem() is None:
-            owner_column.complete_keys()
             queue.schedule_sweep()
             index.fill()
             index.ensure()

@@ -13,13 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.conf import settings
-
 from chatmemory.database.compiled import Select
 from chatmemory.database.owned import ChatKey
 from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
+from memory import conf
 from memory.history.rows import counts_between, each_turn, newest_turns, pending_seq
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MemoryLimits
@@ -137,7 +136,7 @@ class Standing:
 
 def limits_for(policy: Policy, options: Mapping[str, Any], instructions: Callable[[], str]) -> MemoryLimits:
     """The limits of the settings, modified by `options`; the instructions are read and counted only if they count."""
-    limits = policy.adapted(with_options(settings.MEMORY_LIMITS, policy, options))
+    limits = policy.adapted(with_options(conf.limits(), policy, options))
     counts = policy.counts_instructions or limits.budget_for == "prompt"
     return replace(limits, instructions_tokens=count_tokens(instructions()) if counts else 0)
 

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-TurnsAs = Literal["messages", "text"]
-BudgetFor = Literal["memory", "prompt"]
-RecallMode = Literal["auto", "always", "off"]
+from chatmemory.config.declared import BudgetFor, RecallMode, TurnsAs
 
 MAX_TURNS = 200
 """Turns that a context considers, however long the unfolded span is. Of older ones, only their number is known."""

@@ -15,7 +15,6 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory.database.compiled import QuickInsert
 from chatmemory.database.ids import new_id
 from chatmemory.database.owned import OwnedByChat, OwnedKey, OwnedOneToOne
 from chatmemory.database.vector_field import VectorField
@@ -37,7 +36,7 @@ class Requested(models.TextChoices):
     REBUILD = "rebuild"
 
 
-class ConversationBrief(QuickInsert, OwnedByChat):
+class ConversationBrief(OwnedByChat):
     """The current memory of a chat, and the state of the work on it.
 
     `version` only grows; `head` is the revision in use (0 if there is none). `epoch` is raised whenever something was
@@ -347,7 +346,7 @@ class ContextText(OwnedByChat):
         constraints = [models.UniqueConstraint(fields=["chat", "sha256"], name="context_text_chat_hash")]
 
 
-class ContextRecord(QuickInsert, OwnedByChat):
+class ContextRecord(OwnedByChat):
     """The prompt sent for one reply, as a plan over stored texts; `prompt_hash` verifies the rebuilt prompt.
 
     `history_tokens` is the size in tokens of all turns before the question, which would have been sent without memory
@@ -386,12 +385,12 @@ class ContextRecord(QuickInsert, OwnedByChat):
 class UsageDay(models.Model):
     """Sums over the replies of one model variant on one UTC day: what they cost, and what memory saved. No text.
 
-    `billed` are the replies whose usage the upstream reported, `priced` those of them with a known price; tokens and
-    `cost_usd` are of these. `compared` are the replies that did not fail and whose chat's length is known: the chat
-    had `history_tokens`, `memory_tokens` were sent in its place, and `saved_tokens` is the difference if memory was
-    shorter. `cards` are the complete replies whose prompt requested a memory card, `cards_kept` those whose card was
-    usable. `counted_tokens` is our own count of the prompts of billed replies, `counted_billed` what was billed for
-    these; prompts with images are left out.
+    `billed` are the replies whose usage the upstream reported, `priced` those of them with a known price, of which
+    `cost_usd` is. Tokens are of billed replies, and by our own count of others that did not fail. `compared` are the
+    replies that did not fail and whose chat's length is known: the chat had `history_tokens`, `memory_tokens` were sent
+    in its place, and `saved_tokens` is the difference if memory was shorter. `cards` are the complete replies whose
+    prompt requested a memory card, `cards_kept` those whose card was usable. `counted_tokens` is our own count of the
+    prompts of billed replies, `counted_billed` what was billed for these; prompts with images are left out.
     """
 
     day = models.DateField()

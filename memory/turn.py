@@ -2,18 +2,17 @@
 
 `prompt_for` is called where a turn begins (with `may_wait`, it may raise `StaleMemory`: call
 `memory.folding.request.freshen` and repeat); `turn_finished` in the transaction that finishes the reply. A finished
-reply is counted, and the chat folded if due, by memory's own post-save receiver, `message_saved`.
+reply is counted, and the chat folded if due, by the post-save receiver in `memory.signals`.
 `memory.changes` has what happens to a chat other than by turns.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from chatmemory.database.compiled import Write
 from chatmemory.database.owned import ChatKey
 from chatmemory.llm.protocol import Prompt
 from chatmemory.runtime import tracing
-from conversations.models import Chat, Message, Role, Status
+from conversations.models import Chat, Message, Status
 from memory.briefs import LOCKED_BRIEF, Memory, Standing, history_tokens
 from memory.changes import messages_changed
 from memory.context.build import (
@@ -31,7 +30,6 @@ from memory.folding.card import publish_card
 from memory.history.rows import newest_turns
 from memory.models import CardOutcome, ContextRecord, ConversationBrief, new_brief
 from memory.pins import pins
-from memory.recall import embeddings
 from memory.revisions import step_back
 
 _SET_ANCHOR = Write(
@@ -156,16 +154,7 @@ def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
         pins.pin_statements(reply.reply_to)
 
 
-def message_saved(
-    sender: type[Message], instance: Message, created: bool, raw: bool = False, **kwargs: Any
-) -> None:
-    """Count a reply in the transaction that stores it: a receiver, so `conversations` need not know about folding."""
-    if created and not raw and instance.role == Role.ASSISTANT:
-        _count_reply(instance)
-        embeddings.enqueue_chat(instance.chat_key)
-
-
-def _count_reply(reply: Message) -> None:
+def count_reply(reply: Message) -> None:
     """Have the chat folded if the turn that `reply` finishes makes it due.
 
     Mostly what was known when the turn began shows that it does not. Another answer to a question that was answered

@@ -12,21 +12,12 @@ from django.db.models.functions import Coalesce
 
 from chatmemory.database.owned import ChatKey
 from chatmemory.text.tokens import ENCODING
-from conversations.models import Message, WebhookEventType
-from conversations.webhooks import outbox
+from conversations.models import Message
 from memory.models import ContextRecord, SummaryRevision
 
 LAST_SEQ = 2**31 - 1
 MAX_SENT = 20
 """The most versions that a stream has at its beginning, the newest."""
-
-
-def version_saved(
-    sender: type[SummaryRevision], instance: SummaryRevision, created: bool, raw: bool = False, **kwargs: Any
-) -> None:
-    """Record an event for the chat's app, in the transaction that stores a version of any kind."""
-    if created and not raw and instance.chat.app_id is not None:
-        outbox.record(instance.chat_key, WebhookEventType.MEMORY_UPDATED, figures(instance))
 
 
 def figures(revision: SummaryRevision) -> dict[str, Any]:

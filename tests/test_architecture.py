@@ -13,14 +13,14 @@ APPS = ("chatmemory", "conversations", "memory")
 LAYERS = [
     # ground: tools, models' clients, plumbing
     "chatmemory.text chatmemory.errors chatmemory.metrics chatmemory.database chatmemory.llm chatmemory.runtime "
-    "chatmemory.templatetags",
+    "chatmemory.templatetags chatmemory.config chatmemory.settings",
     # rows
     "conversations.models memory.models memory.limits",
     # stores
     "chatmemory.api conversations.accounts conversations.sign_in conversations.attachments conversations.finding "
     "conversations.webhooks memory.queue memory.usage memory.history",
     # decisions
-    "memory.policies memory.recall memory.pins memory.briefs memory.updates",
+    "memory.conf memory.policies memory.recall memory.pins memory.briefs memory.updates",
     # prompts
     "memory.context",
     # folds
@@ -32,11 +32,10 @@ LAYERS = [
     "conversations.account_deletion conversations.message_changes conversations.retention",
     # edges
     "conversations.api conversations.openai_api conversations.admin conversations.management "
-    "memory.work memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
+    "memory.signals memory.work memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
     "memory.templatetags",
     # wiring, with the modules directly in each app's folder
-    "chatmemory.config chatmemory.settings chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.health "
-    "chatmemory.scrape",
+    "chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.health chatmemory.scrape",
 ]
 """A package imports those of its own layer and of the layers above it. Nothing is imported in a circle."""
 RANK = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}
@@ -44,10 +43,10 @@ TOP = max(RANK.values())
 
 PURE = """
 chatmemory.text chatmemory.errors chatmemory.metrics chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
-chatmemory.runtime.tracing
+chatmemory.runtime.tracing chatmemory.config.declared
 conversations.accounts.limits
 conversations.interchange.read conversations.interchange.values
-conversations.interchange.services conversations.interchange.exports
+conversations.interchange.services conversations.interchange.exports conversations.interchange.left_out
 conversations.webhooks.addresses
 conversations.openai_api.chat_request conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement
@@ -131,12 +130,30 @@ def test_nothing_is_imported_in_a_circle() -> None:
     list(TopologicalSorter(packages).static_order())
 
 
+def test_settings_import_no_app() -> None:
+    """They are values, from which the apps make what they need (`memory.conf`)."""
+    grounds = [name for name in sources() if name.startswith(("chatmemory.settings", "chatmemory.config"))]
+    assert [(name, one) for name in grounds for one in ours(name) if not one.startswith("chatmemory.")] == []
+    assert "globals()" not in ast.unparse(sources()["chatmemory.settings"])
+
+
 def test_no_import_is_relative() -> None:
     levels = {
         name: [node.level for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         for name, tree in sources().items()
     }
     assert [name for name, found in levels.items() if any(found)] == []
+
+
+def test_migrations_import_no_app() -> None:
+    """What they did then must not change with what the apps do now."""
+    paths = [path for app in APPS for path in (ROOT / app).glob("migrations/0*.py")]
+    assert len(paths) >= 2
+    assert [
+        path
+        for path in paths
+        if re.search(r"^(from|import) (conversations|memory)\b", path.read_text(), re.M)
+    ] == []
 
 
 def test_pure_modules_know_neither_django_nor_services() -> None:
@@ -148,7 +165,7 @@ def test_pure_modules_know_neither_django_nor_services() -> None:
 
 PUBLIC = """
 memory.turn memory.changes memory.briefs memory.updates memory.context.build memory.folding.request memory.pins.pins
-memory.recall.embeddings
+memory.recall.embeddings memory.conf
 """.split()
 """What conversations import of memory, beside what is pure."""
 

@@ -33,7 +33,7 @@ def test_the_image_runs_unprivileged_without_secrets() -> None:
 
 def test_the_image_has_locked_packages_and_the_wheel() -> None:
     locked, wheel = Image.read().installs
-    assert {"--require-hashes", "requirements-otel.lock"} <= {*locked}
+    assert {"--require-hashes", "requirements.lock"} <= {*locked}
     assert {"--no-deps", "/src"} <= {*wheel}
 
 

@@ -23,7 +23,7 @@ class Prompts:
         """Count the memory of a prompt without sources: all its messages except the last, which is the question."""
         tokens = sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in prompt.messages[:-1])
         self.seen += 1
-        self.over += tokens > (budget or settings.MEMORY_LIMITS.prompt_budget)
+        self.over += tokens > (budget or settings.MEMORY_PROMPT_TOKEN_BUDGET)
         self.largest = max(self.largest, tokens)
 
     def figure(self) -> Figure:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from django.conf import settings
 from django.contrib.auth.models import User
 
 from benchmarks.figures import Figure, Group
 from chatmemory.llm.offline import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage
 from chatmemory.text.tokens import count_tokens
+from memory import conf
 from memory.folding import answer_checks
 from memory.history.turns import Bite, StoredMessage, Turn, to_turns
 from memory.policies import POLICIES
@@ -71,7 +71,7 @@ def run(owner: User) -> Group:
 def _verdict(batch: Batch, summary: str) -> str:
     shown = answer_checks.turn_texts(batch.turns)
     try:
-        after = CHUNKED.absorb(batch.before, batch.turns, _completion(summary), settings.MEMORY_LIMITS)
+        after = CHUNKED.absorb(batch.before, batch.turns, _completion(summary), conf.limits())
         answer_checks.check(batch.before, after, shown)
     except Refusal:
         return "refused"
@@ -79,7 +79,7 @@ def _verdict(batch: Batch, summary: str) -> str:
 
 
 def _batches(messages: list[tuple[str, str]]) -> Iterator[Batch]:
-    limits, model, state = settings.MEMORY_LIMITS, OfflineModel(), State()
+    limits, model, state = conf.limits(), OfflineModel(), State()
     rows = [
         StoredMessage(uuid4(), seq, role, "complete", None, count_tokens(text), content=text)
         for seq, (role, text) in enumerate(messages, start=1)
@@ -90,7 +90,7 @@ def _batches(messages: list[tuple[str, str]]) -> Iterator[Batch]:
             return
         ask = CHUNKED.ask(state, bite.shown, limits)
         prompt = Prompt((PromptMessage("user", ask.input),), ask.task, answer_tokens=ask.answer_tokens)
-        answer = model.complete(prompt, settings.SUMMARIZER, timeout=30)
+        answer = model.complete(prompt, conf.summarizer(), timeout=30)
         yield Batch(state, bite.turns, answer.text)
         state = CHUNKED.absorb(state, bite.turns, answer, limits)
         turns = turns[len(bite.turns) :]

@@ -10,7 +10,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
@@ -145,7 +145,7 @@ def run(owner: User, *, rounds: int = ROUNDS, lengths: tuple[int, ...] = LENGTHS
 
     Recall is off: short chats do not need it, and it has a benchmark of its own.
     """
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, recall_share=0.0)
+    settings.MEMORY_RECALL_SHARE = 0.0
     prompts = Prompts()
     waiting = make_chat(owner, 10_000, unfolded=5_000)
     _let_wait(waiting)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from benchmarks.recall.sets import Chat
@@ -24,7 +23,7 @@ def measure(chats: Sequence[Chat]) -> dict[str, float]:
     """Return, by recall share, the share of questions whose value is in the prompt."""
     from django.conf import settings
 
-    limits = settings.MEMORY_LIMITS
+    usual = settings.MEMORY_RECALL_SHARE
     found = dict.fromkeys(SHARES, 0)
     asked = 0
     for chat in chats:
@@ -32,9 +31,9 @@ def measure(chats: Sequence[Chat]) -> dict[str, float]:
         for one in chat.asked[FORM]:
             asked += 1
             for share in SHARES:
-                settings.MEMORY_LIMITS = replace(limits, recall_share=share)
+                settings.MEMORY_RECALL_SHARE = share
                 found[share] += _is_there(row, one.question, one.values)
-    settings.MEMORY_LIMITS = limits
+    settings.MEMORY_RECALL_SHARE = usual
     return {f"{share:g}": number / asked for share, number in found.items()}
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from statistics import median
 
@@ -125,7 +124,7 @@ def _recall_alone(chat: Chat, name: str, question: Callable[[], str], select: fl
 
 def _turns(long: Chat, short: Chat, question: Callable[[], str]) -> list[Figure]:
     """Measure a context in a long chat and in a short one, in turn, with recall and without."""
-    limits = settings.MEMORY_LIMITS
+    usual = settings.MEMORY_RECALL_SHARE
     spent: dict[str, list[float]] = {"long, with": [], "long, without": [], "short": []}
     for _ in range(ROUNDS):
         text = question()
@@ -134,11 +133,11 @@ def _turns(long: Chat, short: Chat, question: Callable[[], str]) -> list[Figure]
             ("long, without", long, 0.0),
             ("short", short, 0.33),
         ):
-            settings.MEMORY_LIMITS = replace(limits, recall_share=share)
+            settings.MEMORY_RECALL_SHARE = share
             started = time.perf_counter()
             preview(chat, text)
             spent[name].append((time.perf_counter() - started) * 1000)
-    settings.MEMORY_LIMITS = limits
+    settings.MEMORY_RECALL_SHARE = usual
     without, short_one = median(spent["long, without"]), median(spent["short"])
     note = f"without recall {without:.2f} ms; in a chat of ten turns {short_one:.2f}"
     return [Figure("the whole context, median", median(spent["long, with"]), "ms", note=note)]

@@ -1,13 +1,11 @@
-"""Middleware: request ids, logs and safety headers for everything; static files; and Django's own for browsers.
+"""Middleware: request ids and logs, static files, and Django's own, each with the least threads under ASGI.
 
-What only computes runs on the event loop. Django's middleware for browsers (session, hosts, CSRF, sign-in, messages)
-takes threads, and API calls with a bearer token need none of it, so they pass beside it. All is asynchronous; Django
-adapts it where a request is served in a thread (tests, `runserver`).
+Django runs each of its middlewares in a thread twice per request (`GET /v1/me` took 18 ms instead of 10).
 """
 
 import logging
 import time
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote_plus
 
 from asgiref.sync import markcoroutinefunction, sync_to_async
@@ -21,6 +19,7 @@ from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.security import SecurityMiddleware
+from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chatmemory import metrics
@@ -66,16 +65,14 @@ def count_request(method: str, route: str, status: int, seconds: float) -> None:
 class RequestMiddleware:
     """Give each request an id (its own `X-Request-ID`, if valid) and log its outcome, never its query string.
 
-    It is the outermost middleware, so it also sets the headers that every answer has: those of Django's middleware for
-    HTTPS, frames and what a page may load, and for the API and pages of sign-in that no cache stores it.
+    It is the outermost middleware, so it also sets the headers that every answer has: what a page may load, and for the
+    API and pages of sign-in that no cache stores it.
     """
 
     sync_capable, async_capable = False, True
 
     def __init__(self, get_response: Any) -> None:
         self.get_response = get_response
-        self._security = SecurityMiddleware(get_response)
-        self._frames = XFrameOptionsMiddleware(get_response)
         markcoroutinefunction(self)
 
     async def __call__(self, request: HttpRequest) -> HttpResponseBase:
@@ -84,8 +81,7 @@ class RequestMiddleware:
             request.encoding = "utf-8"
         with request_context(request_id_for(request.META.get("HTTP_X_REQUEST_ID", ""))):
             started = time.perf_counter()
-            redirect = self._security.process_request(request)
-            return self._done(request, redirect or await self.get_response(request), started)
+            return self._done(request, await self.get_response(request), started)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer 503 for pages that are not our views, such as an admin page without its tables."""
@@ -113,8 +109,6 @@ class RequestMiddleware:
         response["X-Request-ID"] = request_id.get()
         if request.path_info.startswith((API, SIGN_IN)):
             response.headers.setdefault("Cache-Control", "no-store")
-        for one in (self._security, self._frames):
-            one.process_response(request, cast(HttpResponse, response))  # takes any, whatever its stubs say
         kind = response.headers.get("Content-Type", "").partition(";")[0]
         response.headers.setdefault(CSP_HEADER, POLICIES.get(kind, NO_PAGE))
 
@@ -148,8 +142,41 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         return HttpResponse(content, status=streaming.status_code, headers=dict(streaming.headers))
 
 
-class PageMiddleware(CommonMiddleware):
-    """Refuse a NUL in the URL of a page: PostgreSQL does not accept one, and not every filter of the admin checks."""
+class OnLoop(MiddlewareMixin):
+    """Before a middleware of Django's that only computes: run it on the event loop instead of in a thread."""
+
+    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
+        early = self.process_request(request) if hasattr(self, "process_request") else None
+        response = early or await self.get_response(request)  # type: ignore[misc]  # as under ASGI
+        found: HttpResponseBase = self.process_response(request, response)  # type: ignore[attr-defined]
+        return found
+
+
+class Security(OnLoop, SecurityMiddleware):
+    pass
+
+
+class Frames(OnLoop, XFrameOptionsMiddleware):
+    pass
+
+
+class ForBrowsers(MiddlewareMixin):
+    """Before a middleware that takes threads: probes and API calls with a bearer token need none of it, and pass.
+
+    Probes use an IP address, which is on no list of allowed hosts.
+    """
+
+    def __call__(self, request: HttpRequest) -> Any:
+        passes = carries_token(request) or request.path_info in PROBES
+        return self.get_response(request) if passes else super().__call__(request)
+
+
+class Session(ForBrowsers, SessionMiddleware):
+    pass
+
+
+class Common(ForBrowsers, CommonMiddleware):
+    """Refuse a NUL in the URL of a page, too: PostgreSQL accepts none, and not every filter of the admin checks."""
 
     def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
         url = f"{request.path_info}?{request.META['QUERY_STRING']}"
@@ -158,25 +185,14 @@ class PageMiddleware(CommonMiddleware):
         return super().process_request(request)
 
 
-class BrowserMiddleware:
-    """Django's middleware for browsers, one around the other, for all but probes and API calls with a bearer token.
+class Csrf(ForBrowsers, CsrfViewMiddleware):
+    async def process_view(self, request: HttpRequest, *view: Any) -> Any:  # type: ignore[override]  # needs no thread
+        return None if carries_token(request) else super().process_view(request, *view)
 
-    Probes use an IP address, which is on no list of allowed hosts.
-    """
 
-    sync_capable, async_capable = False, True
+class Authentication(ForBrowsers, AuthenticationMiddleware):
+    pass
 
-    def __init__(self, get_response: Any) -> None:
-        self.get_response = get_response
-        signed_in = AuthenticationMiddleware(MessageMiddleware(get_response))
-        self._csrf = CsrfViewMiddleware(signed_in)
-        self._chain = SessionMiddleware(PageMiddleware(self._csrf))
-        markcoroutinefunction(self)
 
-    def __call__(self, request: HttpRequest) -> Any:
-        passes = carries_token(request) or request.path_info in PROBES
-        return self.get_response(request) if passes else self._chain(request)
-
-    async def process_view(self, request: HttpRequest, *view: Any) -> Any:
-        """Check the token against forged requests, once it is known which view answers. It needs no thread."""
-        return None if carries_token(request) else self._csrf.process_view(request, *view)
+class Messages(ForBrowsers, MessageMiddleware):
+    pass

@@ -19,11 +19,11 @@ from pydantic.fields import FieldInfo
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.openai.reading import Style, Terminal
 from chatmemory.llm.protocol import Price, Upstream, Variant
-from memory.limits import BudgetFor, RecallMode, TurnsAs
-from memory.policies import POLICIES
-from memory.policies.protocol import bounds_of
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+TurnsAs = Literal["messages", "text"]
+BudgetFor = Literal["memory", "prompt"]
+RecallMode = Literal["auto", "always", "off"]
 
 MAX_MODEL_CHARS = 128
 """The maximum length of a model's name: that of the columns that store it. A test compares them."""
@@ -142,6 +142,15 @@ def _end_user_headers(raw: str) -> tuple[str, ...]:
     return names
 
 
+def _origins(raw: str) -> tuple[str, ...]:
+    origins = _names(raw)
+    if wrong := [one for one in origins if not re.fullmatch(r"https?://[a-z0-9.:\[\]-]{1,250}", one)]:
+        raise ValueError(
+            f"must be origins such as https://app.example.com, without a path, unlike {wrong[0][:200]!r}."
+        )
+    return origins
+
+
 def _named(length: int) -> Any:
     def require(value: str) -> str:
         if not (0 < len(value) <= length and value.isprintable() and value == value.strip()):
@@ -160,27 +169,6 @@ def _aliases(raw: str) -> dict[str, str]:
     if not all(left.strip() and right.strip() for left, _, right in pairs):
         raise ValueError(f"must be pairs of names such as gpt-4.1=arco,*=arco, not {raw!r}.")
     return {left.strip(): right.strip() for left, _, right in pairs}
-
-
-def _require_policy(name: str) -> str:
-    if name not in POLICIES:
-        raise ValueError(f"is {name!r}, but must be one of {', '.join(POLICIES)}.")
-    return name
-
-
-def _require_options(by_policy: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    for policy, options in by_policy.items():
-        bounds = bounds_of(POLICIES[_require_policy(policy)].numbers)
-        for option, value in options.items():
-            if option not in bounds:
-                raise ValueError(
-                    f"has no option {option!r} for {policy}, but: {', '.join(bounds) or 'none'}."
-                )
-            if not bounds[option].allows(value):
-                raise ValueError(
-                    f"has {value!r} as {option} of {policy}, which must be {bounds[option].allowed}."
-                )
-    return by_policy
 
 
 ModelName = Annotated[str, _named(MAX_MODEL_CHARS)]
@@ -211,6 +199,7 @@ class VariantSettings(BaseModel):
     style: Style | None = None
     fallback: str | None = None
     system: bool = True
+    extra: bool | tuple[str, ...] = False
 
     def variant(self, name: str, upstream: Upstream | None) -> Variant:
         """This model under its public name, with its list price if none is declared."""
@@ -223,6 +212,7 @@ class VariantSettings(BaseModel):
             price,
             upstream,
             system=self.system,
+            extra=self.extra,
         )
 
 
@@ -285,6 +275,12 @@ class ServerSettings(Area, title="Server"):
         "Headers by which [an app names the end user](apps.md) of a request, such as `X-OpenWebUI-User-Id`. "
         "`X-Chatmemory-User` always is one.",
         allowed="names, separated by commas",
+    )
+    CORS_ALLOWED_ORIGINS: Annotated[tuple[str, ...], BeforeValidator(_origins)] = _value(
+        (),
+        "Websites whose scripts may call `/v1/` with a token: [tokens in browsers](security.md#tokens-in-browsers).",
+        allowed="origins such as `https://app.example.com`, separated by commas",
+        shown="none",
     )
     WEBHOOK_ALLOW_PRIVATE: bool = _value(
         False,
@@ -470,10 +466,11 @@ class UpstreamSettings(Area, title="Model and upstream"):
             "deep-dive": VariantSettings(model="gpt-5.1"),
         },
         'Public name → `{"model", "reasoning_effort"?, "max_output_tokens"?, "price"?: {"input", "cached", "output"}, '
-        '"base_url"?, "key_env"?, "style"?, "fallback"?, "system"?}`. Prices are USD per million tokens. A public name '
-        "has at most 64 characters, a model's name 128. `base_url` to `fallback` are for [several providers]"
-        "(recipes.md#several-providers-and-a-fallback); `system` is `false` for models without a system role, such as "
-        "Gemma 2: their instructions begin the first user message.",
+        '"base_url"?, "key_env"?, "style"?, "fallback"?, "system"?, "extra"?}`. Prices are USD per million tokens. A '
+        "public name has at most 64 characters, a model's name 128. `base_url` to `fallback` are for [several "
+        "providers](recipes.md#several-providers-and-a-fallback); `system` is `false` for models without a system "
+        "role, such as Gemma 2: their instructions begin the first user message; `extra` is `true`, or a list of "
+        "names, for [parameters](openai.md#parameters) beyond OpenAI's, such as `top_k`.",
         allowed="a JSON object",
         shown="`arco` gpt-5-mini, `arco-pro` gpt-5, `deep-dive` gpt-5.1",
     )
@@ -519,18 +516,12 @@ class MemorySettings(Area, title="Memory"):
     MEMORY_ENABLED: bool = _value(
         True, "`false`: prompts hold the newest turns only, and nothing is summarized."
     )
-    MEMORY_POLICY: Annotated[str, AfterValidator(_require_policy)] = _value(
-        "chunked",
-        "The [policy](policies.md) of new chats.",
-        allowed=", ".join(f"`{name}`" for name in POLICIES),
-    )
-    MEMORY_POLICY_OPTIONS: Json[Annotated[dict[str, dict[str, Any]], AfterValidator(_require_options)]] = (
-        _value(
-            {},
-            "[Options of the policies](#options-of-policies) for every chat that does not choose them itself, such as "
-            '`{"interval": {"every_turns": 8}}`.',
-            allowed="a JSON object",
-        )
+    MEMORY_POLICY: str = _value("chunked", "The [policy](policies.md) of new chats.")
+    MEMORY_POLICY_OPTIONS: Json[dict[str, dict[str, Any]]] = _value(
+        {},
+        "[Options of the policies](#options-of-policies) for every chat that does not choose them itself, such as "
+        '`{"interval": {"every_turns": 8}}`.',
+        allowed="a JSON object",
     )
     MEMORY_PROMPT_TOKEN_BUDGET: int = _number(
         3000,

@@ -1,4 +1,4 @@
-"""SQL that is compiled once and runs many times: the statements of every turn, except for recall's own.
+"""SQL that is compiled once and runs many times: selects, updates and deletions of every turn, except for recall's.
 
 Measured: Django spends four fifths of the time for a turn's selects, and most of that for what it writes, on building
 the same SQL again. Here a queryset is built once with placeholders for its values; what runs later is the SQL that the
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, CharField, Field, IntegerField, Manager, Model, QuerySet, TextField
+from django.db.models import Model, QuerySet
 from django.db.models.query import get_related_populators
 from django.db.models.sql import DeleteQuery, UpdateQuery
 
@@ -27,15 +27,11 @@ Value = UUID | int | str | datetime
 
 _STAND_IN = 1_970_000_001
 """The first placeholder: a number that fits every column, and is a constant of none of our querysets."""
-_COMPILED = "_prepared_statements"
-
-_PLAIN = ((CharField, str), (TextField, str), (IntegerField, int), (BooleanField, bool))
-"""Values of these types go to the driver unchanged, as their fields would have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A statement compiled to SQL for one connection."""
+    """A statement compiled to SQL."""
 
     sql: str
     constants: tuple[Any, ...]
@@ -54,24 +50,24 @@ class _Compiled:
 
 
 class _Statement:
-    """A statement as a function of its values, compiled at its first use on each connection.
+    """A statement as a function of its values, compiled at its first use.
 
     Later values are of the same types as the first.
     """
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self._make = make
+        self._kept: dict[str, _Compiled] = {}
 
     def _query(self, stand_ins: Sequence[Value]) -> Any:
         """The query with these values, of Django's `sql` package."""
         raise NotImplementedError
 
     def _compiled(self, connection: BaseDatabaseWrapper, values: Sequence[Value]) -> _Compiled:
-        """Compile once per connection, because SQL and converters depend on its database; each thread has its own."""
-        kept: dict[_Statement, _Compiled] = connection.__dict__.setdefault(_COMPILED, {})
-        compiled = kept.get(self)
+        """Compile once for all connections: SQL and converters are those of the kind of database."""
+        compiled = self._kept.get(connection.vendor)
         if compiled is None:
-            compiled = kept[self] = self._compile(connection, values)
+            compiled = self._kept[connection.vendor] = self._compile(connection, values)
         return compiled
 
     def _compile(self, connection: BaseDatabaseWrapper, values: Sequence[Value]) -> _Compiled:
@@ -192,47 +188,3 @@ def _adapter(param: Any, stand_in: Value, connection: BaseDatabaseWrapper) -> Ca
     elif param != stand_in:
         return None
     return adapt if param == adapt(stand_in) else None
-
-
-class QuickInsert(Model):
-    """A model whose new rows are saved by a statement that is put together once. Signals and defaults are as always.
-
-    Its values are plain, not expressions, and the database sets none of them: a column's `db_default` is for others.
-    """
-
-    class Meta:
-        abstract = True
-
-    def _do_insert(
-        self,
-        manager: Manager[Any],
-        using: str,
-        fields: Sequence[Field[Any, Any]],
-        returning_fields: Sequence[Field[Any, Any]],
-        raw: bool,
-    ) -> Any:
-        """Insert this row, as Django's method of this name."""
-        if raw:
-            return super()._do_insert(manager, using, fields, returning_fields, raw)  # type: ignore[misc]
-        connection = connections[using]
-        statement, plain_types = _insert_into(type(self), tuple(fields))
-        params = list[Any]()
-        for field, plain in zip(fields, plain_types, strict=True):
-            value = field.pre_save(self, add=True)
-            is_plain = value is None or type(value) is plain
-            params.append(value if is_plain else field.get_db_prep_save(value, connection))
-        with connection.cursor() as cursor:
-            cursor.execute(statement, params)
-        return []
-
-
-@cache
-def _insert_into(model: type[Model], fields: tuple[Field[Any, Any], ...]) -> tuple[str, list[type | None]]:
-    """The insert, and for each field the type whose values go to the driver unchanged."""
-    name = connections[DEFAULT_DB_ALIAS].ops.quote_name
-    columns = ", ".join(name(str(field.column)) for field in fields)
-    types: list[type | None] = [
-        next((plain for kind, plain in _PLAIN if isinstance(field, kind)), None) for field in fields
-    ]
-    places = ", ".join(["%s"] * len(fields))
-    return f"INSERT INTO {name(model._meta.db_table)} ({columns}) VALUES ({places})", types  # noqa: S608  # our own names

@@ -2,7 +2,7 @@
 
 Every row that is reached by its owner or its chat has the owner's id in a column, and every statement about such rows
 names it: in its conditions, and between the tables that it joins. A database that distributes rows by owner then finds
-all of them in one place. On PostgreSQL every key among these tables has that column, too (`owner_column`).
+all of them in one place. Keys are those of the models; `distribution` adds the owner to each.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.apps import apps
 from django.db.models import ForeignKey, IntegerField, Model, OneToOneField, QuerySet
 from django.db.models.fields.related_descriptors import ForwardManyToOneDescriptor, ForwardOneToOneDescriptor
 from django.db.models.fields.related_lookups import RelatedExact
@@ -65,6 +66,12 @@ class Owned(Model):
         if from_queryset is None:
             from_queryset = type(self)._base_manager.db_manager(using).filter(**self.owner_key())
         super().refresh_from_db(using, fields, from_queryset)
+
+
+def owned_tables() -> dict[str, str]:
+    """The column of the owner by table, of all tables whose rows have one."""
+    owned = (model for model in apps.get_models() if issubclass(model, Owned))
+    return {model._meta.db_table: model.owner_column() for model in owned}
 
 
 class OwnedByChat(Owned):

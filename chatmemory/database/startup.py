@@ -84,8 +84,8 @@ def _is_respawned() -> bool:
 
 
 TOO_OLD = (
-    "The database is older than commit 3554c75 of 24 November 2026, whose migrations are one now. Migrate it with that "
-    "commit, then with this version (docs/upgrade.md)."
+    "The database is older than commit fe405414 of 26 November 2026, whose migrations are one now. Migrate it with "
+    "that commit, then with this version (docs/upgrade.md)."
 )
 
 

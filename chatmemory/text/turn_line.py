@@ -1,10 +1,13 @@
 """A turn as one line, and the outline of its reply: what a prompt shows of a turn that has no room in full.
 
-Both are made on every reply, so they are cheap. And a chat's first message as its title.
+Both are made on every reply, so they are cheap. And a chat's first message as its title, and what any title may have.
 """
 
 import re
 
+import regex
+
+from chatmemory.text.cleaning import BLANKS
 from chatmemory.text.spans import scan
 from chatmemory.text.tokens import clip_end, count_tokens
 
@@ -75,15 +78,26 @@ def outline(reply: str) -> str:
     return " | ".join(line[:50] for line in points or short or lines[:1])[:400]
 
 
-# Automatic titles, made from a chat's first message
+# Titles: those of clients and files, and automatic ones, made from a chat's first message
 
 
+TITLE_CHARS = 200
+"""Maximum length of a title in storage; a longer one is cut."""
 MAX_TITLE_CHARS = 60
 TITLE_FROM_CHARS = 8000
 """Number of characters of a message that are considered: a title is made from its beginning."""
+_UNSEEN = re.compile(f"(?![\U000e0020-\U000e007f])[{BLANKS}]")  # flags of regions are spelt with tags
+_BREAKS = re.compile(r"[\t-\r\x1c-\x1f\x85\u2028\u2029]+")
+_CLUSTER = regex.compile(r"\X")
+"""A letter as it is read: with its marks, and an emoji with its joined parts."""
 _MARKS = re.compile(r"^(?:#{1,6} |[-*+>] ){1,4}(?=\S)")
 _TAG = re.compile(r"<([a-z][a-z0-9_-]{0,40})>\n")
 _BOLD = re.compile(r"(?<!\w)(\*{2,3}|`)(?=\S)(.{1,240}?)(?<=\S)\1(?!\w)")
+
+
+def plain_title(title: str) -> str:
+    """Return a title as one line, without control and direction characters, cut to what storage holds."""
+    return _cut(_UNSEEN.sub("", _BREAKS.sub(" ", title)).strip(), TITLE_CHARS)
 
 
 def automatic_title(message: str) -> str:
@@ -98,12 +112,16 @@ def automatic_title(message: str) -> str:
 
 
 def _first_line(message: str) -> str:
-    lines = (" ".join(line.split()) for line in message[:TITLE_FROM_CHARS].splitlines())
+    lines = (" ".join(_UNSEEN.sub("", line).split()) for line in message[:TITLE_FROM_CHARS].splitlines())
     return next((line for line in lines if any(one.isprintable() and one != " " for one in line)), "")
 
 
-def _cut(words: str) -> str:
-    return words if len(words) <= MAX_TITLE_CHARS else words[: MAX_TITLE_CHARS - 1].rstrip() + "…"
+def _cut(words: str, length: int = MAX_TITLE_CHARS) -> str:
+    """Return at most `length` characters: whole letters, unless the first one alone is longer."""
+    if len(words) <= length:
+        return words
+    ends = (one.end() for one in _CLUSTER.finditer(words[: length + 1]))
+    return words[: max((end for end in ends if end < length), default=length - 1)].rstrip() + "…"
 
 
 def title_repeats(title: str, message: str) -> bool:

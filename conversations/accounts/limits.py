@@ -10,7 +10,7 @@ unless it begins more than one window or day ahead: then it is discarded as an e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
 
@@ -45,21 +45,8 @@ class Limits:
     tokens_per_day: int = 0
     streams: int = 0
     """Calls answered at the same time."""
-    readers: int = 0
-    """Readers of replies that one process serves at the same time, besides the calls that began the replies."""
     resummarize_per_hour: int = 0
     """Memory rebuilds, both requested and caused by other actions of the user."""
-    writes_per_minute: int = 0
-    """Calls by other methods than GET that ask no model."""
-    app_streams: int = 0
-    """Calls of an app and all its end users that one process answers at the same time."""
-    app_tokens_per_day: int = 0
-    """Tokens of an app and all its end users."""
-    new_end_users_per_minute: int = 0
-
-    def with_own(self, **own: int | None) -> Limits:
-        """Return these limits, replaced by the user's own where those are not None."""
-        return replace(self, **{name: number for name, number in own.items() if number is not None})
 
 
 @dataclass(frozen=True, slots=True)

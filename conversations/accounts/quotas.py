@@ -206,7 +206,7 @@ def settle(
     if spent is None:
         same_minute = allowance.filter(minute=reservation.reserved_minute)
         same_minute.update(minute_requests=F("minute_requests") - 1)
-    if spent and app_id is not None and settings.LIMITS.app_tokens_per_day:
+    if spent and app_id is not None and settings.LIMIT_APP_TOKENS_PER_DAY:
         transaction.on_commit(partial(_count_for_app, app_id, spent), robust=True)
 
 
@@ -248,11 +248,11 @@ def take_app_slot(app_id: int | None) -> Slot | None:
     """
     if app_id is None or not enabled():
         return None
-    if allowed := settings.LIMITS.app_tokens_per_day:
+    if allowed := settings.LIMIT_APP_TOKENS_PER_DAY:
         row = Window.objects.annotate(now=Now()).filter(**_window("app_tokens", app_id)).first()
         if row and (refusal := _window_of(row, "app_tokens").refusal("app_tokens", allowed, row.now)):
             raise refusal_error(refusal, app_id)
-    hold(slot := Slot("app_streams", app_id), settings.LIMITS.app_streams)
+    hold(slot := Slot("app_streams", app_id), settings.LIMIT_APP_STREAMS)
     return slot
 
 
@@ -306,7 +306,7 @@ class LimitWrites(BaseThrottle):
     """Counts calls by other methods than GET, for all views but those that ask a model, which have other limits."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        allowed, user_id = settings.LIMITS.writes_per_minute, request.user.pk
+        allowed, user_id = settings.LIMIT_WRITES_PER_MINUTE, request.user.pk
         if enabled() and allowed and user_id is not None and request.method not in SAFE_METHODS:
             with transaction.atomic():
                 take("writes", user_id, allowed)
@@ -325,7 +325,7 @@ def readers_allowed(user_id: int) -> int:
     if not enabled():
         return 0
     own = Allowance.objects.filter(pk=user_id).values_list("readers", flat=True).first()
-    return settings.LIMITS.readers if own is None else own
+    return settings.LIMIT_READERS if own is None else own
 
 
 def take_rebuild(user_id: int) -> None:
@@ -403,10 +403,15 @@ def _read(user_id: int) -> LimitUsage:
 
 
 def _usage(row: Allowance, now: datetime) -> LimitUsage:
-    limits: Limits = settings.LIMITS
-    names = ("requests_per_minute", "tokens_per_day", "streams", "resummarize_per_hour")
+    usual = {
+        "requests_per_minute": settings.LIMIT_REQUESTS_PER_MINUTE,
+        "tokens_per_day": settings.LIMIT_TOKENS_PER_DAY,
+        "streams": settings.LIMIT_STREAMS,
+        "resummarize_per_hour": settings.LIMIT_RESUMMARIZE_PER_HOUR,
+    }
+    own = {name: number for name in usual if (number := getattr(row, name)) is not None}
     return LimitUsage(
-        limits.with_own(**{name: getattr(row, name) for name in names}),
+        Limits(**usual | own),
         RateWindow(row.minute, row.minute_requests).at(now),
         DayTokens(row.day, row.day_tokens, row.day_reserved).at(now),
         row.open_streams,

@@ -3,7 +3,7 @@
 import math
 import time
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from io import BytesIO
 from typing import Any
 
@@ -25,6 +25,7 @@ from conversations.api.chats import chats_operation
 from conversations.api.replies import LimitedView
 from conversations.interchange.exports import Export
 from conversations.interchange.importing import MAX_FAILURES, ImportReport, import_export
+from conversations.interchange.left_out import KINDS
 from conversations.interchange.values import FormatError
 from conversations.replies.generation import is_draining, refuse_when_draining
 
@@ -59,8 +60,13 @@ ImportOut = inline_serializer(
             for one in fields(ImportReport)
             if one.metadata
         },
+        **{f"{kind}_skipped": serializers.IntegerField(help_text=told) for kind, (told, _) in KINDS.items()},
         "failures": serializers.ListField(
             child=serializers.CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."
+        ),
+        "shortened": serializers.ListField(
+            child=serializers.CharField(),
+            help_text=f"Messages longer than `MESSAGE_MAX_CHARS`, whose end was cut off: the first {MAX_FAILURES}.",
         ),
     },
 )
@@ -131,4 +137,6 @@ def _import(owner: User, body: bytes) -> dict[str, Any]:
     if report.failures and not (report.chats or report.already_there or report.empty):
         why = f"The first of {report.failed}: {report.failures[0]}."
         raise InvalidRequest(f"Nothing could be imported. {why}")
-    return {"done": done, **asdict(report)}
+    told = {one.name: getattr(report, one.name) for one in fields(report)}
+    left_out = told.pop("left_out")
+    return {"done": done, **told, **{f"{kind}_skipped": left_out[kind] for kind in KINDS}}

@@ -14,8 +14,10 @@ from chatmemory.errors import did_you_mean
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
+from chatmemory.text.turn_line import plain_title
 from conversations.models import MAX_RETAIN_DAYS, STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.replies.events import message_json, streaming_json
+from memory import conf
 from memory.policies import POLICIES
 from memory.policies.protocol import option_errors
 
@@ -273,13 +275,16 @@ class ChatIn(Strict):
         required=False, allow_null=True, min_value=1, max_value=MAX_RETAIN_DAYS, help_text=RETAIN_DAYS
     )
 
+    def validate_title(self, title: str) -> str:
+        return plain_title(title)
+
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Check the policy and options that the chat will have against each other."""
         if attrs.keys() & {"policy", "options"}:
             chat = self.instance or Chat(policy=settings.MEMORY_POLICY)
             policy = POLICIES.get(attrs.get("policy", chat.policy))
             options = attrs.get("options", chat.options)
-            if policy and (wrong := option_errors(policy, options, settings.MEMORY_LIMITS, chat.options)):
+            if policy and (wrong := option_errors(policy, options, conf.limits(), chat.options)):
                 raise serializers.ValidationError({"options": wrong})
         return attrs
 

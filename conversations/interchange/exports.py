@@ -8,6 +8,7 @@ counts.
 import re
 import zipfile
 import zlib
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import PurePosixPath
@@ -39,10 +40,11 @@ def is_export(file: BinaryIO) -> bool:
     if _is_zip(file):
         return True
     try:
+        _begin(file)
         for prefix, event, value in ijson.parse(file):
             if prefix in ("", "item") and (value in ("mapping", "chat_messages") or event == "end_map"):
                 return bool(event == "map_key")
-    except JSONError:
+    except (JSONError, FormatError):
         pass
     return False
 
@@ -72,7 +74,7 @@ class Export:
         for name, opened in self._parts:
             number = 0
             try:
-                self._file = opened()
+                self._file = _begin(opened())
                 for number, value in enumerate(self._values(), start=1):
                     yield f"conversation {number} of {name}", value
             except (FormatError, *_DAMAGED) as exc:
@@ -113,6 +115,15 @@ class Export:
                 builder.event(event, value)
             if depth == outer:
                 yield FormatError(_TOO_LARGE) if builder is None else builder.value
+
+
+def _begin(file: IO[bytes]) -> IO[bytes]:
+    """Return the file at the beginning of its text. Raises `FormatError` for UTF-16 and UTF-32."""
+    start = file.read(4)
+    if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in start:
+        raise FormatError("its text is not UTF-8, but probably UTF-16: save it as UTF-8")
+    file.seek(len(BOM_UTF8) if start.startswith(BOM_UTF8) else 0)
+    return file
 
 
 def _is_zip(file: BinaryIO) -> bool:

@@ -4,8 +4,9 @@ A chat is stored whole, in a transaction of its own. So whoever is interrupted b
 is skipped.
 """
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.conf import settings
@@ -14,6 +15,7 @@ from django.db import transaction
 
 from chatmemory.database.executors import UNSTORABLE
 from chatmemory.errors import QuotaExceeded
+from chatmemory.text.turn_line import CUT_OFF
 from conversations.accounts import quotas
 from conversations.finding import Member, is_member_known
 from conversations.interchange.exports import Export
@@ -26,7 +28,8 @@ MAX_MESSAGES = 5_000
 """Messages of a conversation that a user imports: storing more holds up all other writers of SQLite. The operator's
 command takes any number."""
 MAX_FAILURES = 100
-"""How many of the conversations that could not be imported are reported one by one."""
+"""How many of the conversations that could not be imported are reported one by one, and of the shortened messages."""
+_CUT = f"\n{CUT_OFF}"
 
 
 def _count(meaning: str) -> int:
@@ -39,11 +42,13 @@ class ImportReport:
 
     chats: int = _count("Chats that were imported.")
     messages: int = _count("Their messages.")
-    images_skipped: int = _count("Images in them, which are left out.")
     already_there: int = _count("Conversations that were imported before.")
     empty: int = _count("Conversations without messages, which are left out.")
     failed: int = _count("Conversations that could not be imported.")
     failures: list[str] = field(default_factory=list)
+    shortened: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What the imported conversations had beside text, by kind."""
 
 
 def import_export(
@@ -57,7 +62,7 @@ def import_export(
     """Store the chats of an export that the owner does not have, or only count them; yield after each conversation.
 
     With `counts_tokens`, those of the chats count as used by the owner: they are summarized, which costs money. Then
-    conversations and messages that are too long are refused, too.
+    conversations that are too long are refused, too, and messages that are too long are shortened.
     Raises `User.DoesNotExist` if the owner has been deleted.
     """
     for where, value in export:
@@ -80,28 +85,27 @@ def _import(owner: User, value: Any, report: ImportReport, is_dry_run: bool, cou
     if is_member_known(owner, source):
         report.already_there += 1
         return
-    chat, images = read_service(value)
-    if counts_tokens:
-        _require_size(chat)
+    chat = read_service(value, MAX_MESSAGES if counts_tokens else None)
+    chat, shortened = _within_limits(chat) if counts_tokens else (chat, [])
     if not chat.messages:
         report.empty += 1
     elif is_dry_run or _store_once(owner, source, prepare_chat(owner, chat), counts_tokens):
         report.chats += 1
         report.messages += len(chat.messages)
-        report.images_skipped += images
+        report.left_out.update(chat.left_out)
+        report.shortened += shortened[: MAX_FAILURES - len(report.shortened)]
     else:
         report.already_there += 1
 
 
-def _require_size(chat: ImportedChat) -> None:
-    """Raise `FormatError` for a conversation that only the operator may import."""
-    if len(chat.messages) > MAX_MESSAGES:
-        raise FormatError(f"it has {len(chat.messages):,} messages; at most {MAX_MESSAGES:,} are taken here")
-    longest = max((len(one.content) for one in chat.messages), default=0)
-    if longest > settings.MESSAGE_MAX_CHARS:
-        raise FormatError(
-            f"a message has {longest:,} characters; at most {settings.MESSAGE_MAX_CHARS:,} are taken here"
-        )
+def _within_limits(chat: ImportedChat) -> tuple[ImportedChat, list[str]]:
+    """Cut the messages that are too long for a request; return which these are, too."""
+    limit, messages, shortened = settings.MESSAGE_MAX_CHARS, list(chat.messages), list[str]()
+    for at, one in enumerate(messages):
+        if (length := len(one.content)) > limit:
+            messages[at] = replace(one, content=one.content[: max(0, limit - len(_CUT))] + _CUT)
+            shortened.append(f"“{chat.title}”, message {at + 1}: {length:,} characters, cut to {limit:,}")
+    return replace(chat, messages=messages), shortened
 
 
 def _store_once(owner: User, source: Member, chat: PreparedChat, counts_tokens: bool) -> bool:

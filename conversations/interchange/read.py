@@ -2,13 +2,14 @@
 
 Of the formats of others, only what is declared in `FileMessage` and `FileChat` has a meaning. Tool calls and their
 outputs become messages if it is known which belong together. Other tool messages, system messages after the first
-words, and parts of a message that are neither text nor an image or a file are left out.
+words, and parts of a message that are neither text nor an image or a file are left out, and counted by kind.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
@@ -22,13 +23,15 @@ from pydantic import (
     Field,
     PlainValidator,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 
 from chatmemory.llm.attachments import Attachment, file_of, image_of, read_data_url
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
-from chatmemory.text.turn_line import automatic_title
+from chatmemory.text.turn_line import automatic_title, plain_title
+from conversations.interchange.left_out import MARKS, kind_of
 from conversations.interchange.services import openai_chat
 from conversations.interchange.values import (
     OWN_FORMAT,
@@ -41,8 +44,6 @@ from conversations.interchange.values import (
 
 MAX_DEPTH = 100
 """Maximum nesting. Deeper JSON is no conversation, and would cause a RecursionError later."""
-TITLE_CHARS = 200
-"""Maximum length of a title in storage; a longer one is cut."""
 
 
 def read_chats(text: str) -> list[ImportedChat]:
@@ -65,10 +66,10 @@ def read_chats(text: str) -> list[ImportedChat]:
     return chats
 
 
-def read_service(value: Mapping[str, Any]) -> tuple[ImportedChat, int]:
-    """Read a conversation that ChatGPT or Claude exported, and count the images that are left out of it."""
-    chat, images = openai_chat(value)
-    return _chat(_cleaned(chat, 0)), images
+def read_service(value: Mapping[str, Any], max_messages: int | None = None) -> ImportedChat:
+    """Read a conversation that ChatGPT or Claude exported. Raises `FormatError` for more than `max_messages`."""
+    chat, left_out = openai_chat(value, max_messages)
+    return replace(_chat(_cleaned(chat, 0)), left_out=left_out)
 
 
 def _sentence(error: ValidationError) -> str:
@@ -142,16 +143,18 @@ def _chat(value: object) -> ImportedChat:
     name = value.get("format")
     if name == OWN_FORMAT:
         own = read_own(value)
-        return replace(own, title=own.title[:TITLE_CHARS])
+        return replace(own, title=plain_title(own.title), left_out={})
     if isinstance(name, str) and name.startswith("chatmemory/"):
         raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")
-    chat = FileChat.model_validate(value)
+    left_out: Counter[str] = Counter()
+    chat = FileChat.model_validate(value, context=left_out)
     leading = [one.text for one in takewhile(lambda one: one.role == "system", chat.messages)]
-    messages = imported(_spoken(chat.messages))
-    title, is_automatic = (chat.title or "")[:TITLE_CHARS], False
-    if not title.strip():  # as for a chat begun here
-        automatic = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
-        title, is_automatic = automatic or title, bool(automatic)
+    messages = imported(_spoken(chat.messages, left_out))
+    left_out["system_messages"] -= len(leading)
+    title, is_automatic = plain_title(chat.title or ""), False
+    if not title:  # as for a chat begun here
+        title = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
+        is_automatic = bool(title)
     source = {"source_id": chat.id} if isinstance(chat.id, str | int) else {}
     return ImportedChat(
         title=title,
@@ -161,17 +164,22 @@ def _chat(value: object) -> ImportedChat:
         created_at=chat.created_at,
         messages=tuple(messages),
         facts=tuple(chat.facts) if isinstance(chat.facts, list) else (),
+        left_out=+left_out,
     )
 
 
-def _spoken(messages: Iterable[FileMessage]) -> Iterator[tuple[PromptMessage, dict[str, object]]]:
-    """Yield what each side said, and the further fields of that message."""
+def _spoken(
+    messages: Iterable[FileMessage], left_out: Counter[str]
+) -> Iterator[tuple[PromptMessage, dict[str, object]]]:
+    """Yield what each side said, and the further fields of that message; count what is left out, by kind."""
     waiting: set[str] = set()
     for number, one in enumerate(messages, start=1):
         call_id = one.tool_call_id if one.role == "tool" and isinstance(one.tool_call_id, str) else ""
         is_known = one.role != "tool" or call_id in waiting
-        is_empty = one.role == "assistant" and one.calls_something and not (one.text or one.calls)
-        if one.role == "system" or not is_known or is_empty:
+        has_lost_calls = one.role == "assistant" and one.calls_something and not one.calls
+        left_out.update({"thoughts": bool(one.thoughts), "tool_messages": has_lost_calls})
+        if one.role == "system" or not is_known or (has_lost_calls and not one.text):
+            left_out.update([f"{one.role}_messages"] * (one.role != "assistant"))
             continue
         waiting = (waiting - {call_id}) | {call.id for call in one.calls}  # each call takes only one output
         parts = one.content if one.role == "user" else None
@@ -201,31 +209,35 @@ ROLES: Mapping[str, FileRole] = {
 """The meaning of the roles of all formats."""
 
 
-def _parts(value: object) -> list[str | Attachment] | None:
-    """Return the parts of a content that have a meaning."""
+def _parts(value: object, info: ValidationInfo[Any]) -> list[str | Attachment] | None:
+    """Return the parts of a content that have a meaning, and marks of others; count these in the context, by kind."""
     if value is None or isinstance(value, str):
         return value if value is None else [value]
     if not isinstance(value, list) or not all(isinstance(part, str | dict) for part in value):
         raise ValueError("this is neither a string nor a list of parts")
-    return [part for one in value if (part := _part(one)) is not None]
+    return [part for one in value if (part := _part(one, info.context)) is not None]
 
 
-def _part(part: str | dict[str, Any]) -> str | Attachment | None:
+def _part(part: str | dict[str, Any], left_out: Counter[str]) -> str | Attachment | None:
     """Return the text of a part, or the image or file in it."""
     match part:
-        case str(text) | {"text": str(text)} | {"refusal": str(text)}:
+        case str(text) | {"refusal": str(text)}:
+            return text
+        case {"text": str(text)} if kind_of(part.get("type")) != "thoughts":
             return text
         case {"type": "image_url", "image_url": {"url": str(url), **more}}:
             detail = more.get("detail")
             detail = detail if isinstance(detail, str) else ""
             if url.startswith(("https://", "http://")):
                 return Attachment("image", url=url, detail=detail)
-            if found := read_data_url(url):
-                return image_of(found[1], found[0], detail)
+            if (found := read_data_url(url)) and (image := image_of(found[1], found[0], detail)):
+                return image
         case {"type": "file", "file": {"file_data": str(url), **more}}:
             if found := read_data_url(url):
                 return file_of(found[1], found[0], str(more.get("filename") or ""))
-    return None
+    kind = kind_of(part.get("type"))
+    left_out[kind] += 1
+    return MARKS.get(kind)
 
 
 def _role(value: object) -> FileRole:
@@ -248,6 +260,7 @@ class FileMessage(BaseModel):
     tool_calls: Any = None
     function_call: Any = None
     tool_call_id: Any = None
+    thoughts: Any = Field(default=None, validation_alias=AliasChoices("reasoning_content", "reasoning"))
 
     @model_validator(mode="after")
     def _says_something(self) -> FileMessage:

@@ -15,7 +15,7 @@ def normalize_ids(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("conversations", "0016_owners")]
+    dependencies = [("conversations", "0001_initial")]
     operations = [
         migrations.AddField("app", "requires_end_user", models.BooleanField(db_default=False, default=True, help_text="Requests about chats that name no end user are refused. Otherwise they share the app's own account.", verbose_name="must name end users")),
         migrations.RunPython(normalize_ids, migrations.RunPython.noop),

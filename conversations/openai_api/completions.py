@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -41,7 +41,7 @@ from conversations.openai_api.answer import (
     usage_json,
     variant_named,
 )
-from conversations.openai_api.chat_request import ChatRequest, RequestLimits, read_request
+from conversations.openai_api.chat_request import ChatRequest, PassedOn, RequestLimits, read_request
 from conversations.openai_api.errors import ModelFailed, RequestError, body_of, unsupported
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import history_keys, refuse_outputs_alone
@@ -81,7 +81,9 @@ class CompletionsView(OpenAIView):
         user = request.user = _caller(request, data)
         require_end_user(request)
         self.limits = quotas.remaining(user.pk)
-        body = read_request(data, RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES))
+        body = read_request(
+            data, RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES), _takes
+        )
         del data
         variant = _variant(body)
         self.body = replace(body, history=(), new=())
@@ -182,9 +184,19 @@ def _variant(body: ChatRequest) -> Variant:
     return variant if body.max_tokens is None else variant.limited_to(body.max_tokens)
 
 
+def _takes(model: object, name: str) -> bool:
+    """Whether the model that a body names takes a parameter that Chat Completions does not have."""
+    with suppress(RequestError):
+        return isinstance(model, str) and variant_named(model).takes(name)
+    return False
+
+
 def _refusal(body: ChatRequest, variant: Variant) -> RequestError | None:
     """Return an error for what the variant's upstream does not support."""
     upstream, parameters = registry.upstream_of(variant), body.parameters
+    for name in parameters.keys() - PassedOn.model_fields.keys():
+        if not variant.takes(name):  # a fallback
+            return unsupported(name)
     if upstream is None:
         response_format = parameters.get("response_format", {"type": "text"})["type"]
         lacking = {

@@ -18,9 +18,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from chatmemory import metrics
+from chatmemory.database.expressions import DaysAfter
 from chatmemory.database.owned import ChatKey
 from conversations import chat_lifecycle
-from conversations.models import OWN_DAYS, UNSAID, ActiveReply, App, Chat, OwnEnd
+from conversations.models import OWN_DAYS, UNSAID, ActiveReply, App, Chat
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def due_chats() -> Iterator[tuple[str, QuerySet[Any]]]:
         return over.order_by("last_message_at")
 
     yield "temporary", last_before(hours=settings.TEMPORARY_CHAT_HOURS).filter(temporary=True)
-    own = Chat.objects.annotate(end=OwnEnd("last_message_at", "retain_days"))
+    own = Chat.objects.annotate(end=DaysAfter("last_message_at", "retain_days"))
     yield "chat", own.filter(OWN_DAYS, end__gt=LONG_AGO, end__lte=now).order_by("end")
     apps: dict[int | None, list[int]] = {}
     for app, days in App.objects.values_list("pk", "retain_days"):

@@ -30,6 +30,7 @@ from conversations.replies.generation import (
     end_call,
     refuse_when_draining,
 )
+from memory import conf
 from memory.api import serializers
 from memory.api.serializers import brief_json, context_json, memory_operation
 from memory.briefs import brief_of, history_tokens
@@ -315,13 +316,12 @@ class SummarizeView(LimitedView):
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         work, tokens = opened
-        call = await begin_call(caller(self.request), tokens, settings.SUMMARIZER)
+        call = await begin_call(caller(self.request), tokens, conf.summarizer())
         spent: int | None = None
         ended = Event()
         try:
             folded = await cancel_on_drain(executors.apart(partial(work, ended)))
-            reported = folded.usage.input_tokens + folded.usage.output_tokens
-            spent = reported or tokens + count_tokens(folded.state.summary)
+            spent = folded.usage.total or tokens + count_tokens(folded.state.summary)
         finally:
             ended.set()
             await asyncio.shield(end_call(call, spent))

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from pydantic import AliasChoices, BeforeValidator, Field, InstanceOf, TypeAdapter
 
+from chatmemory.config.declared import TurnsAs
 from chatmemory.llm.protocol import PromptMessage, Role
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import (
@@ -40,7 +41,6 @@ from memory.history.turns import (
     line_text,
     step_messages,
 )
-from memory.limits import TurnsAs
 from memory.pins.section import ShownPin, render_pins
 from memory.policies.protocol import StateSection
 from memory.recall.ranking import Quote, Recall, RecalledMessage

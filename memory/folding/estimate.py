@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.conf import settings
 from django.db.models import Avg
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Usage
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat
+from memory import conf
 from memory.briefs import Memory, brief_of
 from memory.folding.request import Mode
 from memory.history.rows import counts_between, newest_turns, pending_seq
@@ -59,7 +59,7 @@ def estimate_for(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Est
     state = in_use.state if memory.policy.name == brief.policy else memory.state
     ask = memory.policy.ask(state, (_NEXT_TO_NOTHING,), memory.limits)
     sent = count_tokens(ask.instructions_under(memory.limits)) + count_tokens(ask.input)
-    usage, price = Usage(tokens + calls * sent, 0, calls * ask.answer_tokens), settings.SUMMARIZER.price
+    usage, price = Usage(tokens + calls * sent, 0, calls * ask.answer_tokens), conf.summarizer().price
     folds = SummaryRevision.objects.filter(chat=chat, kind=RevisionKind.FOLD, input_tokens__gt=0)
     call_ms = folds.order_by("-version")[:CALLS_READ].aggregate(mean=Avg("duration_ms"))["mean"]
     return Estimate(

@@ -140,7 +140,7 @@ def _load(chat: ChatKey, owner: str) -> Job | None:
     elif memory.is_due(newest):
         through = memory.through_due(newest, after)
     if through is not None:
-        tokens = tokens_at_once(settings.MEMORY_LIMITS.bite_tokens, brief.last_error)
+        tokens = tokens_at_once(settings.MEMORY_FOLD_BITE_TOKENS, brief.last_error)
         bite = next_bite(chat, after, through, tokens)
     step = next_step(
         due=bite is not None,
@@ -239,7 +239,7 @@ def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) ->
     memory = Memory.anew(brief, before.state)
     newest = newest_turns(brief.chat_key, after, before_seq=pending_seq(brief.chat_key))
     through = memory.through_beyond(newest, after)
-    tokens = tokens_at_once(settings.MEMORY_LIMITS.bite_tokens, brief.last_error)
+    tokens = tokens_at_once(settings.MEMORY_FOLD_BITE_TOKENS, brief.last_error)
     bite = next_bite(brief.chat_key, after, through, tokens)
     if bite is None:
         return _swap(brief, before) if before.turns or brief.head else _change_policy(brief)

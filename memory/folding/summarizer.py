@@ -22,6 +22,7 @@ from chatmemory import metrics
 from chatmemory.database.executors import give_back
 from chatmemory.llm import registry
 from chatmemory.llm.known_models import output_limit
+from chatmemory.llm.offline import counted
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, UpstreamError, Usage, storable_cost
 from chatmemory.llm.tracing import answered, chat_span
 from chatmemory.runtime import fault_points
@@ -29,6 +30,7 @@ from chatmemory.text.cleaning import disarm, without_invisible
 from chatmemory.text.spans import Retained
 from conversations.models import WebhookEventType
 from conversations.webhooks import outbox
+from memory import conf
 from memory.folding import answer_checks, work
 from memory.folding.answer_checks import Assessment, assess, retry_instructions, source_hash, text_of
 from memory.folding.attempts import backoff_seconds
@@ -113,7 +115,8 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
     except Refusal as refusal:
         raise FoldFailed(refusal.reason, str(refusal)) from refusal
     before, turns, cost = folding.before, folding.bite.turns, calls.cost_usd
-    usages = [before.usage, *(answer.usage for answer in calls.answers if answer.usage)]
+    answers = zip(calls.sent, calls.answers, strict=False)
+    usages = [before.usage, *(answer.usage or counted(prompt, answer.text) for prompt, answer in answers)]
     return replace(
         before,
         state=best.state,
@@ -155,7 +158,7 @@ class _Calls:
 
     def __init__(self, folding: FoldRequest, chat_id: str, builtin: bool, timeout: float) -> None:
         self.folding, self.chat_id, self.builtin = folding, chat_id, builtin
-        self.model = registry.offline_model() if builtin else registry.chat_model(settings.SUMMARIZER)
+        self.model = registry.offline_model() if builtin else registry.chat_model(conf.summarizer())
         self.is_free = builtin or registry.is_offline()
         self.started = time.monotonic()
         self.until = self.started + timeout
@@ -194,7 +197,7 @@ class _Calls:
         if lists_standing:
             ask = with_standing(ask)
         material, instructions = ask.input + appended, ask.instructions_under(limits)
-        if not self.builtin and registry.disarms_control_tokens(settings.SUMMARIZER):
+        if not self.builtin and registry.disarms_control_tokens(conf.summarizer()):
             material, instructions = disarm(material), disarm(instructions)
         prompt = Prompt(
             messages=(PromptMessage("user", material),),
@@ -203,10 +206,10 @@ class _Calls:
             schema=ask.schema,
             answer_tokens=ask.answer_tokens,
         )
-        limit = output_limit(settings.SUMMARIZER, ask.max_output_tokens)
-        variant = replace(settings.SUMMARIZER, max_output_tokens=limit)
+        limit = output_limit(conf.summarizer(), ask.max_output_tokens)
+        variant = replace(conf.summarizer(), max_output_tokens=limit)
         self.sent.append(prompt)
-        upstream = None if self.builtin else registry.upstream_of(settings.SUMMARIZER)
+        upstream = None if self.builtin else registry.upstream_of(conf.summarizer())
         with chat_span(prompt, variant, upstream, stream=False) as span:
             answer = self.model.complete(prompt, variant, timeout=max(0.05, self.until - time.monotonic()))
             answered(span, answer, answer.text)
@@ -240,7 +243,7 @@ class _Calls:
         """None if a price or a count is unknown."""
         if self.is_free:
             return Decimal(0)
-        price, usages = settings.SUMMARIZER.price, [answer.usage for answer in self.answers if answer.usage]
+        price, usages = conf.summarizer().price, [answer.usage for answer in self.answers if answer.usage]
         if price is None or len(usages) < len(self.answers):
             return None
         return storable_cost(sum((price.cost(usage) for usage in usages), Decimal(0)))

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from chatmemory.config.declared import TurnsAs
 from chatmemory.llm.attachments import Attachment, attachments_in
 from chatmemory.llm.protocol import CALL_OVERHEAD, PromptMessage, ToolCall
 from chatmemory.text.markers import RECENT_HEADING
@@ -25,7 +26,6 @@ from chatmemory.text.tokens import (
     heading_cost,
 )
 from chatmemory.text.turn_line import CUT_OFF
-from memory.limits import TurnsAs
 
 _CUT_SHORT = frozenset({"incomplete", "cancelled"})
 

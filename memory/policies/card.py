@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from chatmemory.config.declared import RecallMode
 from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
@@ -19,7 +20,7 @@ from chatmemory.text.spans import CJK, SpanIndex, spans
 from chatmemory.text.thoughts import CLOSING_TAGS
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
-from memory.limits import MemoryLimits, RecallMode
+from memory.limits import MemoryLimits
 from memory.policies.answers import answer_text, object_in, summarizer_input
 from memory.policies.protocol import (
     Ask,

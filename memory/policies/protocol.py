@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import JsonValue
 
+from chatmemory.config.declared import BudgetFor, RecallMode, TurnsAs
 from chatmemory.llm.protocol import Completion, Role, Schema
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.markers import LINES_HEADING, indented, quote_markers
@@ -26,7 +27,7 @@ from memory.history.turns import (
     line_text,
     verbatim_head_cost,
 )
-from memory.limits import MAX_TURNS, BudgetFor, MemoryLimits, RecallMode, TurnsAs
+from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies.state_parts import BadEdit, EditField, clean, require_within
 
 JSON: TypeAlias = JsonValue

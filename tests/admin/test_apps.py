@@ -21,7 +21,7 @@ from memory.models import OwnerMonth
 from memory.usage import daily
 from tests.admin.rows import make_chat, member_of_staff, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from tests.admin.rows import add_revision, begin, make_chat, member_of_staff, sa
 from tests.support import factories
 from tests.support.exhaustive import first_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 CHAT = "conversations_chat_change"
 METRIC = "Always answer in metric units."

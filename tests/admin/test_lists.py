@@ -22,7 +22,7 @@ from tests.admin.rows import PAGES, add_revision, begin, make_chat, member_of_st
 from tests.support.exhaustive import first_of
 from tests.support.factories import make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.nightly]
 
 LISTS = ("memory_conversationbrief", "conversations_chat")
 IN_STATE = {

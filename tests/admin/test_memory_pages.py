@@ -23,7 +23,7 @@ from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from tests.admin.rows import EVIL_IN_PRE, add_revision, make_chat, member_of_staff, say, text_of
 from tests.support.invariants import check_all
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 PROMPT = "memory_contextrecord_change"
 BRIEF, VERSION = "memory_conversationbrief_change", "memory_summaryrevision_change"

@@ -31,6 +31,8 @@ from tests.support.folds import run
 from tests.support.live_server import Client
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.postgres
+
 ODD = 'She said "=1+1", \x1b[31mred\u202e, 😀, \u2028 and ]}'
 
 

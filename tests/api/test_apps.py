@@ -28,7 +28,6 @@ from rest_framework.exceptions import AuthenticationFailed
 from conversations import account_deletion
 from conversations.accounts import apps, authentication, quotas
 from conversations.accounts.authentication import TokenAuthentication
-from conversations.accounts.limits import Limits
 from conversations.models import Allowance, App, Chat, EndUser, Window
 from tests.api.talking import begun, final, held
 from tests.security.access.operations import operations
@@ -39,6 +38,8 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 from tests.support.spans import recorded
 from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.postgres
 
 HELLO = [{"role": "user", "content": "Hello."}]
 CALLS: dict[str, dict[str, Any]] = {
@@ -288,7 +289,7 @@ def end_users(shop: Client, live: LiveServer) -> Iterator[list[Client]]:
 def test_all_end_users_of_an_app_together_have_so_many_replies_at_the_same_time(
     end_users: list[Client], alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
-    settings.LIMITS = Limits(app_streams=2)
+    settings.LIMIT_APP_STREAMS = 2
     one, two, three = end_users
     held(upstream)
     turns = [begun(one), begun(two)]
@@ -308,7 +309,7 @@ def test_all_end_users_of_an_app_together_have_so_many_replies_at_the_same_time(
 def test_all_end_users_of_an_app_together_have_so_many_tokens_a_day(
     end_users: list[Client], alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
-    settings.LIMITS = Limits(app_tokens_per_day=1)
+    settings.LIMIT_APP_TOKENS_PER_DAY = 1
     for path, body in CALLS.items():
         Window.objects.filter(kind="app_tokens").delete()
         assert end_users[0].post(path, json=body).status_code == 200
@@ -323,7 +324,7 @@ def test_all_end_users_of_an_app_together_have_so_many_tokens_a_day(
 
 
 def test_an_app_makes_so_many_end_users_a_minute(shop: Client, settings: Any) -> None:
-    settings.LIMITS = Limits(new_end_users_per_minute=2)
+    settings.LIMIT_NEW_END_USERS_PER_MINUTE = 2
     codes = [shop.post("chats", json={}, headers={"X-Chatmemory-User": name}).status_code for name in "abcab"]
     assert (codes, EndUser.objects.count()) == ([201, 201, 429, 201, 201], 2)
 

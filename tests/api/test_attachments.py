@@ -17,7 +17,6 @@ from chatmemory import http_protocol
 from chatmemory.api import async_view
 from chatmemory.llm.attachments import PIECE_BYTES, read_data_url
 from conversations import attachments
-from conversations.accounts.limits import Limits
 from conversations.interchange.read import read_chats
 from conversations.interchange.rows import export_chat, import_chat
 from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
@@ -26,6 +25,8 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.images import data_url, png
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.postgres
 
 PHOTO = png(640, 480, 7)
 LARGE = PHOTO + b"x" * 3_000_000
@@ -256,7 +257,7 @@ def test_whoever_never_reads_an_image_is_disconnected(
     ask: OpenAI, alice: Client, upstream: FakeUpstream, live: LiveServer, settings: Any, monkeypatch: Any
 ) -> None:
     """Until then they count as a reader, of whom a user has a limited number."""
-    settings.LIMITS = Limits(readers=1)
+    settings.LIMIT_READERS = 1
     monkeypatch.setattr(http_protocol, "UNREAD_SECONDS", 1.0)
     large = PHOTO + b"x" * 15_000_000
     PictureTalk(ask).turn(text("What is this?"), image(large))

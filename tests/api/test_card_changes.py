@@ -1,7 +1,6 @@
 """Cards of the policy `card` with second answers, edits, options, tools and text that users type."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ def test_other_chats_are_left_alone(
     alice: Client, upstream: FakeUpstream, settings: Any, switch: str
 ) -> None:
     if switch == "memory":
-        settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, enabled=False)
+        settings.MEMORY_ENABLED = False
     chat = alice.post("chats", json={}).json()["id"]
     if switch != "policy":
         chat = card_chat(alice, in_reply=switch != "option")

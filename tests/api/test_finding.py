@@ -4,16 +4,12 @@ import json
 import os
 import subprocess
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection
 
 from conversations import chat_lifecycle
 from conversations.accounts.api_tokens import issue
@@ -25,6 +21,8 @@ from tests.support.database import traces
 from tests.support.docs import snippet
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
+
+pytestmark = pytest.mark.postgres
 
 METADATA: dict[str, Any] = {
     "customer": "AB-1",
@@ -129,19 +127,6 @@ def test_a_branch_is_found_as_its_chat_is(alice: Client, upstream: FakeUpstream)
     for question in ("And then?", "Or else?"):
         completed("Hello", first, question)
     assert len(found(alice, {"kind": "a"})) == len(found(alice, {})) == 2
-
-
-def test_chats_of_earlier_versions_are_found_once_migrated(
-    alice: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    migration: Any = import_module("conversations.migrations.0015_fill_chats")
-    monkeypatch.setattr(migration, "BATCH", 2)
-    mine = [made(alice, kind="a", number=number) for number in range(5)]
-    made(alice)
-    ChatMetadata.objects.filter(chat_id__in=mine[1:]).delete()  # as if it had been interrupted
-    for _ in range(2):
-        migration.fill_metadata(apps, SimpleNamespace(connection=connection))
-        assert found(alice, {"kind": "a"}) == mine[::-1]
 
 
 @pytest.mark.parametrize(

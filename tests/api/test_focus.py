@@ -1,6 +1,5 @@
 """What the summarizer is told: the operator's instructions in place of a policy's, and a chat's option `focus`."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,7 +64,7 @@ def test_the_operators_instructions_replace_the_task_and_keep_the_answers_format
     task, answer_format = default(policy)
     plain, chat = chat_of(alice, policy), chat_of(alice, policy)
     assert folded(plain, upstream).instructions.startswith(task)
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, summarizer_task=OWN)
+    settings.MEMORY_SUMMARIZER_INSTRUCTIONS = OWN
     told = folded(chat, upstream).instructions
     assert (told.startswith(OWN), answer_format in told, task in told) == (True, True, False)
     was, now = newest(alice, plain), newest(alice, chat)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from django.apps import apps
 from django.core import serializers
 
@@ -15,6 +16,8 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
 from tests.support.live_server import Client
 from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.postgres
 
 SECRET = "the blue heron sleeps at 17 Harbour Lane"
 TABLES = (

@@ -70,9 +70,10 @@ ACTS: dict[str, Act] = {
 def limited(settings: Any) -> None:
     """Set limits that nobody reaches, so that allowances are written."""
     settings.RATE_LIMITS = True
-    settings.LIMITS = settings.LIMITS.with_own(
-        requests_per_minute=10**6, tokens_per_day=10**9, streams=10**3, resummarize_per_hour=10**6
-    )
+    settings.LIMIT_REQUESTS_PER_MINUTE = 10**6
+    settings.LIMIT_TOKENS_PER_DAY = 10**9
+    settings.LIMIT_STREAMS = 10**3
+    settings.LIMIT_RESUMMARIZE_PER_HOUR = 10**6
 
 
 def lived(client: Client) -> Turn:

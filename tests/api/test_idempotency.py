@@ -18,6 +18,8 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
 from tests.support.waiting import wait_for
 
+pytestmark = [pytest.mark.postgres, pytest.mark.pgbouncer]
+
 KEY = {"Idempotency-Key": "key-1"}
 
 

@@ -21,6 +21,7 @@ from conversations.api import imports
 from conversations.interchange import importing
 from conversations.interchange.exports import Export
 from conversations.interchange.importing import ImportReport, import_export
+from conversations.interchange.left_out import KINDS
 from conversations.interchange.rows import prepare_chat
 from conversations.models import Allowance, Chat, Message
 from memory.models import ConversationBrief
@@ -29,23 +30,29 @@ from tests.support.exports import chatgpt, claude, node, zipped
 from tests.support.live_server import Client, LiveServer
 from tests.support.processes import ROOT
 
+pytestmark = pytest.mark.postgres
+
 IMAGE = {"content_type": "image_asset_pointer"}
 THREE = [
     chatgpt("c1"),
     chatgpt("c2", node("q", "root", "user", IMAGE, "What is it?", kind="multimodal_text")),
     claude("c3"),
 ]
+NOTHING_SKIPPED = {f"{kind}_skipped": 0 for kind in KINDS}
 COUNTS = {
     "done": True,
     "chats": 3,
     "messages": 5,
-    "images_skipped": 1,
     "already_there": 0,
     "empty": 0,
     "failed": 0,
     "failures": [],
+    "shortened": [],
+    **NOTHING_SKIPPED,
+    "images_skipped": 1,
+    "thoughts_skipped": 2,
 }
-AGAIN = {**COUNTS, "chats": 0, "messages": 0, "images_skipped": 0, "already_there": 3}
+AGAIN = {**COUNTS, "chats": 0, "messages": 0, "already_there": 3, **NOTHING_SKIPPED}
 
 
 def send(client: Client, body: bytes | Any, kind: str = "application/zip") -> dict[str, Any]:
@@ -77,6 +84,25 @@ def test_each_conversation_is_imported_once(alice: Client, bob: Client, kind: st
     question, reply = alice.get(f"chats/{found['id']}/messages").json()["results"]
     assert (question["content"], reply["content"]) == ("What is c3?", "c3 it is.")
     assert found["created_at"] == "2026-01-02T03:04:05.678901Z"
+
+
+def test_byte_order_mark_is_no_part_of_the_json(alice: Client, bob: Client, tmp_path: Path) -> None:
+    text = "\ufeff" + json.dumps(THREE)
+    assert send(alice, text.encode()) == send(bob, zipped(conversations=text)) == COUNTS
+    file = tmp_path / "conversations.json"
+    file.write_text(text)
+    assert "3 chats already there" in run(file)
+
+
+def test_utf_16_is_named(alice: Client, tmp_path: Path) -> None:
+    body = json.dumps(THREE).encode("utf-16")
+    answer = alice.post("chats/import", content=body)
+    assert answer.status_code == 400
+    assert "its text is not UTF-8, but probably UTF-16" in answer.json()["error"]["message"]
+    file = tmp_path / "conversations.json"
+    file.write_bytes(body)
+    with pytest.raises(CommandError, match="not UTF-8"):
+        run(file)
 
 
 def test_a_long_chat_becomes_due_for_folding(alice: Client) -> None:
@@ -207,20 +233,33 @@ def test_seconds_of_importing_per_hour_are_limited_also_of_refused_files(
     assert send(bob, THREE)["chats"] == 3
 
 
-def test_conversation_that_is_too_long_is_named_and_the_rest_imported(
-    alice: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+def test_conversation_of_too_many_messages_is_named_and_the_rest_imported(
+    alice: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.MESSAGE_MAX_CHARS = 300
     monkeypatch.setattr(importing, "MAX_MESSAGES", 3)
     many = [node("n0", None, "user", "Q"), *(node(f"n{at}", f"n{at - 1}", "user", "Q") for at in range(1, 4))]
-    told = send(
-        alice, [chatgpt("long", node("q", "root", "user", "x" * 301)), chatgpt("many", *many), *THREE]
-    )
-    assert (told["chats"], told["failed"]) == (3, 2)
-    assert told["failures"] == [
-        "conversation 1 of the file: a message has 301 characters; at most 300 are taken here",
-        "conversation 2 of the file: it has 4 messages; at most 3 are taken here",
-    ]
+    told = send(alice, [chatgpt("many", *many), *THREE])
+    assert (told["chats"], told["failed"]) == (3, 1)
+    assert told["failures"] == ["conversation 1 of the file: it has 4 messages; at most 3 are taken here"]
+
+
+def test_message_that_is_too_long_is_cut_and_named_and_its_conversation_imported(
+    alice: Client, settings: Any, tmp_path: Path
+) -> None:
+    settings.MESSAGE_MAX_CHARS = 300
+    long = chatgpt("long", node("q", "root", "user", "x" * 301), node("a", "q", "assistant", "A"))
+    told = send(alice, [*THREE, long])
+    assert (told["chats"], told["messages"], told["failed"]) == (4, 7, 0)
+    assert told["shortened"] == ["“Herons”, message 1: 301 characters, cut to 300"]
+    chat = Chat.objects.get(metadata__source_id="chatgpt:long")
+    texts = [one.content for one in chat.messages.order_by("seq")]
+    assert texts == ["x" * 290 + "\n[cut off]", "A"]
+    assert send(alice, [long])["shortened"] == []
+    chat.delete()
+    file = tmp_path / "conversations.json"  # an operator may import messages of any length
+    file.write_text(json.dumps([long]))
+    run(file)
+    assert Message.objects.filter(content="x" * 301).exists()
 
 
 def test_hostile_citations_take_no_time(alice: Client) -> None:
@@ -292,14 +331,22 @@ def run(*args: object, err: str = "") -> str:
 def test_the_command_tells_counts_of_exports_and_ids_of_others(alice: Client, export: Path) -> None:
     other = export.parent / "chat.json"
     other.write_text(json.dumps({"messages": [{"role": "user", "content": "Hello"}]}))
-    told = "3 chats, 5 messages {}; {} chats already there, 0 empty, 1 images left out.\n"
+    told = "3 chats, 5 messages {}; {} chats already there, 0 empty, 2 thoughts, 1 images left out.\n"
     assert run(export, "--dry-run") == f"export.zip: {told.format('to import', 0)}"
     assert not Chat.objects.exists()
     chat_id, counts = run(export, other).splitlines()
     assert Chat.objects.get(pk=chat_id).last_seq == 1
     assert f"{counts}\n" == f"export.zip: {told.format('imported', 0)}"
-    assert "0 chats, 0 messages imported; 3 chats already there" in run(export)
+    again = "0 chats, 0 messages imported; 3 chats already there, 0 empty, nothing left out."
+    assert again in run(export)
     assert Message.objects.count() == 6
+
+
+def test_the_command_counts_what_it_leaves_out_of_other_formats(alice: Client, tmp_path: Path) -> None:
+    file = tmp_path / "chats.jsonl"
+    hello, output = {"role": "user", "content": "Hello"}, {"role": "tool", "content": "1"}
+    file.write_text("\n".join(json.dumps({"messages": [hello, output]}) for _ in range(2)))
+    assert len(run(file, err="2 tool messages left out.\n").splitlines()) == 2
 
 
 def test_the_command_fails_if_something_cannot_be_imported(alice: Client, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from chatmemory.llm.openai import client as upstream_client
 from conversations.models import Chat
+from memory import conf
 from memory.briefs import Memory
 from memory.folding import request, work
 from memory.models import ConversationBrief
@@ -196,4 +197,4 @@ def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_
         with pytest.raises(StaleMemory) as caught:
             require_fresh(Memory.of(stored))
     assert (caught.value.chat, caught.value.seconds) == (chat.key, 7)
-    assert POLICIES["chunked"].lazy_seconds(settings.MEMORY_LIMITS) == 0
+    assert POLICIES["chunked"].lazy_seconds(conf.limits()) == 0

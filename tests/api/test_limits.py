@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from conversations import chat_lifecycle
 from conversations.accounts import quotas, sign_in_limits
-from conversations.accounts.limits import Limits
 from conversations.models import (
     ActiveReply,
     Allowance,
@@ -32,6 +31,8 @@ from tests.api.talking import begun, error, final, held, opened
 from tests.support.fakes.upstream import FakeUpstream, Lane
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.postgres
 
 FIRST = {"message": "Hello", "stream": False}
 TALK = [{"role": "user", "content": "Hello"}]
@@ -52,14 +53,16 @@ def summarize(client: Client) -> Any:
 
 
 CALLS = [first, ask, summarize]
+OF_A_USER = ("requests_per_minute", "tokens_per_day", "streams", "resummarize_per_hour")
 
 
 @pytest.fixture
 def limit(settings: Any) -> Limit:
-    """Return a function that sets limits; any limit not named is off."""
+    """Return a function that sets limits of a user; any limit not named is off."""
 
     def to(**numbers: int) -> None:
-        settings.LIMITS = Limits(**numbers)
+        for name in {*OF_A_USER, *numbers}:
+            setattr(settings, f"LIMIT_{name.upper()}", numbers.get(name, 0))
 
     return to
 

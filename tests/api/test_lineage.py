@@ -1,7 +1,6 @@
 """Versions of a chat's memory over HTTP: read one, compare two, make an older one current."""
 
 import time
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -45,7 +44,7 @@ def turns(first: int, last: int) -> list[tuple[str, str]]:
 @pytest.fixture
 def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
     """A chat whose memory has two versions, of 5 turns and of 9. Its window has three more."""
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000)
+    settings.MEMORY_FOLD_BITE_TOKENS = 6000
     chat_id: str = alice.post("chats", json={}).json()["id"]
     stored = Chat.objects.get(pk=chat_id)
     add_turns(stored, turns(1, 8))

@@ -23,6 +23,8 @@ from tests.support.live_server import Client
 from tests.support.waiting import wait_for
 from tests.upstream.talking import STYLES
 
+pytestmark = pytest.mark.postgres
+
 DEAR = Price(Decimal(10**6), Decimal(10**6), Decimal(10**6))
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from conversations.accounts.limits import Limits
 from conversations.models import Allowance, Chat
 from conversations.openai_api.chat_request import ChatRequest
 from tests.support.completions import VALID, places, read, with_odd
@@ -56,7 +55,8 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 def test_a_hostile_body_is_refused_and_counts_against_the_minute(
     alice: Client, upstream: FakeUpstream, settings: Any, shape: str
 ) -> None:
-    settings.RATE_LIMITS, settings.LIMITS = True, Limits(requests_per_minute=2)
+    settings.RATE_LIMITS = True
+    settings.LIMIT_REQUESTS_PER_MINUTE = 2
     content = HOSTILE[shape]()
     told = [
         alice.post("chat/completions", content=content, headers={"Content-Type": "application/json"})
@@ -71,7 +71,8 @@ def test_a_hostile_body_is_refused_and_counts_against_the_minute(
 def test_a_large_body_for_a_model_that_does_not_exist_counts_too(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
-    settings.RATE_LIMITS, settings.LIMITS = True, Limits(requests_per_minute=1)
+    settings.RATE_LIMITS = True
+    settings.LIMIT_REQUESTS_PER_MINUTE = 1
     said = [{"role": "user", "content": "x" * 150_000}, {"role": "assistant", "content": "y"}] * 10
     body = {"model": "none", "messages": [*said, {"role": "user", "content": "And?"}]}
     told = [alice.post("chat/completions", json=body).status_code for _ in range(2)]
@@ -82,7 +83,8 @@ def test_a_large_body_for_a_model_that_does_not_exist_counts_too(
 def test_what_is_refused_elsewhere_counts_too(
     alice: Client, upstream: FakeUpstream, settings: Any, path: str
 ) -> None:
-    settings.RATE_LIMITS, settings.LIMITS = True, Limits(requests_per_minute=2)
+    settings.RATE_LIMITS = True
+    settings.LIMIT_REQUESTS_PER_MINUTE = 2
     assert alice.post(path, json={"x": [[]] * 400_000}).status_code == 400
     assert alice.post(path, json={"x": 1}).status_code == 400
     assert Allowance.objects.get().minute_requests == 2

@@ -1,7 +1,6 @@
 """Chat Completions with OpenAI's own SDK in its strict mode: every field of every answer is checked."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import openai
@@ -461,7 +460,7 @@ def test_an_imported_history_counts_as_tokens_of_the_day(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
     settings.RATE_LIMITS = True
-    settings.LIMITS = replace(settings.LIMITS, tokens_per_day=20_000)
+    settings.LIMIT_TOKENS_PER_DAY = 20_000
     long = [{"role": "user", "content": "word " * 30_000}, {"role": "assistant", "content": "Yes."}]
     asked = {"model": "arco", "messages": [*long, {"role": "user", "content": "And?"}]}
     refused = alice.post("chat/completions", json=asked)

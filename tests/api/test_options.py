@@ -18,6 +18,8 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
 from tests.support.live_server import Client
 
+pytestmark = pytest.mark.nightly
+
 WORDS = "The crane on quay four lifted thirty crates of pears before the tide turned at noon"
 
 

@@ -1,12 +1,10 @@
 """Updates paused, resumed and estimated over HTTP, and the summary cleared."""
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from conversations.accounts.limits import Limits
 from conversations.models import Chat
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
@@ -21,8 +19,10 @@ from tests.support.live_server import Client
 @pytest.fixture
 def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
     """A chat of twelve turns of 30 tokens, in three versions of three turns each; over a hundred more make it due."""
-    limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
-    settings.MEMORY_LIMITS, settings.MEMORY_MIN_RETAINED = limits, 0
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 200
+    settings.MEMORY_FOLD_BITE_TOKENS = 100
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 100_000
+    settings.MEMORY_MIN_RETAINED = 0
     chat_id: str = alice.post("chats", json={}).json()["id"]
     stored = Chat.objects.get(pk=chat_id)
     add_turns(stored, [turn(number) for number in range(1, 13)])
@@ -67,7 +67,7 @@ def test_what_is_no_choice_is_refused(alice: Client, chat: str) -> None:
 
 def test_pausing_and_resuming_in_a_loop_is_counted(alice: Client, chat: str, settings: Any) -> None:
     """Each pause drops a fold in progress, which must then be made and paid for again."""
-    settings.LIMITS = Limits(resummarize_per_hour=3)
+    settings.LIMIT_RESUMMARIZE_PER_HOUR = 3
     add_turns(Chat.objects.get(pk=chat), [turn(number) for number in range(13, 30)])
     codes = []
     for _ in range(5):

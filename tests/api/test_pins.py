@@ -1,7 +1,6 @@
 """Pins over HTTP: found in messages, made and removed by hand, in every prompt, and gone with their message."""
 
 import json
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -482,7 +481,7 @@ def test_the_budget_holds_with_them(budget: int, alice: Client, upstream: FakeUp
 
 def test_without_memory_there_are_no_pins(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     chat = alice.ask(METRIC)["chat_id"]
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, enabled=False)
+    settings.MEMORY_ENABLED = False
     assert section(alice, chat)["text"] == ""
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -99,7 +98,7 @@ def test_a_chat_can_choose_from_how_many_tokens_on_its_memory_is_updated(
 ) -> None:
     settings.PLAYGROUND = "open"
     assert sorted(with_threshold(live)) == ["chunked", "progressive"]
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, enabled=False)
+    settings.MEMORY_ENABLED = False
     assert with_threshold(live) == []
 
 

@@ -15,7 +15,6 @@ from django.db.models.functions import Now
 
 from chatmemory.llm.protocol import Reply
 from conversations.accounts import quotas
-from conversations.accounts.limits import Limits
 from conversations.models import ActiveReply, Allowance
 from conversations.replies import begin, generation, stream
 from conversations.replies.finish import finish
@@ -189,7 +188,7 @@ def limit(settings: Any) -> Callable[[int], None]:
     """Return a function that sets the limit on readers; all other limits are off."""
 
     def to(readers: int) -> None:
-        settings.LIMITS = Limits(readers=readers)
+        settings.LIMIT_READERS = readers
 
     return to
 

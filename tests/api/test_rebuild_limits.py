@@ -5,7 +5,6 @@ None of the limits keeps a text from being deleted.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +14,6 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from conversations.accounts.limits import Limits
 from conversations.models import Allowance, Chat, Message, Window
 from memory import tasks
 from memory.models import ConversationBrief
@@ -34,9 +32,11 @@ HOUR = 3600
 @pytest.fixture(autouse=True)
 def small(settings: Any, upstream: FakeUpstream) -> None:
     """Thirty tokens per turn, three turns per bite; three rebuilds per hour; a summarizer that keeps every code."""
-    limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
-    settings.MEMORY_LIMITS, settings.MEMORY_MIN_RETAINED = limits, 0
-    settings.LIMITS = Limits(resummarize_per_hour=3)
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 200
+    settings.MEMORY_FOLD_BITE_TOKENS = 100
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 100_000
+    settings.MEMORY_MIN_RETAINED = 0
+    settings.LIMIT_RESUMMARIZE_PER_HOUR = 3
 
 
 def chat_of(turns: int, name: str = "alice") -> Chat:
@@ -159,7 +159,7 @@ def test_whatever_has_memory_made_anew_is_counted_and_refused_without_a_trace(
 @pytest.mark.parametrize("order", first_of(ORDERS))
 def test_whose_day_is_spent_orders_nothing(alice: Client, settings: Any, order: Any) -> None:
     chat = folded(20)
-    settings.LIMITS = Limits(tokens_per_day=6000)
+    settings.LIMIT_TOKENS_PER_DAY = 6000
     today = timezone.now().date()
     Allowance.objects.update_or_create(user=chat.owner, defaults={"day": today, "day_tokens": 4500})
     refused = order(alice, chat)
@@ -183,7 +183,7 @@ def test_deleting_and_editing_is_never_refused_and_what_it_causes_waits(
     if spent == "hour":
         use_up(alice, chat)
     else:
-        settings.LIMITS = Limits(tokens_per_day=6000)
+        settings.LIMIT_TOKENS_PER_DAY = 6000
         today = timezone.now().date()
         Allowance.objects.update_or_create(user=chat.owner, defaults={"day": today, "day_tokens": 6000})
     calls = summarizer_calls(upstream)

@@ -12,6 +12,8 @@ from tests.api.talking import Turn, error, sdk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
+pytestmark = pytest.mark.postgres
+
 
 def age(days: float) -> None:
     Chat.objects.update(last_message_at=timezone.now() - timedelta(days=days))

@@ -18,7 +18,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite is no trip away")
+pytestmark = [pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite is no trip away"), pytest.mark.postgres]
 
 MOST = 16
 """The maximum number of queries: the token, BEGIN and COMMIT of two transactions, 11 statements. Limits are on."""

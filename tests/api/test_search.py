@@ -11,6 +11,8 @@ from tests.support.factories import add_turn, add_turns, make_chat, make_user
 from tests.support.folds import WORDS
 from tests.support.live_server import Client
 
+pytestmark = pytest.mark.postgres
+
 
 def chat_of(name: str, *turns: tuple[str, str | None]) -> Chat:
     chat = make_chat(make_user(name))

@@ -30,6 +30,8 @@ from tests.support.fakes.oidc import Provider, new_key
 from tests.support.live_server import Client, LiveServer
 from tests.support.routes import routes
 
+pytestmark = pytest.mark.postgres
+
 CSRF = "c" * 32
 PASSWORD, SECRET = "correct horse battery", "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 

@@ -239,20 +239,21 @@ def test_any_policy_can_be_named(alice: Client, policy: str) -> None:
 def test_a_long_history_is_folded_bite_after_bite(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=500)
-    settings.SUMMARIZER = replace(settings.SUMMARIZER, price=Price(Decimal(1), Decimal(1), Decimal(1)))
+    settings.MEMORY_FOLD_BITE_TOKENS = 500
+    settings.MEMORY_SUMMARIZER_MODEL = "gpt-5-mini"
     body = summarize(alice, CODES).json()
     assert all(f"AB-{1000 + number}" in body["summary"] for number in range(8))
     assert len(upstream.requests) == 4
     usage = body["usage"]
-    assert usage["cost_usd"] == pytest.approx((usage["input_tokens"] + usage["output_tokens"]) / 1_000_000)
+    cost = usage["input_tokens"] * 0.25 + usage["output_tokens"] * 2
+    assert usage["cost_usd"] == pytest.approx(cost / 1_000_000)
     assert usage["input_tokens"] == sum(sum(len(c) for _, c in one.said) // 4 for one in upstream.requests)
 
 
 def test_what_would_take_too_many_calls_is_refused_before_the_first(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=50)
+    settings.MEMORY_FOLD_BITE_TOKENS = 50
     details = error(summarize(alice, CODES), 400, "invalid_request")["details"]
     assert "at most 1000 are taken" in details["messages"][0]
     assert upstream.requests == []
@@ -281,7 +282,7 @@ def test_a_failure_is_told(
 
 
 def test_all_calls_together_end_in_time(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=500)
+    settings.MEMORY_FOLD_BITE_TOKENS = 500
     settings.REPLY_DEADLINES = replace(settings.REPLY_DEADLINES, total=0.6)
     upstream.behave("normal", lane="complete", delay=0.35)
     error(summarize(alice, CODES), 504, "upstream_timeout")
@@ -299,7 +300,7 @@ def test_no_database_connection_is_held_during_a_call(alice: Client, monkeypatch
 def test_who_leaves_pays_for_no_further_call(
     alice: Client, upstream: FakeUpstream, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=500)
+    settings.MEMORY_FOLD_BITE_TOKENS = 500
     noticed = threading.Event()
 
     async def noticing(call: PassingCall | None, tokens: int | None) -> None:

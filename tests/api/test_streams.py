@@ -27,6 +27,8 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer, joined
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.pgbouncer
+
 WORDS = 12
 
 

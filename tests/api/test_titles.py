@@ -65,6 +65,37 @@ def test_a_chat_is_titled_by_its_first_message(
     assert titled(alice, first.chat) == (title, True)
 
 
+FAMILY, ENGLAND = "👨\u200d👩\u200d👧", "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
+CONTROLS = "a\u202eb\u0007c\u001b[31m\u2066 red\u2028two"
+
+
+def test_title_loses_control_and_direction_characters_wherever_it_comes_from(
+    alice: Client, upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    (turn,) = asked(alice, f"{CONTROLS} {ENGLAND}")
+    assert titled(alice, turn.chat) == ("abc[31m red", True)
+    given = alice.post("chats", json={"title": f"{CONTROLS} {ENGLAND}"}).json()
+    assert given["title"] == f"abc[31m red two {ENGLAND}"
+    renamed = alice.patch(f"chats/{turn.chat}", json={"title": CONTROLS}).json()
+    assert renamed["title"] == "abc[31m red two"
+    file, messages = tmp_path / "chats.json", [{"role": "user", "content": "Hello"}]
+    own = {"format": "chatmemory/1", "title": CONTROLS, "messages": messages}
+    file.write_text(json.dumps([own, {"title": CONTROLS, "messages": messages}]))
+    call_command("import_chat", str(file), user="alice", stdout=StringIO())
+    assert Chat.objects.filter(title="abc[31m red two").count() == 3
+
+
+@pytest.mark.parametrize("letter", [FAMILY, "🇩🇪", ENGLAND, "e\u0301\u0323"])
+def test_long_title_is_cut_between_letters_as_they_are_read(
+    alice: Client, upstream: FakeUpstream, letter: str
+) -> None:
+    for shift in range(len(letter)):
+        (turn,) = asked(alice, "x" * shift + letter * 60)
+        title, _ = titled(alice, turn.chat)
+        kept = title.removeprefix("x" * shift).removesuffix("…")
+        assert kept == letter * ((59 - shift) // len(letter))
+
+
 @pytest.mark.parametrize("messages", [["Hello there"], ["\u200b", "Hello there"]])
 def test_an_empty_chat_is_titled_by_what_is_said_first(
     alice: Client, upstream: FakeUpstream, messages: list[str]

@@ -29,6 +29,8 @@ from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
+pytestmark = pytest.mark.postgres
+
 
 def test_a_turn_goes_on_until_the_model_calls_nothing(
     ask: OpenAI, alice: Client, upstream: FakeUpstream

@@ -1,7 +1,6 @@
 """A fact traced over HTTP: who said it, which version lost it, and whether the next prompt would have it."""
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,7 +42,7 @@ def turns(first: int, last: int) -> list[tuple[str, str]]:
 @pytest.fixture
 def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
     """A chat whose first question says the fact. Version 1 of its summary has it, version 2 has lost it."""
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000)
+    settings.MEMORY_FOLD_BITE_TOKENS = 6000
     chat_id: str = alice.post("chats", json={}).json()["id"]
     alice.ask(f"My reservation is {FACT}, please.", chat_id)
     stored = Chat.objects.get(pk=chat_id)

@@ -35,6 +35,8 @@ from tests.support.ports import free_port
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.postgres
+
 USER = {"X-Chatmemory-User": "maria"}
 CHAT, OTHER_CHAT = new_id(), new_id()
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.browser.support.first_look import Person
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.nightly]
 
 LINKS = "[...document.links].map(one => one.href)"
 ELSEWHERE = re.compile(r"/(?:logout|jsi18n|static|v1/schema|readyz|healthz)|\.(?:json|svg|png|md)$")

@@ -7,7 +7,7 @@ import pytest
 from tests.browser.support.first_look import FirstLook, Person
 from tests.browser.support.playground import COMPLETE, enter, newest
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 
 
 def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:

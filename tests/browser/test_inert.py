@@ -25,7 +25,7 @@ from tests.browser.support.first_look import Person
 from tests.support.exhaustive import effort
 from tests.support.live_server import LiveServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.nightly]
 
 MODELS = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
 DAYS = ("memory_usageday", "memory_foldday", "memory_ownermonth")

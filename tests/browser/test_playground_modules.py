@@ -4,7 +4,7 @@ import pytest
 
 from tests.browser.support.first_look import Person
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 MODULES = "/static/chatmemory/playground"
 LINK = 'rel="noopener noreferrer nofollow" target="_blank"'
 STREAM = (

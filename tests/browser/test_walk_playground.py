@@ -102,6 +102,17 @@ def test_notes_and_facts_are_shown_as_lists_and_tables(visitor: Person, first_lo
     assert page.evaluate("document.scrollingElement.scrollHeight === innerHeight"), "the page itself scrolls"
 
 
+def test_a_first_message_that_is_sent_by_a_double_click_is_one_chat(visitor: Person) -> None:
+    page, sent = enter(visitor), list[Any]()
+    page.on("request", lambda one: sent.append(one) if one.url.endswith("/v1/message/first") else None)
+    chats = visitor.look.api.get("/v1/chats").json()["results"]
+    page.fill("#message", "Sent by a double click.")
+    page.locator("#send").dblclick()
+    page.wait_for_selector(COMPLETE)
+    assert [bool(one.headers.get("idempotency-key")) for one in sent] == [True]
+    assert len(visitor.look.api.get("/v1/chats").json()["results"]) == len(chats) + 1
+
+
 def test_a_new_chat_gets_its_policy_and_its_title(visitor: Person) -> None:
     page = enter(visitor)
     page.get_by_role("heading", name="Start chatting and watch the memory build").wait_for()

@@ -10,7 +10,7 @@ import pytest
 from tests.browser.support.first_look import FirstLook, Person, manage, person
 from tests.browser.support.playground import ask, enter, sign_in
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 STORED = "sessionStorage.getItem('cm-token')"
 DOOR = "Try the memory"
 

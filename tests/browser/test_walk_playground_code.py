@@ -10,7 +10,7 @@ from tests.browser.support.playground import COMPLETE, ask, enter, say
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.upstream import FakeUpstream
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 MODEL_SETTINGS: dict[str, str] = {}
 MOST_BLOCKED_MS = 50
 """For one block. Parsing on the page itself would block it for seconds, or forever."""

@@ -10,7 +10,7 @@ import pytest
 from tests.browser.support.first_look import FirstLook, Person, manage, person
 from tests.browser.support.playground import ask, come_in, enter
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 CHATS = 300
 PAGE = 50
 TURNS = 5000

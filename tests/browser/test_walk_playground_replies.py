@@ -20,7 +20,7 @@ from tests.browser.support.playground import (
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.upstream import FakeUpstream
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 MODEL_SETTINGS: dict[str, str] = {}
 ACTIVE = "#messages :is(script, img, iframe, style, link, form, base, meta, object, embed, video)"
 

@@ -8,7 +8,7 @@ import pytest
 from tests.browser.support.first_look import FirstLook, Person, manage
 from tests.browser.support.playground import enter, make_chat
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 TURNS = 700
 WORDS = {0: "zanzibar", 350: "marzipan", TURNS - 1: "gingerbread"}
 IN_SIGHT = """

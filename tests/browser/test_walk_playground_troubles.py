@@ -22,7 +22,7 @@ from tests.browser.support.playground import (
 )
 from tests.support.fakes.upstream import FakeUpstream
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 FAILS_BY_DESIGN = True
 MAX_BYTES = 20_000
 MODEL_SETTINGS = {"REQUEST_MAX_BYTES": str(MAX_BYTES)}

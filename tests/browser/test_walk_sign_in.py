@@ -35,7 +35,7 @@ def site(live: LiveServer) -> str:
 
 
 @pytest.fixture(
-    params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["desktop", "phone in the dark"]
+    params=[False, pytest.param(True, marks=pytest.mark.nightly)], ids=["desktop", "phone in the dark"]
 )
 def page(request: pytest.FixtureRequest, site: str) -> Iterator[Any]:
     """A page whose device keeps passkeys."""
@@ -149,6 +149,7 @@ def test_single_sign_on_from_the_door(page: Any, settings: Any) -> None:
         look(page, "door-no-passwords")
 
 
+@pytest.mark.nightly
 def test_the_door_leads_who_has_a_second_factor_to_the_sign_in(page: Any, settings: Any) -> None:
     settings.PLAYGROUND = "open"
     TOTP.activate(User.objects.create_user("carol", password=PASSWORD), "JBSWY3DPEHPK3PXP")

@@ -19,7 +19,6 @@ from tests.support.live_server import Client
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parents[1] / ".venv" / "clients" / "bin" / "python"
-INSTRUCTOR = HERE.parents[1] / ".venv" / "instructor" / "bin" / "python"
 """It needs an older SDK than the others."""
 OBJECT = '{"name": "Ada"}'
 FIRST = "You said: My order is AB-1234."
@@ -145,7 +144,7 @@ def test_instructor_stays_in_one_chat(alice: Client, upstream: FakeUpstream, mod
     calls = [scripted((f"call_{number}", "Person", person)) for number, person in enumerate(people)]
     texts = [f"normal?text={quote(text, safe='')}" for text in fenced]
     upstream.script("stream", *(calls if mode == "TOOLS" else texts))
-    found = seen([str(INSTRUCTOR), "instructor_client.py", mode], alice)
+    found = seen([str(PYTHON), "instructor_client.py", mode], alice)
     assert found["found"] == list(range(20))
     chat = Chat.objects.get()
     assert chat.messages.filter(role="user").count() == 20

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from tests.processes.talking import LOW, settled
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.support.processes import Product
-from tests.support.product import LIMITS
+from tests.support.product import set_limits
 from tests.support.supervised import due_chat
 from tests.support.waiting import wait_for
 
@@ -36,8 +35,7 @@ SLACK_SECONDS = 0.6
 @pytest.mark.promise("P31")
 def test_requested_rebuilds_do_not_starve_others(product: Product, fake: FakeUpstream, settings: Any) -> None:
     product.env |= LOW | ON | {"MEMORY_MIN_RETAINED": "0", "SWEEP_SECONDS": "60"}
-    same = {field: int(LOW[name]) for name, field in LIMITS.items() if name in LOW}
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, **same)
+    set_limits(settings, LOW)
     fake.behave("normal?tokens=60&delay=0.5", lane="complete")
     product.worker()
     product.server()

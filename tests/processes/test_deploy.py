@@ -207,6 +207,7 @@ def contained(root: Path, command: list[str], **env: str) -> subprocess.Popen[by
 CONTAINED = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as the image's user")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @CONTAINED
 def test_the_image_runs_with_sqlite_in_its_volume(container: Path) -> None:
@@ -225,6 +226,7 @@ def test_the_image_runs_with_sqlite_in_its_volume(container: Path) -> None:
     assert contained(container, check).wait(60) != 0, "nobody serves any more"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @CONTAINED
 def test_the_pods_of_the_chart_run_with_secrets_from_files(container: Path) -> None:

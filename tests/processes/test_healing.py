@@ -17,7 +17,7 @@ from tests.support.processes import Product
 from tests.support.supervised import due_chat
 from tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow]
+pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.pgbouncer]
 
 
 def folded_once(chat_id: UUID) -> bool:

@@ -15,9 +15,10 @@ from tests.support import migration_locks
 from tests.support.migration_locks import MANY, watching
 from tests.support.processes import ROOT, Product, scratch
 
-pytestmark = pytest.mark.skipif(
-    settings.IS_SQLITE, reason="SQLite's tables are migrated while nobody uses them"
-)
+pytestmark = [
+    pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite's tables are migrated while nobody uses them"),
+    pytest.mark.postgres,
+]
 
 SEED = f"""
 INSERT INTO auth_user (id, password, is_superuser, username, first_name, last_name, email, is_staff, is_active,

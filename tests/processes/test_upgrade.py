@@ -1,8 +1,8 @@
 """A database of an earlier version, migrated and used: nothing that people said or had summarized is lost.
 
-`upgrade/` has the databases that commit 3554c75 left when its server and its worker were killed, and what its API had
-said of them: a chat of each policy with its versions, a pin and verified prompts; an image; a turn that waits for the
-output of a tool; a fold that was running; a reply that was being written.
+`upgrade/` has the databases that commit 3554c75 left when its server and its worker were killed, migrated by commit
+fe405414, and what its API had said of them: a chat of each policy with its versions, a pin and verified prompts; an
+image; a turn that waits for the output of a tool; a fold that was running; a reply that was being written.
 """
 
 import gzip
@@ -22,7 +22,7 @@ from tests.support.live_server import Client
 from tests.support.processes import Product, scratch
 from tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.exhaustive]
+pytestmark = [pytest.mark.processes, pytest.mark.exhaustive, pytest.mark.postgres]
 
 FILES = Path(__file__).with_name("upgrade")
 NUMBERS = {

@@ -111,7 +111,7 @@ def _rows(
 
 
 def _line(user_text: str, assistant_text: str, *, cut_off: bool = False) -> str:
-    return make_line(user_text, assistant_text, settings.MEMORY_LIMITS.line_tokens, cut_off=cut_off)
+    return make_line(user_text, assistant_text, settings.MEMORY_LINE_TOKENS, cut_off=cut_off)
 
 
 def session_of(user: User) -> dict[str, str]:

@@ -21,7 +21,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from chatmemory.database.owner_column import owned_tables
+from chatmemory.database.owned import owned_tables
 
 ACROSS_OWNERS = (
     "chatmemory.scrape.",
@@ -237,7 +237,8 @@ def _sender() -> str:
         package, *_ = parts = _module(frame.f_code.co_filename) or ("",)
         if package == "tests" or len(names) == 2:
             break
-        if package in ("chatmemory", "conversations", "memory") and parts[:2] != ("chatmemory", "database"):
+        is_around = parts[:2] == ("chatmemory", "database") or parts == ("chatmemory", "api", "middleware")
+        if package in ("chatmemory", "conversations", "memory") and not is_around:
             names.append(".".join((*parts, frame.f_code.co_qualname)))
     return " < ".join(names)
 

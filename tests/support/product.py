@@ -1,7 +1,6 @@
 """Fixtures: the product as processes. At the end of a test, all it started ends, and the invariants are checked."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,18 @@ def fake() -> Iterator[FakeUpstream]:
         assert running.faults == []
 
 
-LIMITS = {
-    "MEMORY_PROMPT_TOKEN_BUDGET": "prompt_budget",
-    "MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "threshold",
-    "MEMORY_SUMMARY_TOKEN_CAP": "summary_cap",
-    "MEMORY_FOLD_BITE_TOKENS": "bite_tokens",
-}
-"""Settings that a test may give its processes, and the field of `MEMORY_LIMITS` of each."""
+LIMITS = (
+    *("MEMORY_PROMPT_TOKEN_BUDGET", "MEMORY_CHUNK_SUMMARIZE_THRESHOLD"),
+    *("MEMORY_SUMMARY_TOKEN_CAP", "MEMORY_FOLD_BITE_TOKENS"),
+)
+"""Settings that a test may give its processes, and that the invariants depend on."""
+
+
+def set_limits(settings: Any, environment: Mapping[str, str]) -> None:
+    """Set in this process the limits that other processes have in their environment."""
+    for name in LIMITS:
+        if name in environment:
+            setattr(settings, name, int(environment[name]))
 
 
 @pytest.fixture
@@ -36,8 +40,7 @@ def offline_product(transactional_db: None, settings: Any, tmp_path: Path) -> It
         yield product
     assert product.errors() == [], product.errors()
     # The invariants are checked with the numbers that the product had.
-    given = {field: int(product.env[name]) for name, field in LIMITS.items() if name in product.env}
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, **given)
+    set_limits(settings, product.env)
     check_all()
 
 

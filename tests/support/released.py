@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support.processes import ROOT
 
-RELEASED = "8c0ca170bfd47dcda4bc6e25731fca13fbc67b6f"
+RELEASED = "fe405414d842266262f339137b21cf645c5b4db7"
 """The commit whose servers may still run when this version's migrations do: the newest release, once there is one."""
 
 

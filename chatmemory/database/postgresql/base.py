@@ -5,7 +5,7 @@ server it waits longer after each broken connection that it finds, so that a req
 that went away, or ended a session, has closed the connection or sent a message: then there is something to read on it,
 where nothing should be.
 
-A row of an owner has a primary key of two columns (`owner_column`), by one of which PostgreSQL groups no others.
+On a distributed database, an owner's row has a primary key of two columns, by one of which PostgreSQL cannot group.
 """
 
 import select

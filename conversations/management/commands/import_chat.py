@@ -1,5 +1,6 @@
 """`manage.py import_chat`: import conversations from files into a user's chats."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.db import DatabaseError
 from chatmemory.runtime.escape import plain
 from conversations.interchange.exports import Export, is_export
 from conversations.interchange.importing import ImportReport, import_export
+from conversations.interchange.left_out import in_words
 from conversations.interchange.rows import import_chat
 from conversations.interchange.values import FormatError
 from conversations.management.prompts import chats_in, progress_bar, user_named
@@ -39,6 +41,8 @@ class Command(BaseCommand):
         # All other files are read before the first chat is stored, so that a mistake in the last one imports nothing.
         others = [path for path in options["files"] if path not in exports]
         chats = [chat for path in others for chat in chats_in(path)]
+        if left_out := sum((Counter(chat.left_out) for chat in chats), Counter()):
+            self.stderr.write(f"{in_words(left_out)}.")
         if is_dry_run and others:
             messages = sum(len(chat.messages) for chat in chats)
             self.stdout.write(f"{len(chats)} chats, {messages} messages to import.")
@@ -69,7 +73,7 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{plain(path.name)}: {report.chats} chats, {report.messages} messages"
             f"{' to import' if is_dry_run else ' imported'}; {report.already_there} chats already there, "
-            f"{report.empty} empty, {report.images_skipped} images left out."
+            f"{report.empty} empty, {in_words(report.left_out)}."
         )
         return report.failed
 

@@ -15,6 +15,7 @@ from chatmemory.runtime.escape import plain
 from conversations.interchange.read import read_chats
 from conversations.interchange.rows import export_chat
 from conversations.management.prompts import chat_named, chats_in, progress_bar
+from memory import conf
 from memory.lab import report, runner
 from memory.lab.conversation import Conversation, talk_of
 from memory.lab.measures import Outcome, outcome_to_json
@@ -64,7 +65,7 @@ class Command(BaseCommand):
         except KeyboardInterrupt:
             raise CommandError("Stopped.", returncode=INTERRUPTED) from None
         replies = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
-        outcome = Outcome(tuple(talks), runs, replies, settings.SUMMARIZER, registry.is_offline())
+        outcome = Outcome(tuple(talks), runs, replies, conf.summarizer(), registry.is_offline())
         width = None if self.stdout.isatty() else FILE_WIDTH
         console = Console(file=self.stdout, highlight=False, width=width)  # type: ignore[arg-type]  # has all rich uses
         console.print(report.as_rich(outcome))
@@ -97,7 +98,7 @@ def _options(given: Sequence[str], policies: Sequence[str]) -> dict[str, Any]:
     had = {name for policy in policies for name in bounds_for(POLICIES[policy])}
     elsewhere = {name: value for name, value in options.items() if name in had}
     for policy in policies:
-        if wrong := option_errors(POLICIES[policy], options, settings.MEMORY_LIMITS, elsewhere):
+        if wrong := option_errors(POLICIES[policy], options, conf.limits(), elsewhere):
             raise CommandError(f"{plain(wrong[0])}.")
     return options
 

@@ -40,6 +40,8 @@ from tests.support.invariants import check_all
 from tests.support.live_server import Client, LiveServer
 from tests.support.routes import routes
 
+pytestmark = pytest.mark.nightly
+
 OPERATIONS = operations()
 OF_END_USERS = [one for one in OPERATIONS if "end_user" in one.objects]
 OF_OBJECTS = [one for one in OPERATIONS if one.objects and one not in OF_END_USERS]

@@ -3,7 +3,6 @@
 Each text takes the whole way, over HTTP into the product and over the wire out of it. The stored text is unchanged.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,8 +44,9 @@ def assert_disarmed(requests: list[Request]) -> None:
 def test_no_prompt_has_a_foreign_control_token(
     policy: str, turns_as: str, alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
-    limits = replace(settings.MEMORY_LIMITS, turns_as=turns_as, prompt_budget=20_000, threshold=10**6)
-    settings.MEMORY_LIMITS = limits
+    settings.MEMORY_TURNS_AS = turns_as
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 20_000
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 10**6
     chat = chat_saying(policy, HOSTILE)
     assert alice.patch(f"chats/{chat.pk}", json={"instructions": HOSTILE}).status_code == 200
     upstream.clear()
@@ -112,7 +112,8 @@ def test_control_tokens_of_clients_are_disarmed(alice: Client, upstream: FakeUps
 def test_control_tokens_in_excerpts_are_disarmed(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=1500, k_raw_turns=1)
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1500
+    settings.MEMORY_K_RAW_TURNS = 1
     chat = make_chat(User.objects.get(username="alice"))
     add_turns(chat, [("The zeppelin password", f"The zeppelin password: {CONTROL_TOKENS[0]} hangar")])
     add_turns(chat, [(lorem(150), lorem(150))] * 12)

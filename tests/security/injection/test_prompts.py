@@ -4,7 +4,6 @@ Each text takes the whole way: over HTTP into a chat, and over the wire out of i
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import hypothesis
@@ -43,9 +42,6 @@ hostile = (
 FEW = 20
 LONGEST_TITLE = 1000
 """Maximum characters of a source's title."""
-
-ROOMY: dict[str, Any] = {"prompt_budget": 50_000, "threshold": 10**6, "sources_budget": 50_000}
-"""Budgets so large that everything is shown."""
 
 
 def sent_for(alice: Client, upstream: FakeUpstream, policy: str, text: str) -> Request:
@@ -88,7 +84,9 @@ def test_no_text_changes_the_structure_of_a_prompt(
     settings: Any,
 ) -> None:
     settings.OPENAI_API_STYLE = style
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, turns_as=turns_as, **ROOMY)
+    settings.MEMORY_TURNS_AS = turns_as
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 10**6
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = settings.SOURCES_TOKEN_BUDGET = 50_000  # room for all
     plain = sent_for(alice, upstream, policy, HARMLESS)
     own = 2 * TURNS if turns_as == "messages" else 0
 

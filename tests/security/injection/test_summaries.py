@@ -5,7 +5,6 @@ The answers come over the wire, through the real client, into the real fold.
 
 import json
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +34,8 @@ SOME = [BRINGS[at] for at in (0, 7, 10, 17, 42, 45, 52, 57, 62)]
 @pytest.fixture(autouse=True)
 def usual(settings: Any, sound: None) -> None:
     """The default limits and the default number of attempts."""
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=6000, prompt_budget=3000)
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 6000
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 3000
     settings.MEMORY_FOLD_ATTEMPTS = 5
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LOCK = Path(__file__).resolve().parents[3] / "requirements-check.lock"
+LOCK = Path(__file__).resolve().parents[3] / "requirements-dev.lock"
 """The lock file that contains all packages of the others."""
 ASK = ["--require-hashes", "--disable-pip", "--progress-spinner=off", "--format=json", "-r", str(LOCK)]
 

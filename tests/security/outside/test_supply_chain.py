@@ -12,10 +12,8 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCKS = {
-    "requirements.lock": {""},
-    "requirements-otel.lock": {"", "otel"},
-    "requirements-dev.lock": {"", "lab", "otel", "dev"},
-    "requirements-check.lock": {"", "lab", "otel", "dev", "check"},
+    "requirements.lock": {"", "otel"},
+    "requirements-dev.lock": {"", "lab", "otel", "dev", "check"},
 }
 """For each file, the extras of pyproject.toml in it; "" is what the product itself needs."""
 

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.chats import make_chat
-from chatmemory.database.compiled import QuickInsert, Select
+from chatmemory.database.compiled import Select
 from conversations import models
-from conversations.models import ActiveReply, Chat, Message, Role
+from conversations.models import Chat, Message
 from conversations.replies import begin, finish
 from memory import briefs, turn
 from memory.briefs import Memory, brief_of
@@ -142,29 +142,3 @@ def test_the_writes_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
     assert finish._SET_CHAT.run(*chat.key, 77, 5, now) == 1
     assert turn._SET_ANCHOR.run(*chat.key, 9) == 1
     assert rows() == by_orm
-
-
-def test_a_saved_row_is_the_one_that_the_orm_inserts(chat: Chat) -> None:
-    """With texts, numbers, JSON, times, a relation, and nothing."""
-    question = Message.objects.filter(chat=chat, role=Role.USER).latest("seq")
-    row = ActiveReply(
-        chat=chat,
-        message_id=uuid4(),
-        user_message=question,
-        model_variant="arco",
-        context={"text": 'ünï"1', "list": [1, None, True]},
-        started_at=timezone.now(),
-        lease_expires_at=timezone.now() + timedelta(days=2),
-        reserved_tokens=12,
-    )
-    row.save(force_insert=True)
-    saved = ActiveReply.objects.values().get()
-    assert finish._DELETE_ACTIVE.run(*chat.key, uuid4()) == 0
-    assert finish._DELETE_ACTIVE.run(*chat.key, row.message_id) == 1
-    ActiveReply.objects.bulk_create([row])  # which goes past QuickInsert
-    assert saved == ActiveReply.objects.values().get()
-
-
-@pytest.mark.parametrize("model", QuickInsert.__subclasses__())
-def test_the_database_sets_no_value_of_a_quick_insert(model: type[Model]) -> None:
-    assert all(field.has_default() for field in model._meta.concrete_fields if field.has_db_default())

@@ -4,15 +4,16 @@ As Citus does, they make tables again that refer to copied ones, whose ids then 
 """
 
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models import Count
 
 from chatmemory.database.distribution import EVERYWHERE, FIRST, statements
-from chatmemory.database.owned import Owned
-from chatmemory.database.owner_column import owned_tables
+from chatmemory.database.owned import Owned, owned_tables
 from chatmemory.llm.protocol import Reply
 from conversations.chat_lifecycle import delete_chat
 from conversations.management.commands import distribute as command
@@ -23,7 +24,7 @@ from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.models import ConversationBrief
 from tests.support.factories import make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 FUNCTIONS = """
 CREATE TABLE calls (number serial, function text, name text, owner text, beside text);
@@ -36,25 +37,37 @@ CREATE FUNCTION create_distributed_table(regclass, text, colocate_with text DEFA
 CREATE FUNCTION truncate_local_data_after_distributing_table(regclass) RETURNS void LANGUAGE sql AS
     $$ INSERT INTO calls (function, name) VALUES ('truncate', $1) $$;
 """
-KEYS = "SELECT conname, confrelid, conkey::text, confkey::text, convalidated FROM pg_constraint WHERE contype = 'f'"
-TRIGGERS = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"
+KEYS = """
+SELECT conrelid::regclass::text, confrelid::regclass::text, conname,
+    ARRAY(SELECT a.attname::text || '=' || b.attname::text FROM unnest(conkey, confkey) k(mine, theirs)
+        JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = mine
+        JOIN pg_attribute b ON b.attrelid = confrelid AND b.attnum = theirs)
+FROM pg_constraint WHERE contype = 'f' AND convalidated
+"""
+UNIQUE = """
+SELECT indrelid::regclass::text, indexrelid::regclass::text,
+    ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY(indkey))
+FROM pg_index WHERE indisunique
+"""
 
 
-def rows(sql: str) -> set[tuple[object, ...]]:
+def rows(sql: str) -> list[Any]:
     with connection.cursor() as cursor:
         cursor.execute(sql)
-        return set(cursor.fetchall())
+        return list(cursor.fetchall())
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog")
-def test_all_rows_of_owners_are_spread_by_owner_side_by_side_and_keep_their_keys() -> None:
-    keys, owners = rows(KEYS), owned_tables()
+def distribute() -> None:
     with connection.cursor() as cursor:
         cursor.execute(FUNCTIONS)
         for statement in statements(connection):
             cursor.execute(statement)
-        cursor.execute("SELECT function, name, owner, beside FROM calls ORDER BY number")
-        calls = cursor.fetchall()
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog")
+def test_distribute_spreads_rows_of_owners_by_owner_side_by_side() -> None:
+    distribute()
+    owners, calls = owned_tables(), rows("SELECT function, name, owner, beside FROM calls ORDER BY number")
     assert calls[: len(EVERYWHERE) + 1] == [
         *(("reference", name, None, None) for name in EVERYWHERE),
         ("distributed", FIRST, "owner_id", ""),
@@ -62,8 +75,27 @@ def test_all_rows_of_owners_are_spread_by_owner_side_by_side_and_keep_their_keys
     rest = {(name, owner) for kind, name, owner, beside in calls if kind == "distributed" and beside == FIRST}
     assert rest == {*owners.items()} - {(FIRST, "owner_id")}
     assert {name for kind, name, _, _ in calls if kind == "truncate"} == {*owners, *EVERYWHERE}
-    assert rows(KEYS) == keys
-    assert rows(TRIGGERS) == set()
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog")
+def test_distribute_adds_the_owner_to_each_key_among_rows_of_owners() -> None:
+    owners, before = owned_tables(), {name for _, _, name, _ in rows(KEYS)}
+    distribute()
+    keys, unique = rows(KEYS), rows(UNIQUE)
+    assert {table for table, _, _ in unique} >= set(owners)
+    assert [name for table, name, columns in unique if owners.get(table, columns[0]) not in columns] == []
+    assert {name for _, _, name, _ in keys} == before
+    assert [
+        name
+        for table, target, name, pairs in keys
+        if table in owners
+        and target not in EVERYWHERE
+        and not (target in owners and f"{owners[table]}={owners[target]}" in pairs)
+    ] == []
+    assert [name for table, target, name, _ in keys if target in owners and table not in owners] == []
+    assert list(Chat.objects.annotate(Count("messages"))) == [], (
+        "grouped by more than half of the primary key"
+    )
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog")
@@ -71,10 +103,7 @@ def test_distribute_with_rows_continues_ids() -> None:
     *_, last = [ContentView.objects.create(viewer_name="boss", page="chat") for _ in range(3)]
     last_id = last.pk
     last.delete()
-    with connection.cursor() as cursor:
-        cursor.execute(FUNCTIONS)
-        for statement in statements(connection):
-            cursor.execute(statement)
+    distribute()
     assert ContentView.objects.create(viewer_name="boss", page="chat").pk == last_id + 1
 
 

@@ -39,7 +39,7 @@ SHORT_TURNS = 100
 SHORT_CHATS = 50
 SAID = (Exchange("How so?", "It is so.", 3, 4, "It is so.", "User: How so? / Assistant: It is so."),)
 
-pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive]
+pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive, pytest.mark.postgres, pytest.mark.nightly]
 
 
 @dataclass(frozen=True)

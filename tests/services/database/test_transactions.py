@@ -14,7 +14,7 @@ from chatmemory.database import executors
 from tests.support.database import bytes_of
 from tests.support.factories import make_chat
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
 
 def meanwhile(act: Callable[[], object]) -> None:

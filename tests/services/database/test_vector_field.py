@@ -16,7 +16,7 @@ from memory.recall.ranking import Near
 from tests.support.factories import make_chat
 from tests.support.vectors import add_pgvector, nearest_by_hand
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 DIMENSIONS = 48
 
@@ -87,8 +87,8 @@ def test_vectors_of_another_type_are_deleted_and_computed_again() -> None:
     chat = make_chat()
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {vector_field.TABLE} (chat_id, seq, vector) VALUES (%s, 1, %s)",
-            [chat.pk if connection.vendor == "postgresql" else chat.pk.hex, b"1234"],
+            f"INSERT INTO {vector_field.TABLE} (chat_id, owner_id, seq, vector) VALUES (%s, %s, 1, %s)",
+            [chat.pk if connection.vendor == "postgresql" else chat.pk.hex, chat.owner_id, b"1234"],
         )
     ChatEmbeddings.objects.create(chat=chat, model="m", dimensions=1, through_seq=2)
     connection.check_constraints()

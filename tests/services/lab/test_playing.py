@@ -37,7 +37,8 @@ TALK = Conversation(
 @pytest.fixture(autouse=True)
 def small(settings: Any) -> None:
     """A threshold that a few turns reach."""
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=600, prompt_budget=1200)
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 600
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1200
 
 
 def summarized_by(model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:

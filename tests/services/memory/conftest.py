@@ -1,7 +1,6 @@
 """Small limits and a summarizer that keeps what it is shown, for every test of folding."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +14,9 @@ from tests.support.invariants import check_all
 @pytest.fixture(autouse=True)
 def small(settings: Any) -> None:
     """Limits so small that a few turns are folded: about 30 tokens a turn, three turns a bite."""
-    limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
-    settings.MEMORY_LIMITS = limits
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 200
+    settings.MEMORY_FOLD_BITE_TOKENS = 100
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 100_000
     settings.MEMORY_FOLD_ATTEMPTS = 5
 
 
@@ -40,7 +40,8 @@ def model(monkeypatch: pytest.MonkeyPatch) -> KeepingModel:
 @pytest.fixture
 def roomy(settings: Any) -> None:
     """Bites of several turns, and a budget that a few bites fill."""
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000, prompt_budget=1000)
+    settings.MEMORY_FOLD_BITE_TOKENS = 6000
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from memory.worker.sweep import sweep
 from tests.support.database import plan_of
 from tests.support.factories import add_turn, make_chat, make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from conversations.message_changes import forget_message
 from conversations.models import Chat, Erased, Message
 from tests.support.factories import add_turn, make_chat, make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 
 def run(*args: str) -> str:

@@ -80,6 +80,10 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
             "X-User:",
             "must be names of letters, digits and hyphens, unlike 'x-user:'.",
         ),
+        *(
+            ("CORS_ALLOWED_ORIGINS", one, "must be origins such as https://app.example.com, without a path,")
+            for one in ("*", "null", "app.example.com", "https://app.example.com/chat")
+        ),
         (
             "OPENAI_MODEL_ALIASES",
             "a=nobody",
@@ -94,22 +98,24 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
             "and OIDC_CLIENT_ID need each other: set both, or neither.",
         ),
         ("MEMORY_POLICY_OPTIONS", "{", "is not valid JSON ("),
-        ("MEMORY_POLICY_OPTIONS", '{"elephant": {}}', "is 'elephant', but must be one of card,"),
-        (
-            "MEMORY_POLICY_OPTIONS",
-            '{"interval": {"x": 1}}',
-            "has no option 'x' for interval, but: every_turns, ",
-        ),
-        (
-            "MEMORY_POLICY_OPTIONS",
-            '{"interval": {"every_turns": 0}}',
-            "has 0 as every_turns of interval, which must be a whole number from 1 to 100.",
-        ),
     ],
 )
 def test_a_bad_value_is_told_with_what_is_allowed(name: str, value: str, told: str) -> None:
     (sentence,) = problems(**{name: value})
     assert sentence.startswith(f"{name} {told}")
+
+
+def test_policies_and_options_that_do_not_exist_are_told_with_those_that_do() -> None:
+    options = '{"elephant": {}, "interval": {"x": 1, "every_turns": 0}}'
+    run = start(MEMORY_POLICY="elefant", MEMORY_POLICY_OPTIONS=options)
+    assert run.returncode == 1
+    policies = "must be one of card, chunked, hierarchical, interval, progressive."
+    assert run.stderr.splitlines() == [
+        f"chatmemory cannot start: MEMORY_POLICY is 'elefant', but {policies}",
+        f"MEMORY_POLICY_OPTIONS is 'elephant', but {policies}",
+        "MEMORY_POLICY_OPTIONS has no option 'x' for interval, but: every_turns, window_turns, token_cap.",
+        "MEMORY_POLICY_OPTIONS has 0 as every_turns of interval, which must be a whole number from 1 to 100.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -260,8 +266,10 @@ def test_lists_are_read() -> None:
             "OPENAI_MODEL_ALIASES": "gpt-4.1=arco, *=arco",
             "OPENAI_CONVERSATION_HEADERS": "X-A, x-b",
             "END_USER_HEADER": "X-OpenWebUI-User-Id",
+            "CORS_ALLOWED_ORIGINS": "https://App.example.com,http://localhost:5173",
         }
     )
+    assert config.CORS_ALLOWED_ORIGINS == ("https://app.example.com", "http://localhost:5173")
     assert config.END_USER_HEADER == ("x-chatmemory-user", "x-openwebui-user-id")
     assert config.OPENAI_MODEL_ALIASES == {"gpt-4.1": "arco", "*": "arco"}
     assert config.OPENAI_CONVERSATION_HEADERS == ("x-a", "x-b")

@@ -13,7 +13,6 @@ from conversations.accounts.limits import (
     RETRY_SOON_SECONDS,
     DayTokens,
     LimitRefusal,
-    Limits,
     RateWindow,
 )
 
@@ -69,12 +68,6 @@ def test_a_minute_begins_with_its_first_request(later: timedelta, count: int) ->
 )
 def test_a_day_is_one_of_utc(later: timedelta, tokens: int) -> None:
     assert DayTokens(NOON.date(), 7, 2).at(NOON + later).tokens == tokens
-
-
-def test_a_users_own_numbers_come_first() -> None:
-    limits = Limits(1, 2, 3)
-    assert limits.with_own(requests_per_minute=None, streams=None) == limits
-    assert limits.with_own(requests_per_minute=9, tokens_per_day=None, streams=0) == Limits(9, 2, 0)
 
 
 AHEAD = st.one_of(*(st.timedeltas(-far, far) for far in (2 * MINUTE, 3 * DAY, 400 * DAY)))

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chatmemory.config.declared import RecallMode
 from chatmemory.text.markers import LINES_HEADING
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens, heading_cost
 from memory.context.plan import Merged, Plan, Section, Snapshot, merged_text
 from memory.context.planner import MIN_NEWEST
 from memory.history import turns as history
 from memory.history.turns import MERGED_TOKENS, Turn, line_cost, turn_cost
-from memory.limits import MAX_TURNS, MemoryLimits, RecallMode
+from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies.protocol import StateSection
 from memory.recall.ranking import Quote, excerpt_of
 from tests.unit.context.makers import chats, context_of, line_of, make_turn, plan_of, states, turn_of, words

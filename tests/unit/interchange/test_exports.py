@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from codecs import BOM_UTF8
 from typing import Any
 
 import pytest
@@ -32,12 +33,23 @@ def entries(body: bytes) -> list[Any]:
         (b"\n".join(json.dumps(one).encode() for one in (ONE, TWO)), [ONE, TWO]),
         (zipped(conversations=[ONE, TWO], users=[{}]), [ONE, TWO]),
         (zipped(conversations_001=[TWO], conversations_000=[ONE]), [ONE, TWO]),
+        (BOM_UTF8 + BOTH, [ONE, TWO]),
+        (zipped(conversations="\ufeff" + BOTH.decode()), [ONE, TWO]),
         (b"[]", []),
     ],
 )
 def test_conversations_of_a_file(body: bytes, values: list[Any]) -> None:
     assert entries(body) == values
     assert is_export(io.BytesIO(body)) == bool(values)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_text_of_another_encoding_is_told(encoding: str) -> None:
+    body = BOTH.decode().encode(encoding)
+    assert not is_export(io.BytesIO(body))
+    assert entries(body) == [
+        "its text is not UTF-8, but probably UTF-16: save it as UTF-8; the rest is not read"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,40 @@ def test_content_in_parts() -> None:
     assert (stored.data, stored.detail) == (png(64, 48), "low")
 
 
+def test_what_has_no_place_is_counted_by_kind_and_has_a_mark_if_it_was_shown() -> None:
+    audio = {"type": "input_audio", "input_audio": {"data": "x"}}
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [audio]},
+        {"role": "user", "content": ["Look", {"type": "image_url", "image_url": {"url": "data:,x"}}]},
+        {"role": "user", "content": [{"type": "file", "file": {"file_id": "f1"}}, {"type": "x"}]},
+        {"role": "assistant", "content": "A", "reasoning_content": "Hm.", "tool_calls": [{"id": "c1"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "thinking", "text": "Hm."}, {"type": "text", "text": "B"}],
+        },
+        {"role": "tool", "content": "1"},
+        {"role": "system", "content": "later"},
+    ]
+    [chat] = read_chats(json.dumps({"messages": messages}))
+    assert said(chat) == [
+        ("user", "[recording]"),
+        ("user", "Look\n[image]"),
+        ("user", "[file]"),
+        ("assistant", "A"),
+        ("assistant", "B"),
+    ]
+    assert chat.left_out == {
+        "recordings": 1,
+        "images": 1,
+        "files": 1,
+        "others": 1,
+        "thoughts": 2,
+        "tool_messages": 2,
+        "system_messages": 1,
+    }
+
+
 def test_a_refusal_is_what_was_said() -> None:
     chat = openai(HELLO[0], {"role": "assistant", "content": None, "refusal": "I can't."})
     assert said(chat)[1] == ("assistant", "I can't.")

@@ -1,5 +1,6 @@
 """Conversations of ChatGPT and Claude, however odd: what counts is read, and the rest is left out."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,13 +15,16 @@ IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://x"}
 
 
 def told(value: Json) -> list[tuple[str, str]]:
-    chat, _ = read_service(value)
-    return [(message.role, message.content) for message in chat.messages]
+    return [(message.role, message.content) for message in read_service(value).messages]
+
+
+def left_out(value: Json) -> dict[str, int]:
+    return dict(read_service(value).left_out)
 
 
 def test_a_conversation_of_chatgpt() -> None:
-    chat, images = read_service(chatgpt("c1"))
-    assert (chat.title, chat.metadata, images) == ("Herons", {"source_id": "chatgpt:c1"}, 0)
+    chat = read_service(chatgpt("c1"))
+    assert (chat.title, chat.metadata, chat.left_out) == ("Herons", {"source_id": "chatgpt:c1"}, {})
     assert chat.created_at == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     question, answer = chat.messages
     assert (question.role, question.content) == ("user", "What is c1?")
@@ -29,8 +33,9 @@ def test_a_conversation_of_chatgpt() -> None:
 
 
 def test_a_conversation_of_claude() -> None:
-    chat, images = read_service(claude("c2"))
-    assert (chat.title, chat.metadata, images) == ("Reeds", {"source_id": "claude:c2"}, 0)
+    chat = read_service(claude("c2"))
+    assert (chat.title, chat.metadata) == ("Reeds", {"source_id": "claude:c2"})
+    assert chat.left_out == {"thoughts": 2}
     assert chat.created_at == datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
     assert told(claude("c2")) == [("user", "What is c2?"), ("assistant", "c2 it is.")]
 
@@ -49,6 +54,27 @@ def branched(current: Any) -> Json:
 )
 def test_of_branches_that_counts_which_was_shown_last(current: Any, answer: str) -> None:
     assert told(branched(current)) == [("user", "Q"), ("assistant", answer)]
+    assert left_out(branched(current)) == {"branch_messages": 1}
+
+
+@pytest.mark.parametrize("current", ["gone", None, 7])
+def test_unknown_current_node_means_the_newest_leaf(current: Any) -> None:
+    nodes = [
+        node("a2", "q", "assistant", "newest", create_time=1700000003),
+        node("q", "root", "user", "Q"),
+        node("a1", "q", "assistant", "older", create_time=1700000002),
+    ]
+    value = chatgpt("c", *nodes) | {"current_node": current}
+    assert told(value) == [("user", "Q"), ("assistant", "newest")]
+
+
+@pytest.mark.parametrize("current", ["r", "gone"])
+def test_tree_whose_nodes_name_only_children_is_read_whole(current: str) -> None:
+    nodes = [node("q", None, "user", "Q"), node("a", None, "assistant", "A"), node("r", None, "user", "R")]
+    value = chatgpt("c", *nodes, current=current)
+    for name, child in (("root", "q"), ("q", "a"), ("a", "r")):
+        value["mapping"][name] = {"message": value["mapping"][name]["message"], "children": [child, 7]}
+    assert told(value) == [("user", "Q"), ("assistant", "A"), ("user", "R")]
 
 
 @pytest.mark.parametrize(("leaf", "answer"), [("b", "first"), (None, "second")])
@@ -58,10 +84,9 @@ def test_claude_has_branches_too(leaf: str | None, answer: str) -> None:
         said("assistant", "first", uuid="b", parent_message_uuid="a"),
         said("assistant", "second", uuid="c", parent_message_uuid="a"),
     ]
-    assert told(claude("c", *messages, current_leaf_message_uuid=leaf)) == [
-        ("user", "Q"),
-        ("assistant", answer),
-    ]
+    value = claude("c", *messages, current_leaf_message_uuid=leaf)
+    assert told(value) == [("user", "Q"), ("assistant", answer)]
+    assert left_out(value) == {"thoughts": 2, "branch_messages": 1}
 
 
 def test_what_is_hidden_thought_or_done_with_tools_is_no_text() -> None:
@@ -77,6 +102,118 @@ def test_what_is_hidden_thought_or_done_with_tools_is_no_text() -> None:
         node("a", "e", "assistant", "See \ue200cite\ue202turn0search0\ue201 it."),
     ]
     assert told(chatgpt("c", *nodes)) == [("user", "Q"), ("assistant", "See  it.")]
+    assert left_out(chatgpt("c", *nodes)) == {
+        "system_messages": 3,
+        "thoughts": 1,
+        "tool_messages": 2,
+        "empty_messages": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "kind", "of"),
+    [
+        ("assistant", "reasoning_recap", "thoughts"),
+        ("user", "model_editable_context", "system_messages"),
+        ("tool", "tether_quote", "tool_messages"),
+        ("assistant", "tether_browsing_display", "tool_messages"),
+        ("tool", "sonic_webpage", "tool_messages"),
+        ("assistant", "app_pairing_content", "others"),
+        (None, "text", "others"),
+    ],
+)
+def test_messages_of_chatgpt_without_text_of_a_side_are_counted_by_kind(
+    role: Any, kind: str, of: str
+) -> None:
+    assert left_out(chatgpt("c", node("n", "root", role, "x", kind=kind))) == {of: 1}
+
+
+def test_parts_of_claude_without_text_of_a_side_are_counted_by_kind() -> None:
+    kinds = ["thinking", "redacted_thinking", "tool_use", "tool_result", "server_tool_use", "image", "flag"]
+    blocks: list[Json] = [{"type": kind, "thinking": "Hm.", "name": "web_search"} for kind in kinds]
+    blocks += [{"type": "voice_note", "text": "spoken"}, {"type": "tool_result", "text": "1"}]
+    value = claude("c", {"sender": "assistant", "text": "placeholder", "content": blocks}, {"sender": "x"})
+    assert told(value) == [("assistant", "spoken\n\n[image]")]
+    assert left_out(value) == {"thoughts": 2, "tool_messages": 4, "images": 1, "others": 2}
+
+
+def canvas(recipient: str, **call: Any) -> Json:
+    made = node("d", "q", "assistant", recipient=f"canmore.{recipient}_textdoc")
+    text = json.dumps(call) if call else "{broken"
+    made["message"]["content"] = {"content_type": "code", "text": text}
+    asked, done = node("q", "root", "user", "Q"), node("t", "d", "tool", "Successfully created.")
+    return chatgpt("c", asked, made, done, node("a", "t", "assistant", "Here it is."))
+
+
+POND = "Still water, green frog."
+
+
+@pytest.mark.parametrize(
+    ("value", "document"),
+    [
+        (canvas("create", name="pond", type="document", content=POND), f"pond\n\n{POND}"),
+        (canvas("update", updates=[{"pattern": ".*", "multiple": True, "replacement": POND}]), POND),
+        (canvas("comment", comments=[{"pattern": "frog", "comment": POND}]), POND),
+    ],
+)
+def test_canvas_is_a_text_of_the_assistant(value: Json, document: str) -> None:
+    assert told(value) == [("user", "Q"), ("assistant", document), ("assistant", "Here it is.")]
+    assert left_out(value) == {"tool_messages": 1}
+
+
+def test_canvas_that_cannot_be_read_is_counted() -> None:
+    assert told(canvas("update")) == [("user", "Q"), ("assistant", "Here it is.")]
+    assert left_out(canvas("update")) == {"tool_messages": 2}
+
+
+@pytest.mark.parametrize(
+    ("call", "document"),
+    [
+        ({"command": "create", "title": "Pond", "type": "text/markdown", "content": POND}, f"Pond\n\n{POND}"),
+        ({"command": "rewrite", "title": "Pond", "content": POND}, f"Pond\n\n{POND}"),
+        ({"command": "update", "id": "pond", "old_str": "toad", "new_str": POND}, POND),
+    ],
+)
+def test_artifact_is_a_text_of_the_assistant_in_its_place(call: Json, document: str) -> None:
+    blocks = [
+        {"type": "text", "text": "I write."},
+        {"type": "tool_use", "name": "artifacts", "input": call},
+        {"type": "tool_result", "name": "artifacts", "content": [{"type": "text", "text": "OK"}]},
+        {"type": "text", "text": "Here it is."},
+    ]
+    value = claude("c", {"sender": "assistant", "text": "", "content": blocks})
+    assert told(value) == [("assistant", f"I write.\n\n{document}\n\nHere it is.")]
+    assert left_out(value) == {"tool_messages": 1}
+
+
+def test_message_that_has_only_files_has_marks_with_their_names() -> None:
+    files = {"attachments": [{"file_name": "plan.docx"}], "files": [{"file_name": "pond.pdf"}]}
+    message = {"sender": "human", "text": "", "content": [], **files}
+    assert told(claude("c", message)) == [("user", "[file: plan.docx] [file: pond.pdf]")]
+    assert left_out(claude("c", message)) == {"files": 2}
+    attached = [{"name": "plan.docx", "mime_type": "application/msword"}, {"name": "a\nb"}]
+    value = chatgpt("c", node("q", "root", "user", "", metadata={"attachments": attached}))
+    assert told(value) == [("user", "[file: plan.docx] [file: a b]")]
+    assert left_out(value) == {"files": 2}
+
+
+def test_file_whose_text_is_there_is_not_left_out() -> None:
+    pasted = {"file_name": "plan.txt", "extracted_content": "A long text."}
+    message = {
+        "sender": "human",
+        "text": "Read.",
+        "attachments": [pasted],
+        "files": [{"file_name": "plan.txt"}],
+    }
+    assert told(claude("c", message)) == [("user", "Read.\n\nA long text.")]
+    assert left_out(claude("c", message)) == {}
+
+
+def test_recording_without_its_words_has_a_mark() -> None:
+    sound = {"content_type": "real_time_user_audio_video_asset_pointer"}
+    value = chatgpt("c", node("q", "root", "user", sound, kind="multimodal_text"))
+    assert told(value) == [("user", "[recording]")]
+    assert left_out(value) == {"recordings": 1}
 
 
 def test_images_are_counted_and_marked() -> None:
@@ -91,13 +228,17 @@ def test_images_are_counted_and_marked() -> None:
             kind="multimodal_text",
         ),
     ]
-    assert read_service(chatgpt("c", *nodes))[1] == 3
+    assert left_out(chatgpt("c", *nodes)) == {"images": 3}
     assert told(chatgpt("c", *nodes)) == [("user", "Both?\n\n[image]\n\n[image]"), ("user", "spoken")]
     files = [{"file_name": "a.PNG"}, {"file_kind": "image", "file_name": "b"}, {"file_name": "c.pdf"}]
     pasted = [{"file_name": "", "extracted_content": "A long text."}]
     message = {**said("human", ""), "content": [], "files": files, "attachments": pasted}
-    assert read_service(claude("c", message))[1] == 2
-    assert told(claude("c", message)) == [("user", "A long text.\n\n[image]\n\n[image]")]
+    assert left_out(claude("c", message)) == {"images": 2, "files": 1}
+    assert told(claude("c", message)) == [("user", "A long text.\n\n[file: c.pdf]\n\n[image]\n\n[image]")]
+    attached = [{"name": "a.png", "mime_type": "image/png"}]
+    for parts in ([IMAGE], []):  # with a pointer and without
+        value = chatgpt("c", node("q", "root", "user", *parts, metadata={"attachments": attached}))
+        assert (told(value), left_out(value)) == ([("user", "[image]")], {"images": 1})
 
 
 ODD: list[tuple[Json, list[str]]] = [

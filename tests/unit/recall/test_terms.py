@@ -52,6 +52,30 @@ def test_what_is_asked_in_one_form_is_found_in_another(said: str, asked: str) ->
 
 
 @pytest.mark.parametrize(
+    ("said", "found_by", "not_found_by"),
+    [
+        ("Krankenversicherung", "Krankenversicherung", "Versicherung kranken Krankenversicherungen"),
+        ("Hotel-Rechnung", "Hotel Rechnung Hotel-Rechnung", "Hotelrechnung"),
+        ("Schlüssel", "Schlüssel Schlussel", "Schluessel Schlüsseln"),
+        ("בירושלים", "בירושלים", "ירושלים לירושלים"),
+        ("القاهرة السوق", "قاهرة القاهرة سوق بالسوق والسوق للسوق", ""),
+        ("بسيارة", "بسيارة", "سيارة"),
+        ("我在北京大学学习", "北京 大学 北京大学 京大", "北"),
+        ("他姓 王 ，", "王", ""),
+        ("東京の猫は", "東京 猫は", "猫"),
+        ("서울에 있는 집을", "서울 서울에 집을", "집"),
+        ("квартиру", "квартира квартиры", ""),
+        ("evimizde talossa", "evimizde talossa", "ev talo"),
+    ],
+)
+def test_words_of_other_scripts_are_found_as_the_docs_say(
+    said: str, found_by: str, not_found_by: str
+) -> None:
+    found = {word: set(terms(word)) <= set(terms(said)) for word in f"{found_by} {not_found_by}".split()}
+    assert [word for word, is_found in found.items() if is_found] == found_by.split()
+
+
+@pytest.mark.parametrize(
     "said",
     [
         "2024-05-03",

@@ -22,7 +22,7 @@ export class Composer {
       this.#submit();
     });
     submitted("composer", () => this.#submit());
-    on("stop", stop);
+    on("stop", (event) => event.detail < 2 && stop()); // the second of a double click on "Send", in whose place it is
     for (const one of document.querySelectorAll("[data-ask]")) one.addEventListener("click", () => !this.#isBusy && send(one.textContent.trim()));
   }
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,9 +37,10 @@ def telling(monkeypatch: pytest.MonkeyPatch, settings: Any) -> TellingModel:
     model = TellingModel()
     monkeypatch.setattr(registry, "chat_model", lambda _: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
-    settings.MEMORY_LIMITS = replace(
-        settings.MEMORY_LIMITS, threshold=1500, bite_tokens=1000, prompt_budget=1200, min_fold_tokens=300
-    )
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 1500
+    settings.MEMORY_FOLD_BITE_TOKENS = 1000
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1200
+    settings.MEMORY_MIN_FOLD_TOKENS = 300
     return model
 
 
@@ -105,14 +105,11 @@ def test_every_past_context_is_exact_whatever_memory_does_later(policy: str, set
     other = "interval" if policy != "interval" else "progressive"
     update_chat(sent.chat, {"policy": other, "instructions": "From now on in French.", "options": {}})
     run(sent.chat)
-    settings.MEMORY_LIMITS = replace(
-        settings.MEMORY_LIMITS,
-        prompt_budget=700,
-        line_tokens=20,
-        k_raw_turns=1,
-        summary_cap=100,
-        turns_as="text",
-    )
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 700
+    settings.MEMORY_LINE_TOKENS = 20
+    settings.MEMORY_K_RAW_TURNS = 1
+    settings.MEMORY_SUMMARY_TOKEN_CAP = 100
+    settings.MEMORY_TURNS_AS = "text"
     sent.chat.refresh_from_db()
     for number in range(31, 36):
         sent.turn(number, rng)

@@ -5,7 +5,6 @@ The summarizer is told what is missing, in words that cannot be used to inject o
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,7 +31,8 @@ VAGUE = f"They went on to talk of this and that. {lorem(150)}"
 
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=6000, bite_tokens=6000)
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 6000
+    settings.MEMORY_FOLD_BITE_TOKENS = 6000
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_no_time_is_left_for_a_second_answer(telling: TellingModel, monkeypatch:
 def test_a_rebuild_tells_of_which_bites(telling: TellingModel, settings: Any) -> None:
     chat = known_chat(telling)
     run(chat)
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=800)
+    settings.MEMORY_FOLD_BITE_TOKENS = 800
     request_resummarize(chat, "rebuild")
     telling.prompts.clear()
     telling.lines = [tell, vague, vague, tell]

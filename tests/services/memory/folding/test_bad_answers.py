@@ -5,7 +5,6 @@ Under every policy. The answers arrive over HTTP, through the real client; good 
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,8 +50,9 @@ TAKEN = {
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
     """The default limits: each policy folds the turns beyond its own window."""
-    usual = replace(settings.MEMORY_LIMITS, threshold=6000, bite_tokens=6000, prompt_budget=3000)
-    settings.MEMORY_LIMITS = usual
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 6000
+    settings.MEMORY_FOLD_BITE_TOKENS = 6000
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 3000
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """The estimate of a rebuild, compared with what the rebuild then took."""
 
 import random
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from chatmemory.llm.protocol import Price
 from conversations.models import Chat
 from memory.folding.estimate import estimate_for
 from memory.folding.request import request_resummarize
@@ -33,7 +31,8 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> TellingModel:
 
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=1000, threshold=2000)
+    settings.MEMORY_FOLD_BITE_TOKENS = 1000
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 2000
 
 
 def talk(policy: str, turns: int) -> Chat:
@@ -82,10 +81,9 @@ def test_a_short_chat_and_an_empty_one(telling: TellingModel) -> None:
 
 
 def test_it_costs_the_tokens_at_the_price(telling: TellingModel, settings: Any) -> None:
-    priced = replace(settings.SUMMARIZER, price=Price(Decimal(2), Decimal(1), Decimal(8)))
-    settings.SUMMARIZER = priced
+    settings.MEMORY_SUMMARIZER_MODEL = "gpt-5-mini"
     would = estimate_for(talk("chunked", 60), "rebuild")
     assert would.input_tokens > would.tokens
-    assert would.cost_usd == (would.input_tokens * 2 + would.output_tokens * 8) / Decimal(1_000_000)
-    settings.SUMMARIZER = replace(priced, price=None)
+    assert would.cost_usd == (would.input_tokens * Decimal("0.25") + would.output_tokens * 2) / 1_000_000
+    settings.MEMORY_SUMMARIZER_MODEL = "llama-3.1"
     assert estimate_for(talk("interval", 60), "rebuild").cost_usd is None

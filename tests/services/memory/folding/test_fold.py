@@ -3,7 +3,6 @@
 import hashlib
 import json
 import time
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -13,13 +12,11 @@ from django.utils import timezone
 
 from chatmemory.llm import registry
 from chatmemory.llm.offline import OfflineModel
-from chatmemory.llm.protocol import Price
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import ActiveReply, Message
 from memory.briefs import decide_due, unfolded
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
-from memory.limits import MemoryLimits
 from memory.models import RevisionKind
 from memory.policies import POLICIES
 from tests.support.exhaustive import first_of
@@ -35,6 +32,8 @@ from tests.support.folds import (
     run,
     turn,
 )
+
+pytestmark = pytest.mark.postgres
 
 # What is folded
 
@@ -71,7 +70,9 @@ def test_update_folds_all_outside_the_window_due_or_not(model: KeepingModel) -> 
 
 @pytest.mark.django_db
 def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingModel, settings: Any) -> None:
-    settings.MEMORY_LIMITS = MemoryLimits(threshold=1000)
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 1000
+    settings.MEMORY_FOLD_BITE_TOKENS = 6000
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 3000
     chat = chat_of(40)
     run(chat)
     left = unfolded(brief_of(chat)).turns
@@ -108,7 +109,7 @@ def test_a_giant_turn_is_clipped_for_the_summarizer_and_folded_whole(model: Keep
 
 @pytest.mark.django_db
 def test_a_turn_that_is_being_answered_is_never_folded(model: KeepingModel, settings: Any) -> None:
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, k_raw_turns=1)
+    settings.MEMORY_K_RAW_TURNS = 1
     chat = chat_of(4)
     last = Message.objects.get(chat=chat, seq=7)
     ActiveReply.objects.create(
@@ -161,8 +162,7 @@ def test_turns_without_visible_text_are_folded_at_once(policy: str, monkeypatch:
 
 @pytest.mark.django_db
 def test_a_revision_tells_where_it_came_from(model: KeepingModel, settings: Any) -> None:
-    price = Price(Decimal(1), Decimal(0), Decimal(10))
-    settings.SUMMARIZER = replace(settings.SUMMARIZER, price=price)
+    settings.MEMORY_SUMMARIZER_MODEL = "gpt-5-mini"
     chat = make_chat()
     for number in range(1, 6):
         add_turn(chat, f"T{number} question", f"My code is {number}QX7 and T{number}")
@@ -178,7 +178,7 @@ def test_a_revision_tells_where_it_came_from(model: KeepingModel, settings: Any)
     tokens = Message.objects.filter(chat=chat, seq__lte=4).values_list("token_count", flat=True)
     assert row.tokens_before == sum(tokens) + 4 * MESSAGE_OVERHEAD
     assert row.tokens_after == brief_of(chat).token_count > 0
-    assert row.cost_usd == Decimal(row.input_tokens + 10 * row.output_tokens) / 1_000_000
+    assert row.cost_usd == (row.input_tokens * Decimal("0.25") + row.output_tokens * 2) / 1_000_000
     assert row.model == "scripted"
     assert len(row.prompt_hash) == 16
     chain = ""

@@ -36,6 +36,8 @@ from tests.support.folds import (
     wait_over,
 )
 
+pytestmark = [pytest.mark.postgres, pytest.mark.pgbouncer]
+
 # Races, repetitions, crashes
 
 

@@ -1,13 +1,11 @@
 """A summarizer that reasons before its first word: it gets room for that, and the configured effort."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from chatmemory.llm.known_models import ROOM
 from chatmemory.llm.openai.reading import Style
-from chatmemory.llm.protocol import Variant
 from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.policies import POLICIES
@@ -18,7 +16,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import revisions, run, wait_over
 from tests.upstream.talking import STYLES
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.nightly]
 
 THINKS = 6_000
 """Reasoning tokens: more than any policy's output limit without room to reason, which is four answers."""
@@ -29,7 +27,7 @@ LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 def style(request: pytest.FixtureRequest, settings: Any, upstream: FakeUpstream) -> Style:
     """The upstream's API style. The summarizer is not known to be a reasoning model."""
     settings.OPENAI_API_STYLE = request.param
-    settings.SUMMARIZER = Variant("summarizer", "llama-3.1")
+    settings.MEMORY_SUMMARIZER_MODEL = "llama-3.1"
     chosen: Style = request.param
     return chosen
 
@@ -65,7 +63,7 @@ def test_a_model_that_reasons_has_room_for_it(
     assert (brief_of(cut_off).last_error or {}).get("code") == "truncated"
     before = upstream.requests[0].body
     upstream.clear()
-    settings.SUMMARIZER = replace(settings.SUMMARIZER, reasoning_effort="medium")
+    settings.MEMORY_SUMMARIZER_EFFORT = "medium"
     wait_over(cut_off)
     assert run(cut_off).outcome == "done"
     brief = brief_of(cut_off)

@@ -1,6 +1,5 @@
 """Rebuilds start at the first message, read the originals, can be resumed, and block nobody."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +29,8 @@ from tests.support.folds import (
     turn,
     wait_over,
 )
+
+pytestmark = pytest.mark.postgres
 
 
 @pytest.mark.django_db
@@ -155,7 +156,7 @@ def test_a_rebuild_with_a_larger_window_gives_turns_back(model: KeepingModel, se
     chat = chat_of(12)
     request_resummarize(chat, "update")
     run(chat)
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, k_raw_turns=20)
+    settings.MEMORY_K_RAW_TURNS = 20
     request_resummarize(chat, "rebuild")
     run(chat)
     brief = brief_of(chat)

@@ -1,9 +1,7 @@
 """The command `resummarize`: it queues by default, folds at once with --sync, and exits non-zero on failure."""
 
 import io
-from dataclasses import replace
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import Price
 from conversations.models import Chat
 from memory.briefs import unfolded
 from memory.folding.estimate import estimate_for
@@ -72,13 +69,13 @@ def test_a_dry_run_tells_what_all_of_it_costs(
     monkeypatch.setattr(registry, "is_offline", lambda: False)
     for _ in range(2):
         chat_of(8)
-    settings.SUMMARIZER = replace(settings.SUMMARIZER, price=Price(Decimal(100), Decimal(10), Decimal(200)))
+    settings.MEMORY_SUMMARIZER_MODEL = "gpt-5"
     each = [estimate_for(chat, "rebuild").cost_usd for chat in Chat.objects.all()]
     assert None not in each
     total = resummarize("--all", "--rebuild", "--dry-run")[-1]
     assert "in 2 chats; about 4 summarizer calls" in total
     assert f"about ${sum(filter(None, each)):.4f}. Nothing was done." in total
-    settings.SUMMARIZER = replace(settings.SUMMARIZER, price=None)
+    settings.MEMORY_SUMMARIZER_MODEL = "llama-3.1"
     assert "price not known" in resummarize("--all", "--rebuild", "--dry-run")[-1]
 
 

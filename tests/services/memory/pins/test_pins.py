@@ -1,6 +1,5 @@
 """Pins take room from lines: a chat that becomes due by them is folded, not only marked."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,9 +22,10 @@ def counted(brief: ConversationBrief, pin_tokens: int) -> bool:
 
 
 def test_a_chat_that_its_pins_make_due_is_folded(model: KeepingModel, settings: Any) -> None:
-    settings.MEMORY_LIMITS = replace(
-        settings.MEMORY_LIMITS, prompt_budget=1000, threshold=100_000, min_fold_tokens=100, bite_tokens=6000
-    )
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 100_000
+    settings.MEMORY_MIN_FOLD_TOKENS = 100
+    settings.MEMORY_FOLD_BITE_TOKENS = 6000
     chat = make_chat()
     for number in range(1, 60):
         add_turns(chat, [turn(number)])

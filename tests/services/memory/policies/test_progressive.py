@@ -1,7 +1,6 @@
 """The policy `progressive` through the engine: the test scenarios of seed 001."""
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -44,7 +43,8 @@ def extract(prompt: Prompt) -> str:
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
     """The default bite size and prompt budget."""
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000, prompt_budget=3000)
+    settings.MEMORY_FOLD_BITE_TOKENS = 6000
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 3000
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ For switches between any two policies, with concurrent changes. How each policy 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -39,8 +38,9 @@ TURNS = 20
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
     """The default limits, except for smaller bites, so that a rebuild takes several."""
-    usual = replace(settings.MEMORY_LIMITS, threshold=6000, bite_tokens=1500, prompt_budget=3000)
-    settings.MEMORY_LIMITS = usual
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 6000
+    settings.MEMORY_FOLD_BITE_TOKENS = 1500
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 3000
 
 
 @pytest.fixture

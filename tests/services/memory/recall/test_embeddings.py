@@ -1,7 +1,6 @@
 """Messages found by meaning: messages without a common word are recalled, and a failing endpoint fails no turn."""
 
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,7 +40,8 @@ BAD = [how for how in HOW if how != "normal"]
 def embedding(settings: Any, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prompts have room for a few turns, and vectors come from the fake upstream."""
     enable_vectors(monkeypatch)
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=6000, prompt_budget=1000)
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 6000
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
     settings.MEMORY_EMBEDDINGS_MODEL = "text-embedding-3-small"
     settings.MEMORY_EMBEDDINGS_DIMENSIONS = 64
     settings.MEMORY_EMBEDDINGS_SECONDS = 5.0

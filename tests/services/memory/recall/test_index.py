@@ -11,7 +11,7 @@ from memory.recall.terms import hashed, stored_terms, terms
 from memory.worker.sweep import sweep
 from tests.support.factories import add_turn, add_turns, make_chat, make_user
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
 
 def found(chat: Chat, word: str) -> list[int]:

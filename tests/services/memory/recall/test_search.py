@@ -1,6 +1,5 @@
 """Recall in the prompt of a turn: old messages are quoted word for word, once, within recall's share of the budget."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ CODE = "The locker of the blue rowing boat opens with 7319."
 @pytest.fixture(autouse=True)
 def usual(settings: Any, small: None) -> None:
     """Turns are folded early, and prompts have room for a few of them."""
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=1000)
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
 
 
 def long_chat(turns: int = 60, **fields: Any) -> Chat:

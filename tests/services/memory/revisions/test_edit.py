@@ -19,7 +19,7 @@ from tests.support.factories import add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import asked, chat_of, folded_chat, revisions, run, together, turn
 
-pytestmark = pytest.mark.usefixtures("sound")
+pytestmark = [pytest.mark.usefixtures("sound"), pytest.mark.postgres]
 
 HERON = "T1 to T9, and a heron in the reeds."
 

@@ -14,7 +14,7 @@ from memory.briefs import unfolded
 from memory.revisions.by_hand import restore
 from tests.support.factories import brief_of, make_user
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.nightly]
 
 SAID = (Exchange("How so?", "It is so.", 3, 4, "It is so.", "User: How so? / Assistant: It is so."),)
 STEP = 10

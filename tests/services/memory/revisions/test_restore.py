@@ -1,7 +1,6 @@
 """Restoring: an older version returns as a new one, folding goes on from there, and removed text stays out; and a
 pause, in which a restored or edited summary stays in use, and no newer turn is left out."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -251,7 +250,7 @@ def test_it_ends_when_what_was_said_since_does_not_fit(
     model: KeepingModel, roomy: None, settings: Any
 ) -> None:
     """A prompt has room for about 20 lines. Turns that waited before the pause are not counted."""
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, min_fold_tokens=100)
+    settings.MEMORY_MIN_FOLD_TOKENS = 100
     chat = chat_of(30)
     request_resummarize(chat, "update")
     run(chat)
@@ -273,7 +272,8 @@ def test_it_ends_when_what_was_said_since_does_not_fit(
 def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: Any) -> None:
     """For example, a restored version may be followed by more turns than a prompt can show."""
     chat = chat_of(260)
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=1000, prompt_budget=1000)
+    settings.MEMORY_FOLD_BITE_TOKENS = 1000
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
     request_resummarize(chat, "update")
     while run(chat).outcome == "more":
         pass
@@ -291,7 +291,7 @@ def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: A
 def test_where_nothing_is_recalled_all_of_it_has_to_fit(model: KeepingModel, settings: Any) -> None:
     chat = chat_of(60)
     update_chat(chat, {"options": {"recall": "off"}})
-    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=1000)
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
     request_resummarize(chat, "update")
     while run(chat).outcome == "more":
         pass

@@ -32,7 +32,7 @@ from tests.support.folds import (
     turn,
 )
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound"), pytest.mark.postgres]
 
 
 def message(chat: Chat, seq: int) -> Message:

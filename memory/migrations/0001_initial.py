@@ -1,9 +1,10 @@
-"""What the first migrations made, in one. The database of an earlier version is first migrated by commit 3554c75."""
+"""All tables, as commit fe405414 of 26 November 2026 had them."""
 
 import chatmemory.database.ids
 import chatmemory.database.vector_field
 import django.db.models.deletion
 import django.db.models.expressions
+import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
 
@@ -13,26 +14,22 @@ class Migration(migrations.Migration):
     initial = True
 
     replaces = [
-        ('memory', '0001_squashed'),
-        ('memory', '0002_pause'),
-        ('memory', '0003_comparison_by_policy'),
-        ('memory', '0004_usage_day_cards'),
-        ('memory', '0005_branch'),
-        ('memory', '0006_tools'),
-        ('memory', '0007_kept_percent'),
-        ('memory', '0008_count_ratio'),
-        ('memory', '0009_kinds_in_words'),
+        ('memory', '0001_to_0009'),
+        ('memory', '0010_to_0017'),
+        ('memory', '0018_usage_of_apps_and_people'),
+        ('memory', '0019_owners'),
     ]
 
     dependencies = [
-        ('conversations', '0001_to_0007'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ('conversations', '0001_initial'),
     ]
 
     operations = [
         migrations.CreateModel(
             name='ChatEmbeddings',
             fields=[
+                ('owner_id', models.IntegerField(editable=False)),
                 ('chat', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='embedded', serialize=False, to='conversations.chat')),
                 ('model', models.CharField(max_length=128)),
                 ('dimensions', models.PositiveIntegerField()),
@@ -48,8 +45,19 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Worker',
+            fields=[
+                ('name', models.CharField(max_length=100, primary_key=True, serialize=False)),
+                ('seen_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
             name='ContextRecord',
             fields=[
+                ('owner_id', models.IntegerField(editable=False)),
                 ('reply', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='context_record', serialize=False, to='conversations.message')),
                 ('revision', models.PositiveIntegerField()),
                 ('policy', models.CharField(max_length=32)),
@@ -64,10 +72,10 @@ class Migration(migrations.Migration):
                 ('instructions_hash', models.CharField(blank=True, max_length=64)),
                 ('turn_instructions_hash', models.CharField(blank=True, max_length=64)),
                 ('sources_hash', models.CharField(blank=True, max_length=64)),
+                ('tools_hash', models.CharField(blank=True, db_default='', default='', max_length=64)),
                 ('prompt_hash', models.CharField(max_length=64)),
                 ('history_tokens', models.PositiveBigIntegerField(blank=True, null=True)),
                 ('is_counted', models.BooleanField(db_default=False, default=False)),
-                ('tools_hash', models.CharField(blank=True, db_default='', default='', max_length=64)),
             ],
             options={
                 'verbose_name': 'prompt sent',
@@ -84,8 +92,6 @@ class Migration(migrations.Migration):
                 ('policy', models.CharField(max_length=32)),
                 ('folds', models.PositiveBigIntegerField(default=0)),
                 ('turns', models.PositiveBigIntegerField(default=0)),
-                ('tokens_before', models.PositiveBigIntegerField(default=0)),
-                ('tokens_after', models.PositiveBigIntegerField(default=0)),
                 ('input_tokens', models.PositiveBigIntegerField(default=0)),
                 ('output_tokens', models.PositiveBigIntegerField(default=0)),
                 ('cost_usd', models.DecimalField(decimal_places=9, default=0, max_digits=20)),
@@ -119,11 +125,10 @@ class Migration(migrations.Migration):
                 ('history_tokens', models.PositiveBigIntegerField(default=0)),
                 ('memory_tokens', models.PositiveBigIntegerField(default=0)),
                 ('saved_tokens', models.PositiveBigIntegerField(default=0)),
-                ('saved_usd', models.DecimalField(decimal_places=9, default=0, max_digits=20)),
                 ('cards', models.PositiveBigIntegerField(db_default=0, default=0)),
                 ('cards_kept', models.PositiveBigIntegerField(db_default=0, default=0)),
-                ('counted_billed', models.PositiveBigIntegerField(db_default=0, default=0)),
                 ('counted_tokens', models.PositiveBigIntegerField(db_default=0, default=0)),
+                ('counted_billed', models.PositiveBigIntegerField(db_default=0, default=0)),
             ],
             options={
                 'verbose_name': 'usage of a day',
@@ -137,6 +142,7 @@ class Migration(migrations.Migration):
             name='ContextText',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('owner_id', models.IntegerField(editable=False)),
                 ('sha256', models.CharField(max_length=64)),
                 ('text', models.TextField()),
                 ('chat', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.chat')),
@@ -148,6 +154,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='ConversationBrief',
             fields=[
+                ('owner_id', models.IntegerField(editable=False)),
                 ('chat', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='brief', serialize=False, to='conversations.chat')),
                 ('policy', models.CharField(max_length=32)),
                 ('options', models.JSONField(blank=True, default=dict)),
@@ -161,9 +168,7 @@ class Migration(migrations.Migration):
                 ('token_count', models.PositiveIntegerField(default=0)),
                 ('state', models.JSONField(blank=True, default=dict)),
                 ('degraded', models.BooleanField(default=False)),
-                ('unfolded_turns', models.PositiveIntegerField(default=0)),
-                ('unfolded_tokens', models.PositiveIntegerField(default=0)),
-                ('unfolded_line_tokens', models.PositiveIntegerField(default=0)),
+                ('kept_percent', models.PositiveSmallIntegerField(blank=True, null=True)),
                 ('anchor_seq', models.PositiveIntegerField(default=0)),
                 ('pin_tokens', models.PositiveIntegerField(db_default=0, default=0)),
                 ('due', models.BooleanField(default=False)),
@@ -175,20 +180,19 @@ class Migration(migrations.Migration):
                 ('on_demand_at', models.DateTimeField(blank=True, null=True)),
                 ('task_name', models.CharField(blank=True, db_default='', default='', max_length=64)),
                 ('queued_at', models.DateTimeField(blank=True, null=True)),
+                ('paused_at', models.DateTimeField(blank=True, null=True)),
+                ('paused_seq', models.PositiveIntegerField(blank=True, null=True)),
                 ('last_error', models.JSONField(blank=True, null=True)),
                 ('lease_owner', models.CharField(blank=True, default='', max_length=100)),
                 ('lease_expires_at', models.DateTimeField(blank=True, null=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
-                ('paused_at', models.DateTimeField(blank=True, null=True)),
-                ('paused_with', models.JSONField(blank=True, null=True)),
-                ('kept_percent', models.PositiveSmallIntegerField(blank=True, null=True)),
                 ('last_summarized_message', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='conversations.message')),
                 ('paused_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'verbose_name': 'memory',
                 'verbose_name_plural': 'memory of chats',
-                'indexes': [models.Index(condition=models.Q(('due', True), models.Q(('requested', ''), _negated=True), ('degraded', True), _connector='OR'), fields=['next_attempt_at'], name='brief_waiting'), models.Index(condition=models.Q(('on_demand_at__isnull', False)), fields=['on_demand_at'], name='brief_on_demand'), models.Index(condition=models.Q(('queued_at__isnull', False)), fields=['queued_at'], name='brief_queued'), models.Index(condition=models.Q(('kept_percent__isnull', False)), fields=['kept_percent'], name='brief_kept')],
+                'indexes': [models.Index(condition=models.Q(('due', True), models.Q(('requested', ''), _negated=True), ('degraded', True), _connector='OR'), fields=['next_attempt_at'], name='brief_waiting'), models.Index(condition=models.Q(('on_demand_at__isnull', False)), fields=['on_demand_at'], name='brief_on_demand'), models.Index(condition=models.Q(('queued_at__isnull', False)), fields=['queued_at'], name='brief_queued')],
                 'constraints': [models.CheckConstraint(condition=models.Q(('head__lte', models.F('version'))), name='brief_head_within_version')],
             },
         ),
@@ -196,6 +200,7 @@ class Migration(migrations.Migration):
             name='MessageEmbedding',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('owner_id', models.IntegerField(editable=False)),
                 ('seq', models.PositiveIntegerField()),
                 ('vector', chatmemory.database.vector_field.VectorField()),
                 ('chat', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.chat')),
@@ -206,8 +211,32 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='OwnerMonth',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('replies', models.PositiveBigIntegerField(default=0)),
+                ('folds', models.PositiveBigIntegerField(default=0, verbose_name='summary updates')),
+                ('input_tokens', models.PositiveBigIntegerField(default=0)),
+                ('cached_tokens', models.PositiveBigIntegerField(default=0)),
+                ('output_tokens', models.PositiveBigIntegerField(default=0)),
+                ('priced', models.PositiveBigIntegerField(default=0)),
+                ('cost_usd', models.DecimalField(decimal_places=9, default=0, max_digits=20)),
+                ('month', models.DateField()),
+                ('app', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.app')),
+                ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'verbose_name': 'usage of a month',
+                'verbose_name_plural': 'usage by month',
+                'default_permissions': (),
+                'indexes': [models.Index(fields=['-month', '-cost_usd', '-id'], name='owner_month_costliest'), models.Index(fields=['app', '-month', '-cost_usd', '-id'], name='owner_month_of_app')],
+                'constraints': [models.UniqueConstraint(fields=('owner', 'month'), name='owner_month_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='Pin',
             fields=[
+                ('owner_id', models.IntegerField(editable=False)),
                 ('id', models.UUIDField(default=chatmemory.database.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('text', models.TextField()),
                 ('kind', models.CharField(choices=[('instruction', 'Instruction'), ('preference', 'Preference'), ('identity', 'Identity'), ('remember', 'Remember'), ('pinned', 'Pinned')], default='pinned', max_length=16)),
@@ -231,6 +260,7 @@ class Migration(migrations.Migration):
             name='SummaryRevision',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('owner_id', models.IntegerField(editable=False)),
                 ('version', models.PositiveIntegerField()),
                 ('parent', models.PositiveIntegerField(blank=True, null=True)),
                 ('kind', models.CharField(choices=[('fold', 'Update'), ('rebuild', 'Rebuild'), ('restore', 'Restore'), ('manual', 'Manual edit'), ('retract', 'Rollback'), ('branch', 'Copy')], max_length=16)),
@@ -250,12 +280,13 @@ class Migration(migrations.Migration):
                 ('cost_usd', models.DecimalField(blank=True, decimal_places=9, max_digits=16, null=True)),
                 ('model', models.CharField(blank=True, max_length=128)),
                 ('prompt_hash', models.CharField(blank=True, max_length=64)),
+                ('focus', models.CharField(blank=True, db_default='', default='', max_length=500)),
+                ('custom_instructions', models.BooleanField(db_default=False, default=False)),
                 ('source_hash', models.CharField(blank=True, max_length=64)),
                 ('duration_ms', models.PositiveIntegerField(default=0)),
                 ('retained', models.JSONField(default=dict)),
                 ('soft_faults', models.JSONField(blank=True, default=list)),
                 ('is_wanting', models.BooleanField(default=False)),
-                ('drift', models.JSONField(blank=True, null=True)),
                 ('forgotten_at', models.DateTimeField(blank=True, null=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('chat', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='revisions', to='conversations.chat')),
@@ -265,7 +296,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'version',
                 'verbose_name_plural': 'versions of summaries',
                 'indexes': [models.Index(condition=models.Q(('is_wanting', True)), fields=['-id'], name='revision_wanting'), models.Index(fields=['chat', 'seen_seq'], name='revision_chat_seen')],
-                'constraints': [models.UniqueConstraint(fields=('chat', 'version'), name='revision_chat_version'), models.CheckConstraint(condition=models.Q(('version__gte', 1)), name='revision_version_from_one'), models.CheckConstraint(condition=models.Q(('through_seq__gte', django.db.models.expressions.CombinedExpression(models.F('from_seq'), '-', models.Value(1)))), name='revision_span_forward'), models.CheckConstraint(condition=models.Q(('kind__in', ['fold', 'rebuild', 'restore', 'manual', 'retract', 'branch'])), name='revision_kind_known')],
+                'constraints': [models.UniqueConstraint(fields=('chat', 'version'), name='revision_chat_version'), models.CheckConstraint(condition=models.Q(('version__gte', 1)), name='revision_version_from_one'), models.CheckConstraint(condition=models.Q(('kind__in', ['fold', 'rebuild', 'restore', 'manual', 'retract', 'branch'])), name='revision_kind_known'), models.CheckConstraint(condition=models.Q(('through_seq__gte', django.db.models.expressions.CombinedExpression(models.F('from_seq'), '-', models.Value(1)))), name='revision_span_forward')],
             },
         ),
     ]
