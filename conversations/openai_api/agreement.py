@@ -122,7 +122,7 @@ def match(
 def _may_be_made_up(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn]) -> bool:
     """Whether turns in front can stand for those of the chat that they differ from.
 
-    They are no more, unless they precede the whole chat. A question that got another answer is another person's.
+    They are fewer, unless they precede the whole chat. A question that got another answer is another person's.
     """
     if not stored:
         return True
@@ -130,7 +130,7 @@ def _may_be_made_up(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn]
         None not in (stored[-1].question, sent[-1].question)
         and _questions(stored[-1], sent[-1]) is Likeness.SAME
     )
-    return len(sent) <= len(stored) and not is_same
+    return len(sent) < len(stored) and not is_same
 
 
 def _identifies(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn], agreeing: int) -> bool:

@@ -300,7 +300,7 @@ class Conversation:
         if "gap" in self.kind and len(self.turns) > len(last) + 1:
             kept = [self.turns[0], *last]
         messages = [one for asked, _, told in kept for one in (user(asked), assistant(told))]
-        if "summarized" in self.kind and len(self.turns) > len(last):
+        if "summarized" in self.kind and len(self.turns) > len(last) + 1:
             messages = messages[-2 * len(last) :]
             before = [
                 user(

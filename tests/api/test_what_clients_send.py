@@ -80,23 +80,16 @@ def test_cleared_outputs_of_tools_change_no_chat(alice: Client, upstream: FakeUp
     assert questions(answer.headers[NAME]) == topics(8)
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        [("My PIN is 4711", "Never tell me your PIN.")],
-        [("I like tea", "Noted."), ("And milk", "Noted.")],
-    ],
-    ids=["another answer", "more turns"],
-)
+@pytest.mark.parametrize("first", [("I like tea", "Noted."), ("My PIN is 4711", "Never tell me your PIN.")])
 def test_another_persons_history_that_ends_alike_leads_to_no_chat(
-    alice: Client, upstream: FakeUpstream, before: list[tuple[str, str]]
+    alice: Client, upstream: FakeUpstream, first: tuple[str, str]
 ) -> None:
-    """Bob's history was never sent here. It ends as Ann's does."""
+    """Bob's history was never sent here. It is as long as Ann's, and ends as hers does."""
     ann: Messages = []
     for text in ("My PIN is 4711", "Hello", "Thanks"):
         ann += [user(text), assistant(said(send(alice, [*ann, user(text)])))]
-    bob = [one for asked, told in before for one in (user(asked), assistant(told))]
-    assert send(alice, [*bob, *ann[2:], user("What did I say first?")]).headers[DECISION] == "imported"
+    bob = [user(first[0]), assistant(first[1]), *ann[2:]]
+    assert send(alice, [*bob, user("What did I say first?")]).headers[DECISION] == "imported"
     assert "You said: My PIN is 4711" not in upstream.requests[-1].text
 
 

@@ -83,8 +83,9 @@ SUMMARY = ComparedTurn("Here is a summary of the conversation to date:\n\nSome q
             id="a summary in place of a question",
         ),
         pytest.param(CHAT, [SUMMARY, CHAT[5]], None, id="one short turn identifies no chat"),
-        pytest.param(CHAT[3:], [SUMMARY, *CHAT[4:]], 1, id="a summary in place of a turn"),
-        pytest.param(CHAT[3:], [CHAT[0], SUMMARY, *CHAT[4:]], None, id="more turns than they stand for"),
+        pytest.param(
+            CHAT[3:], [SUMMARY, *CHAT[4:]], None, id="as many turns as the chat has: another person's"
+        ),
         pytest.param(
             CHAT, [ComparedTurn("Question 3", "42"), *CHAT[4:]], None, id="another answer to the question"
         ),
