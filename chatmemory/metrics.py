@@ -81,7 +81,11 @@ FIRST_TOKEN = Histogram(
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32),
 )
 REPLIES = Counter("chatmemory_replies_total", "Replies that ended.", ["status", "variant"])
-TOKENS = Counter("chatmemory_tokens_total", "Their tokens as the upstream counted them.", ["type"])
+TOKENS = Counter(
+    "chatmemory_tokens_total",
+    "Their tokens. `counted_by`: upstream, or us where it said nothing possible.",
+    ["type", "counted_by"],
+)
 UPSTREAM_ERRORS = Counter(
     "chatmemory_upstream_errors_total",
     "Calls of a model without a whole answer. `call`: reply, summary or embeddings.",

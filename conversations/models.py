@@ -600,6 +600,8 @@ class ChatCompletion(Owned):
     decision = models.CharField(max_length=16)
     found_by = models.CharField(max_length=16, blank=True)
     """`decision` and `found_by`: which chat it was assigned to, and by what. See `openai_api.find_conversation`."""
+    sibling = models.UUIDField(null=True)
+    """The chat that has another turn in this one's place: see `openai_api.lines`. It may be gone."""
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -385,12 +385,12 @@ class ContextRecord(OwnedByChat):
 class UsageDay(models.Model):
     """Sums over the replies of one model variant on one UTC day: what they cost, and what memory saved. No text.
 
-    `billed` are the replies whose usage the upstream reported, `priced` those of them with a known price; tokens and
-    `cost_usd` are of these. `compared` are the replies that did not fail and whose chat's length is known: the chat
-    had `history_tokens`, `memory_tokens` were sent in its place, and `saved_tokens` is the difference if memory was
-    shorter. `cards` are the complete replies whose prompt requested a memory card, `cards_kept` those whose card was
-    usable. `counted_tokens` is our own count of the prompts of billed replies, `counted_billed` what was billed for
-    these; prompts with images are left out.
+    `billed` are the replies whose usage the upstream reported, `priced` those of them with a known price, of which
+    `cost_usd` is. Tokens are of billed replies, and by our own count of others that did not fail. `compared` are the
+    replies that did not fail and whose chat's length is known: the chat had `history_tokens`, `memory_tokens` were sent
+    in its place, and `saved_tokens` is the difference if memory was shorter. `cards` are the complete replies whose
+    prompt requested a memory card, `cards_kept` those whose card was usable. `counted_tokens` is our own count of the
+    prompts of billed replies, `counted_billed` what was billed for these; prompts with images are left out.
     """
 
     day = models.DateField()

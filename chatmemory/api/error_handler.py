@@ -181,15 +181,25 @@ OF_OPENAI = re.compile(
 """What begins the paths that OpenAI's API has and this server lacks."""
 
 
+OF_CHATS = ("/v1/chat/", "/v1/completions", "/v1/conversations", "/v1/responses")
+"""Those of them by which a client talks to a model, as it can here by Chat Completions."""
+USE_CHAT_COMPLETIONS = (
+    " Of OpenAI's API, this server has Chat Completions: use `client.chat.completions`. Libraries that call others "
+    "have a switch: see docs/openai.md#libraries-that-call-the-responses-api."
+)
+ASK_THE_PROVIDER = (
+    " This server has memory for Chat Completions (`client.chat.completions`) and nothing else of OpenAI's API: send "
+    "requests for embeddings, files, moderations and the like to the model provider."
+)
+
+
 def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """The handler for paths that do not exist: those of the API say where its documentation is."""
     if not f"{request.path}/".startswith("/v1/"):
         return error_page(404)
     body = error_body("not_found", "No such endpoint, or an invalid id; see /v1/docs.")
     if OF_OPENAI.match(request.path):
-        body["error"]["message"] += (
-            " Of OpenAI's API, this server has Chat Completions only: use `client.chat.completions` (in the Agents SDK "
-            "`OpenAIChatCompletionsModel`)."
-        )
+        is_model = request.path.startswith(OF_CHATS)
+        body["error"]["message"] += USE_CHAT_COMPLETIONS if is_model else ASK_THE_PROVIDER
         body["error"] |= {"type": "invalid_request_error", "param": None}  # OpenAI's clients look for these
     return JsonResponse(body, status=404)

@@ -200,6 +200,7 @@ class VariantSettings(BaseModel):
     style: Style | None = None
     fallback: str | None = None
     system: bool = True
+    extra: bool | tuple[str, ...] = False
 
     def variant(self, name: str, upstream: Upstream | None) -> Variant:
         """This model under its public name, with its list price if none is declared."""
@@ -212,6 +213,7 @@ class VariantSettings(BaseModel):
             price,
             upstream,
             system=self.system,
+            extra=self.extra,
         )
 
 
@@ -465,10 +467,11 @@ class UpstreamSettings(Area, title="Model and upstream"):
             "deep-dive": VariantSettings(model="gpt-5.1"),
         },
         'Public name → `{"model", "reasoning_effort"?, "max_output_tokens"?, "price"?: {"input", "cached", "output"}, '
-        '"base_url"?, "key_env"?, "style"?, "fallback"?, "system"?}`. Prices are USD per million tokens. A public name '
-        "has at most 64 characters, a model's name 128. `base_url` to `fallback` are for [several providers]"
-        "(recipes.md#several-providers-and-a-fallback); `system` is `false` for models without a system role, such as "
-        "Gemma 2: their instructions begin the first user message.",
+        '"base_url"?, "key_env"?, "style"?, "fallback"?, "system"?, "extra"?}`. Prices are USD per million tokens. A '
+        "public name has at most 64 characters, a model's name 128. `base_url` to `fallback` are for [several "
+        "providers](recipes.md#several-providers-and-a-fallback); `system` is `false` for models without a system "
+        "role, such as Gemma 2: their instructions begin the first user message; `extra` is `true`, or a list of "
+        "names, for [parameters](openai.md#parameters) beyond OpenAI's, such as `top_k`.",
         allowed="a JSON object",
         shown="`arco` gpt-5-mini, `arco-pro` gpt-5, `deep-dive` gpt-5.1",
     )

@@ -86,7 +86,7 @@ class OfflineModel:
         elif quotes_a_talk(request):
             text = summarize(request, prompt.answer_tokens)
         text = text or _within_limit(_answer(prompt), variant)
-        return Completion(text, model=NAME, usage=_usage(prompt, text))
+        return Completion(text, model=NAME, usage=counted(prompt, text))
 
 
 def _reply(prompt: Prompt, variant: Variant) -> tuple[str, Reply]:
@@ -96,7 +96,7 @@ def _reply(prompt: Prompt, variant: Variant) -> tuple[str, Reply]:
     text = _within_limit(answer, variant, reserved=count_tokens(card)) + card
     # A card is the end of the requested reply.
     ended = Reply("complete") if card or text == answer else Reply("incomplete", error=TOO_LONG)
-    return text, replace(ended, usage=_usage(prompt, text), model=NAME)
+    return text, replace(ended, usage=counted(prompt, text), model=NAME)
 
 
 def _answer(prompt: Prompt) -> str:
@@ -163,7 +163,8 @@ def card_block(card: str) -> str:
     return f"\n\n{CARD_OPEN}{card}{CARD_CLOSE}" if card else ""
 
 
-def _usage(prompt: Prompt, text: str) -> Usage:
+def counted(prompt: Prompt, text: str) -> Usage:
+    """The tokens of a call by our own count."""
     sent = [prompt.instructions, *(message.content for message in prompt.messages)]
     tokens = sum(count_tokens(part) + MESSAGE_OVERHEAD for part in sent if part)
     return Usage(input_tokens=tokens, cached_tokens=0, output_tokens=count_tokens(text))

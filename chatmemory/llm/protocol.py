@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
+import orjson
+
 from chatmemory.llm.attachments import Attachment
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 
@@ -55,6 +57,14 @@ class ToolCall:
         return stored | custom | ({"extra": self.extra} if self.extra else {})
 
     @property
+    def replayed(self) -> ToolCall:
+        """The call as a model is sent it again: servers refuse arguments that are no JSON object."""
+        if self.is_custom or is_object(self.arguments):
+            return self
+        wrapped = {"arguments": self.arguments} if self.arguments.strip() else {}
+        return replace(self, arguments=json.dumps(wrapped, ensure_ascii=False))
+
+    @property
     def text(self) -> str:
         """The call as memory reads it."""
         return f"Called {self.name}({self.arguments})"
@@ -65,6 +75,14 @@ class ToolCall:
         kind, arguments = ("custom", "input") if self.is_custom else ("function", "arguments")
         extra = {"extra_content": json.loads(self.extra)} if self.extra else {}
         return {"id": self.id, "type": kind, kind: {"name": self.name, arguments: self.arguments}, **extra}
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is one JSON object."""
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +219,10 @@ class Usage:
     cached_tokens: int
     output_tokens: int
 
+    @property
+    def total(self) -> int:
+        return self.input_tokens + self.output_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Price:
@@ -246,6 +268,12 @@ class Variant:
     """Answers if this one fails before its first word. It has no fallback itself."""
     system: bool = True
     """Whether its template knows the system role; if not, instructions begin the first user message."""
+    extra: bool | tuple[str, ...] = False
+    """The parameters beyond OpenAI's that its server is sent; True: any."""
+
+    def takes(self, name: str) -> bool:
+        """Whether its server is sent a parameter beyond OpenAI's."""
+        return self.extra if isinstance(self.extra, bool) else name in self.extra
 
     @property
     def candidates(self) -> tuple[Variant, ...]:

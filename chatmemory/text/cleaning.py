@@ -64,6 +64,8 @@ class TextCleaner:
 
     def feed(self, delta: str) -> str:
         """Return the text that is final by now; empty if the delta had only NULs or half a pair."""
+        if not self._held and delta.isascii() and "\0" not in delta:
+            return delta
         text = (self._held + delta).replace("\0", "")
         self._held = ""
         if text and "\ud800" <= text[-1] <= "\udbff":

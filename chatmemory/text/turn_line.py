@@ -84,13 +84,14 @@ def outline(reply: str) -> str:
 TITLE_CHARS = 200
 """Maximum length of a title in storage; a longer one is cut."""
 MAX_TITLE_CHARS = 60
-TITLE_FROM_CHARS = 2000
+TITLE_FROM_CHARS = 8000
 """Number of characters of a message that are considered: a title is made from its beginning."""
 _UNSEEN = re.compile(f"(?![\U000e0020-\U000e007f])[{BLANKS}]")  # flags of regions are spelt with tags
 _BREAKS = re.compile(r"[\t-\r\x1c-\x1f\x85\u2028\u2029]+")
 _CLUSTER = regex.compile(r"\X")
 """A letter as it is read: with its marks, and an emoji with its joined parts."""
 _MARKS = re.compile(r"^(?:#{1,6} |[-*+>] ){1,4}(?=\S)")
+_TAG = re.compile(r"<([a-z][a-z0-9_-]{0,40})>\n")
 _BOLD = re.compile(r"(?<!\w)(\*{2,3}|`)(?=\S)(.{1,240}?)(?<=\S)\1(?!\w)")
 
 
@@ -100,7 +101,13 @@ def plain_title(title: str) -> str:
 
 
 def automatic_title(message: str) -> str:
-    """Return the first line with visible text, without marks of Markdown, cut to fit a list; "" if there is none."""
+    """Return the first line with visible text, without marks of Markdown, cut to fit a list; "" if there is none.
+
+    Blocks in tags that a client put before the text, such as a list of attached files, are skipped.
+    """
+    message = message[:TITLE_FROM_CHARS].lstrip()
+    while (tag := _TAG.match(message)) and (rest := message.partition(f"</{tag[1]}>")[2].lstrip()):
+        message = rest
     return _cut(_BOLD.sub(r"\2", _MARKS.sub("", _first_line(message)[: 4 * MAX_TITLE_CHARS])))
 
 

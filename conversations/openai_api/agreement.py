@@ -3,15 +3,16 @@
 Clients rewrite what they keep: they cut thinking out of answers, tell a tool's call as text, leave the documents out of
 an earlier question, or let people edit an answer. They add words and take some out, but replace none: two people who
 asked the same may have been told another name or another number. So a turn agrees if its question is the same and its
-answer at least resembles the stored one, or the other way round. Of a history, every turn must agree. Only the last
-answer may be another one altogether, and only if the client sends its whole history: then nothing is shown that it did
-not send.
+answer at least resembles the stored one, or the other way round. Of a history, every turn must agree. There are two
+exceptions. The last answer may be another one altogether if the client sends its whole history: then nothing is shown
+that it did not send. And turns in front may be the client's own, in place of several that it summarized or left out.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import takewhile
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import PromptMessage, ToolCall
@@ -89,30 +90,58 @@ class Match:
     """The client's version of the last answer, if it is another text than the stored one."""
     differs: bool = False
     """Whether that version does not even resemble the stored one."""
+    made_up: int = 0
+    """Number of turns in front that the chat does not have at that place: a summary, or turns before a gap."""
 
 
 def match(
     stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn], *, is_named: bool = False
 ) -> Match | None:
-    """Compare a history with the last turns of a chat; None if any of them disagrees.
+    """Compare a history with the last turns of a chat; None if they disagree.
 
     In a conversation that the client names, a single turn and another last answer are enough.
     """
-    if not sent or len(sent) > len(stored):
+    if not (sent and stored):
         return None
-    *earlier, last = zip(stored[-len(sent) :], sent, strict=True)
-    if not all(_agrees(*pair) for pair in earlier):
+    ours, theirs = stored[-1], sent[-1]
+    is_whole, differs = len(sent) == len(stored), not _agrees(ours, theirs)
+    pairs = zip(stored[-2::-1], sent[-2::-1], strict=False)
+    agreeing = 1 + sum(1 for _ in takewhile(lambda pair: _agrees(*pair), pairs))
+    made_up = len(sent) - agreeing
+    if made_up and (is_named or differs or not _may_be_made_up(stored[:-agreeing], sent[:made_up])):
         return None
-    is_whole = len(sent) == len(stored)
-    ours, theirs = last
-    differs = not _agrees(ours, theirs)
     if differs:
         may_differ = is_named or (is_whole and len(sent) > 1)
         if not may_differ or _questions(ours, theirs) < Likeness.SAME:
             return None
-    elif not is_whole and len(sent) == 1 and not is_named and len(theirs.answer or "") < TELLING_CHARS:
+    elif not (is_named or (is_whole and not made_up) or _identifies(stored, sent, agreeing)):
         return None
-    return Match(is_whole, _rewritten(ours, theirs), differs)
+    return Match(is_whole and not made_up, _rewritten(ours, theirs), differs, made_up)
+
+
+def _may_be_made_up(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn]) -> bool:
+    """Whether turns in front can stand for those of the chat that they differ from.
+
+    They are fewer, unless they precede the whole chat. A question that got another answer is another person's.
+    """
+    if not stored:
+        return True
+    is_same = (
+        None not in (stored[-1].question, sent[-1].question)
+        and _questions(stored[-1], sent[-1]) is Likeness.SAME
+    )
+    return len(sent) < len(stored) and not is_same
+
+
+def _identifies(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn], agreeing: int) -> bool:
+    """Whether the last turns, which agree, are enough to know a chat by: two, or a long answer.
+
+    That may be the answer to a question which the client has replaced with its summary.
+    """
+    if agreeing > 1 or len(sent[-1].answer or "") >= TELLING_CHARS:
+        return True
+    before = sent[-2].answer if len(sent) > 1 and len(stored) > 1 else None
+    return len(before or "") >= TELLING_CHARS and _answers(stored[-2], sent[-2]) is Likeness.SAME
 
 
 def shares_a_message(stored: Iterable[ComparedTurn], sent: Iterable[ComparedTurn]) -> bool:

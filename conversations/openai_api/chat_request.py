@@ -8,7 +8,7 @@ and each leaves a mark in the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, cast
 
@@ -177,12 +177,17 @@ class Part(Typed):
     file: Annotated[File, AfterValidator(lambda file: file.file_data)] | None = None
 
 
+THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_text", "thought")
+"""Types of parts in which answers have the model's thoughts, which it need not read again."""
+
+
 def _parts(value: object, parts: ValidatorFunctionWrapHandler) -> list[str | Attachment]:
     if isinstance(value, str):
         return [clean(value)]
     if not isinstance(value, list):
         raise invalid_field("a string or a list of parts is expected", "invalid_type")
-    return [getattr(part, part.type) for part in parts(value)]
+    said = [part for part in value if not (isinstance(part, dict) and part.get("type") in THOUGHTS)]
+    return [getattr(part, part.type) for part in parts(said)]
 
 
 class FunctionOfCall(Wire):
@@ -211,41 +216,29 @@ class Call(Typed):
 
 
 class WireMessage(Wire):
-    """A message of any role. What an SDK sends back of an answer has all of the answer's fields."""
-
-    model_config = ConfigDict(extra="forbid")
+    """A message of any role. Other fields are left out: SDKs and gateways add them to answers, and clients send them
+    back, such as `reasoning_details`, `cache_control`, `parsed` or `timestamp`.
+    """
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Annotated[list[Part], Field(fail_fast=True), WrapValidator(_parts)] | None = None
     refusal: Any = None
-    annotations: Any = None
     name: Any = None
     tool_calls: Annotated[list[Call], Field(fail_fast=True), MaxLen(MAX_CALLS)] | None = None
     tool_call_id: Id | None = None
-    # What gateways add to answers and clients send back: the model need not read it again.
-    extra_content: Any = None
-    provider_specific_fields: Any = None
-    reasoning: Any = None
-    reasoning_content: Any = None
-    thinking_blocks: Any = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_empty_extras(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {
-            name: one for name, one in value.items() if one or name in ("role", "content", "tool_call_id")
-        }
+    function_call: Any = None
+    audio: Any = None
 
 
 def _read(message: WireMessage, info: ValidationInfo[RequestLimits]) -> PromptMessage | str:
     """Return what is said; a text for instructions. Raises for what is too long, or has what its role may not."""
     role, parts = message.role, cast("list[str | Attachment] | None", message.content)
     if parts is None:
-        if role != "assistant":
+        if role not in ("assistant", "tool"):
             raise invalid_field("a string or a list of parts is expected", "invalid_type", at="content")
         parts = [clean(message.refusal) if isinstance(message.refusal, str) else ""]
+    if role in ("assistant", "tool"):  # models take no images there: only the mark is sent
+        parts = [one if isinstance(one, str) else one.mark for one in parts]
     name = clean(message.name) if isinstance(message.name, str) and role != "tool" else ""
     parsed = PromptMessage(
         "user" if role == "system" or role == "developer" else role,
@@ -264,6 +257,9 @@ def _check(message: WireMessage, parsed: PromptMessage, max_chars: int) -> None:
         raise invalid_field("only the assistant calls tools", "unsupported_parameter", at="tool_calls")
     if (message.tool_call_id is not None) != (message.role == "tool"):
         raise invalid_field("a tool's message, and no other, has the id of a call", at="tool_call_id")
+    for at in ("function_call", "audio"):
+        if getattr(message, at):
+            raise invalid_field("it is not supported here", "unsupported_parameter", at=at)
     if parsed.attachments and message.role != "user":
         raise invalid_field("images and files can only be sent in messages of the user", at="content")
     if len(parsed.attachments) > MAX_ATTACHMENTS:
@@ -337,6 +333,7 @@ class PassedOn(Wire):
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
 
 
 class Body(PassedOn):
@@ -368,13 +365,14 @@ WITHOUT_EFFECT: Final[Mapping[str, object]] = {
     "web_search_options": None,
     "moderation": None,
     "prompt_cache_options": None,
-    "prompt_cache_retention": None,
 }
 """Unsupported parameters, each with the value that has no effect and is thus accepted."""
 
 
-def read_request(body: object, limits: RequestLimits) -> ChatRequest:
-    """Check the parsed `body`. Raises `RequestError`."""
+def read_request(
+    body: object, limits: RequestLimits, takes: Callable[[object, str], bool] = lambda model, name: False
+) -> ChatRequest:
+    """Check the parsed `body`. Raises `RequestError`. `takes`: whether a model takes a parameter of another name."""
     if not isinstance(body, dict):
         raise RequestError("The body must be a JSON object.", param=None)
     given = {name: value for name, value in body.items() if value is not None}
@@ -382,6 +380,10 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
         value = given.pop(name, neutral)
         if type(value) is not type(neutral) or value != neutral:
             raise unsupported(name)
+    if given.get("stop") in ("", [], [""]):
+        del given["stop"]
+    extra = [name for name in given if name not in Body.model_fields and takes(given.get("model"), name)]
+    parameters = {name: given.pop(name) for name in extra}
     try:
         checked = Body.model_validate(given, context=limits)
     except ValidationError as error:
@@ -389,7 +391,7 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
     tools = tuple(given.get("tools", ()))
     _check_tools(tools, given.get("tool_choice"))
     of_tools = {"tool_choice", "parallel_tool_calls"}
-    parameters = {
+    parameters |= {
         name: given[name]
         for name in PassedOn.model_fields
         if name in given and (tools or name not in of_tools)

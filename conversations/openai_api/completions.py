@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -41,7 +41,7 @@ from conversations.openai_api.answer import (
     usage_json,
     variant_named,
 )
-from conversations.openai_api.chat_request import ChatRequest, RequestLimits, read_request
+from conversations.openai_api.chat_request import ChatRequest, PassedOn, RequestLimits, read_request
 from conversations.openai_api.errors import ModelFailed, RequestError, body_of, unsupported
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import history_keys, refuse_outputs_alone
@@ -59,8 +59,9 @@ TRIES = 3
 """Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
 REMEMBER = "x-chatmemory-remember"
 """Request header; `false` if the request is not part of a conversation, such as one for a title."""
-TASK_HEADER, TASK = "x-openwebui-task", "### Task:"
-"""How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by how its prompt begins."""
+TASK_HEADER, TASK, TASK_TEXTS = "x-openwebui-task", "### Task:", ("<chat_history>", "### Chat History")
+"""How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by its prompt, which begins
+like that and quotes the chat. A question with documents begins like that, too."""
 
 DECISION = "x-chatmemory-conversation"
 """Response header: what became of the request."""
@@ -80,7 +81,9 @@ class CompletionsView(OpenAIView):
         user = request.user = _caller(request, data)
         require_end_user(request)
         self.limits = quotas.remaining(user.pk)
-        body = read_request(data, RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES))
+        body = read_request(
+            data, RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES), _takes
+        )
         del data
         variant = _variant(body)
         self.body = replace(body, history=(), new=())
@@ -89,8 +92,12 @@ class CompletionsView(OpenAIView):
         body_hash.update(name.encode())  # the same words in another conversation are another request
         if not name or not body.store:
             refuse_outputs_alone((*body.history, *body.new))
-        is_task = TASK_HEADER in request.headers or (not body.history and body.question.startswith(TASK))
-        if is_task or not body.store or request.headers.get(REMEMBER, "").lower() == "false":
+        if (
+            TASK_HEADER in request.headers
+            or _is_task(body)
+            or not body.store
+            or request.headers.get(REMEMBER, "").lower() == "false"
+        ):
             return _unstored(body, variant)
         completion = CompletionRequest(
             user,
@@ -158,6 +165,12 @@ def _caller(request: Request, data: Any) -> User:
     return user
 
 
+def _is_task(body: ChatRequest) -> bool:
+    """Whether the request is for a title, tags or the like. Its answer is read whole, and calls no tools."""
+    is_alone = not (body.history or body.stream or body.tools)
+    return is_alone and body.question.startswith(TASK) and any(one in body.question for one in TASK_TEXTS)
+
+
 def _variant(body: ChatRequest) -> Variant:
     """Return the named variant with the request's own limit. Raises for what its upstream does not support.
 
@@ -171,9 +184,19 @@ def _variant(body: ChatRequest) -> Variant:
     return variant if body.max_tokens is None else variant.limited_to(body.max_tokens)
 
 
+def _takes(model: object, name: str) -> bool:
+    """Whether the model that a body names takes a parameter that Chat Completions does not have."""
+    with suppress(RequestError):
+        return isinstance(model, str) and variant_named(model).takes(name)
+    return False
+
+
 def _refusal(body: ChatRequest, variant: Variant) -> RequestError | None:
     """Return an error for what the variant's upstream does not support."""
     upstream, parameters = registry.upstream_of(variant), body.parameters
+    for name in parameters.keys() - PassedOn.model_fields.keys():
+        if not variant.takes(name):  # a fallback
+            return unsupported(name)
     if upstream is None:
         response_format = parameters.get("response_format", {"type": "text"})["type"]
         lacking = {
@@ -233,9 +256,14 @@ def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
 async def _begun(
     completion: CompletionRequest, place: TurnPlace
 ) -> tuple[BegunTurn | ExistingReply, TurnPlace]:
-    """Begin the turn in its place. If the chat has changed since it was found, look for the place again."""
+    """Begin the turn in its place. If the chat has changed since it was found, look for the place again.
+
+    If it always has, others continue the same history in words of their own: then the turn has a chat of its own.
+    """
     question = completion.request.question
-    for _ in range(TRIES):
+    for attempt in range(TRIES + 1):
+        if attempt == TRIES:
+            place = place.apart()
         if place.existing is not None:
             return place.existing, place
         prepared = None

@@ -66,6 +66,9 @@ _KINDS: Final[Mapping[str, str]] = {
 """What pydantic finds → OpenAI's code. Wrong types and numbers out of range are recognized by their names."""
 
 
+_EXTRA: Final = ' A variant of MODEL_VARIANTS with `"extra": true` passes it to its model.'
+
+
 def invalid_field(why: str, code: str = "invalid_value", *, at: str = "") -> PydanticCustomError:
     """Return the error of the field that is being validated, or of the one `at` a path below it."""
     return PydanticCustomError("refused", "{why}", {"why": why, "code": code, "at": at})
@@ -83,8 +86,9 @@ def validation_error(error: ValidationError, known: Iterable[str]) -> RequestErr
     if kind == "extra_forbidden" and len(first["loc"]) > 1:
         return unsupported(at)
     if kind == "extra_forbidden":
+        hint = _EXTRA if all_found[0]["type"] == kind else ""  # with another error, it is rather misspelt
         return RequestError(
-            f"Unrecognized request argument supplied: {at}.{did_you_mean(at, known)}",
+            f"Unrecognized request argument supplied: {at}.{did_you_mean(at, known)}{hint}",
             param=at,
             code="unknown_parameter",
         )

@@ -2,7 +2,7 @@
 
 A client that names its conversation is trusted, within its own user's chats. The chat of a client that only sends
 messages is found by the rolling hash of its history up to the last answered question, whose stored answer is then
-compared; else among the chats with the same last question or the same last answer, of which every turn that was sent
+compared; else among the chats with the same last question or the same last answer, with which the turns that were sent
 must agree (`openai_api.agreement`). A chat is never found by a single message, and never among those of another user,
 or of another end user that a request names.
 """
@@ -11,11 +11,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal, cast
+from typing import Literal
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from chatmemory.database.owned import ChatKey
@@ -60,6 +60,12 @@ NAMED_ROWS = 400
 FIRST_ANSWER = 2
 """Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
 again; later, without a history, the same words are a new message."""
+TEMPORARY = ("temporary:", "local:")
+"""How the names of temporary conversations begin."""
+JUST = timedelta(seconds=10)
+"""How long after a reply the same question to another model is not a wish to replace that reply."""
+AT_ONCE = timedelta(minutes=1)
+"""How soon after a conversation's first request another one may be its real first."""
 CUT = (Status.CANCELLED, Status.INCOMPLETE)
 """States of replies of which a client may have read any part."""
 MAX_CHATS = 20
@@ -90,6 +96,16 @@ class CompletionRequest:
         return hashlib.sha256(b"completion" + self.body_hash).hexdigest()
 
     @property
+    def name_with_model(self) -> str:
+        """The name of the conversation that this model has if another one answers the same questions."""
+        return f"{self.name}\n{hashlib.sha256(self.request.model.encode()).hexdigest()[:16]}"
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the name is one that Open WebUI gives to a chat that it does not keep."""
+        return self.name.partition(":")[2].startswith(TEMPORARY)
+
+    @property
     def earlier(self) -> QuerySet[ChatCompletion]:
         """The completions of the same user and end user."""
         return ChatCompletion.objects.filter(user=self.user, end_user=self.end_user)
@@ -107,8 +123,22 @@ class TurnPlace:
     """For a branch: seq of the last message that it shares."""
     rewritten: str = ""
     """The client's version of the chat's last answer, if it was rewritten: it is stored as an edit of it."""
+    made_up: int = 0
+    """Number of turns in front of the history that the client made up."""
     existing: ExistingReply | None = None
     """The reply that this request began before."""
+    last_turn: ChatCompletion | None = None
+    """The last turn of the chat that is continued, if it was found by it."""
+    aside: UUID | None = None
+    """The chat that the conversation had before, if that is a side request and this conversation's first turn."""
+    name: str = ""
+    """The name that the chat goes by, if it is not the client's own."""
+
+    def apart(self) -> "TurnPlace":
+        """Return the place in a branch, if the client has not named the chat that it is to continue."""
+        if self.decision != "continued" or self.last_turn is None or self.found_by == "name":
+            return self
+        return TurnPlace("branched", self.found_by, self.chat, self.last_turn.seq, made_up=self.made_up)
 
 
 def find(completion: CompletionRequest) -> TurnPlace:
@@ -117,7 +147,11 @@ def find(completion: CompletionRequest) -> TurnPlace:
         return existing
     if not completion.name:
         return _unnamed(completion)
-    chat = _named(completion)
+    of_model, chat = _named(completion)
+    if of_model is not None:
+        place = _within(of_model, completion)
+        if chat is None or place.decision not in ("imported", "not stored"):
+            return replace(place, name=completion.name_with_model)
     if chat is not None:
         return _within(chat, completion)
     return TurnPlace("imported" if completion.request.history else "new")
@@ -166,7 +200,7 @@ def _unnamed(completion: CompletionRequest) -> TurnPlace:
     matches = _answered(before, answer)
     newest = next((one for one in matches if _is_head(one)), None)
     if newest is not None:
-        return TurnPlace("continued", "history", newest.chat)
+        return TurnPlace("continued", "history", newest.chat, last_turn=newest)
     rewritten = _agreeing([one for one in before if not matches or _is_head(one)], request.history)
     if rewritten.chat is not None:
         return rewritten
@@ -189,15 +223,20 @@ def _is_whole(completion: ChatCompletion, sent: Sequence[PromptMessage]) -> bool
 
 
 def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMessage]) -> TurnPlace:
-    """Return the one place among `candidates` that agrees with the whole history; several are none."""
+    """Return the one place among `candidates` that agrees best with the history; several are none."""
     sent = compared_turns(history)
-    heads: list[tuple[ChatCompletion, Match]] = []
-    older: list[tuple[ChatCompletion, Match]] = []
+    agreeing: list[tuple[ChatCompletion, Match]] = []
     for one in list({one.pk: one for one in candidates}.values())[:MAX_CHATS]:
         found = match(_turns_of(one.chat.key, one.seq, ROWS * len(history)), sent)
-        if found is not None and _is_head(one):
+        if found is not None:
+            agreeing.append((one, found))
+    least = min((found.made_up for _, found in agreeing), default=0)
+    heads: list[tuple[ChatCompletion, Match]] = []
+    older: list[tuple[ChatCompletion, Match]] = []
+    for one, found in agreeing:
+        if found.made_up == least and _is_head(one):
             heads.append((one, found))
-        elif found is not None and not found.differs:
+        elif found.made_up == least and not found.differs:
             older.append((one, found))
     if not (heads or older):
         return TurnPlace("imported")
@@ -206,8 +245,8 @@ def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMess
         return TurnPlace("imported")  # another chat has these turns, too: it may be another person's
     if heads:
         by: FoundBy = "history" if found.is_whole else "newest turn"
-        return TurnPlace("continued", by, one.chat, rewritten=found.rewritten)
-    return TurnPlace("branched", "newest turn", one.chat, one.seq)
+        return TurnPlace("continued", by, one.chat, rewritten=found.rewritten, made_up=least, last_turn=one)
+    return TurnPlace("branched", "newest turn", one.chat, one.seq, made_up=least)
 
 
 def _is_alone(place: TurnPlace, completion: CompletionRequest) -> bool:
@@ -223,7 +262,8 @@ def _is_alone(place: TurnPlace, completion: CompletionRequest) -> bool:
     sent = compared_turns(history)
     return not any(
         completion.earlier.filter(chat=one.chat_id).exists()
-        and match(_turns_of(one.chat_key, one.seq, ROWS * len(history)), sent) is not None
+        and (found := match(_turns_of(one.chat_key, one.seq, ROWS * len(history)), sent)) is not None
+        and found.made_up <= place.made_up
         and not _is_copy(one.chat_key, place.chat.key, one.seq, place.through_seq or place.chat.last_seq)
         for one in same[:MAX_CHATS]
     )
@@ -266,6 +306,10 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
     its = completion.earlier.filter(chat=chat)
     again = its.filter(asked=keys.asked).order_by("-seq").first()
     if again is not None and _is_head(again) and (request.history or again.seq <= FIRST_ANSWER):
+        if again.model != request.model and request.question and _is_just_answered(again):
+            questions = Message.objects.filter(chat=chat, role=Role.USER, seq__lt=again.seq).order_by("-seq")
+            through_seq = questions.values_list("seq", flat=True)[0] - 1
+            return TurnPlace("branched", "name", chat, through_seq, name=completion.name_with_model)
         return TurnPlace("regenerated", "name", chat)
     continued = TurnPlace("continued", "name", chat)
     # If busy, the turn is refused, or a reply left by a crash is finished.
@@ -276,11 +320,35 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
         last = _turns_of(chat.key, chat.last_seq, 2 * ROWS)[-1:]
         return TurnPlace("not stored") if any(quotes(request.question, turn) for turn in last) else continued
     matches = _answered(_newest(its.filter(asked=keys.before)), request.history[-1])
-    if any(_is_head(one) for one in matches):
-        return continued
+    newest = next((one for one in matches if _is_head(one)), None)
+    if newest is not None and _follows_a_side_request(newest, request.history):
+        return TurnPlace("imported", "name", aside=chat.pk)
+    if newest is not None:
+        return replace(continued, last_turn=newest)
     if matches:
         return TurnPlace("branched", "name", chat, matches[0].seq)
     return _followed(chat, request.history)
+
+
+def _is_just_answered(turn: ChatCompletion) -> bool:
+    """Whether a reply is being written, or has been for a moment only: nobody has read it and wants another one."""
+    replies = Message.objects.filter(owner_id=turn.user_id, pk=turn.pk)
+    return not replies.filter(Q(completed_at__lt=Now() - JUST) | Q(status=Status.FAILED)).exists()
+
+
+def _follows_a_side_request(turn: ChatCompletion, history: Sequence[PromptMessage]) -> bool:
+    """Whether the client has this turn for the first of its conversation, although another one precedes it.
+
+    The two began at the same time, neither with a history, and under other instructions: one was to make a title.
+    """
+    is_first = sum(one.role == "user" for one in history) == 1 and bytes(turn.asked) == bytes(turn.question)
+    if not is_first or turn.seq <= FIRST_ANSWER:
+        return False
+    before = ChatCompletion.objects.filter(user=turn.user_id, chat=turn.chat_id, seq__lt=turn.seq)
+    if [one.seq for one in before] != [FIRST_ANSWER] or turn.created_at - before[0].created_at > AT_ONCE:
+        return False
+    replies = Message.objects.filter(owner_id=turn.user_id, pk__in=[turn.pk, before[0].pk])
+    return len(set(replies.values_list("context_record__turn_instructions_hash", flat=True))) > 1
 
 
 def _followed(chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:
@@ -302,22 +370,23 @@ def _followed(chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:
     return TurnPlace("continued", "name", chat)
 
 
-def _named(completion: CompletionRequest) -> Chat | None:
-    """Return the user's chat of that name. The id of a chat is a name too, but only for the chat's owner.
+def _named(completion: CompletionRequest) -> tuple[Chat | None, Chat | None]:
+    """Return the user's chats of that name: the model's own, if it has one, and the other.
 
-    A chat that belongs to an end user is nobody else's.
+    The id of a chat is a name too, but only for the chat's owner. A chat that belongs to an end user is nobody else's.
     """
-    user, name = completion.user, completion.name
-    known = NamedConversation.objects.filter(user=user, name=name).select_related("chat").first()
-    if known is not None:
-        return cast("Chat", known.chat)
+    user, name, with_model = completion.user, completion.name, completion.name_with_model
+    named = NamedConversation.objects.filter(user=user, name__in=[name, with_model]).select_related("chat")
+    known: dict[str, Chat] = {one.name: one.chat for one in named}
+    if known:
+        return known.get(with_model), known.get(name)
     try:
         chat = Chat.objects.filter(pk=UUID(name.rpartition(":")[2]), owner=user).first()
     except ValueError:
-        return None
+        return None, None
     if chat is None or completion.earlier.filter(chat=chat).exists():
-        return chat
-    return None if ChatCompletion.objects.filter(chat=chat).exists() else chat
+        return None, chat
+    return None, None if ChatCompletion.objects.filter(chat=chat).exists() else chat
 
 
 def _newest(completions: QuerySet[ChatCompletion]) -> list[ChatCompletion]:

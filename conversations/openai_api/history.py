@@ -20,11 +20,11 @@ def in_order(messages: list[tuple[int, PromptMessage]], max_chars: int) -> tuple
 
     Raises `RequestError`.
     """
+    # A blank answer is none: one that failed, or a place for the next, which some clients send along.
+    messages = [one for one in messages if one[1].role != "assistant" or one[1].text.strip()]
     messages = _without_trimmed_calls(messages)
     _check_calls(messages)
     joined = _joined(messages, max_chars)
-    while joined and joined[-1].role == "assistant" and not (joined[-1].content.strip() or joined[-1].calls):
-        joined.pop()  # a place for the answer, which some clients send along
     if joined and joined[-1].role == "user" and not joined[-1].content.strip():
         raise _refused(messages[-1][0], "content", "The last message is empty.", "invalid_value")
     return tuple(joined)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -20,6 +20,7 @@ from conversations.derived import set_lines
 from conversations.interchange.rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, imported
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
+from conversations.openai_api import lines
 from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
@@ -34,7 +35,10 @@ from memory.pins.pins import exported_pins
 def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat | None:
     """Build what is to be stored before the turn. The history may be long, so this runs without locks."""
     if place.decision == "imported":
-        return prepare_chat(completion.user, _imported(completion.request.history))
+        imported_chat = _imported(completion.request.history)
+        if completion.is_temporary:
+            imported_chat = replace(imported_chat, title="", temporary=True)
+        return prepare_chat(completion.user, imported_chat)
     if place.decision == "branched" and place.chat is not None:
         return _branch(place.chat, place.through_seq)
     return None
@@ -79,7 +83,7 @@ def begin(
         with transaction.atomic():
             if place.chat is not None and place.rewritten:
                 _keep_rewritten(place.chat, place.rewritten)
-            chat = _chat(completion.user, place, prepared)
+            chat = _chat(completion, place, prepared)
             if chat is None:
                 return None
             begun = _begin(completion, place, chat, ready)
@@ -87,6 +91,10 @@ def begin(
                 transaction.set_rollback(True)
                 return begun, TurnPlace("repeated", "idempotency key")
             _remember(completion, place, begun)
+            if place.last_turn is not None and completion.request.question:
+                lines.go_on(place.last_turn)
+            if place.aside is not None:
+                lines.set_aside(completion.user.pk, place.aside)
             return begun, place
     except IntegrityError:
         if completion.name and place.chat is None:
@@ -109,14 +117,15 @@ def _imported(history: Sequence[PromptMessage]) -> ImportedChat:
     return ImportedChat(title=automatic_title(first), title_is_automatic=True, messages=messages)
 
 
-def _chat(user: User, place: TurnPlace, prepared: PreparedChat | None) -> Chat | None:
+def _chat(completion: CompletionRequest, place: TurnPlace, prepared: PreparedChat | None) -> Chat | None:
     """Return the turn's chat: a new one, or the locked one. None: it has changed since it was found."""
+    user = completion.user
     if prepared is not None:
         if place.decision == "imported":
             quotas.spend(user.pk, prepared.tokens)
         return prepared.store()
     if place.chat is None:
-        return chat_lifecycle.create_chat(user)
+        return chat_lifecycle.create_chat(user, temporary=completion.is_temporary)
     try:
         locked = get_chat(user, place.chat.pk, lock=True)
     except NotFound:
@@ -170,6 +179,11 @@ def _outputs(chat: Chat, request: ChatRequest) -> tuple[ToolOutput, ...]:
 
 def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> None:
     pending = begun.pending
+    sibling: UUID | None = None
+    if place.decision == "branched" and place.chat is not None:
+        sibling = lines.part(place.chat, place.through_seq, pending.chat_id)
+    elif place.last_turn is not None and not completion.request.question:  # outputs of tools: the same turn
+        sibling = place.last_turn.sibling
     ChatCompletion.objects.create(
         message_id=pending.message_id,
         chat_id=pending.chat_id,
@@ -182,14 +196,16 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         model=completion.request.model,
         decision=place.decision,
         found_by=place.found_by,
+        sibling=sibling,
         created_at=Now(),
     )
     if not completion.name:
         return
+    name = place.name or completion.name
     if place.chat is None and not place.found_by:
         # Fails if another request has just taken the name; then this one begins again.
-        NamedConversation.objects.create(user=completion.user, name=completion.name, chat_id=pending.chat_id)
+        NamedConversation.objects.create(user=completion.user, name=name, chat_id=pending.chat_id)
     elif place.decision in ("branched", "imported"):
         NamedConversation.objects.update_or_create(
-            user=completion.user, name=completion.name, defaults={"chat_id": pending.chat_id}
+            user=completion.user, name=name, defaults={"chat_id": pending.chat_id}
         )

@@ -23,14 +23,14 @@ from django.utils import timezone
 from chatmemory import metrics
 from chatmemory.database.compiled import Write
 from chatmemory.database.owned import ChatKey
-from chatmemory.llm.protocol import Prompt
+from chatmemory.llm.protocol import Prompt, Usage
 from chatmemory.runtime import fault_points, process
 from conversations import attachments
 from conversations.accounts import quotas
 from conversations.derived import derived, turn_line
 from conversations.models import ActiveReply, Chat, Message, Role, Status, WebhookEventType, lock_chat
 from conversations.replies import open_turn
-from conversations.replies.reply import Ending, Pending, tokens_used
+from conversations.replies.reply import Ending, Pending, counts_of
 from conversations.webhooks import outbox
 from memory.turn import smaller_prompt, turn_finished
 
@@ -76,11 +76,11 @@ def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message
         if pending.app_id is not None:
             outbox.record(pending.chat_key, WebhookEventType.REPLY_COMPLETED, _figures(message))
         turn_finished(message, pending.snapshot, ending.card)
-        spent = tokens_used(message, pending.snapshot.prompt_tokens)
-        quotas.settle(pending.owner_id, pending.reservation, spent, pending.app_id)
+        spent = counts_of(message, pending.snapshot.prompt_tokens)
+        quotas.settle(pending.owner_id, pending.reservation, spent.total if spent else None, pending.app_id)
         fault_points.point("finish.stored")
     fault_points.point("finish.committed")
-    count(message)
+    count(message, spent)
     logger.info(
         "reply finished",
         extra={
@@ -97,12 +97,13 @@ def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message
     return message
 
 
-def count(reply: Message) -> None:
-    """Count a reply that ended in the metrics."""
+def count(reply: Message, usage: Usage | None) -> None:
+    """Count a reply that ended, and its tokens, in the metrics."""
     variant = reply.model_variant if reply.model_variant in settings.MODEL_VARIANTS else "removed"
     metrics.REPLIES.labels(reply.status, variant).inc()
+    counted_by = "us" if reply.input_tokens is None else "upstream"
     for kind in ("input", "cached", "output"):
-        metrics.TOKENS.labels(kind).inc(getattr(reply, f"{kind}_tokens") or 0)
+        metrics.TOKENS.labels(kind, counted_by).inc(getattr(usage, f"{kind}_tokens") if usage else 0)
 
 
 def checkpoint(renew: Sequence[UUID], owners: Collection[int]) -> dict[UUID, bool]:

@@ -48,7 +48,7 @@ from conversations.accounts import quotas
 from conversations.accounts.apps import app_id_of
 from conversations.models import Message, PassingCall, Status
 from conversations.replies import finish
-from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, tokens_used
+from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, counts_of
 from memory.policies.card import CardStream
 
 logger = logging.getLogger(__name__)
@@ -345,8 +345,9 @@ class UnstoredReply(Generation):
         text, self.calls = self.log.text(), ending.reply.calls
         tokens = await executors.read(count_tokens, text)
         self.final = ending.message(text, self.variant.name, self.variant.model, token_count=tokens)
-        finish.count(self.final)
-        await end_call(self._reservation, tokens_used(self.final, self.prompt_tokens))
+        spent = counts_of(self.final, self.prompt_tokens)
+        finish.count(self.final, spent)
+        await end_call(self._reservation, spent.total if spent else None)
 
 
 class TurnReply(Generation):

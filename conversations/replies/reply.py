@@ -17,7 +17,7 @@ from chatmemory.database.owned import ChatKey
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.offline import NAME as OFFLINE
 from chatmemory.llm.openai.failures import EMPTY_REPLY
-from chatmemory.llm.protocol import Price, Prompt, Reply, ReplyError, Variant, storable_cost
+from chatmemory.llm.protocol import Price, Prompt, Reply, ReplyError, Usage, Variant, storable_cost
 from chatmemory.text.thoughts import said
 from conversations.accounts.quotas import Reservation, Slot
 from conversations.models import ActiveReply, Chat, Message, Role, Status
@@ -235,10 +235,8 @@ def failure_of(message: Message) -> ReplyError:
     )
 
 
-def tokens_used(message: Message, prompt_tokens: int) -> int | None:
+def counts_of(message: Message, prompt_tokens: int) -> Usage | None:
     """Return the tokens of a call, as billed by the upstream or by our own count; None if it failed unbilled."""
     if message.input_tokens is not None:
-        return message.input_tokens + (message.output_tokens or 0)
-    if message.status == Status.FAILED:
-        return None
-    return prompt_tokens + message.token_count
+        return Usage(message.input_tokens, message.cached_tokens or 0, message.output_tokens or 0)
+    return None if message.status == Status.FAILED else Usage(prompt_tokens, 0, message.token_count)

@@ -87,7 +87,7 @@ def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) ->
     replies, failed = total(usage, "replies"), total(usage, "failed")
     spent, saved = total(folds, *tokens), total(usage, "saved_tokens")
     cost = total(usage, "cost_usd") + total(folds, "cost_usd")
-    unpriced = total(usage, "billed") - total(usage, "priced")
+    unpriced = max(0, replies - failed - total(usage, "priced"))
     found = [
         f"{counted(replies, 'reply', 'replies')} with {short(total(usage, *tokens))} tokens, {failed:,} failed."
     ]

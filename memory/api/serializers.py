@@ -333,6 +333,9 @@ class UsageDayOut(UsageOut):
     date = DateField(help_text="The day, in UTC.")
     model_variant = CharField(help_text=VARIANT)
     replies = IntegerField(help_text="How many replies there were.")
+    estimated = IntegerField(
+        required=False, help_text="For how many of them the upstream reported no possible count: it is ours."
+    )
 
 
 class UsageDaysOut(Serializer[Any]):

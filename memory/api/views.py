@@ -321,8 +321,7 @@ class SummarizeView(LimitedView):
         ended = Event()
         try:
             folded = await cancel_on_drain(executors.apart(partial(work, ended)))
-            reported = folded.usage.input_tokens + folded.usage.output_tokens
-            spent = reported or tokens + count_tokens(folded.state.summary)
+            spent = folded.usage.total or tokens + count_tokens(folded.state.summary)
         finally:
             ended.set()
             await asyncio.shield(end_call(call, spent))

@@ -22,6 +22,7 @@ from chatmemory import metrics
 from chatmemory.database.executors import give_back
 from chatmemory.llm import registry
 from chatmemory.llm.known_models import output_limit
+from chatmemory.llm.offline import counted
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, UpstreamError, Usage, storable_cost
 from chatmemory.llm.tracing import answered, chat_span
 from chatmemory.runtime import fault_points
@@ -114,7 +115,8 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
     except Refusal as refusal:
         raise FoldFailed(refusal.reason, str(refusal)) from refusal
     before, turns, cost = folding.before, folding.bite.turns, calls.cost_usd
-    usages = [before.usage, *(answer.usage for answer in calls.answers if answer.usage)]
+    answers = zip(calls.sent, calls.answers, strict=False)
+    usages = [before.usage, *(answer.usage or counted(prompt, answer.text) for prompt, answer in answers)]
     return replace(
         before,
         state=best.state,

@@ -15,7 +15,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from chatmemory.llm import registry
-from chatmemory.llm.offline import card_after, card_block
+from chatmemory.llm.offline import card_after, card_block, counted
 from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from chatmemory.text.spans import SpanIndex
 from chatmemory.text.tokens import count_tokens
@@ -44,7 +44,7 @@ class _Counted:
         at = len(self.usages)
         self.usages.append(Usage(prompt_tokens(prompt), 0, 0))
         answer = self.model.complete(prompt, variant, timeout=timeout)
-        self.usages[at] = answer.usage or Usage(prompt_tokens(prompt), 0, count_tokens(answer.text))
+        self.usages[at] = answer.usage or counted(prompt, answer.text)
         return answer
 
 

@@ -47,9 +47,16 @@ _AMOUNT = re.compile(r"\d+(?:[.,]\d+)*%?")
 _STOP = re.compile(r"(?<=[.!?…])[\"'”’)\]]?\s+|(?<=[。！？])|\n+")
 
 
+_OURS = re.compile(
+    r"\ACalled (?=[\w.-]{1,128}\()|\A\(No output: the conversation went on without it\.\)"
+    r"|\[(?:image|file): (?:(?:\d{1,9}×\d{1,9} )?(?:PNG|JPEG|GIF|WebP)(?=, \d))?|, \d{1,9}(?:\.\d)? (?:B|kB|MB)\]"
+)
+"""Words of the server's own in messages: of a tool's call, of its missing output, and of marks of images and files."""
+
+
 def terms(text: str) -> list[str]:
-    """Return the terms of `text` in order, with repetitions."""
-    folded = fold(text)
+    """Return the terms of `text` in order, with repetitions. Words of the server's own are none."""
+    folded = fold(_OURS.sub(" ", text))
     return [*_in_order(folded), *date_terms(folded)]
 
 

@@ -41,6 +41,7 @@ _COUNTING = 0x636F756E74
 _FIELDS = (
     *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__status"),
     *("reply__input_tokens", "reply__cached_tokens", "reply__output_tokens", "reply__cost_usd"),
+    "reply__token_count",
     *("tokens", "history_tokens", "sections", "card", "reply__chat__owner", "reply__chat__app"),
 )
 _CALLS = [field.name for field in Calls._meta.fields]
@@ -181,6 +182,7 @@ def _figures_of(record: ContextRecord) -> dict[str, Any]:
     reply = record.reply
     has_failed = reply.status == Status.FAILED
     figures: dict[str, Any] = {"replies": 1, "failed": int(has_failed)}
+    counted = sum(section["tokens"] for section in record.sections)
     if reply.input_tokens is not None:
         figures |= {
             "billed": 1,
@@ -189,8 +191,9 @@ def _figures_of(record: ContextRecord) -> dict[str, Any]:
             "output_tokens": reply.output_tokens or 0,
         }
         if all(section["kind"] != "attachments" for section in record.sections):
-            counted = sum(section["tokens"] for section in record.sections)
             figures |= {"counted_tokens": counted, "counted_billed": reply.input_tokens}
+    elif not has_failed:
+        figures |= {"input_tokens": counted, "output_tokens": reply.token_count}
     if reply.cost_usd is not None:
         figures |= {"priced": 1, "cost_usd": reply.cost_usd}
     if record.card and reply.status == Status.COMPLETE:  # a reply that was stopped or failed needs no card
@@ -221,34 +224,42 @@ SUMMARIZER = "summarizer"
 
 
 def days_of(user: User, since: datetime | None = None, until: datetime | None = None) -> list[dict[str, Any]]:
-    """Rows `{"date", "model_variant", "replies", "input_tokens", "cached_tokens", "output_tokens", "cost_usd"}`.
+    """Rows as of `UsageDayOut`, from `since` on and before `until`, days in UTC, oldest first.
 
-    From `since` on and before `until`, days in UTC, oldest first. `cost_usd` leaves out what has no known price.
+    `cost_usd` leaves out what has no known price. `estimated` replies have no usage: their tokens are our count.
     """
     replies = Message.objects.filter(owner_id=user.pk, role=Role.ASSISTANT, input_tokens__isnull=False)
     folds = SummaryRevision.objects.filter(owner_id=user.pk, input_tokens__gt=0)
     totals = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
-    rows: list[dict[str, Any]] = []
     kinds: tuple[tuple[QuerySet[Any], str, Any, Any], ...] = (
         (replies, "completed_at", F("model_variant"), Sum("cached_tokens")),
         (folds, "created_at", Value(SUMMARIZER), Value(0)),
     )
+    rows = defaultdict[tuple[date, str], Counter[str]](Counter)
     for calls, moment, variant, cached in kinds:
-        if since:
-            calls = calls.filter(**{f"{moment}__gte": since})
-        if until:
-            calls = calls.filter(**{f"{moment}__lt": until})
-        days = calls.values(day=TruncDate(moment), variant=variant).order_by()
-        rows += days.annotate(replies=Count("pk"), cached=cached, **totals)
+        days = _between(calls, moment, since, until).values(day=TruncDate(moment), variant=variant).order_by()
+        for row in days.annotate(replies=Count("pk"), cached_tokens=cached, **totals):
+            key = row.pop("day"), row.pop("variant")
+            rows[key].update({name: value or 0 for name, value in row.items()})
+    moment = "reply__completed_at"
+    unbilled = ContextRecord.objects.filter(owner_id=user.pk, reply__input_tokens__isnull=True)
+    ended = _between(unbilled, moment, since, until).exclude(reply__status=Status.FAILED)
+    fields = (TruncDate(moment), "reply__model_variant", "reply__token_count", "sections")
+    for day, variant, written, sections in ended.exclude(**{moment: None}).values_list(*fields).iterator():
+        sent = sum(section["tokens"] for section in sections)
+        rows[day, variant].update(replies=1, estimated=1, input_tokens=sent, output_tokens=written)
+    names = ("replies", "input_tokens", "cached_tokens", "output_tokens")
     return [
-        {
-            "date": row["day"].isoformat(),
-            "model_variant": row["variant"],
-            "replies": row["replies"],
-            "input_tokens": row["input_tokens"],
-            "cached_tokens": row["cached"] or 0,
-            "output_tokens": row["output_tokens"] or 0,
-            "cost_usd": float(row["cost_usd"] or 0),
-        }
-        for row in sorted(rows, key=lambda row: (row["day"], row["variant"]))
+        {"date": day.isoformat(), "model_variant": variant}
+        | {name: row[name] for name in names}
+        | {"cost_usd": float(row["cost_usd"])}
+        | ({"estimated": row["estimated"]} if row["estimated"] else {})
+        for (day, variant), row in sorted(rows.items())
     ]
+
+
+def _between(
+    calls: QuerySet[Any], moment: str, since: datetime | None, until: datetime | None
+) -> QuerySet[Any]:
+    calls = calls.filter(**{f"{moment}__gte": since}) if since else calls
+    return calls.filter(**{f"{moment}__lt": until}) if until else calls

@@ -323,7 +323,7 @@ def test_labels_are_of_a_few_words(
     of_other_tests = {value for name, value in scraped().labels if name == "variant"}
     turn = alice.ask("A heron in the reeds")["message"]
     alice.post("message", json={"chat_id": turn["chat_id"], "message": "x", "model_variant": "mine"})
-    finish.count(Message(status="complete", model_variant="of last year"))
+    finish.count(Message(status="complete", model_variant="of last year"), None)
     found = scraped()
     assert found("chatmemory_replies_total", variant="removed") > 0
     for secret in (turn["chat_id"], turn["id"], "alice", "heron", "mine", "last year"):
@@ -333,5 +333,6 @@ def test_labels_are_of_a_few_words(
     assert {value for name, value in found.labels if name == "policy"} <= set(POLICIES)
     assert {name for name, _ in found.labels if name not in ("generation", "version", "implementation")} <= {
         *("method", "route", "status", "variant", "type", "kind", "call", "missing", "section", "result"),
+        "counted_by",
         *("policy", "major", "minor", "patchlevel"),
     }

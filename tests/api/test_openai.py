@@ -329,17 +329,30 @@ def test_a_rejected_request_has_the_reason_of_the_upstream_but_no_key_and_no_add
     assert not failures.from_status(401, secret).reason.upstream_reason
 
 
-@pytest.mark.parametrize("call", ["responses", "embeddings", "completions", "a stored completion"])
-def test_what_is_not_served_says_that_chat_completions_is(ask: OpenAI, call: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        ("responses", "docs/openai.md#libraries-that-call-the-responses-api"),
+        ("completions", "docs/openai.md#libraries-that-call-the-responses-api"),
+        ("a stored completion", "docs/openai.md#libraries-that-call-the-responses-api"),
+        ("embeddings", "to the model provider"),
+        ("moderations", "to the model provider"),
+        ("files", "to the model provider"),
+    ],
+)
+def test_what_is_not_served_says_what_to_do(ask: OpenAI, call: str, advice: str) -> None:
     calls: dict[str, Callable[[], Any]] = {
         "responses": lambda: ask.responses.create(model="arco", input="Hello"),
         "embeddings": lambda: ask.embeddings.create(model="arco", input="Hello"),
         "completions": lambda: ask.completions.create(model="arco", prompt="Hello"),
+        "moderations": lambda: ask.moderations.create(input="Hello"),
+        "files": lambda: ask.files.list(),
         "a stored completion": lambda: ask.chat.completions.retrieve("chatcmpl-1"),
     }
     with pytest.raises(openai.NotFoundError) as raised:
         calls[call]()
     assert "client.chat.completions" in raised.value.message
+    assert advice in raised.value.message
 
 
 def test_a_busy_conversation_says_when_to_come_back(

@@ -1,11 +1,13 @@
 """Which chat a request of an OpenAI client goes to, whatever the client makes of its history.
 
 The oracle is written down once, in `Conversation.check`: the chat that a request went to holds exactly the questions of
-that conversation, in order, and no others; only a first request, and one that goes back, makes a chat.
+that conversation, in order, and no others, and so does the prompt. Only a first request, and one that goes back, makes
+a chat, or the first one after a side request that looked like a question.
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -14,41 +16,9 @@ import httpx
 import pytest
 
 from conversations.models import Chat, ChatCompletion, Message
+from tests.api.histories import DECISION, NAME, assistant, questions, said, send, user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
-
-NAME = "x-chatmemory-conversation-id"
-DECISION = "x-chatmemory-conversation"
-
-
-def send(
-    client: Client, messages: list[dict[str, Any]], headers: Mapping[str, str] | None = None, **body: Any
-) -> httpx.Response:
-    """Send a request and return its response."""
-    answer: httpx.Response = client.post(
-        "chat/completions", json={"model": "arco", "messages": messages, **body}, headers=dict(headers or {})
-    )
-    assert answer.status_code == 200, answer.text
-    return answer
-
-
-def said(answer: httpx.Response) -> str:
-    return str(answer.json()["choices"][0]["message"]["content"])
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def assistant(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
-
-
-def questions(chat_id: str) -> list[str]:
-    """The questions that a chat holds, in order."""
-    rows = Message.objects.filter(chat_id=chat_id, role="user", superseded_by=None).order_by("seq")
-    return list(rows.values_list("content", flat=True))
-
 
 # Examples of each class
 
@@ -250,6 +220,7 @@ class Conversation:
     """A conversation as its person sees it, in a client that does one thing to its history."""
 
     client: Client
+    upstream: FakeUpstream
     random: random.Random
     number: int
     end_user: str
@@ -257,6 +228,8 @@ class Conversation:
     turns: list[tuple[str, str, str]] = field(default_factory=list)
     """Question as the client keeps it, question as it was sent, answer as the client keeps it."""
     chat: str = ""
+    has_asked_aside: bool = False
+    """Whether the last request looked like a question and was none."""
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -271,6 +244,8 @@ class Conversation:
         """Do one thing, and compare what became of it with what should."""
         chance = self.random.random()
         if chance < 0.1:
+            self.ask_for_a_title()
+        elif chance < 0.35 and "side lines" in self.kind and self.turns:
             self.ask_aside()
         elif chance < 0.2 and len(self.turns) > 3 and self.kind not in ("named only new", "reworded"):
             self.turns = self.turns[: -self.random.randint(1, 2)]
@@ -279,10 +254,18 @@ class Conversation:
             self.ask()
 
     def ask_aside(self) -> None:
-        """Request a title."""
+        """Send the history and a message of the client's own."""
+        text = f"Extract what is worth remembering, in run {self.random.randrange(10**9)}."
+        self.check_prompt(send(self.client, [*self.history(), user(text)], self.headers, **self.body))
+        self.has_asked_aside = True
+
+    def ask_for_a_title(self) -> None:
         before = Chat.objects.count()
         answer = send(
-            self.client, [user(f"### Task:\nA title for\n{self.turns[-1:]}")], self.headers, **self.body
+            self.client,
+            [user(f"### Task:\nA title for\n<chat_history>{self.turns[-1:]}</chat_history>")],
+            self.headers,
+            **self.body,
         )
         if answer.headers[DECISION] != "not stored" or Chat.objects.count() != before:
             self.wrong.append(f"a side request was {answer.headers[DECISION]}")
@@ -290,25 +273,54 @@ class Conversation:
     def ask(self, *, goes_back: bool = False) -> None:
         """Ask the next question."""
         text = self.random.choice(("Thanks.", "Go on.", f"Item {self.random.randrange(10**6)} please"))
-        if "trimmed" in self.kind:  # what was said alike in two places leads to neither of them
+        if any(
+            one in self.kind for one in ("trimmed", "summarized", "gap")
+        ):  # what two chats have leads to neither
             text = f"{text} It is for number {self.random.randrange(10**9)}"
         if not self.turns:
             text = f"Hello, this is about order {self.random.randrange(10**9)}"
         sent = text
         if self.kind == "reworded":
             sent = self.random.choice(list(REWORDED.values()))(text, self.random.randint(10, 30))
-        kept = self.turns
-        if self.kind in ("trimmed", "named trimmed"):
-            kept = self.turns[-self.random.randint(2, 5) :]
-        if self.kind == "named only new":
-            kept = []
-        history = [one for asked, _, told in kept for one in (user(asked), assistant(told))]
-        answer = send(self.client, [*history, user(sent)], self.headers, **self.body)
+        answer = send(self.client, [*self.history(), user(sent)], self.headers, **self.body)
+        self.check_prompt(answer)
         told = said(answer)
         if self.kind == "rewritten":
             told = self.random.choice(list(REWRITTEN.values()))(told)
         self.turns.append((text, sent, told))
         self.check(answer, goes_back)
+
+    def history(self) -> list[dict[str, Any]]:
+        """What the client keeps."""
+        kept, before, last = self.turns, [], self.turns[-self.random.randint(2, 5) :]
+        if "trimmed" in self.kind:
+            kept = last
+        if self.kind == "named only new":
+            kept = []
+        if "gap" in self.kind and len(self.turns) > len(last) + 1:
+            kept = [self.turns[0], *last]
+        messages = [one for asked, _, told in kept for one in (user(asked), assistant(told))]
+        if "summarized" in self.kind and len(self.turns) > len(last) + 1:
+            messages = messages[-2 * len(last) :]
+            before = [
+                user(
+                    f"Here is a summary of the conversation to date:\n\n{len(self.turns)} things were wanted."
+                )
+            ]
+            how = self.random.randrange(3)
+            if how == 0:
+                before.append(assistant("Understood."))
+            elif how == 1 and len(last) > 2:
+                messages = messages[1:]
+        return [*before, *messages]
+
+    def check_prompt(self, answer: httpx.Response) -> None:
+        """Check that the model was sent nothing of another conversation."""
+        orders = {f"order {one}" for one in re.findall(r"order (\d+)", self.upstream.requests[-1].text)}
+        if any(one not in self.turns[0][0] for one in orders if self.turns):
+            self.wrong.append(
+                f"{self.kind}: the prompt has something of another conversation ({answer.headers})"
+            )
 
     def check(self, answer: httpx.Response, goes_back: bool) -> None:
         """The oracle."""
@@ -318,25 +330,46 @@ class Conversation:
         if chat != self.chat:  # an earlier branch may end there
             again.add("continued")
         expected = {"new"} if is_first else again if goes_back else {"continued"}
+        if self.has_asked_aside:
+            expected |= {"branched", "continued"}
         if decision not in expected:
             self.wrong.append(f"{self.kind}: {decision}, not {expected}")
-        if not is_first and not goes_back and chat != self.chat:
+        if not is_first and not goes_back and chat != self.chat and decision == "continued":
             self.wrong.append(f"{self.kind}: it went to another chat")
         if questions(chat) != [sent for _, sent, _ in self.turns]:
             self.wrong.append(f"{self.kind}: the chat holds other questions")
-        self.chat = chat
+        self.chat, self.has_asked_aside = chat, False
 
 
-KINDS = ("whole", "trimmed", "rewritten", "reworded", "named", "named trimmed", "named only new")
+KINDS = (
+    *(
+        "whole",
+        "trimmed",
+        "rewritten",
+        "reworded",
+        "named",
+        "named trimmed",
+        "named only new",
+        "summarized",
+        "gap",
+    ),
+    *(
+        "whole with side lines",
+        "trimmed with side lines",
+        "named with side lines",
+        "summarized with side lines",
+    ),
+)
 
 
-def play(clients: list[Client], count: int, seed: int) -> Iterator[Conversation]:
+def play(clients: list[Client], upstream: FakeUpstream, count: int, seed: int) -> Iterator[Conversation]:
     """Play conversations of two users, each with two end users, six at a time and mixed."""
     dice = random.Random(seed)
     for start in range(0, count, 6):
         group = [
             Conversation(
                 dice.choice(clients),
+                upstream,
                 dice,
                 number,
                 dice.choice(("", "ann", "bob")),
@@ -349,11 +382,11 @@ def play(clients: list[Client], count: int, seed: int) -> Iterator[Conversation]
         yield from group
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [13, pytest.param(1000, marks=pytest.mark.slow)])
 def test_every_request_goes_where_the_oracle_says(
     alice: Client, bob: Client, upstream: FakeUpstream, settings: Any, count: int
 ) -> None:
     settings.RATE_LIMITS = False
-    wrong = [sentence for one in play([alice, bob], count, seed=29) for sentence in one.wrong]
+    wrong = [sentence for one in play([alice, bob], upstream, count, seed=29) for sentence in one.wrong]
     print(f"{len(wrong)} wrong of {count:,} histories, {ChatCompletion.objects.count():,} turns")
     assert wrong == []

@@ -1,12 +1,14 @@
 """What clients of the OpenAI API send that is unusual, but means something: it is answered as they expect."""
 
 import json
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from conversations.models import Chat, Message
+from tests.support.completions import DOT
 from tests.support.exhaustive import first_of
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.upstream import FakeUpstream
@@ -188,3 +190,140 @@ def test_names_of_speakers_are_passed_on_where_the_api_has_them(
     answer = post(alice, [*nameless, assistant("You said: On."), user("And?")])
     assert answer.headers["x-chatmemory-conversation"] == "continued"
     assert Chat.objects.count() == 1
+
+
+SENT_BACK: dict[str, list[Any]] = {
+    "cache_control": [{**user("Hello"), "cache_control": {"type": "ephemeral"}}],
+    "id and timestamp": [
+        {**user("Hello"), "id": "msg_1", "timestamp": 1764000000.5, "createdAt": "2026-11-01"}
+    ],
+    "reasoning_details": [
+        {**assistant("y"), "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+        user("Hello"),
+    ],
+    "parsed": [
+        {**assistant('{"a": 1}'), "parsed": {"a": 1}, "audio": None, "function_call": None},
+        user("Hello"),
+    ],
+    "a part with thoughts": [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "redacted_thinking", "data": "x"},
+                {"type": "text", "text": "y", "annotations": []},
+            ],
+        },
+        user("Hello"),
+    ],
+    "an image of the assistant": [
+        {"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": DOT}}]},
+        user("Hello"),
+    ],
+    "a blank answer": [assistant("\n \n"), user("Hello")],
+    "no answer": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}, user("Hello")],
+}
+
+
+@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
+@pytest.mark.parametrize("messages", SENT_BACK.values(), ids=SENT_BACK.keys())
+def test_fields_that_clients_send_back_are_left_out(
+    alice: Client, upstream: FakeUpstream, settings: Any, messages: list[Any], store: bool, style: str
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    post(alice, [user("x"), *messages], store=store)
+    sent = upstream.requests[-1]
+    assert sent.said[-1][1].endswith("Hello")
+    assert "hm" not in str(sent.body)
+    assert "base64" not in str(sent.body)
+    assert all(content.strip() for _, content in sent.said)
+    assert upstream.faults == []
+    assert not Message.objects.filter(content__regex=r"^\s*$").exists()
+
+
+@pytest.mark.parametrize("content", [None, "", [{"type": "image_url", "image_url": {"url": DOT}}]], ids=str)
+@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
+def test_an_output_without_text_is_taken(
+    alice: Client, upstream: FakeUpstream, settings: Any, content: Any, style: str
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    for store in (True, False):
+        post(alice, [user("Where?"), CALLED, {**OUTPUT, "content": content}], tools=[LOOK], store=store)
+        assert ("[image: " in str(upstream.requests[-1].body)) is bool(content)
+        assert "base64" not in str(upstream.requests[-1].body)
+        assert upstream.faults == []
+
+
+@pytest.mark.parametrize("stop", ["", [], [""]], ids=str)
+def test_a_blank_stop_sequence_is_none(
+    alice: Client, upstream: FakeUpstream, settings: Any, stop: Any
+) -> None:
+    settings.OPENAI_API_STYLE = "chat"
+    post(alice, [user("Hello")], stop=stop, prompt_cache_retention="24h")
+    assert {"stop", "prompt_cache_retention"}.isdisjoint(upstream.requests[-1].body)
+
+
+EXTRA = {
+    "top_k": 20,
+    "min_p": 0.05,
+    "chat_template_kwargs": {"enable_thinking": False},
+    "think": False,
+    "repetition_penalty": 1.1,
+}
+
+
+def takes(settings: Any, extra: Any) -> None:
+    settings.MODEL_VARIANTS = {
+        name: replace(one, extra=extra) for name, one in settings.MODEL_VARIANTS.items()
+    }
+
+
+@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
+@pytest.mark.parametrize("extra", [True, tuple(EXTRA)], ids=["any", "named"])
+def test_parameters_that_a_variant_takes_go_to_its_model(
+    alice: Client, upstream: FakeUpstream, settings: Any, extra: Any, store: bool, style: str
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    takes(settings, extra)
+    post(alice, [user("Hello")], **EXTRA, store=store)
+    sent = upstream.requests[-1].body
+    assert {name: sent.get(name) for name in EXTRA} == EXTRA
+
+
+@pytest.mark.parametrize("extra", [False, ("min_p",)], ids=["none", "another"])
+def test_a_parameter_that_no_model_takes_is_refused_with_the_setting(
+    alice: Client, upstream: FakeUpstream, settings: Any, extra: Any
+) -> None:
+    takes(settings, extra)
+    body = {"model": "arco", "messages": [user("Hello")], "top_k": 20}
+    answer = alice.post("chat/completions", json=body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"], error["code"]) == (400, "top_k", "unknown_parameter")
+    assert "MODEL_VARIANTS" in error["message"]
+    assert '"extra"' in error["message"]
+
+
+def test_a_fallback_that_does_not_take_a_parameter_is_not_asked(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    spare = settings.MODEL_VARIANTS["arco-pro"]
+    arco = replace(settings.MODEL_VARIANTS["arco"], extra=True, fallback=spare)
+    settings.MODEL_VARIANTS = {"arco": arco, "arco-pro": spare}
+    upstream.behave("status?code=500", lane="stream")
+    body = {"model": "arco", "messages": [user("Hello")]}
+    for fields, asked in ((EXTRA, [arco.model]), ({}, [arco.model, spare.model])):
+        before = len(upstream.requests)
+        assert alice.post("chat/completions", json={**body, **fields}).status_code == 502
+        assert [one.model for one in upstream.requests[before:]] == asked
+
+
+def test_what_a_prompt_is_made_of_is_no_parameter(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.OPENAI_API_STYLE = "responses"
+    takes(settings, True)
+    post(alice, [user("Hello")], input="Ignore it.", max_output_tokens=9, max_tokens=5)
+    sent = upstream.requests[-1].body
+    assert (sent["input"][-1]["content"], sent["max_output_tokens"]) == ("Hello", 5)

@@ -30,7 +30,7 @@ from memory.context.prompt import Context
 from memory.folding.answer_checks import source_hash
 from memory.history import rows as loading
 from memory.history.turns import Turn
-from memory.models import MAX_PINS, ConversationBrief, Pin, RevisionKind, SummaryRevision
+from memory.models import MAX_PINS, ContextRecord, ConversationBrief, Pin, RevisionKind, SummaryRevision
 from memory.pins.pins import holding_pins
 from memory.pins.section import pin_cost
 from memory.policies import POLICIES
@@ -250,13 +250,21 @@ def _recount(context: Context) -> int:
 
 
 def bill(user: User) -> Iterator[str]:
-    """Check that the usage rows add up to the sums of messages and revisions."""
+    """Check that the usage rows add up to the sums of messages, counted by us if not reported, and revisions."""
     replies = Message.objects.filter(chat__owner=user, role=Role.ASSISTANT, input_tokens__isnull=False)
     folds = SummaryRevision.objects.filter(chat__owner=user)
     rows = daily.days_of(user)
     spends: list[Message | SummaryRevision] = [*replies, *folds]
-    for name in ("input_tokens", "output_tokens"):
-        spent = sum(getattr(one, name) or 0 for one in spends)
+    prompts = ContextRecord.objects.filter(owner_id=user.pk, reply__input_tokens__isnull=True)
+    unbilled = list(prompts.exclude(reply__status=Status.FAILED).select_related("reply"))
+    estimates = {
+        "input_tokens": sum(section["tokens"] for one in unbilled for section in one.sections),
+        "output_tokens": sum(one.reply.token_count for one in unbilled),
+    }
+    if sum(row.get("estimated", 0) for row in rows) != len(unbilled):
+        yield f"the usage rows do not have {len(unbilled)} estimates"
+    for name, estimate in estimates.items():
+        spent = sum(getattr(one, name) or 0 for one in spends) + estimate
         if sum(row[name] for row in rows) != spent:
             yield f"{name} of the usage rows do not add up to {spent}"
     cost = sum((one.cost_usd or Decimal(0) for one in spends), Decimal(0))

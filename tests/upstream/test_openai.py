@@ -69,7 +69,7 @@ MISBEHAVIOURS = [
     ("bad_utf8", "incomplete", "upstream_error", START),
     ("deep_json", "incomplete", "upstream_error", START),
     ("html", "failed", "upstream_error", ""),
-    ("unstreamed", "failed", "upstream_error", ""),
+    ("unstreamed", "complete", "", TEXT),
 ]
 
 

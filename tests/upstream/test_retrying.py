@@ -1,5 +1,7 @@
 """When a background call retries, and what a status means."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from chatmemory.llm.openai.failures import (
     Breaker,
     retry_after_in,
 )
+from chatmemory.llm.openai.reading import error_in_body
 
 
 @pytest.mark.parametrize(
@@ -23,10 +26,69 @@ from chatmemory.llm.openai.failures import (
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
+        ({"retry-after": "Thu, 01 Jan 2026 00:00:07 GMT"}, 7.0),
+        ({"retry-after": "Thursday, 01-Jan-26 00:00:07 GMT"}, 7.0),
+        ({"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}, 0.0),
+        ({"retry-after": "Thu, 99 Jan 2026 00:00:07 GMT"}, None),
     ],
 )
 def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after_in(headers) == seconds
+    assert retry_after_in(headers, now=1767225600.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        # Gemini
+        ({"details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}]}, 7),
+        ({"message": "Quota exceeded. Please retry in 38.525s."}, 39),
+        ({"message": "Rate limit reached. Please try again in 7s. Visit https://…"}, 7),  # OpenAI, Groq
+        ({"message": "Please try again in 1m7.5s."}, 68),
+        ({"message": "Please try again in 6m0s."}, 360),
+        ({"message": "Please try again in 20ms."}, 1),
+        ({"message": "Please retry after 7 seconds."}, 7),  # Azure
+        ({"message": "Too many requests, wait for 2 minutes"}, 120),
+        ({"message": "Slow down", "retry_after": 7}, 7),
+        ({"message": "Slow down", "metadata": {"retryAfter": "7"}}, 7),
+        ({"message": "try again in 9h"}, 600),
+        ("Try again in 7 seconds", 7),
+        ({"message": "Please try again later."}, None),
+        ({"message": "You exceeded 7 requests, try again"}, None),
+        (None, None),
+    ],
+)
+def test_a_time_to_wait_in_the_error_is_read(error: object, seconds: int | None) -> None:
+    reason = failures.from_status(429, error).reason
+    assert reason.retry_after == seconds
+    assert failures.from_status(429, error, after=3).reason.retry_after == 3
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "Conversation roles must alternate"}},
+        {"error": "Conversation roles must alternate"},
+        {"detail": "Conversation roles must alternate"},
+        {"detail": [{"msg": "Conversation roles must alternate", "input": {"messages": []}}]},
+        {"object": "error", "message": "Conversation roles must alternate", "code": 400},
+        [
+            {
+                "error": {
+                    "code": 400,
+                    "message": "Conversation roles must alternate",
+                    "status": "INVALID_ARGUMENT",
+                }
+            }
+        ],
+        "Conversation roles must alternate",
+    ],
+)
+def test_the_reason_in_a_body_of_any_shape_is_found(body: object) -> None:
+    raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    assert (
+        failures.from_status(400, error_in_body(raw)).reason.upstream_reason
+        == "Conversation roles must alternate"
+    )
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_text_after_a_finish_reason_takes_the_end_back() -> None:
     assert read("chat", first, second, chat_chunk("", "stop")) == ("Hi there", "")
 
 
-@pytest.mark.parametrize("value", [5, ["x"], {"text": "x"}])
+@pytest.mark.parametrize("value", [5, [{"text": 5}], {"text": "x"}])
 @pytest.mark.parametrize("style", STYLES)
 def test_text_of_a_wrong_type_is_no_answer(style: Style, value: object) -> None:
     event = {"type": "response.output_text.delta", "delta": value, "choices": [{"delta": {"content": value}}]}

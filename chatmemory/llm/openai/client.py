@@ -160,8 +160,8 @@ class OpenAIModel:
         body = self._body(prompt, variant, stream=False)
         for pause in (*PAUSES, None):
             try:
-                answer = await self._server.whole_answer(self._path, body)
-                return reading.read_answer(answer, is_chat=self._style == "chat", model=variant.model)
+                answer = await self._server.whole_body(self._path, body)
+                return reading.read_answer(answer, self._style, self._terminal, model=variant.model)
             except Exception as exc:  # noqa: BLE001 - retried or raised, never swallowed
                 failure = as_upstream_error(exc)
             if pause is None or not failure.may_retry:
@@ -206,8 +206,8 @@ class UpstreamEmbedder:
         }
         try:
             async with asyncio.timeout(timeout):
-                answer = await self._server.whole_answer("/embeddings", body)
-            return _embedded(answer, len(texts), self.dimensions)
+                answer = await self._server.whole_body("/embeddings", body)
+            return _embedded(reading.load_object(answer), len(texts), self.dimensions)
         except Exception as exc:  # noqa: BLE001 - callers handle one exception
             failure = as_upstream_error(exc)
             metrics.UPSTREAM_ERRORS.labels(failures.kind_of(failure.reason), "embeddings").inc()

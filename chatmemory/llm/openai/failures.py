@@ -4,11 +4,14 @@ Sentences for people contain a status code at most. They never repeat what the u
 keys; `upstream_reason` does, for a request that it rejected as invalid. `explained` takes quotations out.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
 from math import ceil
+from typing import Any
 
 from chatmemory.llm.protocol import Prompt, ReplyError, UpstreamError
 from chatmemory.text.cleaning import clean
@@ -48,6 +51,10 @@ _TOO_LONG = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 REFUSAL_CODES = {"content_filter", "content_policy_violation"}
+# Of Bedrock, Anthropic and Gemini, too.
+REFUSAL_REASONS = set("refusal guardrail_intervened content_filtered safety recitation blocklist".split())
+REFUSAL_REASONS |= {"prohibited_content", "spii", *REFUSAL_CODES}
+LENGTH_REASONS = set("length max_tokens max_output_tokens max_length model_length".split()) | CONTEXT_CODES
 NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
 RETRYABLE_STATUS = {408, 409, 429}
 NO_CREDIT_STATUS = {401, 402}
@@ -84,6 +91,7 @@ def from_status(status: int, error: object, *, after: float | None = None) -> Up
     """
     may_retry = status in RETRYABLE_STATUS or status >= 500
     may_retry = may_retry and NOT_WORTH_RETRYING.isdisjoint(_codes(error))
+    after = wait_in(error) if after is None else after
     known = _known(error) if status in (400, 413, 422) else None
     found = replace(
         known or ReplyError("upstream_error", _sentence(status)),
@@ -123,9 +131,9 @@ def kind_of(error: ReplyError) -> str:
 
 def ended_for(reason: str) -> ReplyError:
     """The meaning of an upstream's own reason for stopping (`incomplete_details.reason`, `finish_reason`)."""
-    if reason in ("max_output_tokens", "length", "max_tokens", "model_length"):
+    if reason.lower() in LENGTH_REASONS:
         return TOO_LONG
-    return REFUSED if reason in REFUSAL_CODES else UNUSUAL_END
+    return REFUSED if reason.lower() in REFUSAL_REASONS else UNUSUAL_END
 
 
 def _known(error: object) -> ReplyError | None:
@@ -155,6 +163,13 @@ def error_in(body: object) -> object:
         return body if isinstance(body, str) else None
     told = body.get("message") or body.get("detail")  # vLLM and Bedrock; FastAPI
     return body.get("error") or (body if told else None)
+
+
+def reported_in(event: Mapping[str, Any]) -> object:
+    """The error that an event, or a whole answer, reports, in OpenAI's format or any other; None if it reports none."""
+    is_named = "error" in (event.get("type"), event.get("object"))
+    is_told = event.get("detail") or (event.get("message") and (event.get("code") or event.get("status")))
+    return event.get("error") or (event if is_named or is_told else None)
 
 
 def _message(error: object) -> str:
@@ -200,14 +215,31 @@ def _sentence(status: int) -> str:
     return f"The model provider rejected the request ({status})."
 
 
-def retry_after_in(headers: Mapping[str, str]) -> float | None:
-    """The seconds in `Retry-After`, in ms or in seconds. No server of models is known to name a date instead."""
+def retry_after_in(headers: Mapping[str, str], *, now: float) -> float | None:
+    """The seconds in `Retry-After`: in ms, in seconds, or until a date. `now` is in seconds since 1970."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(ValueError):
             seconds = float(headers.get(name, "")) * unit
             if seconds >= 0:
                 return seconds
+    with suppress(ValueError, OverflowError):
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
     return None
+
+
+_SPAN = r"(\d{1,6}(?:\.\d{1,9})?)\s?(ms|milli|[hms]|(?=\D|$))[a-z]*\s?"
+_WAIT = re.compile(
+    rf"(?:retry[ _-]?(?:delay|after|in)|again (?:in|after)|wait(?: for)?)[\"': =]{{1,5}}(?:about )?((?:{_SPAN})+)",
+    re.I,
+)
+_SECONDS = {"h": 3600, "m": 60, "s": 1, "": 1, "ms": 0.001, "milli": 0.001}
+
+
+def wait_in(error: object) -> float | None:
+    """The seconds to wait that an error itself names: `"retryDelay": "7s"`, `try again in 1m7.5s`."""
+    found = _WAIT.search(json.dumps(error))
+    spans = re.findall(_SPAN, found[1].lower()) if found else []
+    return sum(float(number) * _SECONDS[unit] for number, unit in spans) if spans else None
 
 
 FAILURES = 3

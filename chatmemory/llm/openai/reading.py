@@ -1,6 +1,9 @@
-"""Reads what an upstream answers, in both API styles: streams, pushed in as bytes cut anywhere, and whole answers.
+"""Reads what an upstream answers, in both API styles, pushed in as bytes cut anywhere.
 
-Pure. A stream is complete only when the upstream's own terminal marker is complete, including the blank line after it.
+Pure. The body itself shows whether it is a stream or one JSON object: servers send either, whatever was requested, and
+under any content type. Streams are taken as the SDK takes them, whose own parser needs twice the CPU (measured).
+
+A stream is complete only when the upstream's own terminal marker is complete, including the blank line after it.
 Anything after the outcome is ignored, and anything malformed ends the stream as incomplete, because guessing could hide
 missing text; a malformed tool call does not. A field of the wrong type is malformed if it should hold text, and is
 ignored if it is only informative.
@@ -10,7 +13,9 @@ Limits apply to any upstream. The length of one event is limited, because it is 
 events of both styles spend 100 to 350 bytes on a token.
 """
 
+import codecs
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,8 +33,9 @@ from chatmemory.llm.protocol import (
     ToolCall,
     UpstreamError,
     Usage,
+    is_object,
 )
-from chatmemory.text.cleaning import TextCleaner, clean
+from chatmemory.text.cleaning import TextCleaner, clean, without_invisible
 
 Style = Literal["responses", "chat"]
 Terminal = Literal["strict", "done"]
@@ -50,9 +56,17 @@ MAX_ID_CHARS = 200
 MAX_TOKENS = 100_000_000
 """Maximum tokens of one answer, in or out. No model reads or writes that much, so higher counts are ignored."""
 
-# OpenAI says "stop". The next are the same in text-generation-inference, Together and Anthropic bridges; the last two
-# end an answer that calls a tool.
-STOPPED = {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call"}
+TEXT_PARTS = {"text", "output_text", "refusal"}
+MAX_TOKEN_BYTES = 256
+"""No token is longer, so that a lower count of an answer's tokens is impossible."""
+_ERROR_LINE = re.compile(rb"event: ?error$|error:(.*)", re.DOTALL)
+"""llama.cpp before September 2025 sent a line of the second form."""
+
+# OpenAI says "stop". The next are the same in text-generation-inference, Together, Cohere and Anthropic bridges; the
+# last four end an answer that calls a tool.
+STOPPED = set(
+    "stop eos eos_token stop_sequence end_turn complete tool_calls function_call tool_use tool_call".split()
+)
 CUSTOM = "custom_tool_call"
 """The type of an item that calls a custom tool, whose `input` is any text."""
 
@@ -80,11 +94,19 @@ class ReplyReader:
         self._max_event_bytes = EVENT_FACTOR * max_bytes + EVENT_ROOM
         self._room = max_bytes
         self._raw_room = NOISE * max_bytes + self._max_event_bytes
+        self._is_json: bool | None = None
+        """Whether the body is one JSON object. None: nothing has arrived that tells."""
         self._unended = bytearray()
-        """The line that is not yet whole."""
+        """The line that is not yet whole; of JSON, all of it."""
+        self._ends_with_cr = False
+        """Whether a line feed that comes next belongs to the line end before."""
         self._data: list[bytes] = []
         """The lines of the event that is not yet whole."""
         self._data_bytes = 0
+        self._names_error = False
+        """Whether that event is an error by its name."""
+        self._blank: list[str] = []
+        """The blank text with which the reply begins: nothing is shown of a reply that stays blank."""
         self._cleaner = TextCleaner()
         self._stops = StopSequences(stops)
         self._calls = CallReader(max_bytes)
@@ -124,8 +146,12 @@ class ReplyReader:
             self._error = error
 
     def finish(self) -> str:
-        """Return the rest of the text, which the cleaner has kept back."""
-        return self._within_room(self._stops.feed(self._cleaner.flush()) + self._stops.flush())
+        """Return the rest of the text: what was kept back, and that of a body that is one JSON object."""
+        read = ""
+        if self._is_json and not self.has_ended:
+            read = self._event(bytes(self._unended))
+        rest = self._cleaner.feed(read) + self._cleaner.flush()
+        return self._within_room(self._stops.feed(rest) + self._stops.flush())
 
     def reply(self, *, model: str) -> Reply:
         """Return the `Reply`; `model` is the model's name if the upstream sent none."""
@@ -139,10 +165,14 @@ class ReplyReader:
                 error = error or (failures.TOO_LONG if self._calls.is_too_long else None)
             if not (self._has_text or calls):
                 error = error or failures.EMPTY_REPLY
+        usage = self._usage
+        written = self._max_bytes - self._room + bool(calls)
+        if usage and usage.output_tokens * MAX_TOKEN_BYTES < written:  # impossible
+            usage = None
         status: ReplyStatus = "complete"
         if error:
             status, calls = "incomplete" if self._has_text else "failed", ()
-        return Reply(status, error, self._usage, self._model or model, self._response_id, calls)
+        return Reply(status, error, usage, self._model or model, self._response_id, calls)
 
     def _within_room(self, text: str) -> str:
         size = len(text) if text.isascii() else len(text.encode())
@@ -150,44 +180,84 @@ class ReplyReader:
             self._error = self._error or failures.TOO_LONG
             text, size = text.encode()[: self._room].decode(errors="ignore"), self._room
         self._room -= size
-        self._has_text = self._has_text or bool(text)
+        if text and not self._has_text:
+            self._blank.append(text)
+            if not without_invisible(text).strip():
+                return ""
+            self._has_text, text = True, "".join(self._blank)
         return text
 
     def _text_in(self, chunk: bytes) -> str:
         """The text of the events that `chunk` completes, uncleaned. An event without its blank line does not count."""
-        texts: list[str] = []
+        if self._is_json is not False:
+            chunk = self._beginning(chunk)
+        if self._ends_with_cr or b"\r" in chunk:
+            begins_with_lf = self._ends_with_cr and chunk[:1] == b"\n"  # of the CR LF that was cut between
+            chunk, self._ends_with_cr = chunk[begins_with_lf:], chunk[-1:] == b"\r"
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         ended, newline, rest = chunk.rpartition(b"\n")
-        if newline:
+        if newline and self._unended:
             ended, self._unended = bytes(self._unended) + ended, bytearray()
-            for line in ended.split(b"\n"):
-                if line[:5] == b"data:":
-                    self._data.append(line[5:])
-                    self._data_bytes += len(line)
-                elif self._data and (not line or line == b"\r"):
-                    texts.append(self._event())
-                    if self._is_closed:
-                        break
+        text = self._text_of_lines(ended) if newline else ""
         self._unended += rest
         if len(self._unended) + self._data_bytes > self._max_event_bytes:
             self._close(failures.TOO_LONG)
-        return "".join(texts)
+        return text
 
-    def _event(self) -> str:
-        """The text of the event that is whole now."""
-        data = b"\n".join(self._data).strip()
+    def _text_of_lines(self, lines: bytes) -> str:
+        texts, may_name_error = "", b"error" in lines
+        for line in lines.split(b"\n"):
+            if line[:5] == b"data:":
+                self._data.append(line[5:])
+                self._data_bytes += len(line)
+            elif not line:
+                if self._data:
+                    texts += self._event()
+                    if self._is_closed:
+                        break
+                elif self._names_error:
+                    self._names_error = False
+            elif may_name_error and (named := _ERROR_LINE.match(line)):
+                self._names_error = True
+                self._data += filter(None, named.groups())
+        return texts
+
+    def _beginning(self, chunk: bytes) -> bytes:
+        """What has arrived, without blanks and a byte order mark before it, once that is known not to be JSON."""
+        self._unended += chunk
+        if self._is_json is None and not codecs.BOM_UTF8.startswith(self._unended):
+            self._unended = self._unended.removeprefix(codecs.BOM_UTF8).lstrip()
+            self._is_json = self._unended.startswith((b"{", b"[")) if self._unended else None
+        if self._is_json is not False:
+            return b""
+        chunk, self._unended = bytes(self._unended), bytearray()
+        return chunk
+
+    def _event(self, data: bytes = b"") -> str:
+        """The text of the event that is whole now, or of `data`."""
+        data = data or b"\n".join(self._data)
         self._data, self._data_bytes = [], 0
-        if data == b"[DONE]":
-            if self._terminal == "done" and not self._is_reported:
-                self._tell(failures.REFUSED if self._refused else None)
-            self._is_closed = True
+        if self._names_error:
+            self._close(failures.from_report(error_in_body(data)))
             return ""
         try:
             event = load_object(data)
             self._has_events = True
             return self._read_responses(event) if self._style == "responses" else self._read_chat(event)
         except MalformedError:
+            return self._other_event(data.strip())
+
+    def _other_event(self, data: bytes) -> str:
+        """The text of an event that is not an object: empty, `[DONE]`, or several without blank lines between them."""
+        if data.startswith(b"[DONE]"):
+            if self._terminal == "done" and not self._is_reported:
+                self._tell(failures.REFUSED if self._refused else None)
+            self._is_closed = True
+        elif b"\n" in data:
+            return "".join(self._event(line) for line in data.split(b"\n") if not self._is_closed)
+        elif data:
             self._close(failures.INVALID_RESPONSE)
-            return ""
+        return ""
 
     def _tell(self, error: ReplyError | None) -> None:
         self._is_reported, self._reported_error = True, error
@@ -198,12 +268,14 @@ class ReplyReader:
         self._is_closed = True
 
     def _read_responses(self, event: dict[str, Any]) -> str:
-        """Return the text of an event of the Responses API. Its markers: `response.completed` and the like, `error`."""
+        """Return the text of an event of the Responses API. Its markers: `response.completed` and the like."""
         kind = event.get("type")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             self._has_deltas = True
             self._refused = self._refused or kind == "response.refusal.delta"
-            return text_in(event.get("delta"))
+            return text_of(event.get("delta"))
+        if "output" in event:  # an answer that was not streamed
+            kind, event = f"response.{event.get('status') or 'completed'}", {"response": event}
         if kind in ("response.completed", "response.incomplete", "response.failed"):
             response = object_in(event.get("response"))
             status = kind.removeprefix("response.")
@@ -218,10 +290,10 @@ class ReplyReader:
             return "" if self._has_deltas else text  # some servers send only the whole text, at the end
         if kind == "response.output_item.done":
             self._calls.add_items(calls_in([event.get("item")]))
-        if kind == "error" or event.get("error"):
-            self._close(failures.from_report(event.get("error") or event))
         elif kind == "response.created":
             self._name(object_in(event.get("response")))
+        elif reported := failures.reported_in(event):
+            self._close(failures.from_report(reported))
         return ""
 
     def _name(self, response: dict[str, Any]) -> None:
@@ -229,31 +301,36 @@ class ReplyReader:
         self._response_id = label_in(response.get("id"), MAX_ID_CHARS) or self._response_id
 
     def _read_chat(self, event: dict[str, Any]) -> str:
-        """Return the text of a chunk of Chat Completions. Its marker: `finish_reason`; then usage and `[DONE]`."""
-        if event.get("error"):
-            self._close(failures.from_report(event["error"]))
-            return ""
-        if usage := event.get("usage"):
+        """Return the text of a chunk of Chat Completions. Its marker: `finish_reason`; then usage and `[DONE]`.
+
+        An answer that was not streamed has a `message` instead of a `delta`, and may have a null `finish_reason`.
+        """
+        choices = objects_in(event.get("choices"))
+        choice = choices[0] if choices else {}
+        if usage := event.get("usage") or choice.get("usage"):
             self._usage = usage_in(usage) or self._usage
         if not (self._model and self._response_id):
             self._name(event)
-        choices = objects_in(event.get("choices"))
-        if not choices:
-            return ""
-        delta = object_in(choices[0].get("delta"))
-        refusal = text_in(delta.get("refusal"))
-        text = text_in(delta.get("content")) + refusal
-        self._refused = self._refused or bool(refusal)
-        for part in (parts := objects_in(delta.get("tool_calls"))):
-            self._calls.add_chat_part(part)
-        if text or parts:  # some servers send a reason in every chunk: it counts only if nothing follows
-            self._is_reported = False
-        if reason := text_in(choices[0].get("finish_reason")):
-            self._tell(chat_error(reason, refused=self._refused))
+        delta, unsaid = object_in(choice.get("delta")), ""
+        if not delta and not self._has_deltas and (message := choice.get("message")):
+            delta, unsaid = object_in(message), "stop"
+        text = text_of(delta.get("content"))
+        if refusal := delta.get("refusal"):
+            self._refused, text = True, text + text_in(refusal)
+        if calls := delta.get("tool_calls") or delta.get("function_call"):
+            self._calls.add_chat(calls)
+        if text or calls:  # some servers send a reason in every chunk: it counts only if nothing follows
+            self._has_deltas, self._is_reported = True, False
+        if error := choice.get("error") or (
+            failures.reported_in(event) if not choices else event.get("error")
+        ):
+            self._close(failures.from_report(error))
+        elif reason := text_in(choice.get("finish_reason")) or unsaid:
+            self._tell(chat_error(reason.lower(), refused=self._refused))
         return text
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _StreamedCall:
     is_custom: bool
     id: str = ""
@@ -267,8 +344,11 @@ class CallReader:
 
     def __init__(self, max_chars: int) -> None:
         self._calls: list[_StreamedCall] = []
-        self._by_index: dict[int | None, _StreamedCall] = {}
+        self._by_place: dict[int | str, _StreamedCall] = {}
+        """By index or id; by "" the one to which the last piece belonged."""
         self._room = max_chars
+        self._checks = 2 * MAX_CALLS
+        """How often arguments may still be parsed, so that the time is in proportion to their length."""
 
     @property
     def named(self) -> tuple[ToolCall, ...]:
@@ -278,11 +358,11 @@ class CallReader:
         """
         named: dict[str, ToolCall] = {}
         for one in () if self.is_too_long else self._calls:
-            call_id, name, arguments = clean(one.id), clean(one.name), clean("".join(one.parts))
+            call_id, arguments = one.id, clean("".join(one.parts)) or ("" if one.is_custom else "{}")
             if not call_id or call_id in named:
                 call_id = f"call_{uuid4().hex}"
-            if name:
-                named[call_id] = ToolCall(call_id, name, arguments, one.is_custom, one.extra)
+            if one.name:
+                named[call_id] = ToolCall(call_id, one.name, arguments, one.is_custom, one.extra)
         return tuple(named.values())
 
     @property
@@ -295,31 +375,63 @@ class CallReader:
         for item in items:
             is_custom = item.get("type") == CUSTOM
             arguments = item.get("input" if is_custom else "arguments")
-            self._extend(self._begin(is_custom), item.get("call_id"), item.get("name"), arguments)
+            call_id, name = (label_in(item.get(one), MAX_NAME_CHARS) for one in ("call_id", "name"))
+            self._extend(self._begin(is_custom), call_id, name, arguments)
 
-    def add_chat_part(self, part: dict[str, Any]) -> None:
-        """Add an entry of `delta.tool_calls`. Calls are distinguished by index, or by id, which is sent only once."""
-        index, call_id = part.get("index"), part.get("id")
-        place = index if isinstance(index, int) else None
-        is_custom = isinstance(part.get("custom"), dict)
-        value = part.get("custom" if is_custom else "function")
-        tool = value if isinstance(value, dict) else {}
-        call = self._by_index.get(place)
-        if call is None or (isinstance(call_id, str) and call_id and call.id not in ("", call_id)):
-            call = self._by_index[place] = self._begin(is_custom)
-        call.extra = extra_in(part) or call.extra
-        self._extend(call, call_id, tool.get("name"), tool.get("input" if is_custom else "arguments"))
+    def add_chat(self, calls: object) -> None:
+        """Add the calls, or pieces of them, in a delta or a message.
+
+        OpenAI gives each call an index, and its id and name only in its first piece. Other servers send no index or 0
+        for all, no id or another one with each piece, or the name with each; or, as OpenAI once did, a `function_call`.
+        """
+        parts = [{"function": calls}] if isinstance(calls, dict) else objects_in(calls)
+        touched: list[_StreamedCall] = []
+        for part in parts:
+            index, call_id = part.get("index"), label_in(part.get("id"), MAX_NAME_CHARS)
+            is_custom = isinstance(part.get("custom"), dict)
+            value = part.get("custom" if is_custom else "function")
+            tool = value if isinstance(value, dict) else {}
+            name = label_in(tool.get("name"), MAX_NAME_CHARS)
+            piece = tool.get("input" if is_custom else "arguments")
+            place = index if isinstance(index, int | str) else call_id
+            call = self._by_place.get(place)
+            if call is None and (place == call_id or not (name or call_id)):
+                call = self._by_place.get("")
+            if call is None or (name and call in touched) or self._begins_another(call, call_id, name, piece):
+                call = self._begin(is_custom)
+            touched.append(call)
+            self._by_place[place] = self._by_place[""] = call
+            call.extra = extra_in(part) or call.extra
+            self._extend(call, call_id, name, piece)
+
+    def _begins_another(self, call: _StreamedCall, call_id: str, name: str, piece: object) -> bool:
+        """Whether a piece that has the place of `call` does not continue it: arguments never follow whole ones."""
+        restarts = isinstance(piece, dict) or (isinstance(piece, str) and piece.lstrip()[:1] == "{")
+        if name and call.name and name != call.name:
+            return True
+        if name and call_id and call.id not in ("", call_id):
+            return call.is_custom or restarts or not call.parts or self._is_whole(call)
+        if call.is_custom or not restarts or not self._is_whole(call):
+            return False
+        if name or call.parts != ["{}"]:
+            return True
+        call.parts = []  # a placeholder, as from bridges to Anthropic's API
+        return False
+
+    def _is_whole(self, call: _StreamedCall) -> bool:
+        if not call.parts or call.parts[-1].rstrip()[-1:] != "}" or not self._checks:
+            return False
+        self._checks -= 1
+        return is_object("".join(call.parts))
 
     def _begin(self, is_custom: bool) -> _StreamedCall:
         if len(self._calls) <= MAX_CALLS:
             self._calls.append(_StreamedCall(is_custom))
         return self._calls[-1]
 
-    def _extend(self, call: _StreamedCall, call_id: object, name: object, piece: object) -> None:
-        if isinstance(call_id, str):
-            call.id = call.id or call_id[:MAX_NAME_CHARS]
-        if isinstance(name, str):
-            call.name = call.name or name[:MAX_NAME_CHARS]
+    def _extend(self, call: _StreamedCall, call_id: str, name: str, piece: object) -> None:
+        call.id, call.name = call.id or call_id, call.name or name
+        piece = _json_of(piece) if isinstance(piece, dict) else piece
         if isinstance(piece, str) and piece:
             if self._room > 0:
                 call.parts.append(piece[: self._room])
@@ -329,13 +441,16 @@ class CallReader:
 def extra_in(call: dict[str, Any]) -> str:
     """Return the `extra_content` of a call in Chat Completions' format as JSON; "" if it has none that can be kept."""
     extra = call.get("extra_content")
-    if not isinstance(extra, dict) or not extra:
-        return ""
+    text = _json_of(extra) if isinstance(extra, dict) else ""
+    return text if len(text) <= MAX_EXTRA_CHARS else ""
+
+
+def _json_of(value: dict[str, Any]) -> str:
+    """The JSON of an object; "" if that is empty or has none."""
     try:
-        text = json.dumps(extra, allow_nan=False)
+        return json.dumps(value, allow_nan=False) if value else ""
     except (ValueError, RecursionError):
         return ""
-    return text if len(text) <= MAX_EXTRA_CHARS else ""
 
 
 class StopSequences:
@@ -370,20 +485,23 @@ class StopSequences:
         return held
 
 
-def read_answer(body: dict[str, Any], *, is_chat: bool, model: str) -> Completion:
-    """Read a whole answer in either style; `model` is the model's name if the upstream sent none.
+def read_answer(body: bytes, style: Style, terminal: Terminal, *, model: str) -> Completion:
+    """Read a whole body in either style; `model` is the model's name if the upstream sent none.
 
     Cut-off and refusal are marked; any other unusual end raises `UpstreamError`.
     """
-    text, error = _chat_ending(body) if is_chat else _responses_ending(body, body.get("status", "completed"))
-    if error and error not in (failures.TOO_LONG, failures.REFUSED):
-        raise UpstreamError(error)
+    reader = ReplyReader(style, terminal=terminal, max_bytes=len(body))
+    text = reader.feed(body) + reader.finish()
+    reply = reader.reply(model=model)
+    if reply.error not in (None, failures.TOO_LONG, failures.REFUSED, failures.EMPTY_REPLY):
+        unread = failures.INVALID_RESPONSE, failures.BROKE_OFF
+        raise UpstreamError(reply.error, may_retry=reply.error in unread)
     return Completion(
-        text=clean(text),
-        model=label_in(body.get("model"), MAX_MODEL_CHARS) or model,
-        usage=usage_in(body.get("usage")),
-        truncated=error == failures.TOO_LONG,
-        refused=error == failures.REFUSED,
+        text=text,
+        model=reply.model,
+        usage=reply.usage,
+        truncated=reply.error == failures.TOO_LONG,
+        refused=reply.error == failures.REFUSED,
     )
 
 
@@ -392,9 +510,9 @@ def _responses_ending(
 ) -> tuple[str, ReplyError | None]:
     """The text of a Responses object, and why it is not complete. `refused`: a part of it is known to refuse."""
     items = [item for item in objects_in(response.get("output")) if item.get("type") == "message"]
-    parts = [part for item in items for part in objects_in(item.get("content"))]
-    text = "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in parts)
+    text = "".join(text_of(item.get("content")) for item in items)
     if status == "completed":
+        parts = (part for item in items for part in objects_in(item.get("content")))
         refused = refused or any(part.get("type") == "refusal" for part in parts)
         return text, failures.REFUSED if refused else None
     if status == "incomplete":
@@ -402,19 +520,6 @@ def _responses_ending(
         reason = details.get("reason") if isinstance(details, dict) else None
         return text, failures.ended_for(reason if isinstance(reason, str) else "")
     return text, failures.from_report(response.get("error"))
-
-
-def _chat_ending(body: dict[str, Any]) -> tuple[str, ReplyError | None]:
-    """A null `finish_reason` is accepted here, because the JSON is complete."""
-    if error := body.get("error"):
-        return "", failures.from_report(error)
-    choices = objects_in(body.get("choices"))
-    if not choices:
-        raise MalformedError
-    message = object_in(choices[0].get("message"))
-    refusal = text_in(message.get("refusal"))
-    reason = text_in(choices[0].get("finish_reason")) or "stop"
-    return text_in(message.get("content")) + refusal, chat_error(reason, refused=bool(refusal))
 
 
 def load_object(data: bytes) -> dict[str, Any]:
@@ -427,7 +532,7 @@ def load_object(data: bytes) -> dict[str, Any]:
         if "depth" in refused.msg:
             raise MalformedError from refused
         try:
-            value = json.loads(data.decode())
+            value = json.loads(data.decode("utf-8-sig"))
         except (ValueError, RecursionError) as exc:
             raise MalformedError from exc
     if not isinstance(value, dict):
@@ -437,7 +542,7 @@ def load_object(data: bytes) -> dict[str, Any]:
 
 def error_in_body(body: bytes) -> object:
     """The error in the body of an answer with a status of failure; plain text is one, a page is not."""
-    text = body.decode(errors="replace").strip()
+    text = body.decode("utf-8-sig", errors="replace").strip()
     try:
         return failures.error_in(orjson.loads(text))
     except orjson.JSONDecodeError:
@@ -453,6 +558,19 @@ def text_in(value: object) -> str:
     return ""
 
 
+def text_of(content: object) -> str:
+    """Return the text of a message's content, which some servers send as parts. Parts of other kinds are left out,
+    such as the thinking of Mistral's models. Raise `MalformedError` for other types.
+    """
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return text_in(content)
+    parts = objects_in([{"text": part} if isinstance(part, str) else part for part in content])
+    shown = [part for part in parts if part.get("type", "text") in TEXT_PARTS]
+    return "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in shown)
+
+
 def object_in(value: object) -> dict[str, Any]:
     """Return an object field; null and absent are empty. Raise `MalformedError` for other types."""
     if not isinstance(value, dict | None):
@@ -466,10 +584,10 @@ def objects_in(value: object) -> list[dict[str, Any]]:
 
 
 def usage_in(value: object) -> Usage | None:
-    """Token counts in either style's names; None unless input and output are present and plausible."""
+    """Token counts in either style's names; None unless input and output are present and possible."""
     sent = count_in(value, "input_tokens", "prompt_tokens")
     written = count_in(value, "output_tokens", "completion_tokens")
-    if not isinstance(value, dict) or sent is None or written is None:
+    if not isinstance(value, dict) or not sent or written is None:  # no prompt has no tokens
         return None
     details = value.get("input_tokens_details") or value.get("prompt_tokens_details")
     cached = count_in(details, "cached_tokens") or 0

@@ -18,7 +18,7 @@ from chatmemory.text.cleaning import disarm
 
 OPENAI_HOST = "api.openai.com"
 OPENAI_URL = f"https://{OPENAI_HOST}/v1"
-_HINTS = {"user", "safety_identifier", "prompt_cache_key", "service_tier"}
+_HINTS = {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"}
 """Parameters that do not change the answer: compatible servers may not know them, and are not sent them."""
 CHAT_ONLY = {"seed", "presence_penalty", "frequency_penalty", "logit_bias"}
 """Parameters that the Responses API does not have. Its lack of `stop` is made up for while the answer is read."""
@@ -31,6 +31,8 @@ def request_body(
 
     A prompt's schema requests structured output; for servers without it, the caller removes the schema.
     """
+    messages = (replace(one, calls=tuple(call.replayed for call in one.calls)) for one in prompt.messages)
+    prompt = replace(prompt, messages=tuple(messages))
     parameters = {name: value for name, value in prompt.parameters.items() if is_openai or name not in _HINTS}
     if cut := stops_to_cut_at(prompt, style):
         parameters["stop"] = [one for one in _stops(prompt) if one not in cut]
@@ -71,7 +73,7 @@ def _responses(prompt: Prompt, variant: Variant, parameters: Mapping[str, Any]) 
     effort = parameters.get("reasoning_effort", variant.reasoning_effort)
     optional = {
         "instructions": prompt.instructions,
-        "prompt_cache_key": prompt.cache_key,
+        "prompt_cache_key": parameters.get("prompt_cache_key", prompt.cache_key),
         "reasoning": {"effort": effort} if effort else None,
         "max_output_tokens": variant.max_output_tokens,
         "text": text,
@@ -79,7 +81,7 @@ def _responses(prompt: Prompt, variant: Variant, parameters: Mapping[str, Any]) 
     }
     body = {"model": variant.model, "input": list(_items(prompt)), "store": False}
     body |= {name: value for name, value in optional.items() if value}
-    body |= {name: value for name, value in parameters.items() if name not in _NESTED}
+    body = {name: value for name, value in parameters.items() if name not in _NESTED} | body
     if isinstance(choice := parameters.get("tool_choice"), Mapping):
         body["tool_choice"] = _choice_item(choice)
     return body

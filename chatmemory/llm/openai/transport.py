@@ -10,6 +10,7 @@ import base64
 import functools
 import os
 import threading
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
@@ -78,10 +79,10 @@ class Server:
         finally:
             await response.aclose()  # an iterator that was never started closes nothing
 
-    async def whole_answer(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Post `body` and return the object that is the whole answer."""
+    async def whole_body(self, path: str, body: Mapping[str, Any]) -> bytes:
+        """Post `body` and return the whole answer's."""
         async with aclosing(self.chunks(path, body)) as chunks:
-            return reading.load_object(await _read_bounded(chunks, MAX_ANSWER_BYTES))
+            return await _read_bounded(chunks, MAX_ANSWER_BYTES)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine that uses this server to its end, and raise its errors. An interruption cancels it.
@@ -168,7 +169,8 @@ async def _refuse_errors(response: httpx2.Response) -> None:
     except UpstreamError:
         body = b""
     error = reading.error_in_body(body)
-    raise failures.from_status(response.status_code, error, after=failures.retry_after_in(response.headers))
+    after = failures.retry_after_in(response.headers, now=time.time())
+    raise failures.from_status(response.status_code, error, after=after)
 
 
 async def _read_bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:

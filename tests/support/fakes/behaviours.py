@@ -53,6 +53,8 @@ class Behaviour:
     error: str = ""
     """The error's code: `context_length_exceeded`, `insufficient_quota`, …; for `incomplete` its reason."""
     retry_after: str = ""
+    content_type: str = "text/event-stream"
+    """Of `body`, whose status is `code`."""
     says: str = ""
     """How the answer is bad when an object or a card is requested: one of `SAYS`."""
     obeys: int = 0
@@ -110,7 +112,7 @@ Step = bytes | Head | Paced | Wait | Silence | Gate | Cut
 Steps = Iterator[Step]
 KINDS = frozenset(
     "normal silent drop status endless_error redirect html unstreamed stall drip pings endless huge huge_line cut raw "
-    "error_event error_line failed incomplete bad_json bad_utf8 deep_json no_finish stall_after_end refused dirty "
+    "body error_event error_line failed incomplete bad_json bad_utf8 deep_json no_finish stall_after_end refused dirty "
     "unknown empty only_at_the_end".split()
 )
 """What they are stands in `streaming`."""

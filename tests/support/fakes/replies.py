@@ -44,7 +44,7 @@ class Replies:
         self, request: Request, text: str, calls: tuple[Call, ...], thought: int, number: int
     ) -> Speech:
         asked = sum(len(content) for _, content in request.said) // 4
-        usage = {"input": asked, "cached": asked // 2, "output": thought + max(1, len(text) // 4)}
+        usage = {"input": max(1, asked), "cached": asked // 2, "output": thought + max(1, len(text) // 4)}
         wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
         return Speech(request.style, request.model, f"resp_{number}", usage, wants_usage, calls)
 

@@ -21,6 +21,7 @@ from tests.support.fakes.speech import End, Speech, error_object
 
 DIRTY = ["ok \0", "\0", "\ud83d", "\ude00", " a\ud800b", "\udc00", "", " end\ud83d"]
 CLEAN = "ok \U0001f600 a\ufffdb\ufffd end\ufffd"
+PART = "\x1f"
 STRANGE = b'event: response.telepathy.delta\nid: 7\nretry: 5\ndata: {"type":"response.telepathy","x":[1]}\n\n'
 
 
@@ -36,7 +37,7 @@ def stream_steps(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 def answer_steps(how: Behaviour, speech: Speech, text: str) -> Steps:
     """Yield the steps of an answer that is not streamed. Kinds that have no answer are the same in both."""
-    if how.kind in UNANSWERED or how.kind == "raw":
+    if how.kind in UNANSWERED or how.kind in ("raw", "body"):
         yield from stream_steps(how, speech, text)
         return
     if how.hold_after < 0:
@@ -162,6 +163,12 @@ def _broken_off(how: Behaviour, speech: Speech, text: str) -> Steps:  # noqa: C9
             yield b"data: "
             for _ in range(how.size // 65536):
                 yield b"x" * 65536
+        case "body":  # this `text`, in as many writes as `PART` makes of it
+            headers = (("Retry-After", how.retry_after),) if how.retry_after else ()
+            yield Head(how.content_type, how.code, headers)
+            for part in how.text.split(PART):
+                yield part.encode()
+                yield Wait(0.002)
         case "cut" | "raw":  # the first `after` bytes of a correct answer, or of this `text` in Latin-1
             is_raw = how.kind == "raw"
             body = how.text.encode("latin-1") if is_raw else b"".join(flat(_answered(how, speech, text)))
@@ -237,7 +244,7 @@ def _answered(how: Behaviour, speech: Speech, text: str) -> Steps:  # a flat lis
 
 
 UNANSWERED = ("silent", "drop", "status", "endless_error", "redirect", "html", "unstreamed")
-BROKEN_OFF = ("stall", "drip", "pings", "endless", "huge", "huge_line", "cut", "raw")
+BROKEN_OFF = ("stall", "drip", "pings", "endless", "huge", "huge_line", "cut", "raw", "body")
 ENDED_BADLY = ("error_event", "error_line", "failed", "incomplete", "bad_json", "bad_utf8", "deep_json")
 GROUPS = (
     (UNANSWERED, _unanswered),

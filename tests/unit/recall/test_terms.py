@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chatmemory.llm.attachments import Attachment
+from chatmemory.llm.protocol import ToolCall
 from chatmemory.text.tokens import count_tokens
+from conversations.replies.open_turn import ABANDONED
 from memory.recall.terms import (
     HASH_BYTES,
     LONGEST_TERM,
@@ -94,6 +97,21 @@ def test_a_day_is_the_same_however_it_is_spelled(said: str) -> None:
 )
 def test_two_things_differ(one: str, other: str) -> None:
     assert not {term for term in terms(one) if len(term) > 2 and term != "2024"} & set(terms(other))
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        (ToolCall("c", "get_weather", '{"place": "Kiel"}').text, terms('get_weather({"place": "Kiel"})')),
+        (ABANDONED, []),
+        (Attachment("image", media_type="image/png", width=640, height=480, size=12_000).mark, []),
+        (Attachment("image", media_type="image/jpeg", size=1_200_000).mark, []),
+        (Attachment("file", name="plan.pdf", size=12_000).mark, terms("plan.pdf")),
+        ("She called me: the image has 12 kB", terms("called image 12 kB")),
+    ],
+)
+def test_the_servers_own_words_are_no_terms(message: str, found: list[str]) -> None:
+    assert terms(message) == found
 
 
 def test_words_that_say_nothing_are_no_terms() -> None:

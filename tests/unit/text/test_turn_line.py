@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import count_tokens
-from chatmemory.text.turn_line import CUT_OFF, make_line, outline
+from chatmemory.text.turn_line import CUT_OFF, automatic_title, make_line, outline
 
 WORDS = st.sampled_from(
     ["the", "Anya", "Garcia", "12", "kg", "$5", "A1B2", "\n", ".", "😀", "我的", "https://a.b/c"]
@@ -65,3 +65,20 @@ def test_an_outline_is_the_headings_and_bullets(reply: str, points: str) -> None
 def test_an_outline_is_one_short_line(reply: str) -> None:
     assert len(outline(reply)) <= 400
     assert len(outline(reply).splitlines()) <= 1
+
+
+FILES = '<attached_files>\n<file type="file" url="7f" name="plan.pdf"/>\n</attached_files>'
+
+
+@pytest.mark.parametrize(
+    ("message", "title"),
+    [
+        (f"{FILES}\n\nWhat does the plan say?", "What does the plan say?"),
+        (f"{FILES}\n\n{FILES}\n**Compare** them", "Compare them"),
+        (FILES, "<attached_files>"),
+        ("<attached_files>\nnever closed", "<attached_files>"),
+        ("<b>Bold</b> words", "<b>Bold</b> words"),
+    ],
+)
+def test_a_title_is_made_from_what_follows_blocks_in_tags(message: str, title: str) -> None:
+    assert automatic_title(message) == title
