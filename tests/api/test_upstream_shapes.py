@@ -117,7 +117,7 @@ def test_an_upstream_without_possible_counts_reaches_the_limit_of_the_day_and_is
     alice: Client, upstream: FakeUpstream, settings: Any, usage: dict[str, int] | None
 ) -> None:
     settings.RATE_LIMITS = True
-    settings.LIMITS = settings.LIMITS.with_own(tokens_per_day=2000, requests_per_minute=1000)
+    settings.LIMIT_TOKENS_PER_DAY = 2000
     settings.LIMIT_OUTPUT_TOKENS_RESERVED = 100
     upstream.behave(Shape("", said("word " * 300, usage=usage)).behaviour, lane="stream")
     answers = [alice.post("message/first", json={"message": "Go on", "stream": False}) for _ in range(9)]

@@ -178,7 +178,7 @@ def test_a_part_of_a_variant_is_named_by_its_path() -> None:
         "MODEL_VARIANTS['a']['model'] is missing.",
         "MODEL_VARIANTS['a']['price']['input'] must be 0 or more.",
         "MODEL_VARIANTS['a']['modl'] is unknown. Did you mean model? Known are model, reasoning_effort, "
-        "max_output_tokens, price, base_url, key_env, style, fallback, system.",
+        "max_output_tokens, price, base_url, key_env, style, fallback, system, extra.",
     ]
 
 
