@@ -75,7 +75,7 @@ class TokenAuthentication(KnoxTokenAuthentication):
 
 def _named_by_header(request: HttpRequest) -> str:
     """Return the id of the end user whom headers name, or "". Raises `InvalidRequest` if they name two."""
-    names: tuple[str, ...] = settings.END_USER_HEADER
+    names = settings.END_USER_HEADER
     sent = [request.headers[name].encode("latin-1") for name in names if name in request.headers]
     if scope := getattr(request, "scope", None):  # of ASGI, which keeps repeated headers apart
         sent = [value for name, value in scope["headers"] if name.decode("latin-1") in names]

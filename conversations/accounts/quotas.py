@@ -122,7 +122,7 @@ class Reservation(NamedTuple):
 
 def enabled() -> bool:
     """Whether limits are on. If not, nothing is counted and no query is made."""
-    return bool(settings.RATE_LIMITS)
+    return settings.RATE_LIMITS
 
 
 def tokens_for(prompt_tokens: int, variant: Variant) -> int:

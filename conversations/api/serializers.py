@@ -111,8 +111,7 @@ class VariantIn(Strict):
     stream = Flag(default=True, help_text="Whether to answer as server-sent events.")
 
     def validate_model_variant(self, name: str) -> Variant:
-        variant: Variant = settings.MODEL_VARIANTS[name]
-        return variant
+        return settings.MODEL_VARIANTS[name]
 
 
 class RegenerateIn(VariantIn):
@@ -316,7 +315,7 @@ class ModelOut(serializers.Serializer[Any]):
     price = PriceOut(allow_null=True, help_text="What it costs; null where that is not known.")
 
     def is_default(self, variant: Variant) -> bool:
-        return bool(variant.name == settings.DEFAULT_MODEL_VARIANT)
+        return variant.name == settings.DEFAULT_MODEL_VARIANT
 
 
 class OpenAIModelOut(serializers.Serializer[Any]):

@@ -130,7 +130,7 @@ def named_models() -> dict[str, Variant]:
 
     A variant's own name comes before an alias, and an alias before the upstream's name of a model.
     """
-    variants: dict[str, Variant] = settings.MODEL_VARIANTS
+    variants = settings.MODEL_VARIANTS
     upstream = {one.model: one for one in reversed(variants.values())}  # of two, the first
     aliases = {name: variants[to] for name, to in settings.OPENAI_MODEL_ALIASES.items() if name != ANY}
     return variants | upstream | aliases | variants

@@ -192,8 +192,7 @@ def begin_regeneration(
 
 def default_variant() -> Variant:
     """Return the variant used if none is named."""
-    variant: Variant = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
-    return variant
+    return settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
 
 
 def _in_chat(
