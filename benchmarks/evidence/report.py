@@ -39,8 +39,9 @@ ON_PAGE = (
     "stable %",
 )
 NAMES = {
-    "beam": "An assistant's chats (BEAM 1–10)",
-    "gatemem": "Many people, one memory, asked in mid-chat (GateMem, office)",
+    "beam": "An assistant's chats (BEAM-100K 1–10)",
+    "beam500k": "An assistant's longer chats (BEAM-500K 1–17)",
+    "gatemem": "Many people, one memory, asked in mid-chat (GateMem, office and household)",
     "realmem": "Requests in mid-chat, in people's own words (RealMem, five people)",
     "realtalk": "People's chats (REALTALK 1–5)",
     "locomo": "People's chats (LoCoMo)",
