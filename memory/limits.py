@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 TurnsAs = Literal["messages", "text"]
 BudgetFor = Literal["memory", "prompt"]
-RecallMode = Literal["auto", "always", "off"]
+RecallMode = Literal["auto", "lean", "generous", "always", "off"]
 
 MAX_TURNS = 200
 """Turns that a context considers, however long the unfolded span is. Of older ones, only their number is known."""
@@ -86,8 +86,8 @@ class MemoryLimits:
 
     @property
     def some_room(self) -> int:
-        """Tokens that excerpts may have if they are context rather than an answer."""
-        return int(self.prompt_budget * self.recall_some_share)
+        """Tokens that excerpts may have if they are context rather than an answer: twice as many if generous."""
+        return int(self.prompt_budget * self.recall_some_share) * (2 if self.recall == "generous" else 1)
 
     @property
     def window_part(self) -> int:

@@ -589,7 +589,8 @@ class RecallSettings(Area, title="Recall and embeddings"):
 
     MEMORY_RECALL: RecallMode = _value(
         "auto",
-        "When earlier turns are searched: `auto` where the question calls for it, `always`, or `off`.",
+        "When earlier turns are searched: `auto` where the message calls for it, `lean` less often, `generous` also "
+        "for reports and orders, `always`, or `off`. [Recall](recall.md#lean-auto-or-generous) has the prices.",
     )
     MEMORY_RECALL_SHARE: float = _number(
         0.2,
