@@ -141,8 +141,8 @@ lab: .venv/installed
 recall: .venv/installed
 	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m benchmarks.recall
 
-# How much of what questions need is in whole prompts, on the chats of the folders BEAM, GATEMEM, REALMEM, REALTALK and
-# SAMPLES, of LOCOMO and LONGMEMEVAL (a file each) and on our own. Keeps the chats in var/evidence; ARGS="--help" says what can be chosen.
+# How much of what questions need is in whole prompts, on the chats of the folders BEAM, BEAM_500K, GATEMEM, REALMEM,
+# REALTALK and SAMPLES, of LOCOMO and LONGMEMEVAL (a file each) and on our own. Keeps the chats in var/evidence; ARGS="--help" says what can be chosen.
 evidence: .venv/installed
 	$(BIN)/python -m benchmarks.evidence $(ARGS)
 

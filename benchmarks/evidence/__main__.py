@@ -52,7 +52,17 @@ def main() -> int:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
     if arguments.page:
         _write_page(rows)
+    _print_all(rows, write=arguments.before)
     return 0
+
+
+def _print_all(rows: Sequence[Row], *, write: bool) -> None:
+    """Print one table of all sets, with the figures before; then replace these if told to `write`."""
+    from benchmarks.evidence.report import BEFORE, figures, page
+
+    print(page(rows))
+    if write:
+        BEFORE.write_text(f"{json.dumps(figures(rows), indent=1)}\n", encoding="utf-8")
 
 
 def _write_page(rows: Sequence[Row]) -> None:
@@ -168,6 +178,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, help="write a row for each question into this file")
     parser.add_argument("--page", action="store_true", help="write the tables of docs/prompt.md")
+    parser.add_argument("--before", action="store_true", help="keep these figures as those before a change")
     parser.add_argument(
         "--show", metavar="SET/CHAT/QUESTION", help="print one prompt, and the evidence missing"
     )

@@ -1,4 +1,4 @@
-"""BEAM's chats of about 130,000 tokens with an assistant, and their questions. Pure; the files are not ours.
+"""BEAM's chats with an assistant, of 130,000 or 600,000 tokens, and their questions. Pure; the files are not ours.
 
 One folder per chat: `N/chat.json` and `N/probing_questions/probing_questions.json`. Evidence is the user's messages
 among those that a question names as its sources: a short one must be there whole, a part is enough of a long one.
@@ -23,13 +23,13 @@ _MARK = re.compile(r"\s*->->\s*[\d,.\s]*$")
 """A marker that the set's generator left at the end of a message."""
 
 
-def beam(folder: Path, numbers: Sequence[int]) -> Iterator[Sample]:
+def beam(name: str, folder: Path, numbers: Sequence[int]) -> Iterator[Sample]:
     """Yield the chats of `folder` with these numbers; a missing one is skipped."""
     for number in numbers:
         chat = folder / str(number) / "chat.json"
         questions = folder / str(number) / "probing_questions" / "probing_questions.json"
         if chat.exists() and questions.exists():
-            yield _sample(number, _read(chat), _read(questions))
+            yield _sample(name, number, _read(chat), _read(questions))
 
 
 def _read(file: Path) -> Any:
@@ -37,7 +37,10 @@ def _read(file: Path) -> Any:
 
 
 def _sample(
-    number: int, batches: Sequence[Mapping[str, Any]], asked: Mapping[str, Sequence[Mapping[str, Any]]]
+    name: str,
+    number: int,
+    batches: Sequence[Mapping[str, Any]],
+    asked: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> Sample:
     rows = [row for batch in batches for turn in batch["turns"] for row in turn]
     messages = tuple(_messages(rows))
@@ -49,7 +52,7 @@ def _sample(
         for one in several
         if (pieces := _pieces(one.get("source_chat_ids"), places, messages))
     )
-    return Sample("beam", number, str(number), messages, questions)
+    return Sample(name, number, str(number), messages, questions)
 
 
 def _messages(rows: Sequence[Mapping[str, Any]]) -> Iterator[Message]:

@@ -1,14 +1,14 @@
-"""GateMem's chats of one domain: many people write into one memory, and ask it in mid-chat. Pure; not our files.
+"""GateMem's chats: many people write into one memory, and ask it in mid-chat. Pure; not our files.
 
-`episodes.jsonl` and `checkpoints.jsonl` of a folder. Each turn is a user's message that names its speaker, and a short
-reply. Evidence is the strings that an answer must include and that were said before the question; questions that must
-be refused are left out.
+`episodes.jsonl` and `checkpoints.jsonl` of a folder for each domain. Each turn is a user's message that names its
+speaker, and a short reply. Evidence is the strings that an answer must include and that were said before the question;
+questions that must be refused are left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,15 @@ from benchmarks.recall.sets import Message
 REPLY = "Noted."
 
 
-def gatemem(folder: Path) -> Iterator[Sample]:
-    """Yield an episode after the other."""
+def gatemem(folder: Path, domains: Sequence[str]) -> Iterator[Sample]:
+    """Yield an episode after the other of these domains."""
     asked: dict[str, list[dict[str, Any]]] = {}
-    for checkpoint in _lines(folder / "checkpoints.jsonl"):
-        asked.setdefault(checkpoint["episode_id"], []).append(checkpoint)
-    for number, episode in enumerate(_lines(folder / "episodes.jsonl"), start=1):
+    episodes: list[dict[str, Any]] = []
+    for domain in domains:
+        episodes += _lines(folder / domain / "episodes.jsonl")
+        for checkpoint in _lines(folder / domain / "checkpoints.jsonl"):
+            asked.setdefault(checkpoint["episode_id"], []).append(checkpoint)
+    for number, episode in enumerate(episodes, start=1):
         messages, places = _messages(episode)
         questions = [_question(one, places, messages) for one in asked.get(episode["episode_id"], [])]
         with_evidence = sorted((one for one in questions if one.pieces), key=lambda one: one.at or 0)
@@ -43,7 +46,8 @@ def _messages(episode: Mapping[str, Any]) -> tuple[tuple[Message, ...], dict[str
     places: dict[str, int] = {}
     for turn in episode["turns"]:
         speaker = turn["speaker"]["principal_id"]
-        at = datetime.fromisoformat(turn["timestamp"]).replace(tzinfo=UTC)
+        said_at = turn.get("timestamp")
+        at = datetime.fromisoformat(said_at).replace(tzinfo=UTC) if said_at else None
         messages.append(Message("user", f"{names.get(speaker, speaker)}: {turn['text']}", at))
         messages.append(Message("assistant", REPLY, at))
         places[turn["turn_id"]] = len(messages)

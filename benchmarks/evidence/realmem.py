@@ -1,13 +1,14 @@
 """RealMem's chats with an assistant: projects and other talk in turns, with requests in mid-chat. Pure; not our files.
 
-One file per person, in the order of their names. Evidence of a request is what its reply used of earlier sessions: of
-each point, the message of its session with most of the point's words; a part is enough of a long one.
+One file per person, in the order of their names. Evidence of a request is what its reply used of earlier sessions: the
+message that the set names as the source of each point; a part is enough of a long one. Some messages were edited after
+the set was made, so of those the one by the same speaker with most of the source's words is taken.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -18,39 +19,45 @@ from benchmarks.evidence.questions import Question, Sample
 from benchmarks.recall.sets import Message
 
 
-def realmem(folder: Path) -> Iterator[Sample]:
-    """Yield the chat of each person in `folder`."""
+def realmem(folder: Path, numbers: Container[int]) -> Iterator[Sample]:
+    """Yield the chats of the people in `folder` with these numbers."""
     for number, file in enumerate(sorted(folder.glob("*_dialogues_*.json")), start=1):
-        yield _sample(number, file.stem.split("_dialogues")[0], json.loads(file.read_text(encoding="utf-8")))
+        if number in numbers:
+            yield _sample(number, file.stem.split("_dialogues")[0], json.loads(file.read_text("utf-8")))
 
 
 def _sample(number: int, name: str, person: Mapping[str, Any]) -> Sample:
     messages: list[Message] = []
-    sessions: dict[str, list[str]] = {}
+    sources: dict[tuple[str, str], str] = {}
     questions: list[Question] = []
     for session in person["dialogues"]:
         began = datetime.strptime(session["current_time"].split(" ")[0], "%Y-%m-%d").replace(tzinfo=UTC)
         turns = session["dialogue_turns"]
         for place, (asked, reply) in enumerate(pairwise(turns)):
-            if asked["is_query"] and (pieces := _pieces(reply.get("memory_used") or [], sessions)):
+            if asked.get("is_query") and (pieces := _pieces(reply.get("memory_used") or [], sources)):
                 questions.append(
                     Question(asked["category_name"], asked["content"], pieces, len(messages) + place)
                 )
         for place, one in enumerate(turns):
             role: Literal["user", "assistant"] = "user" if one["speaker"] == "User" else "assistant"
             messages.append(Message(role, one["content"], began + timedelta(minutes=place)))
-        sessions[session["session_uuid"]] = [one["content"] for one in turns]
+        for point in session["extracted_memory"]:
+            sources[point["session_uuid"], point["content"]] = _source(point, turns)
     return Sample("realmem", number, name, tuple(messages), tuple(questions))
 
 
-def _pieces(used: Sequence[Mapping[str, Any]], sessions: Mapping[str, Sequence[str]]) -> tuple[Piece, ...]:
-    found = (_best(one["content"], sessions.get(one["session_uuid"], ())) for one in used)
+def _pieces(used: Sequence[Mapping[str, Any]], sources: Mapping[tuple[str, str], str]) -> tuple[Piece, ...]:
+    found = (sources.get((one["session_uuid"], one["content"])) for one in used)
     return tuple(Piece((text,), part=PART) for text in dict.fromkeys(found) if text)
 
 
-def _best(point: str, said: Sequence[str]) -> str:
-    """Return the message with most of the words of `point`, the first of several; "" if none has any."""
+def _source(point: Mapping[str, Any], turns: Sequence[Mapping[str, Any]]) -> str:
+    """Return the message that the set names as the source of `point`; "" if it names none."""
     from memory.recall.terms import terms
 
-    wanted = set(terms(point))
-    return max(said, key=lambda text: len(wanted & set(terms(text))), default="")
+    source = point.get("source_content_snapshot") or ""
+    said = [one["content"] for one in turns if one["speaker"] == point.get("source_role_snapshot")]
+    if source in said:
+        return source
+    wanted = set(terms(source))
+    return max(said, key=lambda text: len(wanted & set(terms(text))), default="") if wanted else ""

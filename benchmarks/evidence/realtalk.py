@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -19,10 +19,12 @@ from benchmarks.recall.sets import Chat, Message
 KINDS = {1: "several places", 2: "temporal", 3: "open"}
 
 
-def realtalk(folder: Path) -> Iterator[Chat]:
-    """Yield the chats of `folder`, by the numbers in their names."""
-    for file in sorted(folder.glob("Chat_*.json"), key=lambda file: int(file.name.split("_")[1])):
-        yield _chat(file.stem, json.loads(file.read_text(encoding="utf-8")))
+def realtalk(folder: Path, numbers: Container[int]) -> Iterator[Chat]:
+    """Yield the chats of `folder` with these numbers, which are part of their names."""
+    files = {int(file.name.split("_")[1]): file for file in folder.glob("Chat_*.json")}
+    for number in sorted(files):
+        if number in numbers:
+            yield _chat(files[number].stem, json.loads(files[number].read_text(encoding="utf-8")))
 
 
 def _chat(name: str, chat: Mapping[str, Any]) -> Chat:

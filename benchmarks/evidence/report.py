@@ -1,21 +1,27 @@
-"""Rows → tables for a terminal, and for pages as Markdown. Pure."""
+"""Rows → tables for a terminal, and for pages as Markdown."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from statistics import fmean
 
 from benchmarks.evidence.measure import Row
 
+BEFORE = Path(__file__).with_name("before.json")
+"""The share of the evidence found before the last change of recall or pins, by set and half (`--before` writes it)."""
+
 COLUMNS: tuple[tuple[str, Callable[[Sequence[Row]], str]], ...] = (
     ("questions", lambda rows: f"{len(rows):,}"),
     ("prompt %", lambda rows: _percent(row.share for row in rows)),
+    ("before %", lambda rows: _before(rows)),
     ("complete %", lambda rows: _percent(row.share == 1 for row in rows)),
     ("per 1,000", lambda rows: _per_thousand(rows)),
-    ("BM25 user %", lambda rows: _percent(row.by_users_messages for row in rows)),
-    ("BM25 chunks %", lambda rows: _percent(row.by_chunks for row in rows)),
-    ("beside: user %", lambda rows: _percent(row.beside_by_users_messages for row in rows)),
-    ("chunks %", lambda rows: _percent(row.beside_by_chunks for row in rows)),
+    ("whole room: user %", lambda rows: _percent(row.by_users_messages for row in rows)),
+    ("chunks %", lambda rows: _percent(row.by_chunks for row in rows)),
+    ("BM25 user %", lambda rows: _percent(row.beside_by_users_messages for row in rows)),
+    ("BM25 chunks %", lambda rows: _percent(row.beside_by_chunks for row in rows)),
     ("memory", lambda rows: f"{fmean(row.memory_tokens for row in rows):,.0f}"),
     ("window", lambda rows: _section(rows, "window")),
     ("lines", lambda rows: _section(rows, "lines")),
@@ -30,6 +36,7 @@ COLUMNS: tuple[tuple[str, Callable[[Sequence[Row]], str]], ...] = (
 ON_PAGE = (
     "questions",
     "prompt %",
+    "before %",
     "complete %",
     "per 1,000",
     "BM25 user %",
@@ -39,8 +46,9 @@ ON_PAGE = (
     "stable %",
 )
 NAMES = {
-    "beam": "An assistant's chats (BEAM 1–10)",
-    "gatemem": "Many people, one memory, asked in mid-chat (GateMem, office)",
+    "beam": "An assistant's chats (BEAM-100K 1–10)",
+    "beam500k": "An assistant's longer chats (BEAM-500K 1–17)",
+    "gatemem": "Many people, one memory, asked in mid-chat (GateMem, office and household)",
     "realmem": "Requests in mid-chat, in people's own words (RealMem, five people)",
     "realtalk": "People's chats (REALTALK 1–5)",
     "locomo": "People's chats (LoCoMo)",
@@ -64,7 +72,8 @@ def table(name: str, rows: Sequence[Row]) -> str:
     """Return a Markdown table of one set: all of it, both halves, and each kind of question."""
     kinds = sorted({row.kind for row in rows})
     by_kind = [(kind.replace("_", " "), [row for row in rows if row.kind == kind]) for kind in kinds]
-    return _table(name, [*_halves(rows), *(by_kind if len(kinds) > 1 else [])])
+    lines = [*_halves(rows), *(by_kind if len(kinds) > 1 else [])]
+    return _table(name, lines, [head for head, _ in COLUMNS if head != "before %"])
 
 
 def _halves(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
@@ -72,8 +81,25 @@ def _halves(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
     return [("all", rows), ("odd half", odd), ("even half", even)]
 
 
-def _table(name: str, lines: Iterable[tuple[str, Sequence[Row]]], columns: Collection[str] = ()) -> str:
-    shown = [one for one in COLUMNS if not columns or one[0] in columns]
+def figures(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the share of the evidence that is in the prompt, in percent, by set and half."""
+    sets = dict.fromkeys(row.set for row in rows)
+    parts = [some for name in sets for _, some in _halves([row for row in rows if row.set == name]) if some]
+    return {_key(some): round(100 * fmean(row.share for row in some), 1) for some in parts}
+
+
+def _key(rows: Sequence[Row]) -> str:
+    halves = {row.is_odd for row in rows}
+    return rows[0].set if len(halves) == 2 else f"{rows[0].set}/{'odd' if True in halves else 'even'}"
+
+
+def _before(rows: Sequence[Row]) -> str:
+    known = json.loads(BEFORE.read_text(encoding="utf-8")).get(_key(rows))
+    return "–" if known is None else f"{known:.1f}"
+
+
+def _table(name: str, lines: Iterable[tuple[str, Sequence[Row]]], columns: Collection[str]) -> str:
+    shown = [one for one in COLUMNS if one[0] in columns]
     cells = [[name, *(head for head, _ in shown)]]
     cells += [[label, *(cell(some) for _, cell in shown)] for label, some in lines if some]
     return aligned(cells)

@@ -1,8 +1,8 @@
 """The sets of chats that can be measured, by name: those whose files the environment locates.
 
-`BEAM` names the folder of its chats (`N/chat.json`), `LOCOMO` and `LONGMEMEVAL` a file each, `GATEMEM`, `REALMEM` and
-`REALTALK` the folders of their files, `SAMPLES` the folder of the service chats (`tau`) and small orders (`tm4`). Our
-own languages are always available.
+`BEAM` and `BEAM_500K` name the folders of its chats of that length (`N/chat.json`), `LOCOMO` and `LONGMEMEVAL` a file
+each, `GATEMEM` the folder of its domains, `REALMEM` and `REALTALK` the folders of their files, `SAMPLES` the folder of
+the service chats (`tau`) and small orders (`tm4`). Our own languages are always available.
 """
 
 from __future__ import annotations
@@ -20,25 +20,29 @@ from benchmarks.evidence.realtalk import realtalk
 from benchmarks.recall import public, sets
 from benchmarks.recall.sets import Asked, Chat
 
-BEAM_NUMBERS = range(1, 11)
-"""BEAM's chats that may be used for choosing and reporting; the others are reserved for judging the result."""
+BEAM_NUMBERS, BEAM_500K_NUMBERS = range(1, 11), range(1, 18)
+REALMEM_NUMBERS = REALTALK_NUMBERS = range(1, 6)
+GATEMEM_DOMAINS = ("office", "household")
+"""What may be used for choosing and reporting; the rest of these sets is reserved for judging, and is not read."""
 
 
 def available(environment: Mapping[str, str] = os.environ) -> dict[str, Callable[[], list[Sample]]]:
     """Return a function that reads the set, by its name."""
     found: dict[str, Callable[[], list[Sample]]] = {}
     if folder := environment.get("BEAM"):
-        found["beam"] = lambda: list(beam(Path(folder), BEAM_NUMBERS))
+        found["beam"] = lambda: list(beam("beam", Path(folder), BEAM_NUMBERS))
+    if long := environment.get("BEAM_500K"):
+        found["beam500k"] = lambda: list(beam("beam500k", Path(long), BEAM_500K_NUMBERS))
     if people := environment.get("LOCOMO"):
         found["locomo"] = lambda: list(_samples("locomo", public.locomo(Path(people))))
     if assistant := environment.get("LONGMEMEVAL"):
         found["longmemeval"] = lambda: list(_samples("longmemeval", public.longmemeval(Path(assistant))))
-    if office := environment.get("GATEMEM"):
-        found["gatemem"] = lambda: list(gatemem(Path(office)))
+    if domains := environment.get("GATEMEM"):
+        found["gatemem"] = lambda: list(gatemem(Path(domains), GATEMEM_DOMAINS))
     if projects := environment.get("REALMEM"):
-        found["realmem"] = lambda: list(realmem(Path(projects)))
+        found["realmem"] = lambda: list(realmem(Path(projects), REALMEM_NUMBERS))
     if friends := environment.get("REALTALK"):
-        found["realtalk"] = lambda: list(_samples("realtalk", realtalk(Path(friends))))
+        found["realtalk"] = lambda: list(_samples("realtalk", realtalk(Path(friends), REALTALK_NUMBERS)))
     if samples := environment.get("SAMPLES"):
         found["tau"] = lambda: list(
             _samples("tau", sets.recorded(Path(samples) / "tau_airline_xl.json"), are_values=True)

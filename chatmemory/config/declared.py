@@ -24,7 +24,7 @@ from chatmemory.llm.protocol import Price, Upstream, Variant
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 TurnsAs = Literal["messages", "text"]
 BudgetFor = Literal["memory", "prompt"]
-RecallMode = Literal["auto", "always", "off"]
+RecallMode = Literal["auto", "lean", "generous", "always", "off"]
 
 MAX_MODEL_CHARS = 128
 """The maximum length of a model's name: that of the columns that store it. A test compares them."""
@@ -581,7 +581,8 @@ class RecallSettings(Area, title="Recall and embeddings"):
 
     MEMORY_RECALL: RecallMode = _value(
         "auto",
-        "When earlier turns are searched: `auto` where the question calls for it, `always`, or `off`.",
+        "When earlier turns are searched: `auto` where the message calls for it, `lean` less often, `generous` also "
+        "for reports and orders, `always`, or `off`. [Recall](recall.md#lean-auto-or-generous) has the prices.",
     )
     MEMORY_RECALL_SHARE: float = _number(
         0.2,

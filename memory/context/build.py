@@ -38,7 +38,7 @@ from memory.history.rows import MAX_ROWS, counts_between, newest_rows
 from memory.history.turns import COUNTS, Step, StoredMessage, Turn, last_assistant_id, to_turns
 from memory.limits import MemoryLimits
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
-from memory.pins.pins import holding_pins, texts_of
+from memory.pins.pins import holding_pins, messages_of, texts_of
 from memory.pins.section import NO_PINS, PinSection, fit_pins
 from memory.policies import POLICIES
 from memory.policies.protocol import State, StateSection
@@ -70,7 +70,7 @@ def context_of(memory: Memory, span: Newest, request: PromptRequest) -> Context:
         anchor_seq=brief.anchor_seq,
     )
     plan = choose(material)
-    recall, material, found = _recalled(brief, span, state, material, plan, request)
+    recall, material, found = _recalled(brief, span, state, material, plan, request, pinned)
     if found.excerpts:
         plan = choose(material)
     turns = with_text(brief.chat_key, span, plan)
@@ -245,6 +245,7 @@ def _recalled(
     material: Material,
     plan: Plan,
     request: PromptRequest,
+    pinned: PinSection,
 ) -> tuple[Recall, Material, Recalled]:
     """Decide what a prompt recalls that would otherwise show `plan`, made of `material`.
 
@@ -267,7 +268,8 @@ def _recalled(
             if lean := is_lean(recall):
                 plan = choose(replace(material, lean=True))
             room = room_for(recall, limits, plan.free)
-            found = search.recalled(room, plan.verbatim_seqs)
+            standing = messages_of(brief.chat_key, pinned.not_whole)
+            found = search.recalled(room, plan.verbatim_seqs, standing)
             if found.excerpts:
                 material = replace(material, excerpts=found.excerpts, recall_tokens=room, lean=lean)
         tracing.describe({"gen_ai.memory.record.count": len(found.excerpts)})

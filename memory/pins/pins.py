@@ -5,7 +5,7 @@ Only people remove what people pinned. What is found is written under the chat's
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
@@ -54,6 +54,12 @@ def texts_of(chat: ChatKey, ids: Iterable[str]) -> dict[str, str]:
     """Return the texts of pins by their ids, including those that no longer hold."""
     rows = Pin.objects.filter(**chat.columns, pk__in=list(ids)).values_list("pk", "text")
     return {str(pk): text for pk, text in rows}
+
+
+def messages_of(chat: ChatKey, ids: Collection[str]) -> list[int]:
+    """Return the seqs of the messages that these pins are of. No query if there are no pins."""
+    rows = Pin.objects.filter(**chat.columns, pk__in=ids, message__isnull=False)
+    return list(rows.values_list("message__seq", flat=True)) if ids else []
 
 
 def pin_statements(question: Message) -> None:

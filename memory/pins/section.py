@@ -48,6 +48,11 @@ class PinSection:
     texts: Mapping[str, str] | None = None
     tokens: int = 0
 
+    @property
+    def not_whole(self) -> frozenset[str]:
+        """The ids of the pins that are not shown, or only in part."""
+        return frozenset(self.texts or ()) - {pin.id for pin in self.shown if pin.clip is None}
+
 
 NO_PINS = PinSection()
 

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from chatmemory.config.declared import RecallMode
 from chatmemory.llm.protocol import Completion, Schema
@@ -146,7 +146,7 @@ class CardNumbers(Numbers):
     window_turns: int = number(1, Bounds.whole(1, 50), "Newest turns that stay verbatim.")
     recall: str = number(
         "off",
-        Bounds.words("off", "auto", "always"),
+        Bounds.words(*get_args(RecallMode)),
         "Replaces `MEMORY_RECALL` for this policy, whose prompts are small.",
     )
     """Seed 002 promises prompts of about 300 tokens, so nothing is searched by default."""

@@ -52,6 +52,7 @@ from memory.recall.ranking import (
     promising,
     rank,
     weigh,
+    with_standing,
     words_to_combine,
     worth_showing,
 )
@@ -218,6 +219,8 @@ def fill(limit: int | None = None) -> int:
 MAX_MATCHES, MIN_PER_TERM, MAX_PER_TERM = 1000, 120, 250
 """Matches that are read of all terms together, and the bounds for one term. Long replies have many common words, so of
 fewer matches most were in replies, and what the user had said further back was not found (`docs/recall.md`)."""
+READ_WHOLE = 2000
+"""Messages up to which a chat's matches are all read, because the oldest ones have what was said once at its start."""
 MAX_TOGETHER = 40
 """Maximum number of matches of terms that are looked up together. Each is expensive, as most of either are skipped."""
 MAX_EVERYWHERE = 400
@@ -367,12 +370,16 @@ class Search:
         known = known_words(self._question, self._matches, shown, remembered)
         return decide(limits, self._question, self._matches, known)
 
-    def recalled(self, room: int, shown: Iterable[int] = ()) -> Recalled:
-        """Return excerpts for the question, of about `room` tokens or somewhat more, none of the messages `shown`."""
+    def recalled(self, room: int, shown: Iterable[int] = (), standing: Iterable[int] = ()) -> Recalled:
+        """Return excerpts for the question, of about `room` tokens or somewhat more, none of the messages `shown`.
+
+        `standing` are messages whose pins have no room in the prompt.
+        """
         if room <= 0:
             return Recalled()
         hidden = frozenset(shown)
-        ranked = self._ranked(messages_to_read(room), hidden)
+        pinned = {seq for seq in standing if seq < self._before_seq} - hidden
+        ranked = self._ranked(messages_to_read(room), hidden, pinned)
         if near := [one for one in self._near if one.seq not in hidden]:
             ranked = self._fused(ranked, near)
         ranked = worth_showing(ranked, SPARE_FACTOR * room)
@@ -381,15 +388,16 @@ class Search:
         messages |= quoted(self._chat, shown_seqs - messages.keys())
         return Recalled(tuple(excerpts(ranked, messages)), messages)
 
-    def _ranked(self, limit: int, hidden: frozenset[int]) -> list[Ranked]:
-        """The passages that have the question's words, best first."""
+    def _ranked(self, limit: int, hidden: frozenset[int], pinned: Collection[int]) -> list[Ranked]:
+        """The passages that have the question's words, and one of each message of `pinned`; best first."""
         scores = promising(self._matches, hidden, PRESELECT_FACTOR * limit)
         there = [seq for seq in scores if seq < self._before_seq]
         rows = _select(self._chat, there, "seq, role, token_count")
         sizes = {seq: (role == "user", tokens) for seq, role, tokens in rows}
         lengths = Lengths.of(self._question, sizes.values())
-        self._read(closest(scores, sizes, lengths, limit))
-        return rank(self._question, self._matches, self._messages.values(), lengths)
+        self._read({*closest(scores, sizes, lengths, limit), *pinned})
+        ranked = rank(self._question, self._matches, self._messages.values(), lengths)
+        return with_standing(ranked, [one for one in self._messages.values() if one.seq in pinned])
 
     def _fused(self, ranked: Sequence[Ranked], near: Sequence[Near]) -> list[Ranked]:
         """Merge the matches by words with those near in meaning, for which more messages are read."""
@@ -417,6 +425,8 @@ def _look_up(chat: ChatKey, question: Question, before_seq: int) -> Matches:
     """Find where the words of a question occur in a chat before message `before_seq`."""
     tokens = [word.token for word in question.words]
     reach = max(MIN_PER_TERM, min(MAX_PER_TERM, MAX_MATCHES // max(1, len(tokens))))
+    if before_seq <= READ_WHOLE:
+        reach = before_seq
     found = postings(chat, tokens, before_seq=before_seq, limit=reach)
     matches = weigh(question, found, reach, before_seq - 1)
     if together := words_to_combine(matches, [len(one) >= reach for one in found]):

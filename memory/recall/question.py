@@ -41,12 +41,13 @@ _ASKS_ANYWHERE = _compiled(
     r"什么|甚么|谁|哪|几[个点]|多少|怎么|为什么|何[がをはに時処]|誰|いつ|どこ|どの|どう|なぜ|いくつ|いくら|누구|무엇|뭐|언제|어디|왜|어떻게|몇|얼마"
     r"|(?:^|\s)(?:متى|أين|ماذا|كيف|لماذا|كم|ما هو|ما هي)\b"
 )
-_ASKS_OF_SOMEBODY = _compiled(
-    r"^(?:so |and |but )?(?:(?:did|do|does|was|were|has|have|had|is|are|am)(?:n't)?"
-    r"|(?:will|would|can|could|should)(?:n't)?(?=\s+(?!i\b|we\b|they\b)))\s+"
-    r"(?!you\b|there\b|it\b|this\b|that\b|these\b|those\b|the\b|an?\b|any|some|every)\w++.*\?$"
+_ASKS_YES_OR_NO = _compiled(
+    r"^(?:so |and |but )?(?:(?:did|was|were|had)(?:n't)?\b|are there any\b|(?:have|has)(?:n't)? (?:\w+ ){1,3}?ever\b"
+    r"|(?:(?:do|does|has|have|is|are|am)(?:n't)?|(?:will|would|can|could|should)(?:n't)?(?=\s+(?!i\b|we\b|they\b)))\s+"
+    r"(?!you\b|there\b|it\b|this\b|that\b|these\b|those\b|the\b|an?\b|any|some|every)\w).*\?$"
 )
-"""Yes-or-no questions about people, as opposed to requests to the reader and questions about the present."""
+"""Yes-or-no questions about the past, about what there is, or about people, as opposed to requests to the reader and
+questions about the present."""
 _FORGOT = _compiled(
     r"\bi (?:do not|don't|cannot|can't|could not|couldn't) (?:\w+ )?(?:remember|recall)\b"
     r"|\b(?:erinnere mich nicht|mich nicht (?:mehr )?erinnern|weiß nicht mehr|weiß ich nicht mehr"
@@ -119,10 +120,10 @@ def _asks(sentence: str, *, is_english: bool) -> bool:
         return True
     if not sentence.endswith(("?", "؟")):
         return _ASKS_UNMARKED.match(sentence) is not None
-    return not is_english or bool(_ASKS.search(sentence) or _ASKS_OF_SOMEBODY.search(sentence))
+    return not is_english or bool(_ASKS.search(sentence) or _ASKS_YES_OR_NO.search(sentence))
 
 
-MAX_TERMS = 12
+MAX_TERMS = 24
 """Maximum number of terms that are looked up: of a longer question the most specific in what is read of it."""
 HEAD_CHARS, TAIL_CHARS = 2000, 1000
 """Characters at the beginning and end of a very long question that are read."""

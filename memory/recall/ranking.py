@@ -50,7 +50,7 @@ NEIGHBOUR_SHARES = ((1, 0.15), (2, 0.1))
 messages, they say in several. A long message gains nothing."""
 LENGTH = 0.4
 """How much less a passage counts the longer it is, like b in BM25."""
-SIDE = 0.4
+SIDE = 0.3
 """How much less the side counts that usually writes more: the ratio to this power."""
 LOWEST, HIGHEST = 0.4, 1.5
 """Bounds of a message's weight by length and side: an answer should rank before messages that are only next to it."""
@@ -274,6 +274,24 @@ def rank(question: Question, matches: Matches, messages: Iterable[Indexed], leng
     return best_first(_beside_good_ones(found, matches))
 
 
+STANDING = 0.3
+"""What a message gains whose pin has no room in the prompt, as a share of the best score: a preference or instruction
+that holds matters for a question that shares few of its words."""
+
+
+def with_standing(ranked: Sequence[Ranked], standing: Iterable[Indexed]) -> list[Ranked]:
+    """Raise the best passage of each of the messages `standing` in `ranked` (best first), or add its first one."""
+    gain = STANDING * (ranked[0].score if ranked else 1.0)
+    raised = {one.seq: Ranked(0.0, one, None if one.is_whole else 0) for one in standing}
+    others: list[Ranked] = []
+    for one in ranked:
+        if one.message.seq in raised and not raised[one.message.seq].score:
+            raised[one.message.seq] = one
+        else:
+            others.append(one)
+    return best_first([*others, *(one._replace(score=one.score + gain) for one in raised.values())])
+
+
 def score_alone(question: Question, worth: Sequence[float], message: Indexed) -> tuple[float, int]:
     """Score a message without its neighbours; return the best passage's score and index."""
     scores, _ = _scores(question, Matches(worth))(message.passages)
@@ -474,6 +492,9 @@ def excerpts(ranked: Iterable[Ranked], messages: Mapping[int, RecalledMessage]) 
 STRONG = 40.0
 """Weight of a message's words that occur in earlier turns from which they are worth some tokens although it asks for
 nothing: about half a dozen rare ones."""
+SPECIFIC = 12.0
+"""The weight that is enough if recall is generous, or if the prompt lacks `MOSTLY` of it: two or three rare words."""
+MOSTLY = 0.7
 
 REASONS = {
     "chosen": "Recall is set to search for every question.",
@@ -514,8 +535,11 @@ def decide(limits: MemoryLimits, question: Question, matches: Matches, known: in
         return Recall("some", "new_words")
     if form.forgot and there:  # they cannot name what they look for
         return Recall("some", "refers_back")
-    if matches.total(there) >= STRONG:
+    weight = matches.total(there)
+    if weight >= (SPECIFIC if limits.recall == "generous" else STRONG):
         return Recall("some", "strong_match")
+    if limits.recall != "lean" and matches.total(there & ~known) >= max(SPECIFIC, MOSTLY * weight):
+        return Recall("some", "new_words")
     return Recall("none", "nothing_new")
 
 

@@ -5,15 +5,92 @@ from typing import Any
 
 import pytest
 
-from conversations.models import Chat
+from conversations.models import Chat, Message
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
+from memory.pins.pins import pin_stated, stated_in
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
 TOPIC = "Lighthouse: the target date, the approved budget and major blockers were on the agenda again, item"
 DATE = "Recording the Lighthouse target date as July 31, 2026."
+
+
+def folded(alice: Client, upstream: FakeUpstream, turns: list[tuple[str, str]], **options: Any) -> Chat:
+    chat = Chat.objects.get(pk=alice.post("chats", json={"options": options}).json()["id"])
+    add_turns(chat, turns)
+    pin_stated(chat.key, stated_in(list(Message.objects.filter(**chat.key.columns).order_by("seq"))))
+    upstream.behave("normal", lane="complete", text="Nothing.")
+    request_resummarize(chat, "update")
+    assert fold(chat.key, until=time.monotonic() + 60).outcome == "done"
+    return chat
+
+
+def shown(alice: Client, chat: Chat, question: str) -> tuple[str, str]:
+    """How much is sought for a question, and the text of all excerpts."""
+    found = alice.post(f"chats/{chat.pk}/context", json={"message": question}).json()
+    texts = [section["text"] for section in found["sections"] if section["kind"] == "recall"]
+    return found["recall"]["sought"], "".join(texts)
+
+
+def small_talk(turns: int) -> list[tuple[str, str]]:
+    return [(f"Desk {number} was moved to the other side of the hall.", "Noted.") for number in range(turns)]
+
+
+def test_a_pinned_wish_without_room_among_the_pins_is_recalled_for_a_question_that_shares_no_word(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    wish = "Always give me timelines in weeks when I mention a deadline."
+    wishes = [
+        (f"I prefer {name}, whichever shop it comes from and whatever the season of the year.", "Noted.")
+        for name in (
+            "tea over coffee",
+            "trains over planes",
+            "jazz over techno",
+            "lakes over oceans",
+            "linen over wool",
+            "chess over cards",
+            "novels over poems",
+            "bread over rice",
+            "tulips over roses",
+            "cellos over drums",
+            "apples over pears",
+            "sleds over skis",
+            "clay over glass",
+            "autumn over spring",
+            "cats over dogs",
+            "maps over lists",
+        )
+    ]
+    turns = [(wish, "Noted."), *small_talk(60), ("The zeppelin is in Lisbon.", "Noted."), *wishes]
+    chat = folded(alice, upstream, [*turns, *small_talk(60)])
+    pins = alice.get(f"chats/{chat.pk}/pins").json()
+    assert wish in str(pins)
+    sought, text = shown(alice, chat, "Where is the zeppelin?")
+    assert (sought, wish in text) == ("all", True)
+
+
+def test_what_was_said_first_in_common_words_is_found_in_a_chat_of_a_thousand_messages(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    first = "The harbour office has a parcel: the blue one."
+    common = ["The harbour office closed.", "The office got a parcel.", "The harbour got a parcel."]
+    turns = [(f"{common[number % 3]} Day {number}.", "Noted.") for number in range(420)]
+    chat = folded(alice, upstream, [(first, "Noted."), *turns])
+    assert first in shown(alice, chat, "Which parcel did the harbour office have?")[1]
+
+
+def test_a_generous_chat_recalls_for_an_order_in_mid_chat_and_a_lean_one_does_not(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    plan = "The shortlist for the Lighthouse reception has Ottilie and Bertram."
+    turns = [(plan, "Noted."), *small_talk(120), ("The Lighthouse shortlist is due.", "Noted.")]
+    order = "We have decided to change the Lighthouse shortlist for the reception."
+    generous, lean = (folded(alice, upstream, turns, recall=mode) for mode in ("generous", "lean"))
+    assert shown(alice, generous, order)[0] == "some"
+    assert plan in shown(alice, generous, order)[1]
+    assert shown(alice, lean, order) == ("none", "")
 
 
 @pytest.mark.parametrize(
@@ -26,13 +103,7 @@ DATE = "Recording the Lighthouse target date as July 31, 2026."
 def test_who_asks_gets_the_answer_although_the_newest_turns_have_the_questions_words(
     question: str, alice: Client, upstream: FakeUpstream
 ) -> None:
-    chat = Chat.objects.get(pk=alice.post("chats", json={}).json()["id"])
-    noise = [(f"Desk {number} was moved to the other side of the hall.", "Noted.") for number in range(116)]
-    newest = [(f"{TOPIC} {number}.", "Noted.") for number in range(4)]
-    add_turns(chat, [*noise[:95], (DATE, "Noted."), *noise[95:], *newest])
-    upstream.behave("normal", lane="complete", text="Nothing.")
-    request_resummarize(chat, "update")
-    assert fold(chat.key, until=time.monotonic() + 60).outcome == "done"
-    shown: dict[str, Any] = alice.post(f"chats/{chat.pk}/context", json={"message": question}).json()
-    assert shown["recall"]["sought"] == "all"
-    assert "July 31, 2026" in "".join(section["text"] for section in shown["sections"])
+    noise, newest = small_talk(116), [(f"{TOPIC} {number}.", "Noted.") for number in range(4)]
+    chat = folded(alice, upstream, [*noise[:95], (DATE, "Noted."), *noise[95:], *newest])
+    sought, text = shown(alice, chat, question)
+    assert (sought, "July 31, 2026" in text) == ("all", True)

@@ -156,9 +156,11 @@ def test_lines_stay_as_they_are_in_a_lean_plan_that_begins_as_others_do() -> Non
 @pytest.mark.parametrize("lean", [False, True])
 def test_older_turns_verbatim_have_all_but_a_tenth_of_what_is_kept_for_excerpts(lean: bool) -> None:
     turns = chat(*[200] * 20)
-    plans = [plan_of(turns, MemoryLimits(recall=mode), [SUMMARY], lean=lean) for mode in get_args(RecallMode)]
-    auto, always, off = plans
-    assert always.anchor_seq > auto.anchor_seq > off.anchor_seq
+    auto, as_lean, generous, always, off = (
+        plan_of(turns, MemoryLimits(recall=mode), [SUMMARY], lean=lean) for mode in get_args(RecallMode)
+    )
+    assert always.anchor_seq == generous.anchor_seq > auto.anchor_seq > off.anchor_seq
+    assert as_lean == auto
     if not lean:
         assert always.free > auto.free >= 300
         assert auto.unrepresented == 0

@@ -4,20 +4,21 @@ from time import perf_counter
 
 import pytest
 
-from memory.limits import MemoryLimits
+from memory.limits import MemoryLimits, RecallMode
 from memory.recall.question import READ_CHARS, form_of, read_question
 from memory.recall.ranking import Matches, Recall, decide, is_lean, known_words, room_for, weigh
 
 RARE, COMMON = (7,), tuple(range(1, 200, 2))
 
 
-def decision(text: str, *, known: bool = False, found: tuple[int, ...] = RARE) -> Recall:
+def decision(
+    text: str, *, known: bool = False, found: tuple[int, ...] = RARE, recall: RecallMode = "auto"
+) -> Recall:
     """The decision if each word of `text` is in the messages `found` of 200, all (`known`) or none in the prompt."""
     question = read_question(text, 1)
     matches = weigh(question, [found] * len(question.words), 200, 200)
-    return decide(
-        MemoryLimits(), question, matches, known_words(question, matches, found if known else (), ())
-    )
+    shown = known_words(question, matches, found if known else (), ())
+    return decide(MemoryLimits(recall=recall), question, matches, shown)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,11 @@ def decision(text: str, *, known: bool = False, found: tuple[int, ...] = RARE) -
         "What is the name of my dog?",
         "By the way, where did I leave the keys?",
         "Did Caroline ever go to Zanzibar?",
+        "Did the zeppelin land on Zanzibar?",
+        "Was the hangar sold to Bertram?",
+        "Have you ever heard me mention Zanzibar?",
+        "Has your sister ever been to Zanzibar?",
+        "Are there any lighthouses on Zanzibar?",
         "How many cards are in my gallery with Bootstrap 5.3.0?",
         "My gallery uses Bootstrap 5.3.0. How would you set it up?",
         "Wie heißt meine Schwester?",
@@ -59,6 +65,8 @@ def test_who_asks_gets_all_there_is_whatever_the_prompt_shows(text: str) -> None
         "Yes, please go ahead.",
         "Can we make a note of that?",
         "Is there a later flight?",
+        "Is there anything else?",
+        "Have you got a later one?",
         "Can anything be done without it?",
         "I went where the wind blows.",
         "Danke, das war alles.",
@@ -83,7 +91,20 @@ def test_anything_else_calls_for_some_where_it_matches_well() -> None:
     )
     assert decision(text) == decision(text, known=True) == Recall("some", "strong_match")
     assert decision(text, found=COMMON) == Recall("none", "nothing_new")
-    assert decision("Please book the zeppelin tour to Zanzibar.") == Recall("none", "nothing_new")
+    assert decision("Please book the zeppelin tour to Zanzibar.", known=True) == Recall("none", "nothing_new")
+
+
+@pytest.mark.parametrize(
+    ("recall", "shown", "not_shown"),
+    [("lean", "none", "none"), ("auto", "none", "some"), ("generous", "some", "some")],
+)
+def test_an_order_with_a_few_rare_words_calls_for_some_as_recall_is_set(
+    recall: RecallMode, shown: str, not_shown: str
+) -> None:
+    text = "Please book the zeppelin tour to Zanzibar."
+    assert decision(text, known=True, recall=recall).sought == shown
+    assert decision(text, recall=recall).sought == not_shown
+    assert decision("Thanks again.", recall=recall).sought == "none"
 
 
 @pytest.mark.parametrize(
@@ -138,6 +159,7 @@ def test_the_room_of_each() -> None:
     recalls = [Recall("all", "question"), Recall("some", "new_words"), Recall("none", "nothing_new")]
     assert [room_for(one, limits, 900) for one in recalls] == [900, 300, 0]
     assert room_for(recalls[1], MemoryLimits(recall_some_share=0.13), 900) == 390
+    assert room_for(recalls[1], MemoryLimits(recall="generous"), 900) == 600
     assert [is_lean(one) for one in recalls] == [True, False, False]
 
 
