@@ -4,7 +4,8 @@ from time import perf_counter
 
 import pytest
 
-from memory.limits import MemoryLimits, RecallMode
+from chatmemory.config.declared import RecallMode
+from memory.limits import MemoryLimits
 from memory.recall.question import READ_CHARS, form_of, read_question
 from memory.recall.ranking import Matches, Recall, decide, is_lean, known_words, room_for, weigh
 
