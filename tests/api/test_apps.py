@@ -405,7 +405,9 @@ def test_upgrade_normalizes_stored_ids_unless_taken(
         EndUser.objects.create(
             app=app, external_id=external_id, user=User.objects.create(username=f"{app}/{external_id}")
         )
-    import_module("conversations.migrations.0017_named_end_users").normalize_ids(django_apps, None)
+    import_module("conversations.migrations.0002_named_end_users_and_siblings").normalize_ids(
+        django_apps, None
+    )
     stored = EndUser.objects.order_by("pk").values_list("external_id", flat=True)
     assert list(stored) == ["anna", "anna ", "anna", "Zoë", "a b"]
 

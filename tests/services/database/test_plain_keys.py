@@ -58,7 +58,7 @@ def tables() -> Iterator[None]:
 
 def make_keys_plain() -> None:
     with connection.schema_editor(atomic=False) as editor:
-        import_module("memory.migrations.0020_plain_keys").make_keys_plain(None, editor)
+        import_module("memory.migrations.0002_plain_keys").make_keys_plain(None, editor)
 
 
 def interrupt(number: int) -> bool:

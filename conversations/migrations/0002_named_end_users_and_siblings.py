@@ -1,4 +1,6 @@
-"""Apps that must name an end user; ids of end users trimmed and in composed form (NFC), as they are looked up now."""
+"""Apps that must name an end user, whose ids are trimmed and in composed form (NFC), as they are looked up now; and turns
+of OpenAI's clients that know the chat which has another turn in their place.
+"""
 
 import unicodedata
 
@@ -17,6 +19,7 @@ def normalize_ids(apps, schema_editor):
 class Migration(migrations.Migration):
     dependencies = [("conversations", "0001_initial")]
     operations = [
-        migrations.AddField("app", "requires_end_user", models.BooleanField(db_default=False, default=True, help_text="Requests about chats that name no end user are refused. Otherwise they share the app's own account.", verbose_name="must name end users")),
         migrations.RunPython(normalize_ids, migrations.RunPython.noop),
+        migrations.AddField("app", "requires_end_user", models.BooleanField(db_default=False, default=True, help_text="Requests about chats that name no end user are refused. Otherwise they share the app's own account.", verbose_name="must name end users")),
+        migrations.AddField("chatcompletion", "sibling", models.UUIDField(null=True)),
     ]
