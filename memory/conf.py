@@ -36,6 +36,7 @@ def limits() -> MemoryLimits:
 
 
 def summarizer() -> Variant:
+    """The model that writes summaries, at its list price."""
     model = settings.MEMORY_SUMMARIZER_MODEL
     return Variant(
         "summarizer",

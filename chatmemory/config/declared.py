@@ -186,6 +186,13 @@ class PriceSettings(BaseModel):
     output: Dollars
 
 
+def _extra_names(value: object) -> object:
+    names = value if isinstance(value, list) else []
+    if not isinstance(value, bool) and not (names and all(isinstance(one, str) for one in names)):
+        raise ValueError('must be true, false, or a list of names such as ["top_k", "min_p"].')
+    return value
+
+
 class VariantSettings(BaseModel):
     """A model that clients can choose, as `MODEL_VARIANTS` declares it."""
 
@@ -200,7 +207,7 @@ class VariantSettings(BaseModel):
     style: Style | None = None
     fallback: str | None = None
     system: bool = True
-    extra: bool | tuple[str, ...] = False
+    extra: Annotated[bool | tuple[str, ...], BeforeValidator(_extra_names)] = False
 
     def variant(self, name: str, upstream: Upstream | None) -> Variant:
         """This model under its public name, with its list price if none is declared."""

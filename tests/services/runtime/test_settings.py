@@ -186,6 +186,10 @@ def test_a_part_of_a_variant_is_named_by_its_path() -> None:
     ("fields", "told"),
     [
         ({"fallback": "nobody"}, "['fallback'] is 'nobody', but must be another variant: b."),
+        *(
+            ({"extra": bad}, "['extra'] must be true, false, or a list of names")
+            for bad in ("top_k", [1], [])
+        ),
         ({"fallback": "a"}, "['fallback'] is 'a', but must be another variant: b."),
         (
             {"key_env": "GROQ_API_KEY"},
