@@ -184,6 +184,21 @@ def test_a_history_with_tools_is_taken_over(ask: OpenAI, alice: Client, upstream
     assert [one["kind"] for one in told["sections"]] == ["tools", "question", "open_turn"]
 
 
+def test_calls_of_another_server_in_place_of_our_answer_are_imported(
+    ask: OpenAI, upstream: FakeUpstream
+) -> None:
+    talk = ToolTalk(ask)
+    talk.turn("Hello")
+    talk.turn("Where is my order?")
+    talk.messages[-1:] = [CALLED, ANSWERED]
+    assert talk.create().choices[0].message.content == f"You said: {OUTPUT}"
+    assert talk.decisions[-1] == "imported"
+    first, imported = Chat.objects.order_by("pk")
+    assert roles(first) == ["user", "assistant"] * 2
+    assert roles(imported) == ["user", "assistant", "user", "assistant", "tool_call", "tool", "assistant"]
+    assert upstream.faults == []
+
+
 def test_a_named_conversation_may_be_sent_the_outputs_alone(
     ask: OpenAI, alice: Client, upstream: FakeUpstream
 ) -> None:
