@@ -144,15 +144,12 @@ class TurnPlace:
 def find(completion: CompletionRequest) -> TurnPlace:
     """Find the place of the turn that is requested. Raises `IdempotencyMismatch`.
 
-    Outputs of calls that the found reply does not make, such as those of another server's answer to the same question,
-    are imported with their history.
+    Outputs that no open turn waits for are imported with their history: another server answered the same question.
     """
     place, request = _find(completion), completion.request
     calls = request.history[-1].calls if request.outputs and request.history else ()
-    if place.decision == "continued" and place.chat is not None and calls:
-        reply = Message.objects.filter(chat=place.chat, role=Role.ASSISTANT).order_by("-seq").first()
-        if reply is not None and not calls_alike(calls_of(reply), calls):
-            return TurnPlace("imported", place.found_by)
+    if calls and place.decision == "continued" and place.chat is not None and not place.chat.open_seq:
+        return TurnPlace("imported", place.found_by)
     return place
 
 
