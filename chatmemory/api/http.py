@@ -219,7 +219,7 @@ _MAX_ESCAPES: Final = 200_000
 """In a large text with a lone surrogate, because each is looked at."""
 VALUE_BYTES: Final = 80
 """What a value takes in memory besides its text."""
-MOST_COPIES: Final = 6
+MAX_COPIES: Final = 6
 """How many times its length a body takes in memory at most: itself, its only text copied, and four bytes a letter."""
 _LATER, _LATIN, _NARROW = bytes(range(0x80, 0xC0)), bytes(range(0xC4)), bytes(range(0xF0))
 """Bytes of UTF-8: of a character after its first, of characters for which Python needs one byte, or two at most."""
@@ -269,7 +269,7 @@ def _refuse_costly(body: bytes, besides: int = 0) -> None:
     most = 2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     slices = (body[at : at + _SLICE] for at in range(0, len(body), _SLICE))
     marks = sum(piece.count(mark) for piece in slices for mark in _STRUCTURE)
-    if marks > MAX_VALUES or besides + MOST_COPIES * len(body) + VALUE_BYTES * marks > most:
+    if marks > MAX_VALUES or besides + MAX_COPIES * len(body) + VALUE_BYTES * marks > most:
         size = besides + _bytes_to_read(body)
         if size > most:
             raise ValueError(f"it takes {size:,} bytes of memory to read, and at most {most:,} are taken")

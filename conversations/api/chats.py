@@ -2,11 +2,11 @@
 
 import time
 from functools import partial
-from typing import Any
+from typing import Any, Never
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.http.response import HttpResponseBase
+from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import ValidationError
@@ -37,11 +37,10 @@ from conversations.models import (
     ActiveReply,
     Chat,
     Message,
-    StoredAttachment,
     get_chat,
     get_message,
 )
-from conversations.replies.stream import ReaderSlot, streamed, take_slot
+from conversations.replies.stream import streamed, take_slot
 
 chats_operation = partial(extend_schema, tags=["chats"])
 messages_operation = partial(extend_schema, tags=["messages"])
@@ -178,7 +177,7 @@ class ChatView(APIView):
         return Response(status=204)
 
 
-class AttachmentView(AsyncView):
+class AttachmentView(AsyncView[Never]):
     """Streams the bytes as they are read. Whoever reads one counts as a reader, as of a reply."""
 
     @messages_operation(
@@ -187,15 +186,11 @@ class AttachmentView(AsyncView):
         summary="The bytes of an image or a file that came with a message",
         description="As the client sent it. Bytes are kept for some time only; then this is 404.",
     )
-    def get(self, request: Request, chat_id: UUID, sha256: str) -> tuple[StoredAttachment, ReaderSlot]:
+    def get(self, request: Request, chat_id: UUID, sha256: str) -> StreamingHttpResponse:
         user = caller(request)
         found = attachments.find(get_chat(user, chat_id), sha256)
         if found is None:
             raise NotFound("This chat has no such image or file, or its bytes are not kept any more.")
-        return found, take_slot(user.pk)
-
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        found, slot = opened
         # Only images keep their media type, since browsers do not run them, and nothing is displayed inline.
         kind = found.media_type if found.media_type in IMAGE_TYPES else "application/octet-stream"
         headers = {
@@ -204,9 +199,8 @@ class AttachmentView(AsyncView):
             "Cache-Control": "no-store",
             "Content-Length": str(found.size),
         }
-        return streamed(
-            aiter(attachments.StoredBytes(found.user_id, found.pk, found.size)), slot, kind, headers
-        )
+        pieces = aiter(attachments.StoredBytes(found.user_id, found.pk, found.size))
+        return streamed(pieces, take_slot(user.pk), kind, headers)
 
 
 def messages_page(request: Request, chat: Chat) -> Response:

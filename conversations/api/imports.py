@@ -72,9 +72,8 @@ ImportOut = inline_serializer(
 )
 
 
-class ImportView(LimitedView):
-    reads_first = True
-    answer_frees_memory = True
+class ImportView(LimitedView[tuple[User, bytes]]):
+    stores_in_respond = True
     copies = 1
 
     @chats_operation(
@@ -95,8 +94,8 @@ class ImportView(LimitedView):
         quotas.require_request_left(caller(request).pk)
         return caller(request), request.body
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        user, body = opened
+    async def respond(self, prepared: tuple[User, bytes]) -> HttpResponseBase:
+        user, body = prepared
         await executors.write(quotas.count_request, user.pk)
         await executors.write(_spend, user.pk, 0)
         if user.pk in _importing:

@@ -1,24 +1,24 @@
-"""Views of replies: create, regenerate, resume and cancel them. Requests are read in the database executor, turns begun
-there after what they wait for, and answers made on the event loop.
-"""
+"""Views of replies: create, regenerate, resume and cancel them."""
 
 import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing, nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Never
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Q
+from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.api.async_view import SMALL_BYTES, AsyncView
+from chatmemory.api.async_view import SMALL_BYTES, AsyncView, P
 from chatmemory.api.http import PAGING, caller, example, validated
 from chatmemory.database import executors
 from chatmemory.database.owned import ChatKey
@@ -50,10 +50,9 @@ from conversations.models import ActiveReply, Message, get_chat, get_message
 from conversations.replies import events, finish, generation, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
 from conversations.replies.generation import GrowingReply, UnstoredReply
-from conversations.replies.reply import BegunTurn, Ending, ExistingReply, ReplyHead, TurnRequest, failure_of
-from conversations.replies.stream import ReaderSlot, streamed
+from conversations.replies.reply import BegunTurn, Ending, ExistingReply, TurnRequest, failure_of
+from conversations.replies.stream import streamed
 from memory.context.plan import Source
-from memory.recall.embeddings import has_vectors, last_question
 
 logger = logging.getLogger(__name__)
 
@@ -90,17 +89,24 @@ def idempotency_key(request: Request) -> str:
     return key
 
 
-Beginning = tuple[Callable[..., BegunTurn | ExistingReply], tuple[ChatKey, str] | None]
-"""What begins a turn, and the chat with the question to search it for, if it can be searched by meaning."""
+@dataclass(frozen=True, slots=True)
+class TurnToBegin:
+    """A turn that is to begin, and how its reply is sent."""
+
+    begin: Callable[..., BegunTurn | ExistingReply]
+    search: tuple[ChatKey, str | None] | None
+    """The chat, and the question that it is searched for by meaning; None for its last question."""
+    streams: bool
+    memory_events: bool
 
 
-class LimitedView(AsyncView):
-    """A view that calls a model. What is refused counts against the minute, too, because reading it costs."""
+class LimitedView(AsyncView[P]):
+    """A view that calls a model. A refused request counts against the minute, too, because reading it costs."""
 
     is_authenticated = False  # until then, a refusal counts against no user
     throttle_classes = ()
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         """Also refuse a large body before it is parsed, if the user has no request left."""
         super().initial(request, *args, **kwargs)
         self.is_authenticated = True
@@ -112,17 +118,13 @@ class LimitedView(AsyncView):
             await executors.write(quotas.count_request, user_id)
 
 
-class ReplyView(LimitedView):
-    """Answers with the reply of a turn that was begun, or of one that already exists."""
+class ReplyView(LimitedView[TurnToBegin]):
+    """Answers with the reply of a turn that begins, or of one that already exists."""
 
-    reads_first = True
-    answer_frees_memory = True
-    wants_stream = True
-    with_memory = False
+    stores_in_respond = True
 
-    def message(self, request: Request, fields: dict[str, Any], chat_id: UUID | None) -> Beginning:
+    def message(self, request: Request, fields: dict[str, Any], chat_id: UUID | None) -> TurnToBegin:
         """Return the turn that the `fields` of the body request, in a new chat if `chat_id` is None."""
-        self.wants_stream, self.with_memory = fields["stream"], fields["memory_events"]
         turn = TurnRequest(
             message=fields["message"],
             variant=fields.get("model_variant") or default_variant(),
@@ -134,16 +136,17 @@ class ReplyView(LimitedView):
         )
         user = caller(request)
         begin = partial(begin_turn, user, turn, chat_id=chat_id, key=idempotency_key(request))
-        chat = None if chat_id is None else ChatKey(chat_id, user.pk)
-        return begin, (chat, turn.message) if chat and has_vectors(chat) else None
+        search = None if chat_id is None else (ChatKey(chat_id, user.pk), turn.message)
+        return TurnToBegin(begin, search, fields["stream"], fields["memory_events"])
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        turn = await begin_when_ready(*opened)
-        del opened
+    async def respond(self, prepared: TurnToBegin) -> HttpResponseBase:
+        turn = await begin_when_ready(prepared.begin, prepared.search)
+        streams, memory_events = prepared.streams, prepared.memory_events
+        del prepared
         await self.memory.aclose()
         head, slot = await stream.opened(caller(self.request).pk, turn)
-        if self.wants_stream:
-            return streamed(stream.reply_events(head, with_memory=self.with_memory), slot)
+        if streams:
+            return streamed(stream.reply_events(head, with_memory=memory_events), slot)
         ids = {"chat_id": str(head.chat.id), "user_message_id": str(head.user_message_id)}
         with closing(slot) if slot else nullcontext():
             reply = stream.reply_of(head.chat, head.message_id)
@@ -172,7 +175,7 @@ class FirstMessageView(ReplyView):
         summary="Start a chat with a message",
         description="Makes the chat, stores the message and answers with the reply, in one call.",
     )
-    def post(self, request: Request) -> Beginning:
+    def post(self, request: Request) -> TurnToBegin:
         return self.message(request, validated(FirstMessageIn, request.data), None)
 
 
@@ -186,7 +189,7 @@ class SendMessageView(ReplyView):
         summary="Send a message",
         description="Stores the message in its chat, builds the prompt and answers with the reply.",
     )
-    def post(self, request: Request) -> Beginning:
+    def post(self, request: Request) -> TurnToBegin:
         fields = validated(ChatMessageIn, request.data)
         return self.message(request, fields, fields["chat_id"])
 
@@ -201,7 +204,7 @@ class ChatMessagesView(ReplyView):
         summary="Send a message to this chat",
         description="Stores the message, builds the prompt and answers with the reply.",
     )
-    def post(self, request: Request, chat_id: UUID) -> Beginning:
+    def post(self, request: Request, chat_id: UUID) -> TurnToBegin:
         return self.message(request, validated(MessageIn, request.data), chat_id)
 
     @messages_operation(
@@ -232,18 +235,15 @@ class RegenerateView(ReplyView):
         description="A new answer to the last question; the older one is `superseded`. Also answers a "
         "question that has no reply.",
     )
-    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Beginning:
+    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> TurnToBegin:
         fields = validated(RegenerateIn, request.data)
-        self.wants_stream, self.with_memory = fields["stream"], fields["memory_events"]
         user, variant, key = caller(request), fields.get("model_variant"), idempotency_key(request)
         begin = partial(begin_regeneration, user, chat_id, message_id, variant, key=key)
-        chat = ChatKey(chat_id, user.pk)
-        return begin, (chat, last_question(chat)) if has_vectors(chat) else None
+        search = ChatKey(chat_id, user.pk), None
+        return TurnToBegin(begin, search, fields["stream"], fields["memory_events"])
 
 
-class StreamView(AsyncView):
-    with_memory = False
-
+class StreamView(AsyncView[Never]):
     @messages_operation(
         parameters=[
             OpenApiParameter(
@@ -265,16 +265,11 @@ class StreamView(AsyncView):
         description="Events of a reply from a position on, whichever process writes it. Of a reply that "
         "has ended, the final event.",
     )
-    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ReplyHead, int, ReaderSlot]:
+    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> StreamingHttpResponse:
         user = caller(request)
         head = stream.find(get_chat(user, chat_id).key, message_id)
-        position = _position(request)
-        self.with_memory = _flag(request, "memory_events")
-        return head, position, stream.take_slot(user.pk)
-
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        head, position, slot = opened
-        return streamed(stream.reply_events(head, position, with_memory=self.with_memory), slot)
+        rest = stream.reply_events(head, _position(request), with_memory=_flag(request, "memory_events"))
+        return streamed(rest, stream.take_slot(user.pk))
 
 
 def _position(request: Request) -> int:
@@ -296,7 +291,7 @@ def _flag(request: Request, name: str) -> bool:
     return given == "true"
 
 
-class CancelView(AsyncView):
+class CancelView(AsyncView[tuple[ChatKey, UUID]]):
     throttle_classes = ()  # it ends work
 
     @messages_operation(
@@ -315,8 +310,8 @@ class CancelView(AsyncView):
         fault_points.point("cancel.requested")
         return chat.key, message_id
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        chat, message_id = opened
+    async def respond(self, prepared: tuple[ChatKey, UUID]) -> HttpResponseBase:
+        chat, message_id = prepared
         if (own := generation.running(message_id)) is not None:
             own.stop(Ending.cancelled())
         message = await self._ended(chat, message_id)
@@ -339,11 +334,10 @@ class CancelView(AsyncView):
         return message
 
 
-class AskView(LimitedView):
+class AskView(LimitedView[tuple[UnstoredReply, bool]]):
     """For clients that manage their own history."""
 
     is_stateless = True
-    wants_stream = True
 
     @messages_operation(
         request=AskIn,
@@ -354,19 +348,18 @@ class AskView(LimitedView):
         summary="Answer a client-side history (stateless)",
         description="The messages are sent as they are; no memory is added. Disconnecting ends the answer.",
     )
-    def post(self, request: Request) -> UnstoredReply:
+    def post(self, request: Request) -> tuple[UnstoredReply, bool]:
         fields = validated(AskIn, request.data)
         generation.refuse_when_draining()
-        self.wants_stream = fields["stream"]
         variant = fields.get("model_variant") or default_variant()
         prompt = prompt_of(fields["messages"], variant)
-        return UnstoredReply(prompt, variant, generation.count_prompt(prompt.messages, prompt.instructions))
+        tokens = generation.count_prompt(prompt.messages, prompt.instructions)
+        return UnstoredReply(prompt, variant, tokens), fields["stream"]
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        await opened.reserve(caller(self.request))
-        if self.wants_stream:
-            return streamed(_unstored_events(opened))
-        return await _whole(opened, {})
+    async def respond(self, prepared: tuple[UnstoredReply, bool]) -> HttpResponseBase:
+        reply, streams = prepared
+        await reply.reserve(caller(self.request))
+        return streamed(_unstored_events(reply)) if streams else await _whole(reply, {})
 
 
 async def _unstored_events(reply: UnstoredReply) -> AsyncIterator[bytes]:

@@ -142,7 +142,7 @@ def download(user_id: int) -> StreamingHttpResponse:
     return StreamingHttpResponse(_export(user_id), content_type="application/json", headers=headers)
 
 
-class ExportView(AsyncView):
+class ExportView(AsyncView[int]):
     @extend_schema(
         responses=EXPORT,
         operation_id="me_export",
@@ -156,10 +156,9 @@ class ExportView(AsyncView):
             raise NotFound(NO_END_USER)
         return user_id
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        user_id: int = opened
-        await executors.write(quotas.take_export, user_id)
-        return download(user_id)
+    async def respond(self, prepared: int) -> HttpResponseBase:
+        await executors.write(quotas.take_export, prepared)
+        return download(prepared)
 
 
 class EndUserExportView(ExportView):

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from threading import Event
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -284,7 +283,7 @@ class UsageView(APIView):
         return Response({"results": daily.days_of(caller(request), **query)})
 
 
-class SummarizeView(LimitedView):
+class SummarizeView(LimitedView[tuple[Callable[[Event], Folded], int]]):
     """Summarize for clients that manage their own history."""
 
     is_stateless = True
@@ -314,8 +313,8 @@ class SummarizeView(LimitedView):
         work = partial(summarize, fields["policy"], previous, messages, seconds)
         return work, count_prompt(messages, previous)
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        work, tokens = opened
+    async def respond(self, prepared: tuple[Callable[[Event], Folded], int]) -> HttpResponseBase:
+        work, tokens = prepared
         call = await begin_call(caller(self.request), tokens, conf.summarizer())
         spent: int | None = None
         ended = Event()
