@@ -10,19 +10,26 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from knox.models import AuthToken
-from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DateTimeField,
+    ListField,
+    Serializer,
+)
 from rest_framework.views import APIView
 
-from chatmemory.api.http import PAGING, CursorPages, Text, caller, example, not_blank, validated
+from chatmemory.api.fields import Strict, Text, not_blank
+from chatmemory.api.http import PAGING, CursorPages, caller, example, page_of, validated
 from chatmemory.errors import InvalidCredentials, InvalidRequest, NotFound
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
 from conversations.accounts.authentication import end_user_named, require_own_account
-from conversations.api.serializers import PageOut, Strict
 from conversations.models import Scope
 from conversations.sign_in.password import needs_more
 
@@ -34,33 +41,27 @@ class TokenIn(Strict):
     password = Text(trim_whitespace=False, help_text="The password.")
 
 
-class TokenOut(serializers.Serializer[Any]):
-    token = serializers.CharField(help_text="The token. It is shown only once.")
-    expires_at = serializers.DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
+class TokenOut(Serializer[Any]):
+    token = CharField(help_text="The token. It is shown only once.")
+    expires_at = DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
 
 
-class KnownTokenOut(serializers.Serializer[Any]):
+class KnownTokenOut(Serializer[Any]):
     """A token without its text, which is shown only once, when the token is created."""
 
-    id = serializers.CharField(help_text="Its id.")
-    name = serializers.CharField(help_text="What it was called when it was made; empty if nothing.")
-    scopes = serializers.ListField(
-        child=serializers.ChoiceField(Scope.choices), help_text="What its bearer may do."
-    )
-    prefix = serializers.CharField(help_text="The token's first characters.")
-    created_at = serializers.DateTimeField(help_text="Creation time.")
-    expires_at = serializers.DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
-    current = serializers.BooleanField(help_text="Whether this request was made with it.")
+    id = CharField(help_text="Its id.")
+    name = CharField(help_text="What it was called when it was made; empty if nothing.")
+    scopes = ListField(child=ChoiceField(Scope.choices), help_text="What its bearer may do.")
+    prefix = CharField(help_text="The token's first characters.")
+    created_at = DateTimeField(help_text="Creation time.")
+    expires_at = DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
+    current = BooleanField(help_text="Whether this request was made with it.")
 
 
-class TokensPageOut(PageOut):
-    results = KnownTokenOut(many=True, help_text="Items on this page.")
-
-
-class MeOut(serializers.Serializer[Any]):
-    username = serializers.CharField(help_text="The user name.")
-    is_staff = serializers.BooleanField(help_text="Whether the account may use the admin.")
-    has_password = serializers.BooleanField(help_text="Whether the account can sign in with a password.")
+class MeOut(Serializer[Any]):
+    username = CharField(help_text="The user name.")
+    is_staff = BooleanField(help_text="Whether the account may use the admin.")
+    has_password = BooleanField(help_text="Whether the account can sign in with a password.")
     token = KnownTokenOut(allow_null=True, help_text="The one in use; null for a session.")
 
 
@@ -144,14 +145,14 @@ def _address(request: Request) -> str:
 class TokensView(APIView):
     @account_operation(
         parameters=PAGING,
-        responses=TokensPageOut,
+        responses=page_of("TokensPageOut", KnownTokenOut),
         operation_id="tokens_list",
         summary="List your valid tokens",
         description="Shows the first characters of each; the tokens themselves are not stored.",
     )
     def get(self, request: Request) -> Response:
         pages = CursorPages("-created")
-        tokens = pages.paginate_queryset(api_tokens.valid_tokens(caller(request).pk), request)
+        tokens = pages.rows_of_page(api_tokens.valid_tokens(caller(request).pk), request)
         shown = [_token_json(token, request) for token in tokens]
         return pages.get_paginated_response(KnownTokenOut(shown, many=True).data)
 

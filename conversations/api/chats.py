@@ -2,7 +2,7 @@
 
 import time
 from functools import partial
-from typing import Any, Never
+from typing import Never
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -27,7 +27,6 @@ from conversations.api.serializers import (
     ChatsDeleteQuery,
     ChatsPageOut,
     EditIn,
-    MessageOut,
     NewChatIn,
     Period,
 )
@@ -40,6 +39,7 @@ from conversations.models import (
     get_chat,
     get_message,
 )
+from conversations.replies.serializers import MessageOut
 from conversations.replies.stream import streamed, take_slot
 
 chats_operation = partial(extend_schema, tags=["chats"])
@@ -97,7 +97,7 @@ class ChatsView(APIView):
     def get(self, request: Request) -> Response:
         wanted, names = _filter(request)
         chats = finding.chats_of(_owner(request), wanted)
-        return CursorPages("-place", filters=names).answer(chats, request, ChatOut)
+        return CursorPages("-place", filters=names).respond(chats, request, ChatOut)
 
     @chats_operation(
         parameters=[*FILTERS, ChatsDeleteQuery],
@@ -211,10 +211,9 @@ def messages_page(request: Request, chat: Chat) -> Response:
     pages = CursorPages("seq" if order == "asc" else "-seq", filters={"order"})
     # Read in this order, so that a reply that becomes final in between is found twice rather than not at all.
     active = ActiveReply.objects.filter(chat=chat).select_related("chat").first()
-    page: list[Any] = pages.paginate_queryset(
-        Message.objects.filter(chat=chat).defer(*MEMORY_COLUMNS), request
-    )
-    if active is not None and all(message.pk != active.message_id for message in page):
+    rows = Message.objects.filter(chat=chat).defer(*MEMORY_COLUMNS)
+    page: list[Message | ActiveReply] = [*pages.rows_of_page(rows, request)]
+    if active is not None and all(one.pk != active.message_id for one in page):
         if order == "asc" and not pages.get_next_link():
             page.append(active)
         elif order == "desc" and not pages.get_previous_link():

@@ -12,9 +12,9 @@ from django.db import transaction
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import inline_serializer
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import BooleanField, CharField, IntegerField, ListField
 
 from chatmemory.api.async_view import SharedAmount
 from chatmemory.api.http import caller, example
@@ -54,18 +54,18 @@ EXAMPLE = {"uuid": "0f3c", "chat_messages": [{"sender": "human", "text": "Where 
 ImportOut = inline_serializer(
     "ImportOut",
     {
-        "done": serializers.BooleanField(help_text="If false, send the same file again to import the rest."),
+        "done": BooleanField(help_text="If false, send the same file again to import the rest."),
         **{
-            one.name: serializers.IntegerField(help_text=one.metadata["meaning"])
+            one.name: IntegerField(help_text=one.metadata["meaning"])
             for one in fields(ImportReport)
             if one.metadata
         },
-        **{f"{kind}_skipped": serializers.IntegerField(help_text=told) for kind, (told, _) in KINDS.items()},
-        "failures": serializers.ListField(
-            child=serializers.CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."
+        **{f"{kind}_skipped": IntegerField(help_text=told) for kind, (told, _) in KINDS.items()},
+        "failures": ListField(
+            child=CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."
         ),
-        "shortened": serializers.ListField(
-            child=serializers.CharField(),
+        "shortened": ListField(
+            child=CharField(),
             help_text=f"Messages longer than `MESSAGE_MAX_CHARS`, whose end was cut off: the first {MAX_FAILURES}.",
         ),
     },

@@ -51,6 +51,7 @@ from conversations.replies import events, finish, generation, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
 from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, Ending, ExistingReply, TurnRequest, failure_of
+from conversations.replies.serializers import AnswerEvent, ReplyEvent, message_json
 from conversations.replies.stream import streamed
 from memory.context.plan import Source
 
@@ -65,15 +66,14 @@ KEY = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="Up to 128 characters; repeats within 24 hours return the same turn.",
 )
-EVENTS = {"$ref": "#/components/schemas/ReplyEvent"}
 WHICH = "Events; with `stream: false` the message, once it is final."
 TURN = {
-    (200, "text/event-stream"): OpenApiResponse(EVENTS, WHICH),
+    (200, "text/event-stream"): OpenApiResponse(ReplyEvent, WHICH),
     (200, "application/json"): OpenApiResponse(TurnOut, WHICH),
 }
 reply_operation = partial(messages_operation, responses=TURN, parameters=[KEY])
 ANSWER = {
-    (200, "text/event-stream"): OpenApiResponse({"$ref": "#/components/schemas/AnswerEvent"}, WHICH),
+    (200, "text/event-stream"): OpenApiResponse(AnswerEvent, WHICH),
     (200, "application/json"): OpenApiResponse(AskOut, WHICH),
 }
 
@@ -157,7 +157,7 @@ async def _whole(reply: GrowingReply, ids: Mapping[str, str]) -> Response:
     """Wait for the end of a reply. Raises `UpstreamFailed` if the model did not answer."""
     with reply:
         message = await stream.final_of(reply)
-    body = {**ids, "message": events.message_json(message)}
+    body = {**ids, "message": message_json(message)}
     if message.status != "failed":
         return Response(body)
     error = failure_of(message)
@@ -259,7 +259,7 @@ class StreamView(AsyncView[Never]):
             ),
             OpenApiParameter("memory_events", bool, description=MEMORY_EVENTS),
         ],
-        responses={(200, "text/event-stream"): OpenApiResponse(EVENTS, "The rest of the events.")},
+        responses={(200, "text/event-stream"): OpenApiResponse(ReplyEvent, "The rest of the events.")},
         operation_id="messages_stream",
         summary="Resume a reply's event stream",
         description="Events of a reply from a position on, whichever process writes it. Of a reply that "
@@ -317,7 +317,7 @@ class CancelView(AsyncView[tuple[ChatKey, UUID]]):
         message = await self._ended(chat, message_id)
         if message.status != "cancelled":
             raise Conflict("This reply finished before it could be cancelled.")
-        return Response({"message": events.message_json(message)})
+        return Response({"message": message_json(message)})
 
     async def _ended(self, chat: ChatKey, message_id: UUID) -> Message:
         """Wait for the final message: its owner writes it within a few checkpoints, otherwise this process does."""

@@ -11,15 +11,22 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import (
+    CharField,
+    ChoiceField,
+    IntegerField,
+    ListField,
+    Serializer,
+    ValidationError,
+)
 from rest_framework.views import APIView
 
-from chatmemory.api.http import Flag, Text, example, validated
+from chatmemory.api.fields import Flag, Strict, Text
+from chatmemory.api.http import example, validated
 from chatmemory.errors import NotFound
 from conversations.accounts.authentication import app_of, require_own_account
-from conversations.api.serializers import Strict
 from conversations.models import App, WebhookEvent, WebhookEventType, WebhookState
 from conversations.webhooks import outbox
 from conversations.webhooks.addresses import MAX_URL_CHARS, url_problem
@@ -31,8 +38,8 @@ EVENTS = f"Types of events: {', '.join(f'`{one}`' for one in WebhookEventType.va
 
 class WebhookIn(Strict):
     url = Text(max_length=MAX_URL_CHARS, help_text="An `https://` URL at a public address.")
-    events = serializers.ListField(
-        child=serializers.ChoiceField(WebhookEventType.values, error_messages={"invalid_choice": EVENTS}),
+    events = ListField(
+        child=ChoiceField(WebhookEventType.values, error_messages={"invalid_choice": EVENTS}),
         default=WebhookEventType.values,
         allow_empty=False,
         max_length=20,
@@ -44,18 +51,18 @@ class WebhookIn(Strict):
 
     def validate_url(self, url: str) -> str:
         if problem := url_problem(url, allow_private=settings.WEBHOOK_ALLOW_PRIVATE):
-            raise serializers.ValidationError(problem)
+            raise ValidationError(problem)
         return url
 
 
-class WebhookOut(serializers.Serializer[Any]):
-    url = serializers.CharField(help_text="Where events are sent.")
-    events = serializers.ListField(child=serializers.ChoiceField(WebhookEventType.values), help_text=EVENTS)
-    secret = serializers.CharField(
+class WebhookOut(Serializer[Any]):
+    url = CharField(help_text="Where events are sent.")
+    events = ListField(child=ChoiceField(WebhookEventType.values), help_text=EVENTS)
+    secret = CharField(
         allow_null=True, help_text="What signs events. It is shown only once, when it is made; null later."
     )
-    waiting = serializers.IntegerField(help_text="How many events are not delivered yet, 1,000 at most.")
-    given_up = serializers.IntegerField(help_text="How many were given up in the last 7 days, 1,000 at most.")
+    waiting = IntegerField(help_text="How many events are not delivered yet, 1,000 at most.")
+    given_up = IntegerField(help_text="How many were given up in the last 7 days, 1,000 at most.")
 
 
 class WebhookView(APIView):

@@ -23,9 +23,10 @@ from rest_framework.serializers import (
 )
 from rest_framework.views import APIView
 
-from chatmemory.api.http import LongText, MaxChars, Whole, caller, example, validated
-from conversations.api.serializers import MessageOut, Strict
+from chatmemory.api.fields import LongText, MaxChars, Strict, Whole
+from chatmemory.api.http import caller, example, validated
 from conversations.models import Role, get_chat
+from conversations.replies.serializers import MessageOut
 from memory.api.serializers import RecallOut
 from memory.explain.fact import WAYS
 from memory.explain.trace import MAX_CHARS, trace_fact

@@ -18,24 +18,18 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from chatmemory.api.http import LongText, MaxChars, Text, Whole
+from chatmemory.api.fields import LongText, MaxChars, ObjectField, Strict, Text, Whole
+from chatmemory.api.http import page_of
 from chatmemory.text.word_diff import Op
 from conversations.api.serializers import (
     POLICY,
     SOURCES_MAX,
-    TEXT,
-    USAGE,
-    VARIANT,
     HistoryField,
-    ObjectField,
-    PageOut,
     SourceIn,
-    Strict,
-    UsageOut,
     checked_text,
     known_policy,
 )
-from conversations.replies.events import iso
+from conversations.replies.serializers import TEXT, USAGE, VARIANT, StoredOut, UsageOut
 from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
 from memory.folding.answer_checks import SOFT_FAULTS
@@ -47,7 +41,6 @@ from memory.models import (
     PinKind,
     PinnedBy,
     RevisionKind,
-    SummaryRevision,
 )
 from memory.policies import POLICIES
 from memory.policies.interval import Interval
@@ -356,7 +349,7 @@ class SummarizeOut(Serializer[Any]):
     usage = UsageOut(help_text=USAGE)
 
 
-class RetainedOut(Serializer[Any]):
+class RetainedOut(StoredOut):
     kept = ListField(child=CharField(), help_text="What was kept.")
     lost = ListField(child=CharField(), help_text="What was not kept.")
     share = FloatField(min_value=0, max_value=1, help_text="From 0 to 1: how much of it.")
@@ -365,7 +358,7 @@ class RetainedOut(Serializer[Any]):
     )
 
 
-class SoftFaultOut(Serializer[Any]):
+class SoftFaultOut(StoredOut):
     """A defect in a summary that was accepted anyway. Which numbers are present depends on the fault."""
 
     fault = ChoiceField(list(SOFT_FAULTS), help_text="The quality problem.")
@@ -431,18 +424,8 @@ class RevisionOut(Serializer[Any]):
         help_text="When its texts were removed, because a message that it tells of was edited or deleted.",
     )
 
-    def to_representation(self, instance: SummaryRevision) -> dict[str, Any]:
-        """JSON columns as they are stored, whatever an older version wrote into them."""
-        cost = instance.cost_usd
-        return {name: getattr(instance, name) for name in map(str, self.fields)} | {
-            "cost_usd": None if cost is None else float(cost),
-            "created_at": iso(instance.created_at),
-            "forgotten_at": iso(instance.forgotten_at),
-        }
 
-
-class RevisionsPageOut(PageOut):
-    results = RevisionOut(many=True, help_text="Items on this page.")
+RevisionsPageOut = page_of("RevisionsPageOut", RevisionOut)
 
 
 class DifferenceQuery(Serializer[Any]):
@@ -505,5 +488,4 @@ class PinOut(Serializer[Any]):
     created_at = DateTimeField(help_text="Creation time.")
 
 
-class PinsPageOut(PageOut):
-    results = PinOut(many=True, help_text="Items on this page.")
+PinsPageOut = page_of("PinsPageOut", PinOut)

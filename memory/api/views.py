@@ -141,7 +141,7 @@ class RevisionViews(ViewSet):
     )
     def page(self, request: Request, chat_id: UUID) -> Response:
         rows = SummaryRevision.objects.filter(chat=get_chat(caller(request), chat_id))
-        return CursorPages("-version", page_size=20).answer(rows, request, serializers.RevisionOut)
+        return CursorPages("-version", page_size=20).respond(rows, request, serializers.RevisionOut)
 
     @memory_operation(
         responses=serializers.RevisionOut,
@@ -236,7 +236,7 @@ class PinViews(ViewSet):
     )
     def page(self, request: Request, chat_id: UUID) -> Response:
         rows = Pin.objects.filter(chat=get_chat(caller(request), chat_id), ended_at__isnull=True)
-        return CursorPages("-seq", "-start", "-id").answer(rows, request, serializers.PinOut)
+        return CursorPages("-seq", "-start", "-id").respond(rows, request, serializers.PinOut)
 
     @memory_operation(
         request=serializers.PIN_IN,
